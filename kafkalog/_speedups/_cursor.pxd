@@ -1,0 +1,106 @@
+# The one way a kernel reads bytes: each step is bounded before it is taken.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cpdef enum Status:
+    OK
+    TRUNCATED  # the bytes end inside a field
+    OVERLONG  # a varint still continues on its last byte
+    ENTRY_INCOMPLETE  # an entry runs past the end, or its size field does
+    ENTRY_TOO_SMALL  # the size field is below what its magic needs
+    ENTRY_MAGIC  # the magic is not 0, 1 or 2
+    ENTRY_COUNT  # more records declared than bytes could hold, or fewer than none
+    RECORD_LENGTH  # a record's fields do not fill its length
+    RECORD_LEFTOVER  # bytes remain behind the last record
+    RECORD_HEADERS  # a header count or a header key's length is negative or too large
+    RECORD_OFFSET  # an offset delta outside its batch
+    MESSAGE_SIZE  # a message's key and value do not fill it
+    MESSAGE_NESTED  # a compressed message inside a wrapper
+    WRAPPER_OFFSET  # a wrapper's offset below that of its last message
+    WRAPPER_EMPTY  # a wrapper without a message
+
+
+cdef struct Cursor:
+    const uint8_t* data
+    Py_ssize_t pos  # next byte to read
+    Py_ssize_t end  # first byte that is not ours
+
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    #error "kafkalog's kernels are written for little-endian processors"
+    #endif
+    static inline int64_t kl_be64(const uint8_t *p) {
+        uint64_t v; memcpy(&v, p, 8); return (int64_t)__builtin_bswap64(v);
+    }
+    static inline int32_t kl_be32(const uint8_t *p) {
+        uint32_t v; memcpy(&v, p, 4); return (int32_t)__builtin_bswap32(v);
+    }
+    static inline int16_t kl_be16(const uint8_t *p) {
+        uint16_t v; memcpy(&v, p, 2); return (int16_t)__builtin_bswap16(v);
+    }
+    static inline void kl_put64(uint8_t *p, int64_t v) {
+        uint64_t w = __builtin_bswap64((uint64_t)v); memcpy(p, &w, 8);
+    }
+    static inline void kl_put32(uint8_t *p, int32_t v) {
+        uint32_t w = __builtin_bswap32((uint32_t)v); memcpy(p, &w, 4);
+    }
+    static inline void kl_put16(uint8_t *p, int16_t v) {
+        uint16_t w = __builtin_bswap16((uint16_t)v); memcpy(p, &w, 2);
+    }
+    static inline int64_t kl_add(int64_t a, int64_t b) {
+        return (int64_t)((uint64_t)a + (uint64_t)b);
+    }
+    """
+    # Big-endian fields at `p`: the caller has bounded them.
+    int64_t be64 "kl_be64"(const uint8_t* p) noexcept nogil
+    int32_t be32 "kl_be32"(const uint8_t* p) noexcept nogil
+    int16_t be16 "kl_be16"(const uint8_t* p) noexcept nogil
+    void put64 "kl_put64"(uint8_t* p, int64_t v) noexcept nogil
+    void put32 "kl_put32"(uint8_t* p, int32_t v) noexcept nogil
+    void put16 "kl_put16"(uint8_t* p, int16_t v) noexcept nogil
+    # Sums of what a file says: they wrap, as Java's do.
+    int64_t wrapping_add "kl_add"(int64_t a, int64_t b) noexcept nogil
+
+
+cdef inline Status read_varlong(Cursor* at, int64_t* out) noexcept nogil:
+    # Zig-zag varint to int64. `at.pos` moves only when the answer is OK.
+    cdef uint64_t raw = 0
+    cdef int shift = 0
+    cdef Py_ssize_t pos = at.pos
+    cdef uint8_t byte
+    while pos < at.end:
+        byte = at.data[pos]
+        pos += 1
+        raw |= <uint64_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            out[0] = <int64_t>(raw >> 1) ^ -<int64_t>(raw & 1)
+            at.pos = pos
+            return Status.OK
+        if shift == 63:
+            return Status.OVERLONG
+        shift += 7
+    return Status.TRUNCATED
+
+
+cdef inline Status read_varint(Cursor* at, int32_t* out) noexcept nogil:
+    # Zig-zag varint to int32, five bytes at most; bits beyond 32 are dropped.
+    cdef uint32_t raw = 0
+    cdef int shift = 0
+    cdef Py_ssize_t pos = at.pos
+    cdef uint8_t byte
+    while pos < at.end:
+        byte = at.data[pos]
+        pos += 1
+        raw |= <uint32_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            out[0] = <int32_t>(raw >> 1) ^ -<int32_t>(raw & 1)
+            at.pos = pos
+            return Status.OK
+        if shift == 28:
+            return Status.OVERLONG
+        shift += 7
+    return Status.TRUNCATED

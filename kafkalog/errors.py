@@ -1,0 +1,119 @@
+"""Every error kafkalog raises on purpose, on one page.
+
+Names keep Kafka's stem and end in ``Error``: ``CorruptIndexException`` in a broker's
+log is `CorruptIndexError` here; `kafka_name` says which, or is None where Kafka has no
+such exception. This module imports nothing from kafkalog.
+
+A message is one line: what was expected and found, in which file, at which byte.
+Advice goes in notes (``error.__notes__``), which tracebacks print and log lines do not.
+An `OSError` passes through untouched: the disk is not ours to rename.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import ClassVar, Self
+
+
+class KafkaLogError(Exception):
+    """Base class: ``except KafkaLogError`` catches this library and nothing else."""
+
+    kafka_name: ClassVar[str | None] = None
+
+
+class LocatedError(KafkaLogError):
+    """Something about bytes: `reason`, at `position` of `path`.
+
+    `position` counts bytes from the start of the buffer being decoded, until a floor
+    that knows the file calls `located`; from then on, from the start of `path`.
+    `cause` names the kind of damage in a word, from the list in ``docs/verify.md``.
+    """
+
+    def __init__(
+        self, reason: str, *, position: int | None = None, cause: str = "format"
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.position = position
+        self.cause = cause
+        self.path: Path | None = None
+
+    def located(self, path: str | os.PathLike[str], origin: int = 0) -> Self:
+        """Return this error placed in `path`, where its buffer began at `origin`."""
+        self.path = Path(path)
+        self.position = None if self.position is None else origin + self.position
+        return self
+
+    def __str__(self) -> str:
+        byte = "" if self.position is None else f" at byte {self.position}"
+        return self.reason + (byte if self.path is None else f": {self.path}{byte}")
+
+
+class CorruptionError(LocatedError):
+    """Bytes on disk break the format's promise."""
+
+
+class CorruptRecordError(CorruptionError):
+    """A record batch, or a record inside one, cannot be what its writer wrote.
+
+    >>> str(CorruptRecordError("crc differs", position=17).located(Path("a.log"), 4096))
+    'crc differs: a.log at byte 4113'
+    """
+
+    kafka_name = "CorruptRecordException"
+
+
+class CorruptIndexError(CorruptionError):
+    """An offset, time or transaction index contradicts itself; rebuild it."""
+
+    kafka_name = "CorruptIndexException"
+
+
+class CorruptSnapshotError(CorruptionError):
+    """A producer snapshot is torn, or its checksum differs."""
+
+    kafka_name = "CorruptSnapshotException"
+
+
+class CorruptCheckpointError(CorruptionError):
+    """A text checkpoint or properties file does not have its form."""
+
+
+class UnsupportedFormatError(LocatedError):
+    """Sound bytes we do not speak: a version or a compression type."""
+
+
+class BatchTooLargeError(LocatedError):
+    """A batch decompresses to more than ``max_batch_bytes`` allows."""
+
+
+class OffsetOutOfRangeError(KafkaLogError, LookupError):
+    """An offset lies outside [log_start_offset, log_end_offset]."""
+
+    kafka_name = "OffsetOutOfRangeException"
+
+
+class NotALogDirectoryError(KafkaLogError, ValueError):
+    """The path exists and holds nothing of Kafka's."""
+
+
+class InvalidRecordError(KafkaLogError, ValueError):
+    """Records that cannot be written: no format has room for them."""
+
+    kafka_name = "InvalidRecordException"
+
+
+class ConfigError(KafkaLogError, ValueError):
+    """A setting is out of range, or is not a setting."""
+
+    kafka_name = "ConfigException"
+
+
+class MissingDependencyError(KafkaLogError, ImportError):
+    """An optional package is not installed; the message gives the pip line."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is missing: pip install 'kafkalog[{extra}]'")
+        self.package = package
+        self.extra = extra

@@ -1,0 +1,1 @@
+"""Floor 8: many partitions in log directories."""

@@ -1,0 +1,1 @@
+"""Floor 9: one question over many logs: which bytes, which columns, bounded memory."""

@@ -1,0 +1,39 @@
+"""Compile the cellar; everything else about the build is in pyproject.toml."""
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+DEBUG = os.environ.get("KAFKALOG_DEBUG") == "1"  # every index of a kernel checked
+
+KERNELS = Path("kafkalog/_speedups")
+HEADERS = [str(path) for path in sorted(KERNELS.glob("*.h"))]
+
+kernels = [
+    Extension(
+        f"kafkalog._speedups.{path.stem}",
+        [str(path)],
+        depends=HEADERS,
+        extra_compile_args=["-Wall", *(["-O1", "-g"] if DEBUG else ["-O3"])],
+    )
+    for path in sorted(KERNELS.glob("*.pyx"))
+]
+
+setup(
+    ext_modules=cythonize(
+        kernels,
+        build_dir="build/debug" if DEBUG else "build/release",
+        compiler_directives={
+            "language_level": 3,
+            "embedsignature": True,
+            "autotestdict": False,
+            "freethreading_compatible": True,
+            "boundscheck": DEBUG,
+            "wraparound": False,
+            "initializedcheck": DEBUG,
+            "cdivision": True,
+        },
+    )
+)
