@@ -1,0 +1,177 @@
+"""LZ4 frames, in the part of the format that Kafka reads and writes.
+
+    0             4     5    6                            6 or 14   then blocks
+    | 04 22 4d 18 | FLG | BD | content size, if FLG bit 3 | HC      | length, data ...
+
+``FLG``  bits 6-7 version 1; 5 independent blocks (always set); 4 block checksums;
+         3 content size; 2 content checksum; 1 and 0 (a dictionary) never set.
+``BD``   bits 4-6 greatest block: 4 64 KiB, 5 256 KiB, 6 1 MiB, 7 4 MiB; rest never set.
+``HC``   second-lowest byte of xxHash32 over FLG to here. In a message of magic 0 Kafka
+         counts the frame's four first bytes in, and reads any value (KAFKA-3160).
+``length``  uint32, little-endian; bit 31 set: stored as it is. 0 ends the frame; what
+            lies behind is ignored, further frames included.
+
+Kafka looks neither at the content size nor at the content checksum.
+
+Knows: the frame. Does not know: what is in the blocks.
+Source: ``Lz4BlockInputStream.java``, ``Lz4BlockOutputStream.java``.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from types import ModuleType
+from typing import Any, Final
+
+from kafkalog.errors import BatchTooLargeError, CorruptRecordError
+
+_MAGIC: Final = b"\x04\x22\x4d\x18"
+_USUAL: Final = _MAGIC + b"\x60\x40\x82"
+_CONTENT_CHECKSUM: Final = 0x04
+_CONTENT_SIZE: Final = 0x08
+_BLOCK_CHECKSUMS: Final = 0x10
+_RESERVED_OR_DICTIONARY: Final = 0x03
+_VERSION_1_INDEPENDENT: Final = 0b011
+_FIRST_PIECE_BYTES: Final = 64 * 1024
+_GROWTH: Final = 4
+
+
+@functools.cache
+def _frame() -> ModuleType:
+    import lz4.frame
+
+    module: ModuleType = lz4.frame
+    return module
+
+
+class _Contexts(threading.local):
+    """A thread's own decompression context: making one costs as much as 16 KiB."""
+
+    idle: Any = None
+
+
+_contexts: Final = _Contexts()
+
+
+def decompress(
+    data: bytes | memoryview, limit: int, *, checked: bool = True
+) -> list[bytes]:
+    """Unpack the first frame of `data`: pieces of `limit` bytes at most together.
+
+    `checked` is whether the header's checksum must be right.
+    """
+    library = _frame()
+    # Taken while in use: a context left within a frame is of no use to the next.
+    context = _contexts.idle or library.create_decompression_context()
+    _contexts.idle = None
+    trailer = 0
+    try:
+        if data[:7] != _USUAL:
+            header, start, trailer = _plain_header(data, limit, checked)
+            library.decompress_chunk(context, header)
+        else:
+            start = 0
+        pieces, end = _blocks(context, data, start, limit)
+    except RuntimeError as error:
+        reason = f"lz4 refuses the frame: {error}"
+        raise CorruptRecordError(reason, position=0) from error
+    _contexts.idle = context
+    if len(data) - end < trailer:
+        raise CorruptRecordError("an lz4 frame is cut short", position=end)
+    return pieces
+
+
+def _blocks(
+    context: Any, data: bytes | memoryview, start: int, limit: int
+) -> tuple[list[bytes], int]:
+    """Unpack what `context` expects at `start`: pieces, and where the frame ends."""
+    decompress_chunk = _frame().decompress_chunk
+    pieces: list[bytes] = []
+    source = memoryview(data)[start:] if start else data
+    # A piece is allocated before it is filled: ask in steps that the input can bear.
+    wanted = max(_FIRST_PIECE_BYTES, _GROWTH * len(data))
+    while True:
+        asked = min(wanted, limit + 1)
+        piece, consumed, ended = decompress_chunk(context, source, max_length=asked)
+        start += consumed
+        limit -= len(piece)
+        if limit < 0:
+            reason = "an lz4 frame unpacks to more than the limit"
+            raise BatchTooLargeError(reason, position=0)
+        if piece:
+            pieces.append(piece)
+        if ended:
+            return pieces, start
+        if len(piece) < asked:
+            raise CorruptRecordError("an lz4 frame is cut short", position=len(data))
+        source = memoryview(data)[start:]
+        wanted *= 2
+
+
+def _plain_header(
+    data: bytes | memoryview, limit: int, checked: bool
+) -> tuple[bytes, int, int]:
+    """Judge a header as Kafka does, and write it without what Kafka overlooks.
+
+    Returns that header, where the blocks of `data` begin, and the bytes that must
+    follow the end mark.
+    """
+    flags, block, declared, end = _descriptor(data)
+    if checked and data[end] != _header_checksum(bytes(data[4:end])):
+        raise CorruptRecordError("the lz4 header's checksum differs", position=end)
+    if declared > limit:
+        reason = f"an lz4 frame declares {declared} bytes, above the limit"
+        raise BatchTooLargeError(reason, position=6)
+    plain = bytes((flags & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), block))
+    header = _MAGIC + plain + bytes((_header_checksum(plain),))
+    return header, end + 1, 4 if flags & _CONTENT_CHECKSUM else 0
+
+
+def _descriptor(data: bytes | memoryview) -> tuple[int, int, int, int]:
+    """FLG, BD, the declared size (0 if none) and where HC stands."""
+    if len(data) < 7:
+        raise CorruptRecordError("an lz4 header is cut short", position=len(data))
+    if data[:4] != _MAGIC:
+        raise CorruptRecordError("no lz4 frame begins here", position=0)
+    flags, block = data[4], data[5]
+    if flags >> 5 != _VERSION_1_INDEPENDENT or flags & _RESERVED_OR_DICTIONARY:
+        reason = f"an lz4 frame with flags {flags:#04x}, which Kafka does not read"
+        raise CorruptRecordError(reason, position=4)
+    if block & 0x8F or block < 0x40:
+        reason = f"an lz4 frame with a block descriptor of {block:#04x}"
+        raise CorruptRecordError(reason, position=5)
+    if not flags & _CONTENT_SIZE:
+        return flags, block, 0, 6
+    if len(data) < 15:
+        raise CorruptRecordError("an lz4 header is cut short", position=len(data))
+    return flags, block, int.from_bytes(data[6:14], "little"), 14
+
+
+def _header_checksum(descriptor: bytes) -> int:
+    """Second-lowest byte of xxHash32, seed 0, of fewer than 16 bytes.
+
+    >>> (
+    ...     hex(_header_checksum(b"\\x60\\x40")),
+    ...     hex(_header_checksum(_MAGIC + b"\\x60\\x40")),
+    ... )
+    ('0x82', '0x1a')
+    """
+    prime1, prime2, prime3 = 2654435761, 2246822519, 3266489917
+    prime4, prime5, mask = 668265263, 374761393, 0xFFFFFFFF
+    state = prime5 + len(descriptor)
+    whole = len(descriptor) & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(descriptor[at : at + 4], "little")
+        state = _rotated(state + word * prime3, 17) * prime4 & mask
+    for byte in descriptor[whole:]:
+        state = _rotated(state + byte * prime5, 11) * prime1 & mask
+    state = (state ^ state >> 15) * prime2 & mask
+    state = (state ^ state >> 13) * prime3 & mask
+    return (state ^ state >> 16) >> 8 & 0xFF
+
+
+def _rotated(word: int, bits: int) -> int:
+    """The low 32 bits of `word`, turned left."""
+    word &= 0xFFFFFFFF
+    return (word << bits | word >> 32 - bits) & 0xFFFFFFFF
