@@ -18,7 +18,9 @@ from typing import Final
 from kafkalog.codecs import gzip_members, lz4_frames, xerial_snappy, zstd_frames
 from kafkalog.errors import (
     BatchTooLargeError,
+    ConfigError,
     CorruptRecordError,
+    InvalidRecordError,
     UnsupportedFormatError,
 )
 
@@ -32,6 +34,13 @@ class Codec(IntEnum):
     LZ4 = 3
     ZSTD = 4
 
+
+LEVELS: Final = {
+    Codec.GZIP: (gzip_members.LEAST_LEVEL, gzip_members.MOST_LEVEL),
+    Codec.LZ4: (lz4_frames.LEAST_LEVEL, lz4_frames.MOST_LEVEL),
+    Codec.ZSTD: (zstd_frames.LEAST_LEVEL, zstd_frames.MOST_LEVEL),
+}
+"""The range of ``compression.<codec>.level``, for the codecs that have levels."""
 
 _DECOMPRESS: Final[dict[int, Callable[[bytes | memoryview, int], list[bytes]]]] = {
     Codec.GZIP: gzip_members.decompress,
@@ -71,3 +80,50 @@ def decompress(
     if len(data) > limit:
         raise BatchTooLargeError(f"{len(data)} bytes, the limit is {limit}")
     return [bytes(data)]
+
+
+def compress(
+    codec: int,
+    data: bytes | memoryview,
+    *,
+    level: int | None = None,
+    magic: int = 2,
+) -> bytes:
+    """Pack `data` into one stream as Kafka's producer and broker write it.
+
+    `level` is that of ``compression.<codec>.level``, None for Kafka's default; `magic`
+    that of the batch or message the stream goes into.
+
+    Raises `ConfigError` for a level the codec does not have, `InvalidRecordError` for
+    zstd below magic 2, and `UnsupportedFormatError` for a codec that does not exist.
+
+    >>> compress(Codec.LZ4, b"").hex(" ", 4)
+    '04224d 18604082 00000000'
+    """
+    if not 0 <= codec < len(Codec):
+        raise UnsupportedFormatError(f"there is no compression type {codec}")
+    if magic < 2 and codec == Codec.ZSTD:
+        raise InvalidRecordError(f"zstd cannot be used with magic {magic}")
+    _check_level(Codec(codec), level)
+    match codec:
+        case Codec.GZIP:
+            return gzip_members.compress(data, level)
+        case Codec.SNAPPY:
+            return xerial_snappy.compress(data)
+        case Codec.LZ4:
+            return lz4_frames.compress(data, level, checked=magic != 0)
+        case Codec.ZSTD:
+            return zstd_frames.compress(data, level)
+    return bytes(data)
+
+
+def _check_level(codec: Codec, level: int | None) -> None:
+    """Refuse a level outside its codec's range, as Kafka's configuration does."""
+    if level is None:
+        return
+    key = f"compression.{codec.name.lower()}.level"
+    if codec not in LEVELS:
+        raise ConfigError(f"{key} is not a setting: {codec.name.lower()} has no levels")
+    least, most = LEVELS[codec]
+    if not least <= level <= most or (codec == Codec.GZIP and level == 0):
+        raise ConfigError(f"{key} is {level}, not in {least} to {most}")

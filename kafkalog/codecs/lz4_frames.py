@@ -37,6 +37,16 @@ _FIRST_PIECE_BYTES: Final = 64 * 1024
 _GROWTH: Final = 4
 
 
+LEAST_LEVEL: Final = 1
+MOST_LEVEL: Final = 17
+
+_BLOCK_BYTES: Final = 64 * 1024
+_FAST_LEVEL: Final = 9  # Kafka's default, and the one that is not high compression
+_HIGHEST_EFFORT: Final = 12  # the library's: levels above are this one
+_STORED: Final = 0x80000000
+_END_MARK: Final = bytes(4)
+
+
 @functools.cache
 def _frame() -> ModuleType:
     import lz4.frame
@@ -52,6 +62,35 @@ class _Contexts(threading.local):
 
 
 _contexts: Final = _Contexts()
+
+
+def compress(
+    data: bytes | memoryview, level: int | None, *, checked: bool = True
+) -> bytes:
+    """Pack `data` into one frame of independent blocks of 64 KiB.
+
+    `checked` is whether the header's checksum is the right one, or that of magic 0.
+    """
+    import lz4.block
+
+    if level is None or level == _FAST_LEVEL:
+        mode: dict[str, Any] = {"mode": "default"}
+    else:
+        effort = min(level, _HIGHEST_EFFORT)
+        mode = {"mode": "high_compression", "compression": effort}
+    descriptor = _USUAL[4:6]
+    covered = descriptor if checked else _MAGIC + descriptor
+    out = [_MAGIC, descriptor, bytes((_header_checksum(covered),))]
+    source = memoryview(data)
+    for start in range(0, len(source), _BLOCK_BYTES):
+        plain = source[start : start + _BLOCK_BYTES]
+        block = lz4.block.compress(plain, store_size=False, **mode)
+        size = len(block)
+        if size >= len(plain):
+            block, size = plain, len(plain) | _STORED
+        out += (size.to_bytes(4, "little"), block)
+    out.append(_END_MARK)
+    return b"".join(out)
 
 
 def decompress(
@@ -149,13 +188,10 @@ def _descriptor(data: bytes | memoryview) -> tuple[int, int, int, int]:
 
 
 def _header_checksum(descriptor: bytes) -> int:
-    """Second-lowest byte of xxHash32, seed 0, of fewer than 16 bytes.
+    r"""Second-lowest byte of xxHash32, seed 0, of fewer than 16 bytes.
 
-    >>> (
-    ...     hex(_header_checksum(b"\\x60\\x40")),
-    ...     hex(_header_checksum(_MAGIC + b"\\x60\\x40")),
-    ... )
-    ('0x82', '0x1a')
+    >>> _header_checksum(b"\x60\x40").to_bytes(1, "little").hex()
+    '82'
     """
     prime1, prime2, prime3 = 2654435761, 2246822519, 3266489917
     prime4, prime5, mask = 668265263, 374761393, 0xFFFFFFFF
@@ -172,6 +208,6 @@ def _header_checksum(descriptor: bytes) -> int:
 
 
 def _rotated(word: int, bits: int) -> int:
-    """The low 32 bits of `word`, turned left."""
+    """Turn the low 32 bits of `word` left."""
     word &= 0xFFFFFFFF
     return (word << bits | word >> 32 - bits) & 0xFFFFFFFF

@@ -29,6 +29,9 @@ _HEADER_BYTES: Final = 16
 _LENGTH: Final = Struct(">i")
 _MAGIC_AS_LENGTH: Final[int] = _LENGTH.unpack(_MAGIC[:4])[0]
 
+_HEADER: Final = _MAGIC + bytes((0, 0, 0, 1, 0, 0, 0, 1))
+_BLOCK_BYTES: Final = 32 * 1024
+
 _MAX_GROWTH: Final = 22
 """No element of a block gives more bytes for each of its own: 64 for a copy of 3."""
 
@@ -38,6 +41,18 @@ def _library() -> tuple[Callable[[Any], bytes], type[Exception]]:
     import snappy
 
     return snappy.uncompress, snappy.UncompressError
+
+
+def compress(data: bytes | memoryview) -> bytes:
+    """Pack `data` into blocks of 32 KiB behind a header."""
+    import snappy
+
+    out = [_HEADER]
+    source = memoryview(data)
+    for start in range(0, len(source), _BLOCK_BYTES):
+        block = snappy.compress(source[start : start + _BLOCK_BYTES])
+        out += (_LENGTH.pack(len(block)), block)
+    return b"".join(out)
 
 
 def decompress(data: bytes | memoryview, limit: int) -> list[bytes]:
@@ -90,7 +105,7 @@ def _block(data: bytes | memoryview, start: int, end: int, limit: int) -> bytes:
 
 
 def _declared_length(data: bytes | memoryview, start: int, end: int) -> int:
-    """The length a raw block begins with: a varint of 32 bits, not zig-zag."""
+    """Read what a raw block begins with: a varint of 32 bits, not zig-zag."""
     length = 0
     for shift, byte in enumerate(data[start : min(end, start + 5)]):
         length |= (byte & 0x7F) << 7 * shift

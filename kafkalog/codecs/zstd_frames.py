@@ -22,6 +22,10 @@ from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError
 
+LEAST_LEVEL: Final = -131072
+MOST_LEVEL: Final = 22
+
+_DEFAULT_LEVEL: Final = 3
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE: Final = 0x184D2A50  # to 0x184D2A5F
 _MAX_BLOCK_BYTES: Final = 128 * 1024
@@ -46,21 +50,32 @@ def _library() -> ModuleType:
     return module
 
 
-class _Decompressors(threading.local):
-    """A thread's own decompressor: kept, it is much faster; shared, it breaks."""
+class _Contexts(threading.local):
+    """A thread's own contexts: kept, they are much faster; shared, they break."""
 
-    own: Any = None
-
-
-_decompressors: Final = _Decompressors()
-
-
-def _decompressor() -> Any:
-    if _decompressors.own is None:
-        _decompressors.own = _library().ZstdDecompressor(
+    def __init__(self) -> None:
+        self.decompressor = _library().ZstdDecompressor(
             max_window_size=_MAX_WINDOW_BYTES
         )
-    return _decompressors.own
+        self.compressors: dict[int, Any] = {}
+
+
+@functools.cache
+def _contexts() -> _Contexts:
+    return _Contexts()
+
+
+def compress(data: bytes | memoryview, level: int | None) -> bytes:
+    """Pack `data` into one frame, flushed before it is closed, as zstd-jni's stream."""
+    library, compressors = _library(), _contexts().compressors
+    level = _DEFAULT_LEVEL if level is None else level
+    if level not in compressors:
+        compressors[level] = library.ZstdCompressor(
+            level=level, write_checksum=False, write_content_size=False
+        )
+    frame = compressors[level].compressobj()
+    body = frame.compress(data) + frame.flush(library.COMPRESSOBJ_FLUSH_BLOCK)
+    return bytes(body + frame.flush())
 
 
 def decompress(data: bytes | memoryview, limit: int) -> list[bytes]:
@@ -86,11 +101,12 @@ def decompress(data: bytes | memoryview, limit: int) -> list[bytes]:
 def _unpack(source: Any, frame: _Frame, limit: int, pieces: list[bytes]) -> int:
     """Unpack one whole frame into `pieces`; the bytes it held."""
     if frame.most <= limit:
-        piece = _decompressor().decompressobj().decompress(source)
-        pieces.append(piece)
+        piece = _contexts().decompressor.decompressobj().decompress(source)
+        if piece:
+            pieces.append(piece)
         return len(piece)
     held = 0
-    with _decompressor().stream_reader(source, closefd=False) as reader:
+    with _contexts().decompressor.stream_reader(source, closefd=False) as reader:
         while piece := reader.read(min(_PIECE_BYTES, limit - held + 1)):
             held += len(piece)
             if held > limit:
