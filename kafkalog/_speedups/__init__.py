@@ -6,5 +6,26 @@ floor above turns a status into an error that knows its file.
 """
 
 from kafkalog._speedups._cursor import Status
+from kafkalog._speedups.batches import find_batch, locate_payloads, scan_batches
+from kafkalog._speedups.crc32c import best_path, check_batches, crc_many
+from kafkalog._speedups.gather import gather, measure
+from kafkalog._speedups.records import (
+    decode_headers,
+    decode_records,
+    measure_wrappers,
+)
 
-__all__ = ["Status"]
+__all__ = [
+    "Status",
+    "best_path",
+    "check_batches",
+    "crc_many",
+    "decode_headers",
+    "decode_records",
+    "find_batch",
+    "gather",
+    "locate_payloads",
+    "measure",
+    "measure_wrappers",
+    "scan_batches",
+]

@@ -1,5 +1,5 @@
 # The one way a kernel reads bytes: each step is bounded before it is taken.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cpdef enum Status:
@@ -13,7 +13,6 @@ cpdef enum Status:
     RECORD_LENGTH  # a record's fields do not fill its length
     RECORD_LEFTOVER  # bytes remain behind the last record
     RECORD_HEADERS  # a header count or a header key's length is negative or too large
-    RECORD_OFFSET  # an offset delta outside its batch
     MESSAGE_SIZE  # a message's key and value do not fill it
     MESSAGE_NESTED  # a compressed message inside a wrapper
     WRAPPER_OFFSET  # a wrapper's offset below that of its last message

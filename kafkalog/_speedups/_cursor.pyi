@@ -1,0 +1,17 @@
+from enum import IntEnum
+
+class Status(IntEnum):
+    OK = 0
+    TRUNCATED = 1
+    OVERLONG = 2
+    ENTRY_INCOMPLETE = 3
+    ENTRY_TOO_SMALL = 4
+    ENTRY_MAGIC = 5
+    ENTRY_COUNT = 6
+    RECORD_LENGTH = 7
+    RECORD_LEFTOVER = 8
+    RECORD_HEADERS = 9
+    MESSAGE_SIZE = 10
+    MESSAGE_NESTED = 11
+    WRAPPER_OFFSET = 12
+    WRAPPER_EMPTY = 13

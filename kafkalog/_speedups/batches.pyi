@@ -1,0 +1,21 @@
+import numpy as np
+import numpy.typing as npt
+
+def scan_batches(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    start: int,
+    origin: int,
+    out: npt.NDArray[np.void],  # Batch[::1], (capacity,), filled
+) -> tuple[int, int, int]: ...  # Status, rows filled, next place in src
+def find_batch(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    start: int,
+    budget: int,
+) -> tuple[int, int]: ...  # place or -1, budget left
+def locate_payloads(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    origin: int,
+    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
+    starts: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
+    lengths: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
+) -> tuple[int, int]: ...  # Status, row it stopped at

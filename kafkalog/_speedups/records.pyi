@@ -1,0 +1,30 @@
+import numpy as np
+import numpy.typing as npt
+
+def measure_wrappers(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    rows: npt.NDArray[np.void],  # Batch[::1], (n,), completed
+    starts: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    lengths: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    base_offsets: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
+) -> tuple[int, int]: ...  # Status, row it stopped at
+def decode_records(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
+    starts: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    lengths: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    base_offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    bounds: npt.NDArray[np.int64],  # const int64_t[::1], (4,)
+    timed: bool,
+    out: npt.NDArray[np.void],  # Record[::1], (sum of counts,), filled
+    emitted: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
+) -> tuple[int, int, int, int]: ...  # Status, row, place in src, records kept
+def decode_headers(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    headers_start: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n + 1,)
+    key_start: npt.NDArray[np.int64],  # int64_t[::1], (headers,), filled
+    key_length: npt.NDArray[np.int32],  # int32_t[::1], (headers,), filled
+    value_start: npt.NDArray[np.int64],  # int64_t[::1], (headers,), filled
+    value_length: npt.NDArray[np.int32],  # int32_t[::1], (headers,), filled
+) -> int: ...  # Status

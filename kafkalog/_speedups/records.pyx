@@ -1,0 +1,356 @@
+"""Record kernels: many batches' records -> columns of places, in one nogil call.
+
+`src` holds the payloads: of a magic 2 batch its records, of a magic 0 or 1 message the
+message itself or, of a wrapper, the messages inside. Payload i is that of ``rows[i]``
+and lies at ``starts[i]``, ``lengths[i]`` long.
+"""
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+
+from kafkalog._speedups._batch cimport (
+    CODEC_MASK, LEAST_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, MESSAGE_0_OVERHEAD,
+    MESSAGE_1_OVERHEAD, Batch
+)
+from kafkalog._speedups._cursor cimport (
+    Cursor, Status, be32, be64, read_varint, read_varlong, wrapping_add
+)
+
+
+cdef struct Record:
+    int64_t offset
+    int64_t timestamp
+    int64_t key_start
+    int64_t value_start
+    int64_t headers_start
+    int32_t key_length  # -1 null
+    int32_t value_length  # -1 null
+    int32_t header_count
+
+
+cdef struct Bounds:
+    int64_t start_offset
+    int64_t end_offset
+    int64_t start_timestamp
+    int64_t end_timestamp
+    bint timed
+
+
+cdef struct Sink:
+    # Where the next record goes, and how many fit.
+    Record* at
+    Record* end
+    Bounds bounds
+
+
+cdef inline bint wanted(const Record* record, const Bounds* bounds) noexcept nogil:
+    if record.offset < bounds.start_offset or record.offset >= bounds.end_offset:
+        return False
+    if not bounds.timed:
+        return True
+    return (
+        record.timestamp != -1
+        and record.timestamp >= bounds.start_timestamp
+        and record.timestamp < bounds.end_timestamp
+    )
+
+
+cdef inline Status read_bytes(
+    Cursor* at, int64_t* start, int32_t* length
+) noexcept nogil:
+    # A varint length, any negative one being null, and that many bytes.
+    cdef int32_t size = 0
+    cdef Status status = read_varint(at, &size)
+    if status != Status.OK:
+        return status
+    if size > at.end - at.pos:
+        return Status.TRUNCATED
+    start[0] = at.pos
+    length[0] = -1 if size < 0 else size
+    at.pos += 0 if size < 0 else size
+    return Status.OK
+
+
+cdef inline Status read_header(
+    Cursor* at, int64_t* key, int32_t* key_length, int64_t* value, int32_t* value_length
+) noexcept nogil:
+    cdef Status status = read_bytes(at, key, key_length)
+    if status == Status.OK and key_length[0] < 0:
+        return Status.RECORD_HEADERS
+    if status == Status.OK:
+        status = read_bytes(at, value, value_length)
+    return status
+
+
+cdef inline Status read_record(
+    Cursor* at, const Batch* batch, Record* out
+) noexcept nogil:
+    # One record of magic 2: its length, then fields that must fill it.
+    cdef Status status
+    cdef Cursor body = Cursor(data=at.data, pos=0, end=0)
+    cdef int32_t length = 0, offset_delta = 0, header, ignored_length = 0
+    cdef int64_t timestamp_delta = 0, ignored = 0
+    status = read_varint(at, &length)
+    if status != Status.OK:
+        return status
+    if length < 1 or length > at.end - at.pos:
+        return Status.TRUNCATED
+    body.pos = at.pos + 1  # behind the attributes, which nothing reads
+    body.end = at.pos + length
+    status = read_varlong(&body, &timestamp_delta)
+    if status == Status.OK:
+        status = read_varint(&body, &offset_delta)
+    if status == Status.OK:
+        status = read_bytes(&body, &out.key_start, &out.key_length)
+    if status == Status.OK:
+        status = read_bytes(&body, &out.value_start, &out.value_length)
+    if status == Status.OK:
+        status = read_varint(&body, &out.header_count)
+    if status != Status.OK:
+        return status
+    if out.header_count < 0 or out.header_count > body.end - body.pos:
+        return Status.RECORD_HEADERS
+    out.headers_start = body.pos
+    for header in range(out.header_count):
+        status = read_header(
+            &body, &ignored, &ignored_length, &ignored, &ignored_length
+        )
+        if status != Status.OK:
+            return status
+    if body.pos != body.end:
+        return Status.RECORD_LENGTH
+    out.offset = wrapping_add(batch.base_offset, offset_delta)
+    out.timestamp = wrapping_add(batch.base_timestamp, timestamp_delta)
+    if batch.attributes & LOG_APPEND_TIME:
+        out.timestamp = batch.max_timestamp
+    at.pos = body.end
+    return Status.OK
+
+
+cdef inline Status read_batch_records(
+    Cursor* at, const Batch* batch, Sink* sink
+) noexcept nogil:
+    cdef Status status
+    cdef int32_t i
+    if batch.count < 0 or batch.count > sink.end - sink.at:
+        return Status.ENTRY_COUNT
+    for i in range(batch.count):
+        status = read_record(at, batch, sink.at)
+        if status != Status.OK:
+            return status
+        sink.at += wanted(sink.at, &sink.bounds)
+    if batch.count > 0 and at.pos != at.end:
+        return Status.RECORD_LEFTOVER
+    return Status.OK
+
+
+cdef inline Status read_field(
+    Cursor* at, int64_t* start, int32_t* length
+) noexcept nogil:
+    # An int32 length, any negative one being null, and that many bytes.
+    cdef int32_t size
+    if at.end - at.pos < 4:
+        return Status.MESSAGE_SIZE
+    size = be32(at.data + at.pos)
+    if size > at.end - at.pos - 4:
+        return Status.MESSAGE_SIZE
+    start[0] = at.pos + 4
+    length[0] = -1 if size < 0 else size
+    at.pos += 4 + length[0] * (size >= 0)
+    return Status.OK
+
+
+cdef inline Status next_message(Cursor* at, Cursor* body) noexcept nogil:
+    # The message at `at`; TRUNCATED where the set ends, whole or in mid-message.
+    cdef int32_t size, least
+    if at.end - at.pos < LOG_OVERHEAD:
+        return Status.TRUNCATED
+    size = be32(at.data + at.pos + 8)
+    if size < LEAST_SIZE:
+        return Status.ENTRY_TOO_SMALL
+    if size > at.end - at.pos - LOG_OVERHEAD:
+        return Status.TRUNCATED
+    if at.data[at.pos + 16] > 1:
+        return Status.ENTRY_MAGIC
+    least = MESSAGE_1_OVERHEAD if at.data[at.pos + 16] else MESSAGE_0_OVERHEAD
+    if size < least:
+        return Status.ENTRY_TOO_SMALL
+    body.data = at.data
+    body.pos = at.pos
+    body.end = at.pos + LOG_OVERHEAD + size
+    at.pos = body.end
+    return Status.OK
+
+
+cdef inline Status read_message(
+    Cursor* body, const Batch* batch, int64_t base_offset, Record* out
+) noexcept nogil:
+    # One message of magic 0 or 1; in a wrapper the time may be the wrapper's.
+    cdef Status status
+    cdef bint stamped = body.data[body.pos + 16] == 1
+    cdef bint inner = batch.attributes & CODEC_MASK != 0
+    if inner and body.data[body.pos + 17] & CODEC_MASK:
+        return Status.MESSAGE_NESTED
+    out.offset = wrapping_add(base_offset, be64(body.data + body.pos))
+    out.timestamp = be64(body.data + body.pos + 18) if stamped else -1
+    if stamped and batch.attributes & LOG_APPEND_TIME and batch.magic == 1:
+        out.timestamp = batch.max_timestamp
+    out.header_count = 0
+    out.headers_start = body.pos
+    body.pos += 26 if stamped else 18
+    status = read_field(body, &out.key_start, &out.key_length)
+    if status == Status.OK:
+        status = read_field(body, &out.value_start, &out.value_length)
+    return status
+
+
+cdef inline Status read_messages(
+    Cursor* at, const Batch* batch, int64_t base_offset, Sink* sink
+) noexcept nogil:
+    cdef Cursor body = Cursor(data=at.data, pos=0, end=0)
+    cdef Status status
+    while True:
+        status = next_message(at, &body)
+        if status == Status.TRUNCATED:
+            return Status.OK
+        if status == Status.OK and sink.at == sink.end:
+            status = Status.ENTRY_COUNT
+        if status == Status.OK:
+            status = read_message(&body, batch, base_offset, sink.at)
+        if status != Status.OK:
+            return status
+        sink.at += wanted(sink.at, &sink.bounds)
+
+
+cdef inline bint outside(int64_t start, int64_t length, int64_t size) noexcept nogil:
+    return start < 0 or length < 0 or start > size or length > size - start
+
+
+def measure_wrappers(
+    const uint8_t[::1] src not None,
+    Batch[::1] rows not None,
+    const int64_t[::1] starts not None,
+    const int64_t[::1] lengths not None,
+    int64_t[::1] base_offsets not None,
+):
+    """Count the messages in each wrapper, and find what their offsets count from.
+
+    Of each wrapper (magic 0 or 1, a codec) sets ``count`` and ``base_offset``, that of
+    its first message, in `rows`, and in `base_offsets` what is to be added to a
+    message's own offset; 0 for all other rows. Answers (status, row it stopped at).
+    """
+    cdef Status status = Status.OK
+    cdef Cursor at, body
+    cdef int64_t first = 0, last = 0
+    cdef int32_t count
+    cdef Py_ssize_t i, n = rows.shape[0], stopped = 0
+    with nogil:
+        for i in range(n):
+            stopped = i
+            base_offsets[i] = 0
+            if rows[i].magic == 2 or rows[i].attributes & CODEC_MASK == 0:
+                continue
+            if outside(starts[i], lengths[i], src.shape[0]):
+                status = Status.TRUNCATED
+                break
+            at.data = &src[0] if src.shape[0] else NULL
+            at.pos = starts[i]
+            at.end = starts[i] + lengths[i]
+            count = 0
+            status = next_message(&at, &body)
+            while status == Status.OK and count < INT32_MAX:
+                last = be64(body.data + body.pos)
+                first = first if count else last
+                count += 1
+                status = next_message(&at, &body)
+            if status != Status.TRUNCATED or count == 0:
+                status = Status.WRAPPER_EMPTY if count == 0 else status
+                break
+            status = Status.OK
+            if rows[i].magic == 1 and rows[i].last_offset != 0:
+                if rows[i].last_offset < last:
+                    status = Status.WRAPPER_OFFSET
+                    break
+                base_offsets[i] = rows[i].last_offset - last
+            rows[i].count = count
+            rows[i].base_offset = wrapping_add(base_offsets[i], first)
+    return <int>status, stopped
+
+
+def decode_records(
+    const uint8_t[::1] src not None,
+    const Batch[::1] rows not None,
+    const int64_t[::1] starts not None,
+    const int64_t[::1] lengths not None,
+    const int64_t[::1] base_offsets not None,
+    const int64_t[::1] bounds not None,
+    bint timed,
+    Record[::1] out not None,
+    int64_t[::1] emitted not None,
+):
+    """Find every record of every payload, and keep those within `bounds`.
+
+    `bounds` is [start offset, end offset, start timestamp, end timestamp), the last two
+    heeded where `timed`. Fills `out`, and `emitted` with the number of records kept of
+    each payload. Answers (status, row it stopped at, place in `src`, records kept).
+    """
+    cdef Status status = Status.OK
+    cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
+    cdef Sink sink
+    cdef Record* before
+    cdef Py_ssize_t i, stopped = 0
+    cdef Record nowhere
+    cdef Record* first = &out[0] if out.shape[0] else &nowhere
+    sink.at = first
+    sink.end = first + out.shape[0]
+    sink.bounds = Bounds(bounds[0], bounds[1], bounds[2], bounds[3], timed)
+    at.data = &src[0] if src.shape[0] else NULL
+    with nogil:
+        for i in range(rows.shape[0]):
+            stopped = i
+            before = sink.at
+            if outside(starts[i], lengths[i], src.shape[0]):
+                status = Status.TRUNCATED
+                break
+            at.pos = starts[i]
+            at.end = starts[i] + lengths[i]
+            if rows[i].magic == 2:
+                status = read_batch_records(&at, &rows[i], &sink)
+            else:
+                status = read_messages(&at, &rows[i], base_offsets[i], &sink)
+            emitted[i] = sink.at - before
+            if status != Status.OK:
+                break
+    return <int>status, stopped, at.pos, sink.at - first
+
+
+def decode_headers(
+    const uint8_t[::1] src not None,
+    const int64_t[::1] headers_start not None,
+    const int64_t[::1] offsets not None,
+    int64_t[::1] key_start not None,
+    int32_t[::1] key_length not None,
+    int64_t[::1] value_start not None,
+    int32_t[::1] value_length not None,
+):
+    """Find the headers of records that `decode_records` has found sound.
+
+    Record i's headers begin at ``headers_start[i]`` and fill rows ``offsets[i]`` to
+    ``offsets[i + 1]`` of the four columns. Answers a status.
+    """
+    cdef Status status = Status.OK
+    cdef Cursor at = Cursor(data=NULL, pos=0, end=src.shape[0])
+    cdef Py_ssize_t i
+    cdef int64_t row
+    at.data = &src[0] if src.shape[0] else NULL
+    with nogil:
+        for i in range(headers_start.shape[0]):
+            at.pos = headers_start[i]
+            for row in range(offsets[i], offsets[i + 1]):
+                status = read_header(
+                    &at, &key_start[row], &key_length[row], &value_start[row],
+                    &value_length[row]
+                )
+                if status != Status.OK:
+                    break
+            if status != Status.OK:
+                break
+    return <int>status

@@ -1,0 +1,295 @@
+"""Index kernels: the big-endian slots of an index file, searched where they lie.
+
+A *field* of a slot is named by three numbers, all in bytes: `stride` from slot to slot,
+`at` within the slot, and `width`, 4 or 8. NumPy would copy and swap such a column for
+each search; these read the few fields a search touches.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kafkalog._speedups._cursor cimport be32, be64, wrapping_add
+
+cdef extern from *:
+    """
+    static inline int64_t kl_saturating_sub(int64_t a, int64_t b) {
+        int64_t d;
+        if (__builtin_sub_overflow(a, b, &d)) return a < 0 ? INT64_MIN : INT64_MAX;
+        return d;
+    }
+    """
+    int64_t saturating_sub "kl_saturating_sub"(int64_t a, int64_t b) noexcept nogil
+
+cdef enum:
+    LANES = 16  # searches in flight: enough to keep memory busy, few enough for the first cache
+    NEAR = 4
+
+ctypedef fused field_t:
+    int32_t
+    int64_t
+
+
+cdef inline int64_t load(const uint8_t* at, field_t kind) noexcept nogil:
+    # One field; `kind` says only how wide it is.
+    if field_t is int32_t:
+        return be32(at)
+    else:
+        return be64(at)
+
+
+cdef Py_ssize_t slot_count(
+    Py_ssize_t size, Py_ssize_t stride, Py_ssize_t at, Py_ssize_t width
+) except -1:
+    # Whole slots in `size` bytes: what bounds every read below.
+    if width not in (4, 8) or at < 0 or at + width > stride:
+        raise ValueError(f"no field of {width} bytes at {at} in slots of {stride}")
+    return size // stride
+
+
+cdef inline Py_ssize_t bisect(
+    const uint8_t* keys, Py_ssize_t stride, Py_ssize_t low, Py_ssize_t high,
+    int64_t target, field_t kind,
+) noexcept nogil:
+    # Greatest slot in [low, high) with key <= target, else low - 1. Branches on
+    # purpose: the processor runs ahead along the guessed side and fetches it.
+    cdef Py_ssize_t middle
+    while low < high:
+        middle = low + (high - low) // 2
+        if load(keys + middle * stride, kind) <= target:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+cdef inline void interleave(
+    const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, const int64_t* targets,
+    int64_t base, int64_t* out, field_t kind,
+) noexcept nogil:
+    # LANES searches in step, without branches: their cache misses overlap. `count` >= 1.
+    cdef Py_ssize_t slots[LANES]
+    cdef int64_t wanted[LANES]
+    cdef Py_ssize_t left = count, half
+    cdef int lane
+    for lane in range(LANES):
+        slots[lane] = 0
+        wanted[lane] = saturating_sub(targets[lane], base)
+    while left > 1:
+        half = left // 2
+        for lane in range(LANES):
+            slots[lane] += half & -<Py_ssize_t>(
+                load(keys + (slots[lane] + half) * stride, kind) <= wanted[lane]
+            )
+        left -= half
+    for lane in range(LANES):
+        out[lane] = slots[lane] - (
+            load(keys + slots[lane] * stride, kind) > wanted[lane]
+        )
+
+
+cdef inline Py_ssize_t gallop(
+    const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t slot,
+    int64_t target, field_t kind,
+) noexcept nogil:
+    # As `bisect`, for a target that `slot`'s key (if slot >= 0) does not exceed. Targets
+    # are often as dense as slots: the next few are counted without a branch to guess.
+    cdef Py_ssize_t step = 1, near = 0
+    if slot + NEAR < count:
+        for step in range(1, NEAR + 1):
+            near += load(keys + (slot + step) * stride, kind) <= target
+        slot += near
+        if near < NEAR:
+            return slot
+    step = 1
+    while step < count - slot and load(keys + (slot + step) * stride, kind) <= target:
+        slot += step
+        step *= 2
+    return bisect(keys, stride, slot + 1, min(slot + step, count), target, kind)
+
+
+cdef inline void search_all(
+    const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, const int64_t* targets,
+    Py_ssize_t wanted, int64_t base, int64_t* out, field_t kind,
+) noexcept nogil:
+    cdef Py_ssize_t i = 0, slot = -1
+    while i + 1 < wanted and targets[i] <= targets[i + 1]:
+        i += 1
+    if i + 1 >= wanted:
+        for i in range(wanted):
+            slot = gallop(
+                keys, stride, count, slot, saturating_sub(targets[i], base), kind
+            )
+            out[i] = slot
+        return
+    i = 0
+    while i + LANES <= wanted:
+        interleave(keys, stride, count, targets + i, base, out + i, kind)
+        i += LANES
+    for i in range(i, wanted):
+        out[i] = bisect(
+            keys, stride, 0, count, saturating_sub(targets[i], base), kind
+        )
+
+
+def search_slot(
+    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
+    Py_ssize_t width, int64_t base, int64_t target,
+):
+    """Return the greatest slot whose field + `base` is <= `target`, else -1."""
+    cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
+    if not count:
+        return -1
+    target = saturating_sub(target, base)
+    if width == 4:
+        return bisect(&data[at], stride, 0, count, target, <int32_t>0)
+    return bisect(&data[at], stride, 0, count, target, <int64_t>0)
+
+
+def search_slots(
+    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
+    Py_ssize_t width, int64_t base, const int64_t[::1] targets not None,
+    int64_t[::1] out not None,
+):
+    """Fill `out` with `search_slot` of each target; sorted ones are the quickest.
+
+    Exactly ``np.searchsorted(field + base, targets, side="right") - 1`` for a field
+    that ascends; for one that does not, some slot or -1. A sum beyond int64 is compared
+    as the number it is, for a field of 4 bytes.
+    """
+    cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
+    cdef Py_ssize_t wanted = targets.shape[0]
+    if out.shape[0] != wanted:
+        raise ValueError(f"{wanted} targets, room for {out.shape[0]}")
+    if not wanted:
+        return
+    if not count:
+        out[:] = -1
+        return
+    with nogil:
+        if width == 4:
+            search_all(
+                &data[at], stride, count, &targets[0], wanted, base, &out[0], <int32_t>0
+            )
+        else:
+            search_all(
+                &data[at], stride, count, &targets[0], wanted, base, &out[0], <int64_t>0
+            )
+
+
+def take_field(
+    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
+    Py_ssize_t width, int64_t base, int64_t missing, int64_t[::1] slots not None,
+):
+    """Replace each of `slots` by its field + `base`; one outside the data by `missing`."""
+    cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
+    cdef Py_ssize_t i
+    cdef const uint8_t* field = &data[at] if count else NULL
+    with nogil:
+        for i in range(slots.shape[0]):
+            if slots[i] < 0 or slots[i] >= count:
+                slots[i] = missing
+            elif width == 4:
+                slots[i] = wrapping_add(be32(field + slots[i] * stride), base)
+            else:
+                slots[i] = wrapping_add(be64(field + slots[i] * stride), base)
+
+
+cdef inline int64_t any_width(const uint8_t* field, bint wide) noexcept nogil:
+    return be64(field) if wide else be32(field)
+
+
+def count_rising(
+    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t first_width,
+    Py_ssize_t second_width, bint second_may_rest,
+):
+    """Count the slots at the front that rise: the entries of an index.
+
+    A slot is two fields, one behind the other. The first rises strictly from below 0,
+    the second too, or not falls where it `second_may_rest`; in slot 0 the second need
+    not be above 0. An all-zero slot ends the count, but for slot 0 before one that rises.
+    """
+    cdef Py_ssize_t count = slot_count(data.shape[0], stride, first_width, second_width)
+    cdef Py_ssize_t slot = 0
+    cdef int64_t first, second, last_first = -1, last_second = -1
+    cdef bint wide_first = first_width == 8, wide_second = second_width == 8
+    cdef const uint8_t* here = &data[0] if count else NULL
+    if first_width not in (4, 8):
+        raise ValueError(f"no field of {first_width} bytes")
+    with nogil:
+        while slot < count:
+            first = any_width(here, wide_first)
+            second = any_width(here + first_width, wide_second)
+            if first <= last_first or second < last_second:
+                break
+            if second == last_second and not second_may_rest:
+                break
+            last_first, last_second = first, second
+            here += stride
+            slot += 1
+    if slot == 1 and last_first == 0 and last_second == 0:
+        return 0
+    return slot
+
+
+def first_nonzero(const uint8_t[::1] data not None, Py_ssize_t start):
+    """Return where the first byte from `start` on lies that is not 0; else the length."""
+    cdef Py_ssize_t i = max(start, 0), size = data.shape[0]
+    with nogil:
+        while size - i >= 8 and be64(&data[i]) == 0:
+            i += 8
+        while i < size and data[i] == 0:
+            i += 1
+    return i
+
+
+def widen_slots(
+    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t first_width,
+    Py_ssize_t second_width, int64_t first_base, int64_t second_base,
+    int64_t tag, int64_t base_offset, int64_t[:, ::1] out not None,
+):
+    """Fill rows of four: `tag`, `base_offset`, and a slot's two fields, each + its base.
+
+    Returns the rows filled: as many as there are slots, or as `out` has room for.
+    """
+    cdef Py_ssize_t count = slot_count(data.shape[0], stride, first_width, second_width)
+    cdef Py_ssize_t slot
+    cdef bint wide_first = first_width == 8, wide_second = second_width == 8
+    cdef const uint8_t* here = &data[0] if count else NULL
+    if first_width not in (4, 8) or out.shape[1] != 4:
+        raise ValueError("two fields of 4 or 8 bytes go into rows of four")
+    count = min(count, out.shape[0])
+    with nogil:
+        for slot in range(count):
+            out[slot, 0] = tag
+            out[slot, 1] = base_offset
+            out[slot, 2] = wrapping_add(any_width(here, wide_first), first_base)
+            out[slot, 3] = wrapping_add(
+                any_width(here + first_width, wide_second), second_base
+            )
+            here += stride
+    return count
+
+
+def search_ranges(
+    const int64_t[:] column not None, const int64_t[::1] starts not None,
+    const int64_t[::1] stops not None, const int64_t[::1] targets not None,
+    int64_t[::1] out not None,
+):
+    """Search many stretches of one native column: `out[i]` for `targets[i]`.
+
+    The greatest row in [starts[i], stops[i]) that is <= the target, else
+    ``starts[i] - 1``. Stretches are cut to the column.
+    """
+    cdef Py_ssize_t i, low, high, middle
+    cdef Py_ssize_t wanted = targets.shape[0]
+    if not (starts.shape[0] == stops.shape[0] == out.shape[0] == wanted):
+        raise ValueError("starts, stops, targets and out differ in length")
+    with nogil:
+        for i in range(wanted):
+            low = max(starts[i], 0)
+            high = min(stops[i], column.shape[0])
+            while low < high:
+                middle = low + (high - low) // 2
+                if column[middle] <= targets[i]:
+                    low = middle + 1
+                else:
+                    high = middle
+            out[i] = low - 1
