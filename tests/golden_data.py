@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 class DumpRun(NamedTuple):
-    """One run of Kafka's DumpLogSegments, started in the directory that holds `logs`."""
+    """One run of Kafka's DumpLogSegments, in the directory that holds `logs`."""
 
     arguments: list[str]
     stdout: str
@@ -52,7 +52,7 @@ def directories(set_name: str) -> list[str]:
 
 
 def truth(set_name: str, directory: str, kind: str) -> list[Row]:
-    """Return what Kafka read there, a dict a line; empty where it had nothing to read."""
+    """Return what Kafka read there, a dict a line; empty if there was nothing."""
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is none of {', '.join(KINDS)}")
     return _rows(set_name, f"{directory}/{kind}.jsonl")
@@ -64,7 +64,7 @@ def root(set_name: str) -> list[Row]:
 
 
 def dump_runs(set_name: str) -> list[DumpRun]:
-    """Return the kept runs of DumpLogSegments over a set, with their verbatim output."""
+    """Return the kept runs of DumpLogSegments over a set, output verbatim."""
     members = _archive(GOLDEN / set_name / "dumplog.tar.gz")
     if "commands.tsv" not in members:
         return []

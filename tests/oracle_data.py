@@ -24,7 +24,7 @@ def steps(name: str) -> list[Step]:
 
 
 def appends(name: str) -> Iterator[tuple[list[dict[str, Any]], bytes]]:
-    """Yield each append of a scenario: its batches as told, and the bytes they became."""
+    """Yield each append of a scenario: its batches, and the bytes they became."""
     for step in steps(name):
         if "bytes" in step and "batches" in step:
             yield step["batches"], base64.b64decode(step["bytes"])

@@ -1,4 +1,4 @@
-"""The scenarios are well formed: each says what it is about and what Kafka was given."""
+"""The scenarios are well formed: what each is about, and what Kafka was given."""
 
 import pytest
 

@@ -1,0 +1,38 @@
+"""Settings of every test run, and proof that it runs on the build it is meant for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import kafkalog
+
+ROOT = Path(__file__).resolve().parents[1]
+DEBUG = os.environ.get("KAFKALOG_DEBUG") == "1"
+BOUNDS_CHECK = b"Out of bounds on buffer access"  # what a checked kernel would say
+
+# The same examples every time; `--hypothesis-profile=search` looks for new ones.
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("search", deadline=None, max_examples=5_000)
+settings.load_profile("ci")
+
+
+def pytest_configure() -> None:
+    """Refuse to test another kafkalog, or another build of it, than was asked for."""
+    house = Path(kafkalog.__file__).resolve().parent
+    in_debug_tree = ROOT.parts[-2:] == ("build", "debug")
+    if house.parent != ROOT or in_debug_tree != DEBUG:
+        raise pytest.UsageError(f"the tests of {ROOT} found {house}")
+    kernels = (house / "_speedups").glob("*.so")
+    checked = any(BOUNDS_CHECK in path.read_bytes() for path in kernels)
+    if checked != DEBUG:
+        raise pytest.UsageError(f"bounds checks are {'not ' * DEBUG}on in {house}")
