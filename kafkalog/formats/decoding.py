@@ -1,0 +1,315 @@
+"""Many entries at a time: bytes -> headers -> places of records.
+
+What is done here is done for all the entries of a step of a few megabytes at once: one
+call of a kernel scans their headers, one checks them, one finds every record. The only
+thing done once a batch is the call of its decompressor.
+
+    data, origin     bytes of a file or buffer, and the position of the first of them
+    rows             their entries' headers, `layout.BATCH`
+    Payloads         where the records are: in `data`, or unpacked
+    Views            every record wanted: where its key, value and headers lie
+
+Errors come in place of what they spoil, and in order, so that a caller may raise them
+or note them and go on: a generator here yields `Views` and errors alike.
+
+Knows: how entries hold records. Does not know: files, or what is wanted of a record.
+Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog import _speedups
+from kafkalog._speedups import Status
+from kafkalog.codecs.compression import decompress
+from kafkalog.errors import CorruptRecordError, LocatedError
+from kafkalog.formats.layout import (
+    BATCH,
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    LEAST_RECORD_BYTES,
+)
+
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.void]
+
+RECORD: Final = np.dtype(
+    [
+        ("offset", np.int64),
+        ("timestamp", np.int64),
+        ("key_start", np.int64),
+        ("value_start", np.int64),
+        ("headers_start", np.int64),
+        ("key_length", np.int32),
+        ("value_length", np.int32),
+        ("header_count", np.int32),
+    ],
+    align=True,
+)
+"""One record found: its offset, timestamp (ms) and where its parts lie; -1 is null.
+
+The compiled `Record` of ``_speedups/records.pyx`` is this, field by field.
+"""
+
+UNPACKED_BYTES: Final = 8 << 20
+"""How much is unpacked before it is decoded; one batch may exceed it."""
+
+FIRST: Final = -(2**63)
+LAST: Final = 2**63 - 1
+
+REASONS: Final[dict[int, str]] = {
+    Status.TRUNCATED: "a record ends past its batch",
+    Status.OVERLONG: "a varint continues past its last byte",
+    Status.ENTRY_INCOMPLETE: "an entry runs past the end",
+    Status.ENTRY_TOO_SMALL: "the size of an entry is below what its magic needs",
+    Status.ENTRY_MAGIC: "the magic is not 0, 1 or 2",
+    Status.ENTRY_COUNT: "more records are declared than the bytes could hold",
+    Status.RECORD_LENGTH: "a record's fields do not fill its length",
+    Status.RECORD_LEFTOVER: "bytes remain behind the last record of a batch",
+    Status.RECORD_HEADERS: "a record's headers cannot be",
+    Status.MESSAGE_SIZE: "a message's key or value runs past it",
+    Status.MESSAGE_NESTED: "a compressed message inside a compressed one",
+    Status.WRAPPER_OFFSET: "a wrapper's offset is below its last message's",
+    Status.WRAPPER_EMPTY: "a compressed message holds no message",
+}
+
+
+def corrupt(status: int, position: int) -> CorruptRecordError:
+    """Say in an error what a kernel's status means, at `position`."""
+    return CorruptRecordError(REASONS[status], position=position, cause="records")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Which records are wanted: offsets and timestamps, each [start, end).
+
+    Where a timestamp bounds, a record without one is outside.
+    """
+
+    start_offset: int = FIRST
+    end_offset: int = LAST
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether timestamps bound at all."""
+        return self.start_timestamp is not None or self.end_timestamp is not None
+
+    def as_array(self) -> npt.NDArray[np.int64]:
+        """The four bounds, as the kernels take them."""
+        start = FIRST if self.start_timestamp is None else self.start_timestamp
+        end = LAST if self.end_timestamp is None else self.end_timestamp
+        return np.array([self.start_offset, self.end_offset, start, end], np.int64)
+
+
+@dataclass(slots=True)
+class Workspace:
+    """Buffers that are kept from step to step: fresh memory costs more than decoding."""
+
+    records: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, RECORD))
+
+    def room_for(self, count: int) -> npt.NDArray[np.void]:
+        """Return room for `count` records, the same as before where it suffices."""
+        if len(self.records) < count:
+            self.records = np.empty(max(count, 2 * len(self.records)), RECORD)
+        return self.records
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """Where the payload of each of `rows` lies in `data`, not compressed any more."""
+
+    data: Bytes
+    rows: Rows
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    unpacked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Records found in `data`: one `RECORD` each, `counts` of them for each of `rows`.
+
+    `records` lies in a `Workspace` and is valid until that is used again.
+    """
+
+    data: Bytes
+    rows: Rows
+    records: npt.NDArray[np.void]
+    counts: npt.NDArray[np.int64]
+
+
+def as_bytes(data: Any) -> Bytes:
+    """See any contiguous buffer as an array of its bytes; nothing is copied."""
+    if isinstance(data, np.ndarray):
+        return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    return np.frombuffer(data, np.uint8)
+
+
+def scan_headers(
+    data: Bytes, start: int = 0, origin: int = 0, capacity: int = 1 << 16
+) -> tuple[Rows, int, int]:
+    """Read the headers of the entries that lie whole in `data` from `start` on.
+
+    Answers the rows, `capacity` of them at most, with positions counted from `origin`;
+    a status, OK where the rows are as many as asked for or the bytes end with an entry;
+    and the place in `data` behind the last of them.
+    """
+    rows = np.empty(capacity, BATCH)
+    status, count, place = _speedups.scan_batches(data, start, origin, rows)
+    return rows[:count].copy() if count < capacity // 2 else rows[:count], status, place
+
+
+def find_unsound(data: Bytes, origin: int, rows: Rows) -> npt.NDArray[np.intp]:
+    """Which of `rows` have a checksum other than their bytes: their indexes."""
+    sound = np.empty(len(rows), np.uint8)
+    if not _speedups.check_batches(data, origin, rows, sound):
+        return np.empty(0, np.intp)
+    return np.flatnonzero(sound == 0)
+
+
+def unpack(
+    data: Bytes, origin: int, rows: Rows, limit: int
+) -> Iterator[Payloads | LocatedError]:
+    """Bring payloads into a form that has no compression, in runs of bounded size.
+
+    Where none of `rows` is compressed that is `data` itself. `limit` bounds a batch,
+    unpacked, in bytes.
+    """
+    while len(rows):
+        starts, lengths = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+        status, good = _speedups.locate_payloads(data, origin, rows, starts, lengths)
+        if status == Status.OK:
+            good = len(rows)
+        if (rows["attributes"][:good] & CODEC_MASK).any():
+            yield from _unpack_runs(
+                data, rows[:good], starts[:good], lengths[:good], limit
+            )
+        elif good:
+            yield Payloads(data, rows[:good], starts[:good], lengths[:good], False)
+        if good < len(rows):
+            yield corrupt(status, int(rows["position"][good]))
+        rows = rows[good + 1 :]
+
+
+def _unpack_runs(
+    data: Bytes,
+    rows: Rows,
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    limit: int,
+) -> Iterator[Payloads | LocatedError]:
+    """Unpack `rows` into one buffer after another of about `UNPACKED_BYTES`."""
+    view = memoryview(data)
+    pieces: list[bytes | memoryview] = []
+    sizes: list[int] = []
+    first, total = 0, 0
+    codecs = (rows["attributes"] & CODEC_MASK).tolist()
+    for i, (codec, start, length, magic) in enumerate(
+        zip(codecs, starts.tolist(), lengths.tolist(), rows["magic"].tolist(), strict=1)
+    ):
+        error, size = None, 0
+        try:
+            if codec and length:
+                unpacked = decompress(
+                    codec, view[start : start + length], limit=limit, magic=magic
+                )
+                size = sum(map(len, unpacked))
+                pieces += unpacked
+            else:
+                size = length
+                pieces.append(view[start : start + length])
+        except LocatedError as caught:
+            caught.position = int(rows["position"][i])
+            error = caught
+        sizes += [] if error else [size]
+        total += size
+        if error or total >= UNPACKED_BYTES or i + 1 == len(rows):
+            end = first + len(sizes)
+            if sizes:
+                yield _joined(rows[first:end], pieces, sizes)
+            if error:
+                yield error
+            pieces, sizes, first, total = [], [], i + 1, 0
+
+
+def _joined(rows: Rows, pieces: list[bytes | memoryview], sizes: list[int]) -> Payloads:
+    lengths = np.array(sizes, np.int64)
+    ends = np.cumsum(lengths)
+    joined = np.frombuffer(b"".join(pieces), np.uint8)
+    return Payloads(joined, rows, ends - lengths, lengths, True)
+
+
+def find_records(
+    payloads: Payloads, bounds: Bounds, workspace: Workspace
+) -> Iterator[Views | LocatedError]:
+    """Find the records of all payloads that lie within `bounds`.
+
+    A `Views` is valid until the next is taken.
+    """
+    data, unpacked = payloads.data, payloads.unpacked
+    rows, starts, lengths = payloads.rows, payloads.starts, payloads.lengths
+    while len(rows):
+        good, error = _countable(rows, starts, lengths)
+        part = (rows[:good], starts[:good], lengths[:good])
+        base_offsets = np.zeros(good, np.int64)
+        if (rows["count"][:good] < 0).any():
+            status, stop = _speedups.measure_wrappers(data, *part, base_offsets)
+            if status != Status.OK:
+                good, error = stop, corrupt(status, int(rows["position"][stop]))
+        part = (rows[:good], starts[:good], lengths[:good])
+        room = workspace.room_for(int(rows["count"][:good].sum(dtype=np.int64)))
+        counts = np.zeros(good, np.int64)
+        status, stop, place, kept = _speedups.decode_records(
+            data, *part, base_offsets[:good], bounds.as_array(), bounds.timed, room, counts
+        )
+        if status != Status.OK:
+            # Where a batch was unpacked its bytes have no place in the file.
+            at = int(rows["position"][stop])
+            exact = at + BATCH_HEADER_BYTES if rows["magic"][stop] == 2 else at
+            exact += place - int(starts[stop])
+            good, error = stop, corrupt(status, at if unpacked else exact)
+            kept -= int(counts[stop])
+        if kept:
+            yield Views(data, rows[:good], room[:kept], counts[:good])
+        if error is not None:
+            yield error
+        skipped = good + (error is not None)
+        rows, starts, lengths = rows[skipped:], starts[skipped:], lengths[skipped:]
+
+
+def _countable(
+    rows: Rows, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> tuple[int, CorruptRecordError | None]:
+    """How many rows come before one whose count its bytes could not hold."""
+    count = rows["count"].astype(np.int64)
+    batch = rows["magic"] == 2
+    wrong = batch & ((count < 0) | (count * LEAST_RECORD_BYTES > lengths))
+    if not wrong.any():
+        return len(rows), None
+    first = int(wrong.argmax())
+    return first, corrupt(Status.ENTRY_COUNT, int(rows["position"][first]))
+
+
+def decode(
+    data: Bytes,
+    origin: int,
+    rows: Rows,
+    *,
+    bounds: Bounds,
+    limit: int,
+    workspace: Workspace,
+) -> Iterator[Views | LocatedError]:
+    """Find the records of `rows` within `bounds`: unpack, then find, run by run."""
+    for payloads in unpack(data, origin, rows, limit):
+        if isinstance(payloads, LocatedError):
+            yield payloads
+        else:
+            yield from find_records(payloads, bounds, workspace)

@@ -1,0 +1,288 @@
+"""One record batch, or one message of magic 0 or 1, by itself.
+
+For looking at a batch, not for reading many: `formats.decoding` reads a segment's
+batches at once, and this is a view of one of its rows.
+
+Knows: one entry's header and records. Does not know: where the entry was stored.
+Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kafkalog._speedups import Status, decode_headers
+from kafkalog.errors import LocatedError
+from kafkalog.formats.decoding import (
+    Bounds,
+    Rows,
+    Views,
+    Workspace,
+    as_bytes,
+    corrupt,
+    decode,
+    find_unsound,
+    scan_headers,
+)
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    CODECS,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    TimestampType,
+)
+
+SEQUENCE_MASK = 2**31 - 1
+MAX_BATCH_BYTES = 64 << 20
+
+
+class Record(NamedTuple):
+    """One record: bytes are bytes, null is None, headers are pairs in their order."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class RecordBatch:
+    """A whole batch or message as bytes: its header as attributes, its records by turns.
+
+    Parameters
+    ----------
+    data : bytes-like
+        Bytes in which the entry lies whole.
+    position : int
+        Byte of `data` at which it begins.
+    max_bytes : int
+        How much its records may take once unpacked, in bytes.
+
+    Raises
+    ------
+    CorruptRecordError
+        If no entry lies there. Records, and the checksum, are looked at when asked for.
+
+    Examples
+    --------
+    >>> data = bytes.fromhex(
+    ...     "0000000000000064000000520000000302" "9a2ffa45000000000001"
+    ...     "0000018bcfe568000000018bcfe56805" "ffffffffffffffffffffffffffff"
+    ...     "0000000228000000046b310a68656c6c6f0402680276026e01"
+    ...     "16000a02010a776f726c6400")
+    >>> batch = RecordBatch(data)
+    >>> batch.base_offset, batch.last_offset, batch.codec, batch.is_valid
+    (100, 101, 'none', True)
+    >>> [record.value for record in batch]
+    [b'hello', b'world']
+    """
+
+    __slots__ = ("_data", "_max_bytes", "_row")
+
+    def __init__(
+        self, data: Any, position: int = 0, *, max_bytes: int = MAX_BATCH_BYTES
+    ) -> None:
+        whole = as_bytes(data)
+        rows, status, _ = scan_headers(whole, position, 0, 1)
+        if not len(rows):
+            raise corrupt(status or Status.ENTRY_INCOMPLETE, position)
+        self._row: Rows = rows
+        self._data = whole[position : position + int(rows["size_in_bytes"][0])]
+        self._row["position"] = 0
+        self._max_bytes = max_bytes
+
+    def _field(self, name: str) -> int:
+        return int(self._row[name][0])
+
+    @property
+    def magic(self) -> int:
+        """0, 1 or 2."""
+        return self._field("magic")
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of the whole entry."""
+        return self._field("size_in_bytes")
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of the first record; in a wrapper that takes unpacking it."""
+        if self.magic == 2 or self._field("base_offset") >= 0:
+            return self._field("base_offset")
+        return next(iter(self)).offset
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record the entry ever held."""
+        return self._field("last_offset")
+
+    @property
+    def leader_epoch(self) -> int:
+        """Epoch of the leader that appended it; -1 where unknown."""
+        return self._field("leader_epoch")
+
+    @property
+    def crc(self) -> int:
+        """The stored checksum, unsigned."""
+        return self._field("crc")
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the checksum is that of the bytes."""
+        return not len(find_unsound(self._data, 0, self._row))
+
+    @property
+    def attributes(self) -> int:
+        """The attributes, all bits."""
+        return self._field("attributes")
+
+    @property
+    def codec(self) -> str:
+        """The compression type's name; an id that has none as ``"unknown(5)"``."""
+        codec = self.attributes & CODEC_MASK
+        return CODECS[codec] if codec < len(CODECS) else f"unknown({codec})"
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whose clock the timestamps are from."""
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        return TimestampType(bool(self.attributes & LOG_APPEND_TIME_FLAG))
+
+    @property
+    def base_timestamp(self) -> int:
+        """What timestamps count from: ms; magic 0 and 1: the message's own."""
+        return self._field("base_timestamp")
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp, ms, or the append time; -1 where there is none."""
+        return self._field("max_timestamp")
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones in here may go, ms, if compaction has set it."""
+        has = self.magic == 2 and self.attributes & DELETE_HORIZON_FLAG
+        return self.base_timestamp if has else None
+
+    @property
+    def producer_id(self) -> int:
+        """Idempotent producer, or -1."""
+        return self._field("producer_id")
+
+    @property
+    def producer_epoch(self) -> int:
+        """Its epoch, or -1."""
+        return self._field("producer_epoch")
+
+    @property
+    def base_sequence(self) -> int:
+        """Sequence of the first record, or -1."""
+        return self._field("base_sequence")
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record the batch ever held, or -1; 0 follows 2**31 - 1."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        span = self.last_offset - self._field("base_offset")
+        return (self.base_sequence + span) & SEQUENCE_MASK
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether it belongs to a transaction."""
+        return self.magic == 2 and bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its records are control records."""
+        return self.magic == 2 and bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def count(self) -> int | None:
+        """Number of records; None in a wrapper, which does not say."""
+        count = self._field("count")
+        return None if self.magic < 2 and count < 0 else count
+
+    def __bytes__(self) -> bytes:
+        return self._data.tobytes()
+
+    def __repr__(self) -> str:
+        return (
+            f"<RecordBatch magic {self.magic}, last offset {self.last_offset}, "
+            f"{self.size_in_bytes} bytes, {self.codec}>"
+        )
+
+    def __iter__(self) -> Iterator[Record]:
+        """Take the records one by one; the checksum is not looked at."""
+        found = decode(
+            self._data,
+            0,
+            self._row.copy(),
+            bounds=Bounds(),
+            limit=self._max_bytes,
+            workspace=Workspace(),
+        )
+        for views in found:
+            if isinstance(views, LocatedError):
+                raise views
+            yield from _records(views, self.timestamp_type)
+
+
+def _records(views: Views, timestamp_type: TimestampType) -> Iterator[Record]:
+    data = memoryview(views.data)
+
+    def part(start: int, length: int) -> bytes | None:
+        return None if length < 0 else bytes(data[start : start + length])
+
+    headers = _headers(views)
+    for record in views.records.tolist():
+        offset, timestamp, key, value, _, key_length, value_length, count = record
+        taken = tuple(next(headers) for _ in range(count))
+        yield Record(
+            offset,
+            timestamp,
+            timestamp_type,
+            part(key, key_length),
+            part(value, value_length),
+            tuple((_text(data, *name), part(*content)) for name, content in taken),
+        )
+
+
+def _text(data: memoryview, start: int, length: int) -> str:
+    """Return a header's key, repaired as Java does where it is no UTF-8."""
+    return bytes(data[start : start + length]).decode("utf-8", "replace")
+
+
+Place = tuple[int, int]
+
+
+def _headers(views: Views) -> Iterator[tuple[Place, Place]]:
+    """Place and length of each header's key and value, of all records in turn."""
+    ends = np.zeros(len(views.records) + 1, np.int64)
+    np.cumsum(views.records["header_count"], out=ends[1:])
+    starts = [np.empty(int(ends[-1]), np.int64) for _ in range(2)]
+    lengths = [np.empty(int(ends[-1]), np.int32) for _ in range(2)]
+    status = decode_headers(
+        views.data,
+        views.records["headers_start"].copy(),
+        ends,
+        starts[0],
+        lengths[0],
+        starts[1],
+        lengths[1],
+    )
+    if status != Status.OK:
+        raise corrupt(status, 0)
+    places = [
+        zip(start.tolist(), length.tolist(), strict=True)
+        for start, length in zip(starts, lengths, strict=True)
+    ]
+    return zip(*places, strict=True)
