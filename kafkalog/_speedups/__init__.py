@@ -8,12 +8,20 @@ floor above turns a status into an error that knows its file.
 from kafkalog._speedups._cursor import Status
 from kafkalog._speedups.batches import find_batch, locate_payloads, scan_batches
 from kafkalog._speedups.crc32c import best_path, check_batches, crc_many
+from kafkalog._speedups.encode import (
+    measure_records,
+    split_records,
+    write_headers,
+    write_messages,
+    write_records,
+)
 from kafkalog._speedups.gather import gather, measure
 from kafkalog._speedups.records import (
     decode_headers,
     decode_records,
     measure_wrappers,
 )
+from kafkalog._speedups.varint import decode_varints, encode_varints
 
 __all__ = [
     "Status",
@@ -22,10 +30,17 @@ __all__ = [
     "crc_many",
     "decode_headers",
     "decode_records",
+    "decode_varints",
+    "encode_varints",
     "find_batch",
     "gather",
     "locate_payloads",
     "measure",
+    "measure_records",
     "measure_wrappers",
     "scan_batches",
+    "split_records",
+    "write_headers",
+    "write_messages",
+    "write_records",
 ]

@@ -1,0 +1,55 @@
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+_Int64s: TypeAlias = npt.NDArray[np.int64]
+_Bytes: TypeAlias = tuple[npt.NDArray[np.uint8], _Int64s, npt.NDArray[np.int32]]
+_Headers: TypeAlias = tuple[_Int64s, _Bytes, _Bytes] | None
+
+def split_records(
+    offset: _Int64s,  # const int64_t[::1], (n,)
+    timestamp: _Int64s,  # const int64_t[::1], (n,)
+    key: _Bytes,
+    value: _Bytes,
+    headers: _Headers,  # bounds (n + 1,), keys, values
+    most_bytes: int,
+    most_rows: int,
+    bounds: _Int64s,  # int64_t[::1], (n + 1,), filled
+) -> tuple[int, int]: ...  # batches, rows split
+def measure_records(
+    offset: _Int64s,
+    timestamp: _Int64s,
+    key: _Bytes,
+    value: _Bytes,
+    headers: _Headers,
+    bounds: _Int64s,  # const int64_t[::1], (batches + 1,)
+    batches: npt.NDArray[np.void],  # const Batch[::1], (batches,)
+    sizes: npt.NDArray[np.int32],  # int32_t[::1], (n,), filled
+    payloads: _Int64s,  # int64_t[::1], (batches,), filled
+) -> int: ...  # rows measured
+def write_records(
+    offset: _Int64s,
+    timestamp: _Int64s,
+    key: _Bytes,
+    value: _Bytes,
+    headers: _Headers,
+    bounds: _Int64s,
+    batches: npt.NDArray[np.void],  # const Batch[::1], (batches,)
+    sizes: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
+    starts: _Int64s,  # const int64_t[::1], (batches,)
+    out: npt.NDArray[np.uint8],  # uint8_t[::1], filled
+) -> int: ...  # rows written
+def write_headers(
+    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
+    out: npt.NDArray[np.uint8],  # uint8_t[::1], filled
+) -> int: ...  # rows written
+def write_messages(
+    offset: _Int64s,
+    timestamp: _Int64s,
+    key: _Bytes,
+    value: _Bytes,
+    magic: int,
+    attributes: int,
+    out: npt.NDArray[np.uint8],  # uint8_t[::1], filled
+) -> tuple[int, int]: ...  # messages and bytes written
