@@ -1,0 +1,216 @@
+r"""Java's ``.properties`` files, and ``meta.properties``: whose log directory this is.
+
+    #                                   lines from # or ! on say nothing
+    #Sat Nov 21 14:40:52 UTC 2026
+    node.id=1                           key, then = or : or blanks, then value
+    cluster.id=Zm9yLWRldmVsb3BlcnMtMQ
+
+ISO-8859-1; a backslash escapes one character (``\t \n \r \f`` and ``\uXXXX`` have
+their meanings), and at the end of a line it continues that line on the next.
+
+``meta.properties`` has ``version=1`` with ``node.id`` and ``cluster.id`` (KRaft), or 0,
+also where there is no version, with ``broker.id`` (ZooKeeper's time); both may have a
+``directory.id``. Other keys are ignored.
+
+Knows: properties. Does not know: files, or whether the ids agree between directories.
+Source: ``java.util.Properties``, ``MetaProperties.java``, ``PropertiesUtils.java``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple, Self
+
+from kafkalog.codecs.decimal_text import int_from_text
+from kafkalog.codecs.uuid_text import uuid_from_text, uuid_to_text
+from kafkalog.errors import CorruptCheckpointError, UnsupportedFormatError
+
+_BLANKS: Final = " \t\f"
+_NATURAL_LINE: Final = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_KEY: Final = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_SEPARATOR: Final = re.compile(r"[ \t\f]*(?:[=:][ \t\f]*)?")
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_SPECIAL: Final = re.compile(r"[\\=:#!\t\n\r\f]|[^\x20-\x7e]|\A ")
+_SPECIAL_KEY: Final = re.compile(r"[\\=:#! \t\n\r\f]|[^\x20-\x7e]")
+_LETTERS: Final = {text: letter for letter, text in _CONTROLS.items()}
+
+
+class Property(NamedTuple):
+    """A value, and the byte at which its line begins."""
+
+    value: str
+    position: int
+
+
+def parse_properties(data: bytes) -> dict[str, Property]:
+    r"""Read a properties file; of a key that is there twice the last value counts.
+
+    Raises `CorruptCheckpointError` where ``\u`` is not followed by four hex digits:
+    every other text is a properties file.
+
+    >>> parse_properties(b"node.id=1\n")
+    {'node.id': Property(value='1', position=0)}
+    """
+    return {key: Property(value, at) for at, key, value in _entries(data)}
+
+
+def format_properties(properties: Mapping[str, str], written: datetime) -> bytes:
+    r"""Write a properties file in the order of `properties`, as Kafka does.
+
+    `written` is an aware time; it stands in the second line, in UTC. Characters outside
+    ASCII are escaped, so that they are read back whatever the charset.
+
+    >>> epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    >>> format_properties({"node.id": "1"}, epoch)
+    b'#\n#Thu Jan 01 00:00:00 UTC 1970\nnode.id=1\n'
+    """
+    at = written.astimezone(UTC)
+    day, month = at.ctime().split()[:2]  # strftime would speak the user's language
+    lines = ["#", f"#{day} {month} {at:%d %H:%M:%S} UTC {at.year:04d}"]
+    lines += [
+        f"{_SPECIAL_KEY.sub(_escaped, key)}={_SPECIAL.sub(_escaped, value)}"
+        for key, value in properties.items()
+    ]
+    return "".join(f"{line}\n" for line in lines).encode("ascii")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """What ``meta.properties`` says; None where version 0 left something out.
+
+    `node_id` is the ``broker.id`` of version 0. Ids are Kafka's text.
+
+    >>> MetaProperties(version=1, node_id=1, cluster_id="c").properties()
+    {'node.id': '1', 'version': '1', 'cluster.id': 'c'}
+    """
+
+    version: int
+    node_id: int | None = None
+    cluster_id: str | None = None
+    directory_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse versions there are none of, and version 1 without its ids."""
+        if self.version not in (0, 1):
+            raise ValueError(f"meta.properties version {self.version}, not 0 or 1")
+        if self.version and (self.node_id is None or self.cluster_id is None):
+            raise ValueError("version 1 requires node_id and cluster_id")
+        if self.directory_id is not None:
+            uuid_from_text(self.directory_id)
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        r"""Read the bytes of ``meta.properties``.
+
+        Raises `CorruptCheckpointError`, and `UnsupportedFormatError` for a version
+        that is neither 0 nor 1.
+
+        >>> MetaProperties.parse(b"broker.id=7\n").node_id
+        7
+        """
+        found = parse_properties(data)
+        version = _integer(found, "version")
+        if version not in (None, 0, 1):
+            reason = f"meta.properties version {version}, not 0 or 1"
+            at = found["version"].position
+            raise UnsupportedFormatError(reason, position=at)
+        if version and (missing := {"node.id", "cluster.id"} - found.keys()):
+            reason = f"version 1 lacks {' and '.join(sorted(missing))}"
+            raise CorruptCheckpointError(reason, position=0)
+        return cls(
+            version=version or 0,
+            node_id=_integer(found, "node.id" if version else "broker.id"),
+            cluster_id=found["cluster.id"].value if "cluster.id" in found else None,
+            directory_id=_uuid(found, "directory.id"),
+        )
+
+    def format(self, written: datetime) -> bytes:
+        """Write the bytes of ``meta.properties``, dated `written`."""
+        return format_properties(self.properties(), written)
+
+    def properties(self) -> dict[str, str]:
+        """Kafka's keys and values, in the order in which brokers write them."""
+        named = {
+            "node.id" if self.version else "broker.id": self.node_id,
+            "directory.id": self.directory_id,
+            "version": self.version,
+            "cluster.id": self.cluster_id,
+        }
+        return {key: str(value) for key, value in named.items() if value is not None}
+
+
+def _entries(data: bytes) -> Iterator[tuple[int, str, str]]:
+    """Yield the position, key and value of each logical line."""
+    for at, line in _logical_lines(data.decode("latin-1")):
+        key = _KEY.match(line)
+        assert key is not None  # it matches nothing at all, too
+        separator = _SEPARATOR.match(line, key.end())
+        assert separator is not None
+        value = line[separator.end() :]
+        yield at, _unescape(key[0], at), _unescape(value, at)
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield where each line begins, and it with its continuations, unindented."""
+    parts: list[str] = []
+    start = 0
+    for match in _NATURAL_LINE.finditer(text):
+        line = match[1].lstrip(_BLANKS)
+        if not any(parts):
+            parts, start = [], match.start()
+            if not line or line[0] in "#!":
+                continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        parts.append(line[: len(line) - backslashes % 2])
+        if backslashes % 2 == 0:
+            yield start, "".join(parts)
+            parts = []
+
+
+def _unescape(text: str, at: int) -> str:
+    def meant(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return chr(int(match[1], 16))
+        if (letter := match[2]) == "u":
+            reason = "\\u is not followed by four hex digits"
+            raise CorruptCheckpointError(reason, position=at)
+        return _CONTROLS.get(letter, letter)
+
+    units = _ESCAPE.sub(meant, text).encode("utf-16-be", "surrogatepass")
+    return units.decode(
+        "utf-16-be", "surrogatepass"
+    )  # two escapes may be one character
+
+
+def _escaped(match: re.Match[str]) -> str:
+    text = match[0]
+    if text in _LETTERS:
+        return "\\" + _LETTERS[text]
+    if " " <= text <= "~":
+        return "\\" + text
+    units = text.encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
+
+
+def _integer(found: Mapping[str, Property], key: str) -> int | None:
+    if key not in found:
+        return None
+    text, at = found[key]
+    try:
+        return int_from_text(text, 32)
+    except ValueError as error:
+        raise CorruptCheckpointError(f"{key} {error}", position=at) from None
+
+
+def _uuid(found: Mapping[str, Property], key: str) -> str | None:
+    if key not in found:
+        return None
+    text, at = found[key]
+    try:
+        return uuid_to_text(uuid_from_text(text))
+    except ValueError as error:
+        raise CorruptCheckpointError(f"{key} {error}", position=at) from None
