@@ -35,6 +35,10 @@ cdef inline int64_t load(const uint8_t* at, field_t kind) noexcept nogil:
         return be64(at)
 
 
+cdef inline int64_t any_width(const uint8_t* field, bint wide) noexcept nogil:
+    return be64(field) if wide else be32(field)
+
+
 cdef Py_ssize_t slot_count(
     Py_ssize_t size, Py_ssize_t stride, Py_ssize_t at, Py_ssize_t width
 ) except -1:
@@ -129,18 +133,27 @@ cdef inline void search_all(
         )
 
 
-def search_slot(
+def search_value(
     const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
-    Py_ssize_t width, int64_t base, int64_t target,
+    Py_ssize_t width, int64_t base, Py_ssize_t value_at, Py_ssize_t value_width,
+    int64_t value_base, int64_t missing, int64_t target,
 ):
-    """Return the greatest slot whose field + `base` is <= `target`, else -1."""
+    """One lookup: `search_slots`, then `take_field` of another field of that slot."""
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
+    cdef Py_ssize_t slot
+    slot_count(data.shape[0], stride, value_at, value_width)
     if not count:
-        return -1
+        return missing
     target = saturating_sub(target, base)
     if width == 4:
-        return bisect(&data[at], stride, 0, count, target, <int32_t>0)
-    return bisect(&data[at], stride, 0, count, target, <int64_t>0)
+        slot = bisect(&data[at], stride, 0, count, target, <int32_t>0)
+    else:
+        slot = bisect(&data[at], stride, 0, count, target, <int64_t>0)
+    if slot < 0:
+        return missing
+    return wrapping_add(
+        any_width(&data[slot * stride + value_at], value_width == 8), value_base
+    )
 
 
 def search_slots(
@@ -148,11 +161,11 @@ def search_slots(
     Py_ssize_t width, int64_t base, const int64_t[::1] targets not None,
     int64_t[::1] out not None,
 ):
-    """Fill `out` with `search_slot` of each target; sorted ones are the quickest.
+    """Fill `out` with the greatest slot whose field + `base` is <= each target, else -1.
 
     Exactly ``np.searchsorted(field + base, targets, side="right") - 1`` for a field
     that ascends; for one that does not, some slot or -1. A sum beyond int64 is compared
-    as the number it is, for a field of 4 bytes.
+    as the number it is, for a field of 4 bytes. Sorted targets are the quickest.
     """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
     cdef Py_ssize_t wanted = targets.shape[0]
@@ -186,14 +199,10 @@ def take_field(
         for i in range(slots.shape[0]):
             if slots[i] < 0 or slots[i] >= count:
                 slots[i] = missing
-            elif width == 4:
-                slots[i] = wrapping_add(be32(field + slots[i] * stride), base)
             else:
-                slots[i] = wrapping_add(be64(field + slots[i] * stride), base)
-
-
-cdef inline int64_t any_width(const uint8_t* field, bint wide) noexcept nogil:
-    return be64(field) if wide else be32(field)
+                slots[i] = wrapping_add(
+                    any_width(field + slots[i] * stride, width == 8), base
+                )
 
 
 def count_rising(

@@ -1,0 +1,62 @@
+import numpy as np
+import numpy.typing as npt
+
+def search_value(
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    stride: int,
+    at: int,
+    width: int,
+    base: int,
+    value_at: int,
+    value_width: int,
+    value_base: int,
+    missing: int,
+    target: int,
+) -> int: ...  # the value, or `missing`
+def search_slots(
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    stride: int,
+    at: int,
+    width: int,
+    base: int,
+    targets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    out: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
+) -> None: ...
+def take_field(
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    stride: int,
+    at: int,
+    width: int,
+    base: int,
+    missing: int,
+    slots: npt.NDArray[np.int64],  # int64_t[::1], (n,), replaced
+) -> None: ...
+def count_rising(
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    stride: int,
+    first_width: int,
+    second_width: int,
+    second_may_rest: bool,
+) -> int: ...  # slots
+def first_nonzero(
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    start: int,
+) -> int: ...  # position
+def widen_slots(
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    stride: int,
+    first_width: int,
+    second_width: int,
+    first_base: int,
+    second_base: int,
+    tag: int,
+    base_offset: int,
+    out: npt.NDArray[np.int64],  # int64_t[:, ::1], (n, 4), filled
+) -> int: ...  # rows filled
+def search_ranges(
+    column: npt.NDArray[np.int64],  # const int64_t[:], (rows,), strided or not
+    starts: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    stops: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    targets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    out: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
+) -> None: ...
