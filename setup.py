@@ -34,6 +34,7 @@ setup(
             "wraparound": False,
             "initializedcheck": DEBUG,
             "cdivision": True,
+            "show_performance_hints": not DEBUG,
         },
     )
 )

@@ -12,7 +12,7 @@ import kafkalog
 
 ROOT = Path(__file__).resolve().parents[1]
 DEBUG = os.environ.get("KAFKALOG_DEBUG") == "1"
-BOUNDS_CHECK = b"Out of bounds on buffer access"  # what a checked kernel would say
+BOUNDS_CHECK = b"Out of bounds on buffer access (axis %d)"  # only if compiled in
 
 # The same examples every time; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile(

@@ -1,0 +1,1 @@
+"""What is shipped: the archives that ``make build`` put into ``dist/``."""
