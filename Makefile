@@ -116,7 +116,7 @@ lint: .venv/compiled debug
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/cython-lint kafkalog
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafkalog
 	$(BIN)/codespell
 
 build: dist/built

@@ -21,9 +21,12 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 COMMAND = "kafkalog "
-PROGRAM = (
-    "import sys; from kafkalog.cli.main import main; sys.argv[0] = 'kafkalog'; main()"
-)
+PROGRAM = """
+import sys
+from kafkalog.cli.main import main
+sys.argv[0] = "kafkalog"
+sys.exit(main())
+"""
 
 
 def blocks(page, language):
