@@ -39,7 +39,7 @@ cdef struct Columns:
     int64_t base_timestamp
 
 
-cdef Bytes bytes_of(tuple column) except *:
+cdef Bytes bytes_of(column) except *:
     # Pointers into the arrays of `column`, which must outlive them.
     cdef const uint8_t[::1] data = column[0]
     cdef const int64_t[:] starts = column[1]
@@ -65,8 +65,7 @@ cdef void check_batches(
 
 
 cdef Columns columns_of(
-    const int64_t[::1] offset, const int64_t[::1] timestamp, tuple key, tuple value,
-    tuple headers
+    const int64_t[::1] offset, const int64_t[::1] timestamp, key, value, headers
 ) except *:
     # `headers` is (bounds, keys, values), or None.
     cdef Columns of
@@ -197,9 +196,9 @@ cdef inline uint8_t* put_record(
 def split_records(
     const int64_t[::1] offset not None,
     const int64_t[::1] timestamp not None,
-    tuple key not None,
-    tuple value not None,
-    tuple headers,
+    key not None,
+    value not None,
+    headers,
     int64_t most_bytes,
     int64_t most_rows,
     int64_t[::1] bounds not None,
@@ -241,9 +240,9 @@ def split_records(
 def measure_records(
     const int64_t[::1] offset not None,
     const int64_t[::1] timestamp not None,
-    tuple key not None,
-    tuple value not None,
-    tuple headers,
+    key not None,
+    value not None,
+    headers,
     const int64_t[::1] bounds not None,
     const Batch[::1] batches not None,
     int32_t[::1] sizes not None,
@@ -282,9 +281,9 @@ def measure_records(
 def write_records(
     const int64_t[::1] offset not None,
     const int64_t[::1] timestamp not None,
-    tuple key not None,
-    tuple value not None,
-    tuple headers,
+    key not None,
+    value not None,
+    headers,
     const int64_t[::1] bounds not None,
     const Batch[::1] batches not None,
     const int32_t[::1] sizes not None,
@@ -371,8 +370,8 @@ cdef inline uint8_t* put_field(
 def write_messages(
     const int64_t[::1] offset not None,
     const int64_t[::1] timestamp not None,
-    tuple key not None,
-    tuple value not None,
+    key not None,
+    value not None,
     int magic,
     int attributes,
     uint8_t[::1] out not None,

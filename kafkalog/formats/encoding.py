@@ -1,0 +1,166 @@
+"""Columns of records -> batches of magic 2, many at once.
+
+Each batch is a row of `layout.BATCH`: what the header says. `encode` adds what follows
+from the records (count, size, CRC), and packs the records of those rows whose
+attributes name a codec.
+
+Knows: how a batch is put together. Does not know: files; who assigns offsets.
+Source: ``DefaultRecordBatch.java``, ``MemoryRecordsBuilder.java``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog import _speedups
+from kafkalog.codecs.compression import Codec, compress
+from kafkalog.errors import InvalidRecordError
+from kafkalog.formats import layout
+from kafkalog.formats.record_columns import Int64s, RecordColumns
+
+Rows: TypeAlias = npt.NDArray[np.void]
+
+DEFAULT_BATCH_BYTES: Final = 16384
+"""Kafka's ``batch.size``: what a producer puts into a batch."""
+
+_EVERY: Final = 2**63 - 1
+
+
+def encode(
+    columns: RecordColumns, batches: Rows, bounds: Int64s, *, level: int | None = None
+) -> bytes:
+    """Encode batches one behind another: row i of `batches` heads the records
+    ``bounds[i]`` to ``bounds[i + 1]``, all of which are used, in order.
+
+    Of each row the offsets, timestamps, attributes, epochs, producer and sequence are
+    taken as they are; `position`, `size_in_bytes` and `count` are filled in. `level` is
+    that of the codec in the attributes, None for Kafka's default.
+
+    Raises `InvalidRecordError` where a record or a batch cannot be written.
+    """  # noqa: D205
+    check_columns(columns)
+    sizes = np.empty(len(columns.offset), np.int32)
+    payloads = np.empty(len(batches), np.int64)
+    done = _speedups.measure_records(*columns, bounds, batches, sizes, payloads)
+    if done < sizes.size:
+        raise InvalidRecordError(f"record {done} does not fit its batch or its column")
+    batches["count"] = np.diff(bounds)
+    packed = (batches["attributes"] & layout.CODEC_MASK) != Codec.NONE
+    if packed.any():
+        plain = np.empty(payloads.sum(), np.uint8)
+        starts = np.cumsum(payloads) - payloads
+        _write(columns, bounds, batches, sizes, starts, plain)
+        return _seal(batches, _packed(batches, plain, starts, payloads, level))
+    _place(batches, payloads)
+    out = np.empty(int(batches["size_in_bytes"].sum()), np.uint8)
+    starts = batches["position"] + layout.BATCH_HEADER_BYTES
+    _write(columns, bounds, batches, sizes, starts, out)
+    return _seal(batches, out)
+
+
+def split(
+    columns: RecordColumns,
+    *,
+    batch_bytes: int | None = DEFAULT_BATCH_BYTES,
+    rows_per_batch: int | None = None,
+) -> Int64s:
+    """Bounds of batches: as many records each as fit, but at least one.
+
+    `batch_bytes` bounds a batch with its header, uncompressed; `rows_per_batch` its
+    records. Shape (batches + 1,).
+    """
+    check_columns(columns)
+    bounds = np.empty(len(columns.offset) + 1, np.int64)
+    batches, rows = _speedups.split_records(
+        *columns,
+        _EVERY if batch_bytes is None else batch_bytes,
+        _EVERY if rows_per_batch is None else rows_per_batch,
+        bounds,
+    )
+    if rows < len(columns.offset):
+        raise InvalidRecordError(f"record {rows} does not lie in its column")
+    return bounds[: batches + 1]
+
+
+def batch_rows(columns: RecordColumns, bounds: Int64s) -> Rows:
+    """Head each batch as a producer without an id does: offsets and timestamps.
+
+    The base timestamp is the first record's, the max timestamp the greatest.
+    """
+    first = bounds[:-1]
+    rows = np.zeros(first.size, layout.BATCH)
+    rows["magic"] = 2
+    rows["base_offset"] = columns.offset[first]
+    rows["last_offset"] = columns.offset[bounds[1:] - 1]
+    rows["base_timestamp"] = columns.timestamp[first]
+    if first.size:
+        rows["max_timestamp"] = np.maximum.reduceat(columns.timestamp, first)
+    for name in ("leader_epoch", "producer_id", "producer_epoch", "base_sequence"):
+        rows[name] = -1
+    return rows
+
+
+def check_columns(columns: RecordColumns) -> None:
+    """Refuse offsets that do not rise, and negative timestamps other than -1."""
+    offset, timestamp = columns.offset, columns.timestamp
+    if offset.size and offset[0] < 0:
+        raise InvalidRecordError(f"offset {offset[0]} is negative")
+    falls = offset[1:] <= offset[:-1]
+    if falls.any():
+        row = int(falls.argmax()) + 1
+        reason = f"offset {offset[row]} does not rise above {offset[row - 1]}"
+        raise InvalidRecordError(reason)
+    if timestamp.size and timestamp.min() < layout.NO_TIMESTAMP:
+        raise InvalidRecordError(f"timestamp {timestamp.min()} is negative")
+
+
+def _write(
+    columns: RecordColumns,
+    bounds: Int64s,
+    batches: Rows,
+    sizes: npt.NDArray[np.int32],
+    starts: Int64s,
+    out: npt.NDArray[np.uint8],
+) -> None:
+    done = _speedups.write_records(*columns, bounds, batches, sizes, starts, out)
+    if done < sizes.size:
+        raise InvalidRecordError(f"record {done} is not as long as it was measured")
+
+
+def _packed(
+    batches: Rows,
+    plain: npt.NDArray[np.uint8],
+    starts: Int64s,
+    payloads: Int64s,
+    level: int | None,
+) -> npt.NDArray[np.uint8]:
+    """Compress each batch's records, and lay them out with room for the headers."""
+    source = plain.data
+    codecs = (batches["attributes"] & layout.CODEC_MASK).tolist()
+    streams = [
+        compress(codec, source[start : start + size], level=level)
+        for codec, start, size in zip(
+            codecs, starts.tolist(), payloads.tolist(), strict=True
+        )
+    ]
+    _place(batches, np.array([len(stream) for stream in streams], np.int64))
+    room = bytes(layout.BATCH_HEADER_BYTES)
+    parts = [part for stream in streams for part in (room, stream)]
+    return np.frombuffer(bytearray().join(parts), np.uint8)
+
+
+def _place(batches: Rows, payloads: Int64s) -> None:
+    """Say where each batch lies when they follow one another."""
+    size = payloads + layout.BATCH_HEADER_BYTES
+    batches["size_in_bytes"] = size
+    batches["position"] = np.cumsum(size) - size
+
+
+def _seal(batches: Rows, out: npt.NDArray[np.uint8]) -> bytes:
+    done = _speedups.write_headers(batches, out)
+    if done < len(batches):
+        raise InvalidRecordError(f"batch {done} exceeds 2147483647 bytes")
+    return out.tobytes()
