@@ -28,7 +28,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.codecs.compression import decompress
-from kafkalog.errors import CorruptRecordError, LocatedError
+from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
 from kafkalog.formats.layout import (
     BATCH,
     BATCH_HEADER_BYTES,
@@ -103,7 +103,7 @@ class Bounds:
         return self.start_timestamp is not None or self.end_timestamp is not None
 
     def as_array(self) -> npt.NDArray[np.int64]:
-        """The four bounds, as the kernels take them."""
+        """Give the four bounds as the kernels take them."""
         start = FIRST if self.start_timestamp is None else self.start_timestamp
         end = LAST if self.end_timestamp is None else self.end_timestamp
         return np.array([self.start_offset, self.end_offset, start, end], np.int64)
@@ -111,7 +111,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class Workspace:
-    """Buffers that are kept from step to step: fresh memory costs more than decoding."""
+    """Buffers kept from step to step: fresh memory costs more than decoding."""
 
     records: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, RECORD))
 
@@ -185,18 +185,34 @@ def unpack(
     """
     while len(rows):
         starts, lengths = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-        status, good = _speedups.locate_payloads(data, origin, rows, starts, lengths)
-        if status == Status.OK:
-            good = len(rows)
+        status, stop = _speedups.locate_payloads(data, origin, rows, starts, lengths)
+        good = len(rows) if status == Status.OK else stop
+        error = _too_large(rows[:good], lengths[:good], limit)
+        if error is not None:
+            good = int((lengths[:good] > limit).argmax())
+        elif status != Status.OK:
+            error = corrupt(status, int(rows["position"][stop]))
+        part = (data, rows[:good], starts[:good], lengths[:good])
         if (rows["attributes"][:good] & CODEC_MASK).any():
-            yield from _unpack_runs(
-                data, rows[:good], starts[:good], lengths[:good], limit
-            )
+            yield from _unpack_runs(*part, limit)
         elif good:
-            yield Payloads(data, rows[:good], starts[:good], lengths[:good], False)
-        if good < len(rows):
-            yield corrupt(status, int(rows["position"][good]))
+            yield Payloads(*part, unpacked=False)
+        if error is not None:
+            yield error
         rows = rows[good + 1 :]
+
+
+def _too_large(
+    rows: Rows, lengths: npt.NDArray[np.int64], limit: int
+) -> LocatedError | None:
+    """Say which entry comes first that exceeds `limit` as it is."""
+    if not len(lengths) or lengths.max() <= limit:
+        return None
+    first = int((lengths > limit).argmax())
+    reason = f"a batch of {lengths[first]} bytes exceeds {limit}"
+    return BatchTooLargeError(
+        reason, position=int(rows["position"][first]), cause="too_large"
+    )
 
 
 def _unpack_runs(
@@ -207,13 +223,19 @@ def _unpack_runs(
     limit: int,
 ) -> Iterator[Payloads | LocatedError]:
     """Unpack `rows` into one buffer after another of about `UNPACKED_BYTES`."""
-    view = memoryview(data)
+    view = data.data
     pieces: list[bytes | memoryview] = []
     sizes: list[int] = []
     first, total = 0, 0
     codecs = (rows["attributes"] & CODEC_MASK).tolist()
     for i, (codec, start, length, magic) in enumerate(
-        zip(codecs, starts.tolist(), lengths.tolist(), rows["magic"].tolist(), strict=1)
+        zip(
+            codecs,
+            starts.tolist(),
+            lengths.tolist(),
+            rows["magic"].tolist(),
+            strict=True,
+        )
     ):
         error, size = None, 0
         try:
@@ -244,7 +266,7 @@ def _joined(rows: Rows, pieces: list[bytes | memoryview], sizes: list[int]) -> P
     lengths = np.array(sizes, np.int64)
     ends = np.cumsum(lengths)
     joined = np.frombuffer(b"".join(pieces), np.uint8)
-    return Payloads(joined, rows, ends - lengths, lengths, True)
+    return Payloads(joined, rows, ends - lengths, lengths, unpacked=True)
 
 
 def find_records(
@@ -268,7 +290,13 @@ def find_records(
         room = workspace.room_for(int(rows["count"][:good].sum(dtype=np.int64)))
         counts = np.zeros(good, np.int64)
         status, stop, place, kept = _speedups.decode_records(
-            data, *part, base_offsets[:good], bounds.as_array(), bounds.timed, room, counts
+            data,
+            *part,
+            base_offsets[:good],
+            bounds.as_array(),
+            bounds.timed,
+            room,
+            counts,
         )
         if status != Status.OK:
             # Where a batch was unpacked its bytes have no place in the file.

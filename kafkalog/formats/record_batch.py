@@ -54,7 +54,7 @@ class Record(NamedTuple):
 
 
 class RecordBatch:
-    """A whole batch or message as bytes: its header as attributes, its records by turns.
+    """A whole batch or message: its header as attributes, its records by turns.
 
     Parameters
     ----------
@@ -73,10 +73,13 @@ class RecordBatch:
     Examples
     --------
     >>> data = bytes.fromhex(
-    ...     "0000000000000064000000520000000302" "9a2ffa45000000000001"
-    ...     "0000018bcfe568000000018bcfe56805" "ffffffffffffffffffffffffffff"
+    ...     "0000000000000064000000520000000302"
+    ...     "9a2ffa45000000000001"
+    ...     "0000018bcfe568000000018bcfe56805"
+    ...     "ffffffffffffffffffffffffffff"
     ...     "0000000228000000046b310a68656c6c6f0402680276026e01"
-    ...     "16000a02010a776f726c6400")
+    ...     "16000a02010a776f726c6400"
+    ... )
     >>> batch = RecordBatch(data)
     >>> batch.base_offset, batch.last_offset, batch.codec, batch.is_valid
     (100, 101, 'none', True)
@@ -189,7 +192,7 @@ class RecordBatch:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record the batch ever held, or -1; 0 follows 2**31 - 1."""
+        """Sequence of the last record it ever held, or -1; 0 follows 2**31 - 1."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         span = self.last_offset - self._field("base_offset")
@@ -237,7 +240,7 @@ class RecordBatch:
 
 
 def _records(views: Views, timestamp_type: TimestampType) -> Iterator[Record]:
-    data = memoryview(views.data)
+    data = views.data.data
 
     def part(start: int, length: int) -> bytes | None:
         return None if length < 0 else bytes(data[start : start + length])

@@ -1,0 +1,117 @@
+"""Where bytes are read from: a file, by position, or memory.
+
+A file is read with ``pread`` into buffers that the caller keeps, never mapped: a broker
+may cut a segment or an index at any time, and touching a mapped page behind the new end
+would kill the process. A read there just gives fewer bytes.
+
+The size is that at opening, or less where the file turned out to have been cut since:
+what is appended later belongs to a later reading.
+
+Knows: bytes and their positions. Does not know: what they are.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+BLOCK_BYTES: Final = 1 << 20
+
+
+class ByteSource(Protocol):
+    """Bytes with positions, 0 to `size`."""
+
+    path: Path | None
+    size: int
+
+    def read(self, position: int, length: int, room: Bytes | None = None) -> Bytes:
+        """Return up to `length` bytes from `position` on, in `room` if it is given.
+
+        Fewer come only where the bytes end; then `size` says so from there on.
+        """
+
+    def close(self) -> None:
+        """Let go of what is held."""
+
+
+class FileSource:
+    """A file, opened for reading; holds a descriptor, so a rename does not matter.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"0123456789"), file.flush()
+    ...     with FileSource(file.name) as source:
+    ...         source.size, bytes(source.read(7, 100))
+    (10, b'789')
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path: Path | None = Path(path)
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            self.size = os.fstat(self._fd).st_size
+        except OSError:
+            os.close(self._fd)
+            raise
+
+    def read(self, position: int, length: int, room: Bytes | None = None) -> Bytes:
+        """Read up to `length` bytes from `position` on, into `room` if it is given."""
+        length = max(0, min(length, self.size - position))
+        if room is None:
+            room = np.empty(length, np.uint8)
+        view = room.data[:length]
+        done = 0
+        while done < length:
+            got = os.preadv(self._fd, [view[done:]], position + done)
+            if not got:
+                self.size = position + done
+                break
+            done += got
+        return room[:done]
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class MemorySource:
+    """Bytes that are in memory already: nothing is copied."""
+
+    def __init__(self, data: Any, path: Path | None = None) -> None:
+        self.path = path
+        self._data: Bytes = np.frombuffer(data, np.uint8)
+        self.size = len(self._data)
+
+    def read(self, position: int, length: int, room: Bytes | None = None) -> Bytes:
+        """See up to `length` bytes from `position` on; `room` is not needed."""
+        del room
+        return self._data[position : position + length]
+
+    def close(self) -> None:
+        """Do nothing: the memory is the caller's."""
+
+
+def only_zeros(source: ByteSource, position: int) -> bool:
+    """Whether nothing but zeros lies from `position` to the end."""
+    while position < source.size:
+        block = source.read(position, BLOCK_BYTES)
+        if block.any():
+            return False
+        if not len(block):
+            return True
+        position += len(block)
+    return True

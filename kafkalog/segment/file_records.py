@@ -1,0 +1,240 @@
+"""The entries of a ``.log``, in order, in steps of a few megabytes.
+
+A step is read, its headers scanned, its order looked at and its checksums, before
+anything in it is decoded. What is damaged comes as an error in its place: raised, or
+left out when `skip` is set, in which case reading goes on at the next entry, or, where
+the damaged one's size does not lead to a sound one, at the next sound one there is.
+
+Offsets rise along a segment. The checksum does not cover them, so that they rise, and
+stay below the next segment's, is looked at here.
+
+Knows: entries of one file. Does not know: indexes, isolation, which columns are wanted.
+Source: ``FileRecords.java``, ``FileLogInputStream.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog._speedups import Status
+from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
+from kafkalog.files.reading import ByteSource
+from kafkalog.formats.decoding import Bytes, Rows, find_unsound, scan_headers
+from kafkalog.formats.layout import BATCH_HEADER_BYTES, LOG_OVERHEAD
+from kafkalog.segment.resync import (
+    entry_is_sound,
+    find_sound_entry,
+    leads_on,
+    tail_error,
+)
+
+STEP_BYTES: Final = 4 << 20
+FIRST_STEP_BYTES: Final = 64 << 10
+STEP_GROWTH: Final = 8
+MAX_BATCH_BYTES: Final = 64 << 20
+
+Select = Callable[[Rows], tuple[npt.NDArray[np.bool_], bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Entries wanted and found sound: `rows`, in the bytes `data` from `origin` on."""
+
+    data: Bytes
+    origin: int
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What was left out, why, and the offsets that went with it, where known."""
+
+    error: LocatedError
+    first_offset: int | None
+    last_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Between which offsets a segment's must lie, and whether they must rise."""
+
+    least: int = 0
+    most: int = 2**63 - 1
+    ordered: bool = True
+
+
+def everything(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+    """Want every entry, to the end."""
+    return np.ones(len(rows), np.bool_), False
+
+
+@dataclass(slots=True, kw_only=True)
+class FileRecords:
+    """One reading of the entries of `source`, from `start` to its end.
+
+    `select` is asked of each step's headers which entries are wanted, and whether the
+    rest of the file is not; the others are neither checked nor given. With `keep` a
+    step's bytes stay valid; without, only until the next step.
+    """
+
+    source: ByteSource
+    start: int = 0
+    select: Select = everything
+    limits: Limits = field(default_factory=Limits)
+    check_crcs: bool = True
+    skip: bool = False
+    keep: bool = False
+    step_bytes: int = STEP_BYTES
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    end: int = 0
+    """Position behind the last whole entry, so far."""
+    _room: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
+    _last_offset: int = -(2**63)
+    _read_again: int = -1
+
+    def __iter__(self) -> Iterator[Step | Skipped]:
+        """Yield steps; raise at damage, or, with `skip`, yield what was left out."""
+        try:
+            yield from self._read()
+        except LocatedError as error:
+            raise self._located(error) from None
+
+    def _located(self, error: LocatedError) -> LocatedError:
+        return error if self.source.path is None else error.located(self.source.path)
+
+    def _read(self) -> Iterator[Step | Skipped]:
+        self.end = self.start
+        length = min(FIRST_STEP_BYTES, self.step_bytes)
+        while self.end < self.source.size:
+            origin = self.end
+            data = self._window(origin, length)
+            length = min(length * STEP_GROWTH, self.step_bytes)
+            status = int(Status.OK)
+            while status == Status.OK and origin <= self.end < origin + len(data):
+                rows, status, place = scan_headers(data, self.end - origin, origin)
+                done, moved = yield from self._entries(data, origin, rows)
+                if done:
+                    return
+                if moved:
+                    status = int(Status.OK)
+                    break
+                self.end = origin + place
+            if status == Status.ENTRY_INCOMPLETE and self._lies_whole(data, origin):
+                length = max(length, self._entry_bytes(data, origin))
+            elif status != Status.OK:
+                error = tail_error(self.source, self.end, status)
+                if error is None:
+                    return
+                yield self._resume(error, self.end + 1)
+
+    def _window(self, origin: int, length: int) -> Bytes:
+        """Read the next window, into one kept buffer unless its bytes must stay."""
+        if self.keep:
+            return self.source.read(origin, length)
+        if len(self._room) < length:
+            self._room = np.empty(length, np.uint8)
+        return self.source.read(origin, length, self._room)
+
+    def _entry_bytes(self, data: Bytes, origin: int) -> int:
+        """Size of the entry at `end`, or 0 where the window cuts its size field."""
+        field_at = self.end - origin + 8
+        size = data[field_at : field_at + 4].tobytes()
+        return LOG_OVERHEAD + int.from_bytes(size, signed=True) if len(size) == 4 else 0
+
+    def _lies_whole(self, data: Bytes, origin: int) -> bool:
+        """Whether an entry that the window cuts lies whole in the file."""
+        size = self._entry_bytes(data, origin)
+        if origin + len(data) >= self.source.size or size > self.source.size - self.end:
+            return False
+        if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
+            reason = f"a batch of {size} bytes exceeds {self.max_batch_bytes}"
+            raise BatchTooLargeError(reason, position=self.end, cause="too_large")
+        return True
+
+    def _entries(
+        self, data: Bytes, origin: int, rows: Rows
+    ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
+        """Give the sound ones of `rows` that are wanted.
+
+        Answers whether the rest of the file is not wanted, and whether `end` was moved
+        to go on from there.
+        """
+        stray = self._out_of_order(rows)
+        wanted, done = self.select(rows)
+        bad = stray.copy()
+        if self.check_crcs:
+            chosen = np.flatnonzero(wanted)
+            bad[chosen[find_unsound(data, origin, rows[chosen])]] = True
+        first = 0
+        for i in np.flatnonzero(bad).tolist():
+            if i < first:
+                continue
+            if done and not wanted[i:].any():
+                break
+            yield from self._sound(data, origin, rows[first:i][wanted[first:i]])
+            row = rows[i]
+            if not stray[i] and self._sound_when_read_again(int(row["position"])):
+                return False, True
+            yield self._leave_out(row, stray=bool(stray[i]))
+            first = int(np.searchsorted(rows["position"], self.end))
+            if first == len(rows) or rows["position"][first] != self.end:
+                return done, True
+        yield from self._sound(data, origin, rows[first:][wanted[first:]])
+        return done, False
+
+    def _sound(self, data: Bytes, origin: int, rows: Rows) -> Iterator[Step]:
+        if len(rows):
+            yield Step(data, origin, rows)
+
+    def _out_of_order(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Which entries' offsets cannot be, going by neighbours and limits."""
+        last = rows["last_offset"]
+        base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
+        stray = (base < self.limits.least) | (last > self.limits.most)
+        if not self.limits.ordered or not len(rows):
+            return stray
+        stray |= last < base
+        before = np.concatenate(([self._last_offset], last[:-1]))
+        for i in np.flatnonzero(base <= before).tolist():
+            # One of two is wrong: the earlier, if without it the later one fits.
+            stray[i - (i > 0 and base[i] > before[i - 1])] = True
+        highest = np.maximum.accumulate(np.where(stray, self._last_offset, last))
+        before = np.concatenate(([self._last_offset], highest[:-1]))
+        stray |= base <= before
+        self._last_offset = int(max(self._last_offset, highest[-1]))
+        return stray
+
+    def _sound_when_read_again(self, position: int) -> bool:
+        """Whether a broker was writing the entry when its window was read."""
+        if position == self._read_again or not entry_is_sound(self.source, position):
+            return False
+        self.end = self._read_again = position
+        return True
+
+    def _leave_out(self, row: np.void, *, stray: bool) -> Skipped:
+        """Say what is wrong with an entry, and move `end` to where to go on."""
+        position, size = int(row["position"]), int(row["size_in_bytes"])
+        base, last = int(row["base_offset"]), int(row["last_offset"])
+        if stray:
+            reason = f"offset {last} does not lie between its neighbours'"
+            error = CorruptRecordError(reason, position=position, cause="offset")
+        else:
+            reason = f"the checksum is not {int(row['crc']):08x}, as stored"
+            error = CorruptRecordError(reason, position=position, cause="crc")
+        if self.skip and leads_on(self.source, position + size):
+            self.end = position + size
+            return Skipped(self._located(error), base if base >= 0 else None, last)
+        return self._resume(error, position + 1)
+
+    def _resume(self, error: LocatedError, position: int) -> Skipped:
+        """Move `end` to the next sound entry, or to the file's end."""
+        if not self.skip:
+            raise error
+        found = find_sound_entry(self.source, position)
+        self.end = self.source.size if found is None else found
+        return Skipped(self._located(error), None, None)

@@ -1,0 +1,87 @@
+"""Finding the way again behind damage, and telling damage from the end of a file.
+
+Behind the last whole entry of a file a tail is no error where it is an entry of which
+the end is missing (a crash, or a write under way), or zeros to the end of the file
+(preallocation). An entry whose size leads past the end although sound entries follow is
+not such a tail: its size is wrong.
+
+Knows: what an entry looks like. Does not know: indexes, neighbours, what is wanted.
+Source: ``FileLogInputStream.java`` for where Kafka stops.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkalog._speedups import Status, find_batch
+from kafkalog.errors import CorruptRecordError
+from kafkalog.files.reading import ByteSource, only_zeros
+from kafkalog.formats.decoding import REASONS, find_unsound, scan_headers
+from kafkalog.formats.layout import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
+
+WINDOW_BYTES: Final = 8 << 20
+CHECKSUMMED_PER_BYTE: Final = 16
+"""How many bytes may be checksummed for each byte searched: bounds hostile input."""
+
+CAUSES: Final[dict[int, str]] = {
+    Status.ENTRY_INCOMPLETE: "size",
+    Status.ENTRY_TOO_SMALL: "size",
+    Status.ENTRY_MAGIC: "magic",
+}
+
+
+def entry_is_sound(source: ByteSource, position: int) -> bool:
+    """Whether a whole entry with the right checksum lies at `position`."""
+    head = source.read(position, HEADER_SIZE_UP_TO_MAGIC)
+    if len(head) < HEADER_SIZE_UP_TO_MAGIC:
+        return False
+    size = LOG_OVERHEAD + int.from_bytes(head[8:LOG_OVERHEAD].tobytes(), signed=True)
+    if size <= HEADER_SIZE_UP_TO_MAGIC or size > source.size - position:
+        return False
+    data = source.read(position, size)
+    rows, _, _ = scan_headers(data, 0, position, 1)
+    return bool(len(rows)) and not len(find_unsound(data, position, rows))
+
+
+def leads_on(source: ByteSource, position: int) -> bool:
+    """Whether a sound entry, or the end, follows one that ends at `position`."""
+    return position == source.size or entry_is_sound(source, position)
+
+
+def find_sound_entry(source: ByteSource, position: int) -> int | None:
+    """Position of the first sound entry from `position` on, or None.
+
+    Windows overlap by half, so an entry is found if it is no longer than that.
+    """
+    while position < source.size:
+        data = source.read(position, WINDOW_BYTES)
+        found, budget = find_batch(data, 0, CHECKSUMMED_PER_BYTE * WINDOW_BYTES)
+        if found >= 0:
+            return position + found
+        if position + len(data) >= source.size or not len(data) or budget < 0:
+            return None
+        position += len(data) // 2
+    return None
+
+
+def tail_error(
+    source: ByteSource, position: int, status: int
+) -> CorruptRecordError | None:
+    """Why the bytes from `position` on are no entry, unless they are a legal tail.
+
+    `status` is what the scan of headers found there, the whole rest of the file being
+    at hand.
+    """
+    if status in (Status.ENTRY_INCOMPLETE, Status.ENTRY_TOO_SMALL) and only_zeros(
+        source, position
+    ):
+        return None
+    reason = REASONS[status]
+    if status == Status.ENTRY_INCOMPLETE:
+        if source.size - position < HEADER_SIZE_UP_TO_MAGIC:
+            return None
+        follows = find_sound_entry(source, position + 1)
+        if follows is None:
+            return None
+        reason = f"the size of an entry leads past the end, yet one lies at {follows}"
+    return CorruptRecordError(reason, position=position, cause=CAUSES[status])
