@@ -70,7 +70,7 @@ class OffsetIndex(IndexTable):
     def lookup(self, offsets: int) -> np.int64: ...
     @overload
     def lookup(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64]: ...
-    def lookup(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64] | np.int64:
+    def lookup(self, offsets: npt.ArrayLike | int) -> npt.NDArray[np.int64] | np.int64:
         """Where to start scanning the ``.log`` for each of many offsets.
 
         Parameters

@@ -133,7 +133,7 @@ class IndexTable(ABC):
         whole, torn = divmod(size, width)
         if torn:
             reason = f"{torn} bytes remain behind {whole} entries of {width} bytes"
-            return CorruptIndexError(reason, position=whole * width)
+            return CorruptIndexError(reason, position=whole * width, cause="truncated")
         if _speedups.first_nonzero(data, used * width) == len(data):
             return None
         entries = data[: len(data) // width * width].view(cls.ENTRY)
@@ -141,7 +141,8 @@ class IndexTable(ABC):
         if fault is None:
             used = max(used, 1)  # slot 0 is all zero, and the next does not rise
             fault = f"does not rise above entry {used - 1}"
-        return CorruptIndexError(f"entry {used} {fault}", position=used * width)
+        reason = f"entry {used} {fault}"
+        return CorruptIndexError(reason, position=used * width, cause="order")
 
     @classmethod
     def _checked(
@@ -265,8 +266,8 @@ def read_slots(path: Path_, entry_bytes: int) -> tuple[npt.NDArray[np.uint8], in
     try:
         size = os.fstat(descriptor).st_size
         end = size if size < LARGE_BYTES else _hole(descriptor, size, entry_bytes)
-        data = bytearray()
-        while piece := os.pread(descriptor, end - len(data), len(data)):
+        data = os.pread(descriptor, end, 0)
+        while len(data) < end and (piece := os.pread(descriptor, end, len(data))):
             data += piece
     finally:
         os.close(descriptor)

@@ -74,7 +74,9 @@ class TimeIndex(IndexTable):
     def lookup(self, timestamps: int) -> np.int64: ...
     @overload
     def lookup(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64]: ...
-    def lookup(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64] | np.int64:
+    def lookup(
+        self, timestamps: npt.ArrayLike | int
+    ) -> npt.NDArray[np.int64] | np.int64:
         """From which offset on to look for each of many timestamps.
 
         Parameters
