@@ -1,0 +1,285 @@
+"""The format, written to be read: slow, obvious, and used by no one but the tests.
+
+It shares nothing with the package: neither layouts, nor kernels, nor codec wrappers.
+Sound bytes are taken for granted; anything else ends in some exception.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import crc32c
+import lz4.block
+import snappy
+import zstandard
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+
+Entry = dict[str, Any]
+Record = dict[str, Any]
+
+
+# ------------------------------------------------------------------------- varints
+
+
+def varlong(value: int) -> bytes:
+    """Zig-zag varint of `value`; of an int32 it is the varint too."""
+    raw = value * 2 if value >= 0 else -value * 2 - 1
+    out = bytearray()
+    while raw >= 128:
+        out.append(128 + raw % 128)
+        raw //= 128
+    return bytes([*out, raw])
+
+
+class Reader:
+    """A place in bytes, moving forward."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 0
+
+    def take(self, count: int) -> bytes:
+        if count < 0 or self.position + count > len(self.data):
+            raise ValueError(f"no {count} bytes at {self.position}")
+        self.position += count
+        return self.data[self.position - count : self.position]
+
+    def number(self, form: str) -> int:
+        value: int
+        (value,) = struct.unpack(">" + form, self.take(struct.calcsize(form)))
+        return value
+
+    def varlong(self) -> int:
+        raw = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            raw += (byte % 128) << shift
+            shift += 7
+            if byte < 128:
+                return raw // 2 if raw % 2 == 0 else -(raw // 2) - 1
+
+    def varint_bytes(self) -> bytes | None:
+        length = self.varlong()
+        return None if length < 0 else self.take(length)
+
+    def int32_bytes(self) -> bytes | None:
+        length = self.number("i")
+        return None if length < 0 else self.take(length)
+
+    @property
+    def left(self) -> int:
+        return len(self.data) - self.position
+
+
+# -------------------------------------------------------------------------- codecs
+
+
+def unsnappy(data: bytes) -> bytes:
+    magic = b"\x82SNAPPY\x00"
+    if len(data) < 16 or not data.startswith(magic):
+        return bytes(snappy.decompress(data))
+    out, reader = b"", Reader(data)
+    reader.take(16)
+    while reader.left >= 4:
+        if data.startswith(magic, reader.position):
+            reader.take(16)
+        else:
+            out += snappy.decompress(reader.take(reader.number("i")))
+    return out
+
+
+def unlz4(data: bytes) -> bytes:
+    magic, flags, descriptor = struct.unpack_from("<IBB", data)
+    if magic != 0x184D2204 or flags >> 6 != 1 or not flags & 0x20:
+        raise ValueError("no lz4 frame of independent blocks")
+    most = 1 << (8 + 2 * (descriptor >> 4))
+    position = 7 + (8 if flags & 8 else 0)
+    out = b""
+    while True:
+        (size,) = struct.unpack_from("<I", data, position)
+        position += 4
+        if size == 0:
+            return out
+        stored, size = size >> 31, size % 2**31
+        block = data[position : position + size]
+        if len(block) < size:
+            raise ValueError("a block is cut short")
+        out += block if stored else lz4.block.decompress(block, uncompressed_size=most)
+        position += size + (4 if flags & 16 else 0)
+
+
+def unpack(codec: str, data: bytes) -> bytes:
+    match codec:
+        case "gzip":
+            return gzip.decompress(data)
+        case "snappy":
+            return unsnappy(data)
+        case "lz4":
+            return unlz4(data)
+        case "zstd":
+            reader = zstandard.ZstdDecompressor().stream_reader(
+                io.BytesIO(data), read_across_frames=True
+            )
+            return bytes(reader.read())
+    return data
+
+
+# ------------------------------------------------------------------------- entries
+
+
+def entries(data: bytes) -> list[Entry]:
+    """Read every entry of a segment up to a tail that is none: header and records."""
+    found = []
+    position = 0
+    while len(data) - position >= 17:
+        (size,) = struct.unpack_from(">i", data, position + 8)
+        if size < 14 or len(data) - position < 12 + size:
+            break
+        whole = data[position : position + 12 + size]
+        read = batch if whole[16] == 2 else message
+        found.append({"position": position, "size_in_bytes": len(whole), **read(whole)})
+        position += len(whole)
+    return found
+
+
+def batch(data: bytes) -> Entry:
+    """Read one whole batch of magic 2."""
+    reader = Reader(data)
+    entry: Entry = {"base_offset": reader.number("q")}
+    reader.take(4)
+    entry["leader_epoch"] = reader.number("i")
+    entry["magic"] = reader.number("b")
+    entry["crc"] = reader.number("I")
+    entry["is_valid"] = entry["crc"] == crc32c.crc32c(data[21:])
+    attributes = reader.number("h")
+    entry["attributes"] = attributes
+    entry["codec"] = CODECS[attributes & 7]
+    entry["timestamp_type"] = TIMESTAMP_TYPES[attributes >> 3 & 1]
+    entry["is_transactional"] = bool(attributes & 16)
+    entry["is_control"] = bool(attributes & 32)
+    last_delta = reader.number("i")
+    entry["last_offset"] = entry["base_offset"] + last_delta
+    entry["base_timestamp"] = reader.number("q")
+    entry["max_timestamp"] = reader.number("q")
+    horizon = bool(attributes & 64)
+    entry["delete_horizon_ms"] = entry["base_timestamp"] if horizon else None
+    entry["producer_id"] = reader.number("q")
+    entry["producer_epoch"] = reader.number("h")
+    entry["base_sequence"] = reader.number("i")
+    entry["last_sequence"] = sequence(entry["base_sequence"], last_delta)
+    entry["count"] = reader.number("i")
+    plain = unpack(entry["codec"], reader.take(reader.left)) if entry["count"] else b""
+    entry["records"] = list(batch_records(entry, plain))
+    return entry
+
+
+def sequence(base: int, delta: int) -> int:
+    return -1 if base < 0 else (base + delta) % 2**31
+
+
+def batch_records(entry: Entry, plain: bytes) -> Iterator[Record]:
+    records = Reader(plain)
+    for _ in range(entry["count"]):
+        body = Reader(records.take(records.varlong()))
+        body.take(1)
+        timestamp = entry["base_timestamp"] + body.varlong()
+        delta = body.varlong()
+        if entry["timestamp_type"] == "LogAppendTime":
+            timestamp = entry["max_timestamp"]
+        yield {
+            "offset": entry["base_offset"] + delta,
+            "timestamp": timestamp,
+            "timestamp_type": entry["timestamp_type"],
+            "sequence": sequence(entry["base_sequence"], delta),
+            "key": body.varint_bytes(),
+            "value": body.varint_bytes(),
+            "headers": [
+                (body.take(body.varlong()), body.varint_bytes())
+                for _ in range(body.varlong())
+            ],
+        }
+        if body.left:
+            raise ValueError("a record is longer than its fields")
+    if records.left:
+        raise ValueError("bytes are left behind the last record")
+
+
+def one_message(data: bytes) -> Entry:
+    """Read one message of magic 0 or 1 as it stands, wrapper or not."""
+    reader = Reader(data)
+    entry: Entry = {"offset": reader.number("q")}
+    reader.take(4)
+    entry["crc"] = reader.number("I")
+    entry["is_valid"] = entry["crc"] == zlib.crc32(data[16:])
+    entry["magic"] = reader.number("b")
+    attributes = reader.number("b")
+    entry["attributes"] = attributes
+    entry["codec"] = CODECS[attributes & 7]
+    entry["timestamp"], entry["timestamp_type"] = -1, "NoTimestampType"
+    if entry["magic"] == 1:
+        entry["timestamp"] = reader.number("q")
+        entry["timestamp_type"] = TIMESTAMP_TYPES[attributes >> 3 & 1]
+    entry["key"], entry["value"] = reader.int32_bytes(), reader.int32_bytes()
+    if reader.left:
+        raise ValueError("a message is longer than its fields")
+    return entry
+
+
+def messages(data: bytes) -> Iterator[Entry]:
+    """Read what a wrapper holds, as it stands, up to a message cut short."""
+    position = 0
+    while len(data) - position >= 12:
+        (size,) = struct.unpack_from(">i", data, position + 8)
+        if size < 14:
+            raise ValueError("a message is too small")
+        if len(data) - position < 12 + size:
+            return
+        yield one_message(data[position : position + 12 + size])
+        position += 12 + size
+
+
+def message(data: bytes) -> Entry:
+    """Read one entry of magic 0 or 1, with the records that are in it."""
+    outer = one_message(data)
+    inner = [outer]
+    if outer["codec"] != "none":
+        inner = list(messages(unpack(outer["codec"], outer["value"])))
+        if any(one["codec"] != "none" for one in inner) or not inner:
+            raise ValueError("a wrapper holds messages, none of them a wrapper")
+    base = 0
+    if outer["codec"] != "none" and outer["magic"] == 1:
+        # Offset 0 with more than one inside: as some librdkafka wrote them.
+        if outer["offset"] != 0 or len(inner) == 1:
+            base = outer["offset"] - inner[-1]["offset"]
+        if base < 0:
+            raise ValueError("a wrapper's offset is below that of its last message")
+    entry = {
+        **outer,
+        "base_offset": base + inner[0]["offset"],
+        "last_offset": outer["offset"],
+        "max_timestamp": outer["timestamp"],
+        "records": [message_record(outer, base, one) for one in inner],
+    }
+    entry["count"] = len(entry["records"])
+    return entry
+
+
+def message_record(outer: Entry, base: int, one: Entry) -> Record:
+    stamped = outer["timestamp_type"] == "LogAppendTime"
+    timestamp = outer["timestamp"] if stamped else one["timestamp"]
+    return {
+        "offset": base + one["offset"],
+        "timestamp": -1 if outer["magic"] == 0 else timestamp,
+        "timestamp_type": outer["timestamp_type"],
+        "sequence": -1,
+        "key": one["key"],
+        "value": one["value"],
+        "headers": [],
+    }
