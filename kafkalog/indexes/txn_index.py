@@ -124,7 +124,9 @@ class TransactionIndex(IndexTable):
         version, _, first, last, _ = entries[slot].item()
         if not 0 <= version < 256:
             return f"has version {version}, not 0"
-        if first < 0 or last < first:
+        if first < 0:
+            return f"begins at {first}"
+        if last < first:
             return f"ends at {last}, before its first offset {first}"
         if last < base_offset:
             return f"ends at {last}, before the base offset {base_offset}"

@@ -1,0 +1,228 @@
+"""The index kernels against the obvious way to say the same."""
+
+from bisect import bisect_right
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog import _speedups
+
+WIDTHS = {4: ">i4", 8: ">i8"}
+INT64 = st.integers(-(2**63), 2**63 - 1)
+EDGES = st.sampled_from([-(2**63), -(2**31), -1, 0, 1, 2**31 - 1, 2**63 - 1])
+
+
+def integers(width):
+    """Integers of `width` bytes, its edges often."""
+    low, high = -(2 ** (8 * width - 1)), 2 ** (8 * width - 1) - 1
+    return EDGES.filter(lambda n: low <= n <= high) | st.integers(low, high)
+
+
+@st.composite
+def tables(draw, max_size=60):
+    """Slots with a key and a value field somewhere in them: bytes, fields, columns."""
+    key_width, value_width = (
+        draw(st.sampled_from([4, 8])),
+        draw(st.sampled_from([4, 8])),
+    )
+    gaps = [draw(st.integers(0, 3)) for _ in range(3)]
+    keys = draw(st.lists(integers(key_width), max_size=max_size))
+    values = draw(
+        st.lists(integers(value_width), min_size=len(keys), max_size=len(keys))
+    )
+    key_at = gaps[0]
+    value_at = key_at + key_width + gaps[1]
+    stride = value_at + value_width + gaps[2]
+    names = {
+        "key": (WIDTHS[key_width], key_at),
+        "value": (WIDTHS[value_width], value_at),
+    }
+    dtype = np.dtype(
+        {
+            "names": list(names),
+            "formats": [kind for kind, _ in names.values()],
+            "offsets": [at for _, at in names.values()],
+            "itemsize": stride,
+        }
+    )
+    rows = np.zeros(len(keys), dtype)
+    rows["key"], rows["value"] = keys, values
+    torn = draw(st.binary(max_size=stride - 1))
+    data = np.frombuffer(rows.tobytes() + torn, np.uint8)
+    return data, stride, (key_at, key_width), (value_at, value_width), keys, values
+
+
+@st.composite
+def sorted_tables(draw):
+    """As `tables`, its keys ascending."""
+    data, stride, key, value, keys, values = draw(tables())
+    keys.sort()
+    whole = bytearray(data.tobytes())
+    for slot, number in enumerate(keys):
+        start = slot * stride + key[0]
+        whole[start : start + key[1]] = number.to_bytes(key[1], "big", signed=True)
+    return np.frombuffer(bytes(whole), np.uint8), stride, key, value, keys, values
+
+
+def near(keys, base):
+    """Targets: anything, and what lies beside the keys."""
+    beside = [n for key in keys for n in (key + base - 1, key + base, key + base + 1)]
+    inside = [n for n in beside if -(2**63) <= n < 2**63]
+    return st.lists(
+        INT64 | EDGES | st.sampled_from(inside) if inside else INT64, max_size=50
+    )
+
+
+@given(st.data(), sorted_tables(), st.booleans())
+def test_a_search_answers_as_bisect_does(data, table, ordered):
+    src, stride, key, value, keys, values = table
+    base = 0 if key[1] == 8 else data.draw(INT64)
+    targets = data.draw(near(keys, base))
+    if ordered:
+        targets.sort()
+    expected = [bisect_right(keys, t - base) - 1 for t in targets]
+    column, out = np.array(targets, np.int64), np.empty(len(targets), np.int64)
+    _speedups.search_slots(src, stride, *key, base, column, out)
+    assert out.tolist() == expected
+    taken = [-7 if slot < 0 else values[slot] for slot in expected]
+    one = [
+        _speedups.search_value(src, stride, *key, base, *value, 0, -7, t)
+        for t in targets
+    ]
+    _speedups.take_field(src, stride, *value, 0, -7, out)
+    assert out.tolist() == one == taken
+
+
+@given(st.data(), sorted_tables())
+def test_a_search_answers_as_numpy_does(data, table):
+    src, stride, key, _, keys, _ = table
+    targets = np.array(data.draw(near(keys, 0)), np.int64)
+    out = np.empty(len(targets), np.int64)
+    _speedups.search_slots(src, stride, *key, 0, targets, out)
+    column = np.array(keys, np.int64)
+    np.testing.assert_array_equal(
+        out, np.searchsorted(column, targets, side="right") - 1
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 15, 16, 17, 1000, 1024, 1025])
+def test_large_searches_agree_with_numpy_in_any_order(count):
+    random = np.random.default_rng(count)
+    column = np.sort(random.integers(0, 5 * count + 1, count))
+    src = np.frombuffer(column.astype(">i4").tobytes(), np.uint8)
+    targets = random.integers(-2, 5 * count + 3, 1000)
+    for order in (targets, np.sort(targets), np.sort(targets)[::-1].copy()):
+        out = np.empty(1000, np.int64)
+        _speedups.search_slots(src, 4, 0, 4, 0, order, out)
+        expected = np.searchsorted(column, order, side="right") - 1
+        np.testing.assert_array_equal(out, expected)
+
+
+@given(tables(), st.lists(INT64 | EDGES, max_size=50), st.booleans())
+def test_a_column_without_order_gives_some_slot(table, targets, ordered):
+    src, stride, key, _, keys, _ = table
+    column = np.array(sorted(targets) if ordered else targets, np.int64)
+    out = np.empty(len(column), np.int64)
+    _speedups.search_slots(src, stride, *key, 0, column, out)
+    assert ((out >= -1) & (out < max(len(keys), 1))).all()
+
+
+@pytest.mark.parametrize("field", [(0, 2), (-1, 4), (5, 4), (0, 8)])
+def test_a_field_outside_its_slot_is_refused(field):
+    src, out = np.zeros(16, np.uint8), np.zeros(1, np.int64)
+    stride = 7
+    with pytest.raises(ValueError, match="no field"):
+        _speedups.search_slots(src, stride, *field, 0, out, out.copy())
+    with pytest.raises(ValueError, match="no field"):
+        _speedups.take_field(src, stride, *field, 0, 0, out)
+    with pytest.raises(ValueError, match="no field"):
+        _speedups.search_value(src, stride, *field, 0, 0, 4, 0, 0, 0)
+    with pytest.raises(ValueError, match="no field"):
+        _speedups.search_value(src, stride, 0, 4, 0, *field, 0, 0, 0)
+
+
+def test_room_of_another_length_is_refused():
+    src, three, two = (
+        np.zeros(16, np.uint8),
+        np.zeros(3, np.int64),
+        np.zeros(2, np.int64),
+    )
+    with pytest.raises(ValueError, match="room"):
+        _speedups.search_slots(src, 8, 0, 4, 0, three, two)
+    with pytest.raises(ValueError, match="differ in length"):
+        _speedups.search_ranges(three, three, three, two, three)
+    with pytest.raises(ValueError, match="rows of four"):
+        _speedups.widen_slots(src, 8, 4, 4, 0, 0, 0, 0, np.zeros((2, 3), np.int64))
+
+
+@given(st.lists(INT64, max_size=20), st.lists(st.integers(-3, 30), max_size=20))
+def test_a_slot_outside_the_table_takes_what_is_missing(values, slots):
+    src = np.frombuffer(np.array(values, ">i8").tobytes(), np.uint8)
+    out = np.array(slots, np.int64)
+    _speedups.take_field(src, 8, 0, 8, 0, -9, out)
+    expected = [values[slot] if 0 <= slot < len(values) else -9 for slot in slots]
+    assert out.tolist() == expected
+
+
+def rising_slots(rows, *, second_may_rest):
+    """Count the rows at the front that rise, one at a time."""
+    count = 0
+    for slot, (first, second) in enumerate(rows):
+        last_first, last_second = rows[slot - 1] if slot else (-1, -1)
+        rests = second == last_second and second_may_rest
+        if first <= last_first or not (second > last_second or rests):
+            break
+        count += 1
+    return 0 if rows[:count] == [(0, 0)] else count
+
+
+SMALL = st.tuples(st.integers(-1, 6), st.integers(-1, 6))
+
+
+@given(st.lists(SMALL, max_size=8), st.booleans(), st.booleans(), st.booleans())
+def test_rising_slots_are_counted(rows, may_rest, wide_first, sort):
+    rows = sorted(rows) if sort else rows
+    first = 8 if wide_first else 4
+    dtype = np.dtype([("first", WIDTHS[first]), ("second", ">i4")])
+    src = np.frombuffer(np.array(rows, dtype).tobytes(), np.uint8)
+    counted = _speedups.count_rising(src, dtype.itemsize, first, 4, may_rest)
+    assert counted == rising_slots(rows, second_may_rest=may_rest)
+
+
+@given(st.binary(max_size=40), st.integers(0, 40), st.integers(0, 45))
+def test_the_first_byte_that_is_not_zero_is_found(tail, zeros, start):
+    data = bytes(zeros) + tail
+    rest = data[start:].lstrip(b"\0")
+    expected = max(len(data) - len(rest), start)
+    assert _speedups.first_nonzero(np.frombuffer(data, np.uint8), start) == expected
+
+
+@given(st.lists(st.tuples(integers(8), integers(4)), max_size=9), st.integers(0, 12))
+def test_slots_are_widened_into_rows(rows, room):
+    src = np.frombuffer(np.array(rows, ">i8,>i4").tobytes(), np.uint8)
+    out = np.full((room, 4), 77, np.int64)
+    filled = _speedups.widen_slots(src, 12, 8, 4, 0, 1000, 5, -3, out)
+    assert filled == min(room, len(rows))
+    expected = [[5, -3, first, second + 1000] for first, second in rows]
+    assert out[:filled].tolist() == expected[:filled]
+    assert (out[filled:] == 77).all()
+
+
+@given(
+    st.lists(INT64, max_size=20).map(sorted),
+    st.lists(st.tuples(st.integers(-3, 25), st.integers(-3, 25), INT64), max_size=20),
+)
+def test_stretches_of_a_column_are_searched_each_for_itself(column, asked):
+    rows = np.zeros(len(column), [("tag", np.int32), ("key", np.int64)])
+    rows["key"] = column
+    native = np.zeros((len(column), 2), np.int64)
+    native[:, 1] = column
+    starts, stops, targets = np.array(asked, np.int64).reshape(-1, 3).T.copy()
+    out = np.empty(len(asked), np.int64)
+    _speedups.search_ranges(native[:, 1], starts, stops, targets, out)
+    for (start, stop, target), found in zip(asked, out.tolist(), strict=True):
+        low, high = max(start, 0), min(stop, len(column))
+        inside = bisect_right(column, target, low, high) if low < high else low
+        assert found == inside - 1
