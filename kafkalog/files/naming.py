@@ -51,8 +51,9 @@ _CHECKPOINT_NAME: Final = re.compile(
 _MARKED_DIR: Final = re.compile(
     r"(?P<live>\S+-\S+)\.(?P<uuid>[^\s.]+)-(?P<state>delete|future|stray)", re.ASCII
 )
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LIVE_DIR: Final = re.compile(
-    r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)", re.ASCII
+    rf"(?P<topic>{_TOPIC.pattern})-(?P<partition>\d+)", re.ASCII
 )
 
 
@@ -153,10 +154,10 @@ class PartitionDir:
 
     def __post_init__(self) -> None:
         """Refuse what no directory may be called, and a mark without its uuid."""
-        if not _LIVE_DIR.fullmatch(f"{self.topic}-{self.partition}"):
-            raise ValueError(f"no partition: {self.topic!r}, {self.partition}")
-        if self.partition > MAX_INT32:
-            raise ValueError(f"partition {self.partition} is above {MAX_INT32}")
+        if not _TOPIC.fullmatch(self.topic):
+            raise ValueError(f"{self.topic!r} is no topic")
+        if not 0 <= self.partition <= MAX_INT32:
+            raise ValueError(f"partition {self.partition} is not within 0..{MAX_INT32}")
         if (self.uuid is None) != (self.state is None):
             raise ValueError(f"uuid {self.uuid!r} with state {self.state!r}")
 

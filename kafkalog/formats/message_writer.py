@@ -115,6 +115,8 @@ class MessageWriter:
             raise self._fault(f"is {values!r:.64}, not a list")
         self._length("int32", len(values))
         for value in values:
+            if value is None:
+                raise self._fault("has an element that is null")
             self._value(kind, value)
 
     def _sized(self, kind: str, value: Any) -> None:

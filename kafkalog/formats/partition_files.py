@@ -45,10 +45,10 @@ class PartitionMetadata:
 
     def __post_init__(self) -> None:
         """Refuse an id that is none, or is all zero, and a version below 0."""
-        if not any(uuid_from_text(self.topic_id)):
-            raise ValueError("topic id is all zero")
         if self.version < 0:
             raise ValueError(f"version {self.version} is below 0")
+        if not any(uuid_from_text(self.topic_id)):
+            raise ValueError("topic id is all zero")
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -64,11 +64,11 @@ class PartitionMetadata:
         if len(lines) < 2:
             reason = "a version and a topic id are two lines"
             raise CorruptCheckpointError(reason, position=len(data))
-        at = len(lines[0])
-        faulty = 0
-        texts = _second_part(lines[0], 0), _second_part(lines[1], at)
+        faulty, behind = 0, len(lines[0])
+        texts = _second_part(lines[0], 0), _second_part(lines[1], behind)
         try:
-            version, faulty = int_from_text(texts[0], 32), at
+            if (version := int_from_text(texts[0], 32)) >= 0:
+                faulty = behind
             return cls(_canonical(texts[1]), version)
         except ValueError as error:
             raise CorruptCheckpointError(str(error), position=faulty) from None
