@@ -72,8 +72,8 @@ def _member(
     stream = library.decompressobj(_WINDOW_BITS)
     begin, held = position, 0
     while not stream.eof:
-        source = data if window >= len(data) else data[position : position + window]
-        if not source or position == len(data):
+        source = data[position : position + window]
+        if not source:
             raise CorruptRecordError("a gzip member is cut short", position=begin)
         try:
             piece = stream.decompress(source, limit - held + 1)

@@ -46,7 +46,8 @@ def test_gzip_begins_as_java_begins_it():
 
 
 def test_gzip_members_follow_one_another():
-    parts = [TEXT, b"", b"x", TEXT[:999]] * 5
+    noise = b"".join(zlib.crc32(b"%d" % i).to_bytes(4, "big") for i in range(40_000))
+    parts = [b"x", noise, b"", TEXT, noise, TEXT[:999]]
     assert unpacked("gzip", b"".join(map(gzip.compress, parts))) == b"".join(parts)
 
 
@@ -188,7 +189,7 @@ def test_lz4_content_size_and_checksum_are_not_looked_at():
 
 
 def test_an_lz4_content_size_above_the_limit_is_refused_at_once():
-    with pytest.raises(BatchTooLargeError, match="declares 309"):
+    with pytest.raises(BatchTooLargeError, match="declares 368890 bytes"):
         lz4_frames.decompress(framed(store_size=True), 1000)
 
 
