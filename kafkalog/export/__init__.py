@@ -1,1 +1,1 @@
-"""Floor 10: records as other people's arrays. Imports everything, imported by nothing."""
+"""Floor 10: records as other people's arrays. Imports all, imported by none."""

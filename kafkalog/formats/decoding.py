@@ -85,6 +85,12 @@ def corrupt(status: int, position: int) -> CorruptRecordError:
     return CorruptRecordError(REASONS[status], position=position, cause="records")
 
 
+def checksum_error(row: np.void) -> CorruptRecordError:
+    """Say in an error that an entry's bytes are not those its checksum was made of."""
+    reason = f"the checksum is not {int(row['crc']):08x}, as stored"
+    return CorruptRecordError(reason, position=int(row["position"]), cause="crc")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """Which records are wanted: offsets and timestamps, each [start, end).

@@ -85,10 +85,12 @@ class IndexScan:
         return keys[first], first, np.append(first[1:], len(keys))[: len(first)]
 
     def _search(self, field: str, segments: Column, targets: Column) -> Column:
-        """Search the rows of each segment by a rising field; ``start - 1`` for none."""
+        """Search the rows of each segment by a rising field: rows, -1 for none."""
         rows = np.empty(len(targets), np.int64)
-        start, stop = self.segments["start"][segments], self.segments["stop"][segments]
-        _speedups.search_ranges(self.entries[field], start, stop, targets, rows)
+        start, stop = self.segments["start"], self.segments["stop"]
+        _speedups.search_ranges(
+            self.entries[field], start, stop, segments, targets, rows
+        )
         return rows
 
 
@@ -110,29 +112,24 @@ class OffsetIndexScan(IndexScan):
         )
         wanted = np.ascontiguousarray(targets).ravel()
         segments = self._segment_of(codes.ravel(), numbers.ravel(), wanted)
-        known = np.flatnonzero(segments >= 0)
-        segments = segments[known]
-        rows = self._search("offset", segments, wanted[known])
-        indexed = rows >= self.segments["start"][segments]
+        rows = self._search("offset", segments, wanted)
         found = np.full(len(wanted), -1, FOUND)
-        found["base_offset"][known] = self.segments["base_offset"][segments]
+        known, indexed = np.flatnonzero(segments >= 0), np.flatnonzero(rows >= 0)
+        found["base_offset"][known] = self.segments["base_offset"][segments[known]]
         found["position"][known] = 0
-        found["position"][known[indexed]] = self.entries["position"][rows[indexed]]
+        found["position"][indexed] = self.entries["position"][rows[indexed]]
         return found.reshape(targets.shape)
 
     def _segment_of(self, codes: Column, numbers: Column, offsets: Column) -> Column:
         """Find the segment each offset falls into, by its row; -1 for none."""
         keys, first, end = self._partitions()
-        segments = np.full(len(offsets), -1, np.int64)
-        if not len(keys):
-            return segments
         asked = partition_keys(codes, numbers)
         asked[(numbers < -1) | (numbers > np.iinfo(np.int32).max)] = -1
-        at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        low, high = first[at], np.where(keys[at] == asked, end[at], first[at])
+        which = np.searchsorted(keys, asked)
+        which[np.append(keys, -2)[which] != asked] = -1
+        segments = np.empty(len(offsets), np.int64)
         bases = self.segments["base_offset"]
-        _speedups.search_ranges(bases, low, high, offsets, segments)
-        segments[segments < low] = -1
+        _speedups.search_ranges(bases, first, end, which, offsets, segments)
         return segments
 
     def _codes(self, topics: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -160,9 +157,9 @@ class TimeIndexScan(IndexScan):
         )
         rows = self._search("timestamp", np.arange(len(segments)), targets)
         _, first, end = self._partitions()
-        candidate = (rows + 1 < segments["stop"]) | (
-            segments["start"] == segments["stop"]
-        )
+        entries_below = np.maximum(rows + 1, segments["start"])
+        candidate = entries_below < segments["stop"]
+        candidate |= segments["start"] == segments["stop"]
         candidate[end - 1] = True  # what the last segment took in since its last entry
         candidates = np.flatnonzero(candidate)
         chosen = candidates[np.searchsorted(candidates, first)]
@@ -170,8 +167,8 @@ class TimeIndexScan(IndexScan):
         for name in ("topic", "partition"):
             starts[name] = segments[name][chosen]
         starts["offset"] = segments["base_offset"][chosen]
-        entered = rows[chosen] >= segments["start"][chosen]
-        behind = self.entries["offset"][rows[chosen][entered]] + 1
+        entered = np.flatnonzero(rows[chosen] >= 0)
+        behind = self.entries["offset"][rows[chosen[entered]]] + 1
         starts["offset"][entered] = behind
         return starts
 

@@ -24,12 +24,18 @@ import numpy.typing as npt
 from kafkalog._speedups import Status
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
 from kafkalog.files.reading import ByteSource
-from kafkalog.formats.decoding import Bytes, Rows, find_unsound, scan_headers
+from kafkalog.formats.decoding import (
+    Bytes,
+    Rows,
+    checksum_error,
+    find_unsound,
+    scan_headers,
+)
 from kafkalog.formats.layout import BATCH_HEADER_BYTES, LOG_OVERHEAD
 from kafkalog.segment.resync import (
-    entry_is_sound,
     find_sound_entry,
     leads_on,
+    sound_entry,
     tail_error,
 )
 
@@ -211,7 +217,7 @@ class FileRecords:
 
     def _sound_when_read_again(self, position: int) -> bool:
         """Whether a broker was writing the entry when its window was read."""
-        if position == self._read_again or not entry_is_sound(self.source, position):
+        if position == self._read_again or sound_entry(self.source, position) is None:
             return False
         self.end = self._read_again = position
         return True
@@ -224,8 +230,7 @@ class FileRecords:
             reason = f"offset {last} does not lie between its neighbours'"
             error = CorruptRecordError(reason, position=position, cause="offset")
         else:
-            reason = f"the checksum is not {int(row['crc']):08x}, as stored"
-            error = CorruptRecordError(reason, position=position, cause="crc")
+            error = checksum_error(row)
         if self.skip and leads_on(self.source, position + size):
             self.end = position + size
             return Skipped(self._located(error), base if base >= 0 else None, last)

@@ -16,10 +16,12 @@ from typing import Final
 from kafkalog._speedups import Status, find_batch
 from kafkalog.errors import CorruptRecordError
 from kafkalog.files.reading import ByteSource, only_zeros
-from kafkalog.formats.decoding import REASONS, find_unsound, scan_headers
+from kafkalog.formats.decoding import REASONS, Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 
 WINDOW_BYTES: Final = 8 << 20
+LARGEST_BYTES: Final = 64 << 20
+"""A larger entry is not looked at to find the way: Kafka's default limit is 1 MiB."""
 CHECKSUMMED_PER_BYTE: Final = 16
 """How many bytes may be checksummed for each byte searched: bounds hostile input."""
 
@@ -30,22 +32,23 @@ CAUSES: Final[dict[int, str]] = {
 }
 
 
-def entry_is_sound(source: ByteSource, position: int) -> bool:
-    """Whether a whole entry with the right checksum lies at `position`."""
+def sound_entry(source: ByteSource, position: int) -> Rows | None:
+    """Header of the whole entry with the right checksum that lies at `position`."""
     head = source.read(position, HEADER_SIZE_UP_TO_MAGIC)
     if len(head) < HEADER_SIZE_UP_TO_MAGIC:
-        return False
+        return None
     size = LOG_OVERHEAD + int.from_bytes(head[8:LOG_OVERHEAD].tobytes(), signed=True)
-    if size <= HEADER_SIZE_UP_TO_MAGIC or size > source.size - position:
-        return False
+    if not HEADER_SIZE_UP_TO_MAGIC < size <= min(source.size - position, LARGEST_BYTES):
+        return None
     data = source.read(position, size)
     rows, _, _ = scan_headers(data, 0, position, 1)
-    return bool(len(rows)) and not len(find_unsound(data, position, rows))
+    sound = len(rows) and not len(find_unsound(data, position, rows))
+    return rows if sound else None
 
 
 def leads_on(source: ByteSource, position: int) -> bool:
     """Whether a sound entry, or the end, follows one that ends at `position`."""
-    return position == source.size or entry_is_sound(source, position)
+    return position == source.size or sound_entry(source, position) is not None
 
 
 def find_sound_entry(source: ByteSource, position: int) -> int | None:

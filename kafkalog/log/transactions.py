@@ -1,0 +1,223 @@
+"""Which transactions were aborted, and from which offset on nothing is decided yet.
+
+What a consumer with ``read_committed`` is told by its broker is worked out from the log
+itself: the headers of transactional batches, and the markers. So a transaction index
+that is missing or wrong changes nothing. A producer snapshot, whose checksum is right,
+says which transactions were open at its offset and saves reading what lies before.
+
+A transaction is, of one producer, the batches between two of its markers.
+
+Knows: transactions of one partition. Does not know: what is read, or by whom.
+Source: ``ProducerStateManager.java``, ``CompletedTxn.java``, ``UnifiedLog.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import CorruptSnapshotError, LocatedError
+from kafkalog.files.naming import parse_file_name
+from kafkalog.files.reading import ByteSource
+from kafkalog.formats.decoding import Bounds, Rows, Workspace, decode
+from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kafkalog.formats.producer_snapshot import parse_snapshot
+from kafkalog.segment.file_records import MAX_BATCH_BYTES, FileRecords, Limits, Step
+
+ABORTED: Final = np.dtype(
+    [("producer_id", np.int64), ("first_offset", np.int64), ("last_offset", np.int64)]
+)
+"""One aborted transaction: its first record's offset, and that of its marker."""
+
+UNDECIDED: Final = 2**63 - 1
+ABORT: Final = 0
+NO_MARKER: Final = -1
+MARKER_KEY_BYTES: Final = 4
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """What is aborted, and the last stable offset: below it all is decided."""
+
+    aborted: npt.NDArray[np.void]
+    last_stable_offset: int = UNDECIDED
+
+    def committed(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Say which of `rows` a consumer with ``read_committed`` is given."""
+        seen = rows["last_offset"] < self.last_stable_offset
+        asked = np.flatnonzero(seen & (rows["attributes"] & TRANSACTIONAL_FLAG > 0))
+        if len(self.aborted) and len(asked):
+            seen[asked] = ~self._is_aborted(rows[asked])
+        return seen
+
+    def _is_aborted(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Say which of `rows` lie between the first record and the marker of one.
+
+        Transactions of a producer do not overlap, so of those that begin at or below a
+        batch only the latest can hold it: sort both together and look back.
+        """
+        count = len(self.aborted)
+        producers = np.concatenate((self.aborted["producer_id"], rows["producer_id"]))
+        offsets = np.concatenate((self.aborted["first_offset"], rows["base_offset"]))
+        asked = np.arange(len(producers)) >= count
+        order = np.lexsort((asked, offsets, producers))
+        places = np.where(order < count, np.arange(len(order)), -1)
+        latest = np.maximum.accumulate(places)
+        holder = np.full(len(order), -1)
+        holder[order[latest >= 0]] = order[latest[latest >= 0]]
+        holder = holder[count:]
+        hit = self.aborted[holder]
+        within: npt.NDArray[np.bool_] = rows["base_offset"] <= hit["last_offset"]
+        within &= (holder >= 0) & (hit["producer_id"] == rows["producer_id"])
+        return within
+
+
+@dataclass(slots=True)
+class TransactionReplay:
+    """Follows transactions through a log, step by step; `open` are undecided so far."""
+
+    open_producers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    open_offsets: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    _aborted: list[npt.NDArray[np.void]] = field(default_factory=list)
+
+    def feed(self, step: Step) -> None:
+        """Take the transactional batches of a step, in their order."""
+        rows = step.rows
+        types = _marker_types(step)
+        producers = np.concatenate((self.open_producers, rows["producer_id"]))
+        offsets = np.concatenate((self.open_offsets, rows["base_offset"]))
+        markers = np.concatenate((np.full(len(self.open_offsets), NO_MARKER), types))
+        control = np.concatenate(
+            (
+                np.zeros(len(self.open_offsets), np.bool_),
+                rows["attributes"] & CONTROL_FLAG > 0,
+            )
+        )
+        data_or_marker = ~control | (markers != NO_MARKER)
+        self._advance(
+            producers[data_or_marker],
+            offsets[data_or_marker],
+            markers[data_or_marker],
+        )
+
+    def _advance(self, producers: Int64s, offsets: Int64s, markers: Int64s) -> None:
+        """Cut each producer's batches at its markers: every piece is a transaction."""
+        if not len(producers):
+            return
+        order = np.argsort(producers, kind="stable")
+        producers, offsets, markers = producers[order], offsets[order], markers[order]
+        ends = markers != NO_MARKER
+        first = np.ones(len(order), np.bool_)
+        first[1:] = (producers[1:] != producers[:-1]) | ends[:-1]
+        starts = np.flatnonzero(first)
+        lasts = np.append(starts[1:], len(order)) - 1
+        has_data = ~ends[starts]
+        aborted = has_data & (markers[lasts] == ABORT)
+        found = np.empty(int(aborted.sum()), ABORTED)
+        found["producer_id"] = producers[starts][aborted]
+        found["first_offset"] = offsets[starts][aborted]
+        found["last_offset"] = offsets[lasts][aborted]
+        self._aborted.append(found)
+        still_open = has_data & ~ends[lasts]
+        self.open_producers = producers[starts][still_open]
+        self.open_offsets = offsets[starts][still_open]
+
+    def settled(self, end_offset: int) -> bool:
+        """Whether every transaction that began below `end_offset` is decided."""
+        return not (self.open_offsets < end_offset).any()
+
+    def result(self) -> Transactions:
+        """Return what is known at this point of the log."""
+        aborted = np.concatenate([np.empty(0, ABORTED), *self._aborted])
+        stable = int(self.open_offsets.min()) if len(self.open_offsets) else UNDECIDED
+        return Transactions(aborted, stable)
+
+
+def _marker_types(step: Step) -> Int64s:
+    """Type of the marker in each control batch of a step; -1 for all other rows."""
+    types = np.full(len(step.rows), NO_MARKER, np.int64)
+    which = np.flatnonzero(step.rows["attributes"] & CONTROL_FLAG)
+    found = decode(
+        step.data,
+        step.origin,
+        step.rows[which],
+        bounds=Bounds(),
+        limit=MAX_BATCH_BYTES,
+        workspace=Workspace(),
+    )
+    for views in found:
+        if isinstance(views, LocatedError):
+            raise views
+        keyed = views.records["key_length"] >= MARKER_KEY_BYTES
+        place = views.records["key_start"][keyed]
+        high, low = views.data[place + 2].astype(np.int64), views.data[place + 3]
+        positions = np.repeat(views.rows["position"], views.counts)[keyed]
+        types[np.searchsorted(step.rows["position"], positions)] = high << 8 | low
+    return types
+
+
+def replay(
+    sources: Iterable[tuple[ByteSource, Limits]],
+    *,
+    begun: TransactionReplay | None = None,
+    from_offset: int = 0,
+    end_offset: int = UNDECIDED,
+    check_crcs: bool = True,
+    skip: bool = False,
+) -> Transactions:
+    """Follow the transactions of a log's segments, so far as `end_offset` needs it.
+
+    `begun` are those open at `from_offset`, below which nothing is looked at.
+    """
+    state = begun or TransactionReplay()
+
+    def transactional(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+        wanted = (rows["magic"] == 2) & (rows["attributes"] & TRANSACTIONAL_FLAG > 0)
+        return wanted & (rows["last_offset"] >= from_offset), False
+
+    for source, limits in sources:
+        records = FileRecords(
+            source=source,
+            select=transactional,
+            limits=limits,
+            check_crcs=check_crcs,
+            skip=skip,
+        )
+        for step in records:
+            if isinstance(step, Step):
+                state.feed(step)
+                past = int(step.rows["base_offset"][-1]) >= end_offset
+                if past and state.settled(end_offset):
+                    return state.result()
+    return state.result()
+
+
+def open_at_snapshot(directory: Path, offset: int) -> tuple[TransactionReplay, int]:
+    """Find the newest sound snapshot at or below `offset`: what was open, and where.
+
+    Without one that is nothing, at offset 0.
+    """
+    names = [parse_file_name(path.name) for path in directory.iterdir()]
+    usable = sorted(
+        name.base_offset
+        for name in names
+        if name is not None
+        and (name.kind, name.suffix) == ("snapshot", None)
+        and name.base_offset <= offset
+    )
+    for base in reversed(usable):
+        try:
+            entries = parse_snapshot((directory / f"{base:020d}.snapshot").read_bytes())
+        except (CorruptSnapshotError, FileNotFoundError):
+            continue
+        first = entries["current_txn_first_offset"].astype(np.int64)
+        producers = entries["producer_id"].astype(np.int64)
+        return TransactionReplay(producers[first >= 0], first[first >= 0]), base
+    return TransactionReplay(), 0

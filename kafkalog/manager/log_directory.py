@@ -1,0 +1,89 @@
+"""A log directory (``log.dirs``): which partitions lie in it, and its checkpoints.
+
+Knows: what lies directly in a log directory. Does not know: what is in a log.
+Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from kafkalog.errors import CorruptCheckpointError, NotALogDirectoryError
+from kafkalog.files.naming import PartitionDir, parse_file_name, parse_partition_dir
+from kafkalog.formats.checkpoint import parse_offsets
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+CLEANED_TO: Final = "cleaner-offset-checkpoint"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+
+ROOT_FILES: Final = frozenset(
+    {RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO, META_PROPERTIES}
+)
+"""Files by any of which a directory shows that it is a log directory."""
+
+Offsets = dict[tuple[str, int], int]
+Parsed = TypeVar("Parsed")
+
+
+def is_partition(directory: Path) -> bool:
+    """Whether a directory is a partition's: it holds segments, or is named as one.
+
+    Raises `NotALogDirectoryError` where it is neither that nor a log directory.
+    """
+    names = sorted(entry.name for entry in os.scandir(directory))
+    if any(parse_file_name(name) is not None for name in names):
+        return True
+    if ROOT_FILES.intersection(names) or any(map(parse_partition_dir, names)):
+        return False
+    if parse_partition_dir(directory.name) is not None:
+        return True
+    reason = f"neither a partition nor a log directory: {directory}"
+    raise NotALogDirectoryError(reason)
+
+
+def list_partitions(
+    directory: Path, *, marked: bool = False
+) -> list[tuple[PartitionDir, Path]]:
+    """List the partitions in a log directory, by topic and number.
+
+    Those marked ``-delete``, ``-future`` or ``-stray`` only with `marked`. A link is
+    not followed.
+    """
+    found = []
+    for entry in os.scandir(directory):
+        name = parse_partition_dir(entry.name)
+        if name is None or not entry.is_dir(follow_symlinks=False):
+            continue
+        if marked or name.state is None:
+            found.append((name, Path(entry.path)))
+    return sorted(found, key=lambda one: (one[0].topic, one[0].partition, one[1].name))
+
+
+def read_offsets(directory: Path, name: str) -> Offsets:
+    """Read one of the offset checkpoints of a log directory; missing is empty.
+
+    Raises `CorruptCheckpointError`, with file and byte.
+    """
+    path = directory / name
+    try:
+        return parse_offsets(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except CorruptCheckpointError as error:
+        raise error.located(path) from None
+
+
+def read_if_there(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed | None:
+    """Parse a small file; None where there is none. Errors say which file it is."""
+    try:
+        return parse(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except CorruptCheckpointError as error:
+        raise error.located(path) from None

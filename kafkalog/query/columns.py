@@ -1,0 +1,77 @@
+"""The columns of a scan: their names, their order, and what each is made of.
+
+Knows: names and types. Does not know: how a column is filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+FIXED: Final[dict[str, np.dtype[Any]]] = {
+    "partition": np.dtype(np.int32),
+    "offset": np.dtype(np.int64),
+    "timestamp": np.dtype(np.int64),
+    "timestamp_type": np.dtype(np.int8),
+    "leader_epoch": np.dtype(np.int32),
+    "producer_id": np.dtype(np.int64),
+    "producer_epoch": np.dtype(np.int16),
+    "sequence": np.dtype(np.int32),
+    "is_transactional": np.dtype(np.bool_),
+    "is_control": np.dtype(np.bool_),
+    "magic": np.dtype(np.int8),
+    "codec": np.dtype(np.int8),
+    "segment": np.dtype(np.int32),
+    "position": np.dtype(np.int64),
+}
+"""Columns of one width, each an array of its own; `codec` and `segment` are codes."""
+
+COLUMNS: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "sequence",
+    "is_transactional",
+    "is_control",
+    "magic",
+    "codec",
+    "segment",
+    "position",
+)
+"""All there are, in order."""
+
+DEFAULT_COLUMNS: Final = COLUMNS[:8]
+"""Those a scan gives if none are named."""
+
+
+def choose_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
+    """Check the names of columns, and keep their order; None is the default ones.
+
+    >>> choose_columns(["value", "offset"])
+    ('value', 'offset')
+    """
+    if columns is None:
+        return DEFAULT_COLUMNS
+    if isinstance(columns, str):
+        raise TypeError(f"columns is a list of names, not one: [{columns!r}]")
+    chosen = tuple(columns)
+    unknown = [name for name in chosen if name not in COLUMNS]
+    if unknown:
+        raise ValueError(
+            f"no such columns: {', '.join(map(str, unknown))}; there are "
+            f"{', '.join(COLUMNS)}"
+        )
+    repeated = {name for name in chosen if chosen.count(name) > 1}
+    if repeated:
+        raise ValueError(f"columns named twice: {', '.join(sorted(repeated))}")
+    return chosen

@@ -1,0 +1,152 @@
+"""What a source is made of: partitions, lone files, memory. Nothing is read here.
+
+Knows: which bytes are asked for. Does not know: what is in them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from kafkalog.errors import CorruptCheckpointError, NotALogDirectoryError
+from kafkalog.files.naming import parse_partition_dir
+from kafkalog.formats.decoding import FIRST, LAST, Bounds
+from kafkalog.manager.log_directory import (
+    LOG_STARTS,
+    Offsets,
+    is_partition,
+    list_partitions,
+    read_offsets,
+)
+
+FILE_ENDINGS: Final = tuple(
+    kind + suffix
+    for kind in (".log", ".checkpoint")
+    for suffix in ("", ".deleted", ".cleaned", ".swap", ".part")
+)
+"""How the name of a file ends that holds entries."""
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND: Final = timedelta(milliseconds=1)
+
+Path_ = str | os.PathLike[str]
+Offset = int | Mapping[tuple[str, int], int] | None
+Time = int | datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One partition's directory, one file, or bytes in memory."""
+
+    topic: str = ""
+    partition: int = -1
+    directory: Path | None = None
+    file: Path | None = None
+    memory: Any = None
+    log_start_offset: int = FIRST
+
+
+def find_parts(source: Any) -> list[Part]:
+    """Say what a source is made of; a list of sources, in its order.
+
+    Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is there and holds
+    nothing of Kafka's.
+    """
+    if isinstance(source, (list, tuple)):
+        return [part for one in source for part in find_parts(one)]
+    if not isinstance(source, (str, os.PathLike)):
+        with memoryview(source) as view:
+            if not view.contiguous:
+                raise ValueError("batches in memory must lie behind one another")
+        return [Part(memory=source)]
+    path = Path(source)
+    if path.is_dir():
+        return list(_of_directory(path))
+    if not path.exists():
+        raise FileNotFoundError(2, os.strerror(2), str(path))
+    if not path.is_file() or not path.name.endswith(FILE_ENDINGS):
+        reason = f"neither a .log or .checkpoint file nor a log directory: {path}"
+        raise NotALogDirectoryError(reason)
+    topic, partition = _named(path.absolute().parent)
+    return [Part(topic, partition, file=path)]
+
+
+def _of_directory(path: Path) -> Iterator[Part]:
+    if is_partition(path):
+        topic, partition = _named(path.absolute())
+        starts = _log_starts(path.absolute().parent)
+        start = starts.get((topic, partition), FIRST)
+        yield Part(topic, partition, directory=path, log_start_offset=start)
+        return
+    starts = _log_starts(path)
+    for name, directory in list_partitions(path):
+        start = starts.get((name.topic, name.partition), FIRST)
+        yield Part(
+            name.topic, name.partition, directory=directory, log_start_offset=start
+        )
+
+
+def _named(directory: Path) -> tuple[str, int]:
+    name = parse_partition_dir(directory.name)
+    return ("", -1) if name is None else (name.topic, name.partition)
+
+
+def _log_starts(directory: Path) -> Offsets:
+    """Read the log start offsets; Kafka, too, takes an unreadable file for none."""
+    with suppress(CorruptCheckpointError):
+        return read_offsets(directory, LOG_STARTS)
+    return {}
+
+
+def bounds_of(
+    part: Part, start: Offset, end: Offset, times: tuple[Time, Time]
+) -> Bounds:
+    """Say which records of a part are wanted.
+
+    Without a start offset a partition is read from its log start.
+    """
+    first, last = _offset_for(part, start), _offset_for(part, end)
+    return Bounds(
+        start_offset=part.log_start_offset if first is None else first,
+        end_offset=LAST if last is None else last,
+        start_timestamp=as_ms(times[0]),
+        end_timestamp=as_ms(times[1]),
+    )
+
+
+def _offset_for(part: Part, offset: Offset) -> int | None:
+    if isinstance(offset, Mapping):
+        return offset.get((part.topic, part.partition))
+    return offset
+
+
+def check_offset(name: str, offset: Offset) -> None:
+    """Refuse what is neither an offset nor offsets by (topic, partition)."""
+    values = offset.values() if isinstance(offset, Mapping) else [offset]
+    for value in values:
+        if value is None and offset is None:
+            continue
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"{name} must be whole numbers, not {value!r}")
+
+
+def as_ms(time: Time) -> int | None:
+    """Milliseconds since 1970 of a bound; of a datetime between two, the later.
+
+    >>> as_ms(datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC))
+    1700000000000
+    """
+    if time is None:
+        return None
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise ValueError(f"a time needs a zone to be one: {time!r} has none")
+        return -((EPOCH - time) // MILLISECOND)
+    if isinstance(time, bool) or not hasattr(time, "__index__"):
+        raise TypeError(f"a time is ms since 1970 or a datetime, not {time!r}")
+    return int(time)

@@ -1,0 +1,240 @@
+"""One part of a source, read in order: which steps, which entries, which bounds.
+
+Entries are chosen by their headers in two goes. By offsets first, which no checksum
+covers. Then, once the checksums are found right, by everything else that a header says:
+control, time, transactions. So a flipped bit in a header hides no record.
+
+Knows: what is wanted of a partition, and where its indexes say it lies. Does not know:
+how records become columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import LocatedError
+from kafkalog.files.naming import MAX_OFFSET
+from kafkalog.files.reading import ByteSource, MemorySource
+from kafkalog.formats.decoding import Bounds, Rows
+from kafkalog.formats.layout import CODEC_MASK, CONTROL_FLAG, LOG_APPEND_TIME_FLAG
+from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.transactions import Transactions, open_at_snapshot, replay
+from kafkalog.query.plan import Part
+from kafkalog.segment.file_records import FileRecords, Limits, Skipped, Step
+from kafkalog.segment.log_segment import LogSegment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of every part alike."""
+
+    read_committed: bool = False
+    control_records: bool = False
+    check_crcs: bool = True
+    skip: bool = False
+    max_batch_bytes: int = 64 << 20
+
+
+class Problem(NamedTuple):
+    """What a scan left out: bytes of a file from `position` on, and the offsets lost.
+
+    `path` is None for bytes in memory; offsets are None where nothing tells them.
+    """
+
+    path: Path | None
+    position: int | None
+    first_offset: int | None
+    last_offset: int | None
+    reason: str
+
+    @classmethod
+    def of(cls, error: LocatedError, first: int | None, last: int | None) -> Problem:
+        """Make a problem of an error that is passed over."""
+        return cls(error.path, error.position, first, last, error.reason)
+
+
+class Piece(NamedTuple):
+    """Entries to decode, from which file, and which of their records are wanted."""
+
+    step: Step
+    segment: str
+    path: Path | None
+    bounds: Bounds
+
+
+def left_out(error: LocatedError, piece: Piece, request: Request) -> Problem:
+    """Raise what is wrong with a batch, or, where asked to pass over it, say so."""
+    if piece.path is not None:
+        error.located(piece.path)
+    if not request.skip:
+        raise error
+    rows = piece.step.rows
+    inside = rows[rows["position"] <= error.position][-1]
+    base = int(inside["base_offset"])
+    return Problem.of(error, base if base >= 0 else None, int(inside["last_offset"]))
+
+
+@dataclass(slots=True, kw_only=True)
+class PartReading:
+    """One reading of a part; `bytes_done` goes up to `bytes_in_all` meanwhile."""
+
+    part: Part
+    bounds: Bounds
+    request: Request
+    keep: bool = False
+    headers_only: bool = False
+    bytes_in_all: int = 0
+    bytes_done: int = 0
+    _transactions: Transactions | None = field(default=None)
+
+    def pieces(self) -> Iterator[Piece | Problem]:
+        """Yield the entries wanted, in order of offsets, and what is left out."""
+        segments = self._segments()
+        self.bytes_in_all = _sizes(segments)
+        self._transactions = self._settle(segments)
+        for segment, source, limits in self._sources(segments):
+            before = self.bytes_done
+            yield from self._of_segment(segment, source, limits)
+            self.bytes_done = before + source.size
+
+    def _segments(self) -> list[LogSegment]:
+        part = self.part
+        if part.directory is None:
+            return [] if part.file is None else [LogSegment.of(part.file)]
+        listed = list_segments(part.directory)
+        return from_offset(listed, self.bounds.start_offset)
+
+    def _sources(
+        self, segments: list[LogSegment]
+    ) -> Iterator[tuple[LogSegment | None, ByteSource, Limits]]:
+        part = self.part
+        if part.memory is not None:
+            yield None, MemorySource(part.memory), Limits(ordered=False)
+        elif part.directory is not None:
+            for segment, source in read_on(part.directory, segments):
+                if segment.base_offset >= self.bounds.end_offset:
+                    return
+                yield segment, source, segment.limits
+        else:
+            with segments[0].open() as source:
+                yield segments[0], source, Limits()
+
+    def _settle(self, segments: list[LogSegment]) -> Transactions | None:
+        """Find out about transactions, as far as this reading needs it."""
+        if not self.request.read_committed:
+            return None
+        begun, base, directory = None, 0, self.part.directory
+        if directory is not None:
+            begun, base = open_at_snapshot(directory, self.bounds.start_offset)
+            segments = from_offset(list_segments(directory), base)
+        sources = ((source, limits) for _, source, limits in self._sources(segments))
+        return replay(
+            sources,
+            begun=begun,
+            from_offset=base,
+            end_offset=self.bounds.end_offset,
+            check_crcs=self.request.check_crcs,
+            skip=self.request.skip,
+        )
+
+    def _of_segment(
+        self, segment: LogSegment | None, source: ByteSource, limits: Limits
+    ) -> Iterator[Piece | Problem]:
+        name = "" if segment is None else segment.name
+        already = self.bytes_done
+        records = FileRecords(
+            source=source,
+            start=0 if segment is None else self._start(segment, source),
+            select=self._by_offset,
+            limits=limits,
+            check_crcs=self.request.check_crcs and not self.headers_only,
+            skip=self.request.skip,
+            keep=self.keep,
+            max_batch_bytes=self.request.max_batch_bytes,
+        )
+        for step in records:
+            self.bytes_done = already + records.end
+            if isinstance(step, Skipped):
+                yield Problem.of(step.error, step.first_offset, step.last_offset)
+                continue
+            chosen = step.rows[self._by_header(step.rows)]
+            if len(chosen):
+                wanted = Step(step.data, step.origin, chosen)
+                yield Piece(wanted, name, source.path, self.bounds)
+            if limits.ordered:
+                # Where a segment is found anew, as compaction leaves it, go on here.
+                reached = int(step.rows["last_offset"][-1]) + 1
+                start = max(self.bounds.start_offset, reached)
+                self.bounds = replace(self.bounds, start_offset=start)
+
+    def _start(self, segment: LogSegment, source: ByteSource) -> int:
+        """Position from which on everything wanted of a segment lies."""
+        start, bounds = 0, self.bounds
+        if bounds.start_offset > max(segment.base_offset, 0):
+            start = segment.position_for(source, min(bounds.start_offset, MAX_OFFSET))
+        if bounds.start_timestamp is not None:
+            by_time = segment.position_for_time(source, bounds.start_timestamp)
+            start = max(start, by_time)
+        return start
+
+    def _by_offset(self, rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+        """Choose by offsets alone, and say whether all that follows lies behind."""
+        start, end = self.bounds.start_offset, self.bounds.end_offset
+        last = rows["last_offset"]
+        base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
+        if self.part.memory is not None:
+            return (last >= start) & ((base < end) | (rows["base_offset"] < 0)), False
+        # A wrapper begins behind the entry before it, wherever that is.
+        begins = np.where(rows["base_offset"] < 0, np.append(-1, last[:-1]) + 1, base)
+        return (last >= start) & (begins < end), bool((last >= end - 1).any())
+
+    def _by_header(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Choose by all else that the headers say, which the checksums cover."""
+        chosen: npt.NDArray[np.bool_] = rows["count"] != 0
+        batch = rows["magic"] == 2
+        attributes = rows["attributes"]
+        if not self.request.control_records:
+            chosen &= ~(batch & (attributes & CONTROL_FLAG != 0))
+        if self._transactions is not None:
+            chosen &= self._transactions.committed(rows)
+        if self.bounds.timed:
+            chosen &= self._by_time(rows, batch, attributes)
+        return chosen
+
+    def _by_time(
+        self,
+        rows: Rows,
+        batch: npt.NDArray[np.bool_],
+        attributes: npt.NDArray[np.int16],
+    ) -> npt.NDArray[np.bool_]:
+        """Leave out what holds no record of the times asked for, where that is sure.
+
+        Of a wrapper it is not: some clients wrote another time into it.
+        """
+        start, end = self.bounds.start_timestamp, self.bounds.end_timestamp
+        latest = rows["max_timestamp"]
+        plain = (rows["magic"] == 1) & (attributes & CODEC_MASK == 0)
+        chosen: npt.NDArray[np.bool_] = rows["magic"] > 0
+        if start is not None:
+            chosen &= ~(batch | plain) | (latest >= start)
+        if end is not None:
+            stamped = batch & (attributes & LOG_APPEND_TIME_FLAG != 0)
+            chosen &= ~(stamped | plain) | (latest < end)
+        return chosen
+
+
+def _sizes(segments: list[LogSegment]) -> int:
+    """Bytes of files that are there."""
+    total = 0
+    for segment in segments:
+        try:
+            total += segment.path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total

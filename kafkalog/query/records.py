@@ -1,0 +1,301 @@
+"""`Records`: a chunk of one partition as columns, gathered or as views.
+
+Bytes are columns in Arrow's form: `data` with the bytes of all rows behind one another,
+n + 1 `offsets` into it, and `valid`. As views nothing is copied: `data` is the file's
+or the unpacked bytes, and `start` and `length` say where a row's lie.
+
+Knows: columns as arrays. Does not know: Arrow, files, what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog import _speedups
+from kafkalog._speedups import Status
+from kafkalog.errors import BatchTooLargeError
+from kafkalog.formats.decoding import Bytes, Views, corrupt
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    CODECS,
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+    TimestampType,
+)
+from kafkalog.query.columns import FIXED
+
+SEQUENCE_MASK: Final = 2**31 - 1
+NO_TIMESTAMP_TYPE: Final = int(TimestampType.NO_TIMESTAMP_TYPE)
+MAX_COLUMN_BYTES: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BytesColumn:
+    """n byte strings: row i is ``data[offsets[i]:offsets[i + 1]]``, where `valid`.
+
+    `valid` is None where no row is null; a null row takes no bytes of `data`.
+    """
+
+    data: Bytes
+    offsets: npt.NDArray[np.int32]
+    valid: npt.NDArray[np.bool_] | None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def to_list(self) -> list[bytes | None]:
+        """Return the rows as Python's bytes, null as None."""
+        data, ends = self.data.tobytes(), self.offsets.tolist()
+        rows = [data[a:b] for a, b in pairwise(ends)]
+        if self.valid is None:
+            return list(rows)
+        return [
+            row if ok else None
+            for row, ok in zip(rows, self.valid.tolist(), strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewColumn:
+    """n byte strings in place: row i is ``data[start[i]:][:length[i]]``; -1 is null."""
+
+    data: Bytes
+    start: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def to_list(self) -> list[bytes | None]:
+        """Return the rows as Python's bytes, null as None."""
+        data = self.data.data
+        return [
+            None if length < 0 else bytes(data[start : start + length])
+            for start, length in zip(
+                self.start.tolist(), self.length.tolist(), strict=True
+            )
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadersColumn:
+    """The headers of n records: those of row i are rows ``offsets[i]`` to the next."""
+
+    offsets: npt.NDArray[np.int32]
+    key: BytesColumn | ViewColumn
+    value: BytesColumn | ViewColumn
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def to_list(self) -> list[list[tuple[bytes, bytes | None]]]:
+        """Return each row's headers as pairs of bytes."""
+        keys = [key or b"" for key in self.key.to_list()]
+        pairs = list(zip(keys, self.value.to_list(), strict=True))
+        ends = self.offsets.tolist()
+        return [pairs[a:b] for a, b in pairwise(ends)]
+
+
+Column = npt.NDArray[Any] | BytesColumn | ViewColumn | HeadersColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a chunk is from: its partition, and the file by its place in `segments`."""
+
+    topic: str = ""
+    partition: int = -1
+    segments: tuple[str, ...] = ("",)
+    segment: int = 0
+
+
+class Records:
+    """A chunk of records of one partition: each column asked for is an attribute.
+
+    `topic` is a str; `offset`, `timestamp` (ms, -1 none), `partition` and the other
+    fixed-width columns are arrays of shape (n,); `key` and `value` a `BytesColumn` or
+    `ViewColumn`, `headers` a `HeadersColumn`. `codec` and `segment` are codes, whose
+    names are in `codecs` and `segments`.
+
+    >>> import kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+    >>> batch.append(b"k", b"v", timestamp=1700000000000)
+    >>> [records] = kafkalog.scan(batch.build()).chunks()
+    >>> records.offset, records.key.to_list()
+    (array([7]), [b'k'])
+    """
+
+    codecs: tuple[str, ...] = CODECS
+
+    def __init__(
+        self, origin: Origin, length: int, columns: Mapping[str, Column]
+    ) -> None:
+        self.topic = origin.topic
+        self.segments = origin.segments
+        self.columns = columns
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["columns"][name]
+        except KeyError:
+            raise AttributeError(f"no column {name!r} was asked for") from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.columns]
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.columns)
+        return f"<{len(self)} records of {self.topic or 'no topic'}: {names}>"
+
+
+class Buffers:
+    """Memory for gathered columns: fresh each time, or kept from chunk to chunk."""
+
+    def __init__(self, *, kept: bool) -> None:
+        self._kept: dict[str, npt.NDArray[Any]] | None = {} if kept else None
+
+    def take(self, name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return an array of `length`; the kept one of that name where it suffices."""
+        if self._kept is None:
+            return np.empty(length, dtype)
+        room = self._kept.get(name)
+        if room is None or len(room) < length:
+            room = self._kept[name] = np.empty(length + length // 4, dtype)
+        return room[:length]
+
+
+def make_records(
+    views: Views,
+    origin: Origin,
+    columns: tuple[str, ...],
+    buffers: Buffers,
+    *,
+    as_views: bool = False,
+) -> Records:
+    """Make the columns asked for of the records found."""
+    made: dict[str, Column] = {}
+    for name in columns:
+        if name in FIXED:
+            made[name] = _fixed(name, views, origin, buffers)
+        elif name == "headers":
+            made[name] = _headers(views, buffers, as_views=as_views)
+        elif name != "topic":
+            made[name] = _byte_strings(
+                name,
+                views.data,
+                views.records[f"{name}_start"],
+                views.records[f"{name}_length"],
+                buffers,
+                as_views=as_views,
+            )
+    return Records(origin, len(views.records), made)
+
+
+def _fixed(
+    name: str, views: Views, origin: Origin, buffers: Buffers
+) -> npt.NDArray[Any]:
+    length, dtype = len(views.records), FIXED[name]
+    if name in ("partition", "segment"):
+        value = origin.partition if name == "partition" else origin.segment
+        return np.broadcast_to(dtype.type(value), length)
+    out = buffers.take(name, length, dtype)
+    if name in ("offset", "timestamp"):
+        out[:] = views.records[name]
+        return out
+    of_batch = _of_batches(name, views)
+    if (of_batch == of_batch[0]).all():
+        out[:] = of_batch[0]
+    else:
+        out[:] = np.repeat(of_batch, views.counts)
+    if name == "sequence":
+        _add_offset_deltas(out, views)
+    return out
+
+
+def _of_batches(name: str, views: Views) -> npt.NDArray[Any]:
+    """Value of a column that is the same for all records of a batch, by batch."""
+    rows = views.rows
+    attributes = rows["attributes"]
+    if name == "timestamp_type":
+        log_append = (attributes & LOG_APPEND_TIME_FLAG) != 0
+        return np.where(rows["magic"] == 0, NO_TIMESTAMP_TYPE, log_append)
+    if name == "codec":
+        return attributes & CODEC_MASK
+    if name in ("is_transactional", "is_control"):
+        flag = TRANSACTIONAL_FLAG if name == "is_transactional" else CONTROL_FLAG
+        flagged: npt.NDArray[np.bool_] = (rows["magic"] == 2) & (attributes & flag != 0)
+        return flagged
+    return np.asarray(rows["base_sequence" if name == "sequence" else name])
+
+
+def _add_offset_deltas(sequence: npt.NDArray[np.int32], views: Views) -> None:
+    """Make of base sequences each record's own; 0 follows 2**31 - 1, -1 stays."""
+    base = np.repeat(views.rows["base_offset"], views.counts)
+    delta = views.records["offset"] - base
+    wrapped = (sequence.astype(np.int64) + delta) & SEQUENCE_MASK
+    np.copyto(sequence, wrapped.astype(np.int32), where=sequence != -1)
+
+
+def _byte_strings(
+    name: str,
+    data: Bytes,
+    start: npt.NDArray[np.int64],
+    length: npt.NDArray[np.int32],
+    buffers: Buffers,
+    *,
+    as_views: bool,
+) -> BytesColumn | ViewColumn:
+    count = len(start)
+    if as_views:
+        return ViewColumn(data, start.copy(), length.copy())
+    offsets = buffers.take(f"{name} offsets", count + 1, np.int32)
+    valid = buffers.take(f"{name} valid", count, np.bool_)
+    total, nulls = _speedups.measure(length, offsets, valid.view(np.uint8))
+    if total > MAX_COLUMN_BYTES:
+        reason = f"a chunk's {name} takes {total} bytes, above {MAX_COLUMN_BYTES}"
+        raise BatchTooLargeError(reason, cause="too_large")
+    out = buffers.take(f"{name} data", total, np.uint8)
+    if _speedups.gather(data, start, length, out) != count:
+        raise corrupt(Status.TRUNCATED, 0)
+    return BytesColumn(out, offsets, valid if nulls else None)
+
+
+def _headers(views: Views, buffers: Buffers, *, as_views: bool) -> HeadersColumn:
+    counts = views.records["header_count"]
+    ends = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ends[1:])
+    total = int(ends[-1])
+    offsets = buffers.take("headers offsets", len(ends), np.int32)
+    offsets[:] = ends
+    places = [
+        buffers.take(f"header {part}", total, dtype)
+        for part, dtype in (
+            ("key start", np.int64),
+            ("key length", np.int32),
+            ("value start", np.int64),
+            ("value length", np.int32),
+        )
+    ]
+    if total:
+        starts = np.ascontiguousarray(views.records["headers_start"])
+        status = _speedups.decode_headers(views.data, starts, ends, *places)
+        if status != Status.OK:
+            raise corrupt(status, 0)
+    key, value = (
+        _byte_strings(name, views.data, start, length, buffers, as_views=as_views)
+        for name, (start, length) in zip(
+            ("header key", "header value"), (places[:2], places[2:]), strict=True
+        )
+    )
+    return HeadersColumn(offsets, key, value)

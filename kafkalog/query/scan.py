@@ -1,0 +1,311 @@
+"""`scan` and `Scan`: a source and bounds, read as chunks of columns.
+
+A `Scan` holds no file open and has read nothing: each of its methods starts the reading
+anew. Parts are read one by one, each in order of offsets, in steps of a few megabytes;
+with threads, steps are decoded side by side and given in their order.
+
+Knows: how a reading is run. Does not know: files; Arrow, but where to fetch it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalog.errors import LocatedError
+from kafkalog.formats.decoding import Bounds, Workspace, decode
+from kafkalog.query import plan
+from kafkalog.query.columns import choose_columns
+from kafkalog.query.counting import count_records
+from kafkalog.query.reading import PartReading, Piece, Problem, Request, left_out
+from kafkalog.query.records import Buffers, Origin, Records, make_records
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+Progress = Callable[[int, int], object]
+ISOLATION: Final = ("read_uncommitted", "read_committed")
+ON_CORRUPTION: Final = ("raise", "skip")
+Made = list[Records | Problem | Exception]
+Work = Future[Made]
+AHEAD: Final = 2
+"""Steps in work or waiting, for each thread."""
+
+
+def scan(
+    source: Any,
+    *,
+    columns: Iterable[str] | None = None,
+    start_offset: plan.Offset = None,
+    end_offset: plan.Offset = None,
+    start_timestamp: plan.Time = None,
+    end_timestamp: plan.Time = None,
+    isolation: str = "read_uncommitted",
+    control_records: bool = False,
+    check_crcs: bool = True,
+    on_corruption: str = "raise",
+    max_batch_bytes: int = 64 << 20,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Scan:
+    """Say what to read of Kafka's log, to be taken as columns.
+
+    Parameters
+    ----------
+    source : path, bytes-like, or list of such
+        A ``.log`` or ``.checkpoint`` file, a partition's directory, a log directory of
+        many partitions; or whole batches in memory. A partition is read from its log
+        start offset, unless `start_offset` says otherwise. A live broker's directory
+        may be read; nothing is ever written.
+    columns : iterable of str, optional
+        Which columns, in which order; the first eight of `COLUMNS` if None.
+    start_offset, end_offset : int or {(topic, partition): int}, optional
+        Records with ``start <= offset < end``.
+    start_timestamp, end_timestamp : int or aware datetime, optional
+        Records with ``start <= timestamp < end``, in ms since 1970. One without a
+        timestamp is outside.
+    isolation : {"read_uncommitted", "read_committed"}
+        With the latter, records of aborted transactions, and everything from the first
+        undecided one on, are left out, as a consumer would see it.
+    control_records : bool
+        Whether transaction markers and the like are given as records.
+    check_crcs : bool
+        Whether checksums are looked at. They cost little: reading is what takes time.
+    on_corruption : {"raise", "skip"}
+        With the latter, what is damaged is left out, and listed in `Scan.problems`.
+    max_batch_bytes : int
+        How large a batch may be once decompressed; beyond it is damage.
+    threads : int
+        How many steps are decoded at once.
+    progress : callable, optional
+        Called with the bytes read so far, and those of all files.
+
+    Raises
+    ------
+    FileNotFoundError, NotALogDirectoryError
+        If there is nothing to read there.
+    CorruptRecordError
+        While reading, at damage: with file and byte.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+    >>> batch.append(b"k", b"v", timestamp=1700000000000)
+    >>> kafkalog.scan(batch.build()).to_arrow().select(["offset", "value"]).to_pylist()
+    [{'offset': 7, 'value': b'v'}]
+    """
+    for name, value, known in (
+        ("isolation", isolation, ISOLATION),
+        ("on_corruption", on_corruption, ON_CORRUPTION),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}")
+    if threads < 1:
+        raise ValueError(f"threads must be 1 or more, not {threads}")
+    if not 1 <= max_batch_bytes < 2**31:
+        raise ValueError(f"max_batch_bytes must be in 1..2**31 - 1: {max_batch_bytes}")
+    plan.check_offset("start_offset", start_offset)
+    plan.check_offset("end_offset", end_offset)
+    times = (plan.as_ms(start_timestamp), plan.as_ms(end_timestamp))
+    parts = plan.find_parts(source)
+    return Scan(
+        parts=tuple(
+            (part, plan.bounds_of(part, start_offset, end_offset, times))
+            for part in parts
+        ),
+        columns=choose_columns(columns),
+        request=Request(
+            read_committed=isolation == "read_committed",
+            control_records=control_records,
+            check_crcs=check_crcs,
+            skip=on_corruption == "skip",
+            max_batch_bytes=max_batch_bytes,
+        ),
+        threads=threads,
+        progress=progress,
+    )
+
+
+@dataclass(kw_only=True)
+class Scan:
+    """What is to be read, and the ways to take it; made by `scan`.
+
+    `problems` lists what the last reading left out, with ``on_corruption="skip"``.
+    """
+
+    parts: tuple[tuple[plan.Part, Bounds], ...]
+    columns: tuple[str, ...]
+    request: Request
+    threads: int = 1
+    progress: Progress | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<Scan of {len(self.parts)} parts: {', '.join(self.columns)}>"
+
+    def chunks(self, reuse: bool = False, views: bool = False) -> Iterator[Records]:
+        """Read, and yield `Records`: NumPy columns of a few megabytes at a time.
+
+        With `reuse` a chunk's arrays are valid only until the next is taken. With
+        `views` nothing is copied: keys and values are places in the bytes read; these
+        stay as they are, whatever becomes of the file, until `reuse` uses them again.
+        """
+        self.problems = []
+        run = _Run(self, reuse=reuse, views=views)
+        return run.side_by_side() if self.threads > 1 else run.one_by_one()
+
+    def count(self) -> int:
+        """Count the records, from the headers of batches alone where that is right.
+
+        Checksums are looked at only in batches that must be decoded for it: those that
+        a bound cuts, and messages of magic 0 and 1.
+        """
+        self.problems = []
+        return sum(
+            count_records(part, bounds, self.request, self.problems)
+            for part, bounds in self.parts
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the columns asked for; needs pyarrow."""
+        from kafkalog.export import arrow
+
+        return arrow.schema_of(self.columns)
+
+    def to_arrow(self) -> pa.Table:
+        """Read all into a ``pyarrow.Table``."""
+        from kafkalog.export import arrow
+
+        return arrow.to_table(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the reading over as a stream, to whoever knows Arrow's C interface."""
+        from kafkalog.export import arrow
+
+        return arrow.to_reader(self).__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Read all into a ``pandas.DataFrame``."""
+        from kafkalog.export import dataframe
+
+        return dataframe.to_pandas(self)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Read all into a ``polars.DataFrame``."""
+        from kafkalog.export import dataframe
+
+        return dataframe.to_polars(self)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One reading of a scan, chunk by chunk."""
+
+    scan: Scan
+    reuse: bool
+    views: bool
+    _done: int = 0
+
+    def _pieces(self, *, keep: bool) -> Iterator[tuple[Piece, Origin]]:
+        """Yield what there is to decode; note what is left out, and how far it is."""
+        scan, totals = self.scan, [0] * len(self.scan.parts)
+        for i, (part, bounds) in enumerate(scan.parts):
+            reading = PartReading(
+                part=part, bounds=bounds, request=scan.request, keep=keep
+            )
+            for piece in reading.pieces():
+                if isinstance(piece, Problem):
+                    scan.problems.append(piece)
+                else:
+                    yield piece, Origin(part.topic, part.partition, (piece.segment,))
+                totals[i] = reading.bytes_in_all
+                self._tell(reading.bytes_done, reading.bytes_in_all)
+            self._done += reading.bytes_in_all
+            self._tell(0, 0)
+
+    def _tell(self, done: int, part_bytes: int) -> None:
+        if self.scan.progress is not None:
+            self.scan.progress(self._done + done, self._done + part_bytes)
+
+    def _decode(
+        self, piece: Piece, origin: Origin, workspace: Workspace, buffers: Buffers
+    ) -> Iterator[Records | Problem]:
+        """Decode one step: columns, run by run."""
+        scan = self.scan
+        found = decode(
+            piece.step.data,
+            piece.step.origin,
+            piece.step.rows,
+            bounds=piece.bounds,
+            limit=scan.request.max_batch_bytes,
+            workspace=workspace,
+        )
+        for views in found:
+            if isinstance(views, LocatedError):
+                yield left_out(views, piece, scan.request)
+            else:
+                yield make_records(
+                    views, origin, scan.columns, buffers, as_views=self.views
+                )
+
+    def one_by_one(self) -> Iterator[Records]:
+        """Decode each step when it is asked for."""
+        workspace, buffers = Workspace(), Buffers(kept=self.reuse)
+        for piece, origin in self._pieces(keep=self.views and not self.reuse):
+            yield from self._given(self._decode(piece, origin, workspace, buffers))
+
+    def side_by_side(self) -> Iterator[Records]:
+        """Decode some steps ahead, in threads; give them in their order."""
+        kept = threading.local()
+
+        def work(piece: Piece, origin: Origin) -> Made:
+            if not hasattr(kept, "workspace"):
+                kept.workspace = Workspace()
+            made: Made = []
+            try:
+                for one in self._decode(
+                    piece, origin, kept.workspace, Buffers(kept=False)
+                ):
+                    made.append(one)
+            except LocatedError as error:
+                made.append(error)
+            return made
+
+        waiting: deque[Work] = deque()
+        with ThreadPoolExecutor(self.scan.threads) as pool:
+            try:
+                for piece, origin in self._pieces(keep=True):
+                    waiting.append(pool.submit(work, piece, origin))
+                    if len(waiting) >= AHEAD * self.scan.threads:
+                        yield from self._given(waiting.popleft().result())
+            except LocatedError:
+                yield from self._drain(waiting)
+                raise
+            else:
+                yield from self._drain(waiting)
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def _drain(self, waiting: deque[Work]) -> Iterator[Records]:
+        while waiting:
+            yield from self._given(waiting.popleft().result())
+
+    def _given(
+        self, made: Iterable[Records | Problem | Exception]
+    ) -> Iterator[Records]:
+        for one in made:
+            if isinstance(one, Exception):
+                raise one
+            if isinstance(one, Problem):
+                self.scan.problems.append(one)
+            else:
+                yield one

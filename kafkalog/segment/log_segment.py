@@ -1,0 +1,145 @@
+"""A segment: a ``.log`` and the indexes beside it, asked where to begin to read.
+
+An index has no checksum and may be missing, stale, or another segment's. So its answer
+is a proposal: it is taken where the log itself bears it out, and otherwise the segment
+is read from its start, which is slower and gives the same.
+
+* An offset entry is borne out by a sound batch at its position that begins at or below
+  the offset looked for: offsets rise, so nothing wanted lies before it.
+* A time entry (t, o) is borne out by the batch that holds offset o, if that batch's
+  greatest timestamp is t: then all that is later than t lies behind it.
+
+Knows: one segment's files. Does not know: its neighbours, or what is done with records.
+Source: ``LogSegment.java``.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.files.naming import MAX_OFFSET, parse_file_name
+from kafkalog.files.reading import ByteSource, FileSource
+from kafkalog.formats.decoding import Rows
+from kafkalog.formats.layout import MAX_OFFSET_DELTA
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.segment.file_records import FileRecords, Limits, Step
+from kafkalog.segment.resync import sound_entry
+
+DELETED: Final = ".deleted"
+CANDIDATES: Final = 2
+"""How many entries are tried before the segment is read from its start."""
+
+Index = TypeVar("Index", OffsetIndex, TimeIndex)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """A segment's ``.log``, by path; `base_offset` -1 where its name does not say.
+
+    `most` is the greatest offset it may hold: that before the next segment's.
+    """
+
+    path: Path
+    base_offset: int = -1
+    most: int = MAX_OFFSET
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> LogSegment:
+        """Take a lone file for what its name says, if it says anything."""
+        name = parse_file_name(Path(path).name)
+        return cls(Path(path), -1 if name is None else name.base_offset)
+
+    @property
+    def name(self) -> str:
+        """The file's name, which the ``segment`` column shows."""
+        return self.path.name
+
+    @property
+    def limits(self) -> Limits:
+        """Between which offsets its entries must lie."""
+        if self.base_offset < 0:
+            return Limits()
+        most = min(self.most, self.base_offset + MAX_OFFSET_DELTA)
+        return Limits(least=self.base_offset, most=most)
+
+    def open(self) -> FileSource:
+        """Open the ``.log``, under the name that marks it deleted if it must be.
+
+        Raises `FileNotFoundError` where it is gone under both.
+        """
+        try:
+            return FileSource(self.path)
+        except FileNotFoundError:
+            with suppress(FileNotFoundError):
+                return FileSource(self.path.with_name(self.path.name + DELETED))
+            raise
+
+    def position_for(self, source: ByteSource, offset: int) -> int:
+        """Position from which on every record at or above `offset` lies in `source`."""
+        index = self._read(OffsetIndex, "index")
+        if index is None or not len(index):
+            return 0
+        slot = int(index.slots([offset])[0])
+        for candidate in range(slot, max(-1, slot - CANDIDATES), -1):
+            position = int(index.entries["position"][candidate])
+            row = sound_entry(source, position)
+            if row is not None and _begins_by(row, offset):
+                return position
+        return 0
+
+    def position_for_time(self, source: ByteSource, timestamp: int) -> int:
+        """Position from which on all with a time at or above `timestamp` lies."""
+        index = self._read(TimeIndex, "timeindex")
+        if index is None or not len(index):
+            return 0
+        slot = int(index.slots([timestamp - 1])[0])
+        if slot < 0:
+            return 0
+        latest, offset = int(index.timestamps[slot]), int(index.offsets[slot])
+        row = self.entry_holding(source, offset)
+        if row is None or int(row["max_timestamp"][0]) != latest:
+            return 0
+        return int(row["position"][0])
+
+    def entry_holding(self, source: ByteSource, offset: int) -> Rows | None:
+        """Header of the sound entry that `offset` lies in, or, of a wrapper, ends."""
+
+        def reaching(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+            reaches = rows["last_offset"] >= offset
+            return reaches, bool(reaches.any())
+
+        records = FileRecords(
+            source=source,
+            start=self.position_for(source, offset),
+            select=reaching,
+            limits=self.limits,
+            skip=True,
+        )
+        for step in records:
+            if isinstance(step, Step):
+                return step.rows[:1] if _begins_by(step.rows, offset) else None
+        return None
+
+    def _read(self, kind: type[Index], extension: str) -> Index | None:
+        """Read an index as far as it makes sense; None where there is none."""
+        if self.base_offset < 0:
+            return None
+        stem, _, suffix = self.path.name.partition(".log")
+        path = self.path.with_name(f"{stem}.{extension}{suffix}")
+        with suppress(FileNotFoundError):
+            return kind.read_live(path, self.base_offset)
+        return None
+
+
+def _begins_by(rows: Rows, offset: int) -> bool:
+    """Whether the first of `rows` surely begins at or below `offset`."""
+    base = int(rows["base_offset"][0])
+    return (int(rows["last_offset"][0]) if base < 0 else base) <= offset
