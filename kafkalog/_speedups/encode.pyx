@@ -217,7 +217,7 @@ def split_records(
             size = -1
             if batches:
                 size = body_size(&of, row)
-                size += varlong_size(size)
+                size += varlong_size(size) if size >= 0 else 0
             if (
                 size < 0 or size > most_bytes - used
                 or row - bounds[batches - 1] >= most_rows

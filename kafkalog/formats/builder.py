@@ -85,6 +85,8 @@ class BatchSettings:
             return "log append time, and only it, needs log_append_time"
         if self.timestamp_type < 0 and self.magic > 0:
             return f"magic {self.magic} needs a timestamp type"
+        if self.magic not in (0, 1, 2):
+            return f"there is no magic {self.magic}"
         if self.magic < 2:
             return self._objection_below_magic_2()
         if self.is_transactional and self.producer_id < 0:
@@ -98,8 +100,6 @@ class BatchSettings:
         return None
 
     def _objection_below_magic_2(self) -> str | None:
-        if self.magic not in (0, 1):
-            return f"there is no magic {self.magic}"
         if self.codec == Codec.ZSTD:
             return f"zstd cannot be used with magic {self.magic}"
         late = (
@@ -289,6 +289,9 @@ def _place_offsets(settings: BatchSettings, rows: Rows) -> None:
     }
     if given and len(rows) > 1:
         reason = f"{' and '.join(given)} cannot be those of {len(rows)} batches"
+        raise InvalidRecordError(reason)
+    if "last_offset" in given and (rows["last_offset"] > given["last_offset"]).any():
+        reason = f"last offset {given['last_offset']} lies below the last record's"
         raise InvalidRecordError(reason)
     for name, offset in given.items():
         rows[name] = offset
