@@ -55,8 +55,9 @@ def widen_slots(
 ) -> int: ...  # rows filled
 def search_ranges(
     column: npt.NDArray[np.int64],  # const int64_t[:], (rows,), strided or not
-    starts: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
-    stops: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+    starts: npt.NDArray[np.int64],  # const int64_t[:], (stretches,), strided or not
+    stops: npt.NDArray[np.int64],  # const int64_t[:], (stretches,), strided or not
+    which: npt.NDArray[np.int64],  # const int64_t[::1], (n,), stretches
     targets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     out: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
 ) -> None: ...

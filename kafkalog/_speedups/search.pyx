@@ -21,6 +21,7 @@ cdef extern from *:
 cdef enum:
     LANES = 16  # searches in flight: enough to keep memory busy, few enough for the first cache
     NEAR = 4
+    SPARSE = 8  # slots a target
 
 ctypedef fused field_t:
     int32_t
@@ -113,9 +114,11 @@ cdef inline void search_all(
     const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, const int64_t* targets,
     Py_ssize_t wanted, int64_t base, int64_t* out, field_t kind,
 ) noexcept nogil:
+    # Galloping pays where targets rise and are not much rarer than slots.
     cdef Py_ssize_t i = 0, slot = -1
-    while i + 1 < wanted and targets[i] <= targets[i + 1]:
-        i += 1
+    if count // SPARSE <= wanted:
+        while i + 1 < wanted and targets[i] <= targets[i + 1]:
+            i += 1
     if i + 1 >= wanted:
         for i in range(wanted):
             slot = gallop(
@@ -278,27 +281,38 @@ def widen_slots(
 
 
 def search_ranges(
-    const int64_t[:] column not None, const int64_t[::1] starts not None,
-    const int64_t[::1] stops not None, const int64_t[::1] targets not None,
-    int64_t[::1] out not None,
+    const int64_t[:] column not None, const int64_t[:] starts not None,
+    const int64_t[:] stops not None, const int64_t[::1] which not None,
+    const int64_t[::1] targets not None, int64_t[::1] out not None,
 ):
-    """Search many stretches of one native column: `out[i]` for `targets[i]`.
+    """Search stretches of one native column: `which` of them, for each target.
 
-    The greatest row in [starts[i], stops[i]) that is <= the target, else
-    ``starts[i] - 1``. Stretches are cut to the column.
+    Fills `out` with the greatest row in [starts[k], stops[k]) that is <= the target,
+    for k in `which`; with -1 where there is none, or no such stretch. Stretches are cut
+    to the column. Rising targets in one stretch are found from the one before on.
     """
-    cdef Py_ssize_t i, low, high, middle
+    cdef Py_ssize_t i, k, low, high, middle, step
     cdef Py_ssize_t wanted = targets.shape[0]
-    if not (starts.shape[0] == stops.shape[0] == out.shape[0] == wanted):
-        raise ValueError("starts, stops, targets and out differ in length")
+    if starts.shape[0] != stops.shape[0] or not (which.shape[0] == out.shape[0] == wanted):
+        raise ValueError("starts and stops, or which, targets and out differ in length")
     with nogil:
         for i in range(wanted):
-            low = max(starts[i], 0)
-            high = min(stops[i], column.shape[0])
+            k = which[i]
+            out[i] = -1
+            if k < 0 or k >= starts.shape[0]:
+                continue
+            low, high, step = max(starts[k], 0), min(stops[k], column.shape[0]), 1
+            if i and which[i - 1] == k and out[i - 1] >= 0 and targets[i] >= targets[i - 1]:
+                low = out[i - 1] + 1
+                while step < high - low and column[low + step] <= targets[i]:
+                    low += step + 1
+                    step *= 2
+                high = min(low + step, high)
             while low < high:
                 middle = low + (high - low) // 2
                 if column[middle] <= targets[i]:
                     low = middle + 1
                 else:
                     high = middle
-            out[i] = low - 1
+            if low > max(starts[k], 0):
+                out[i] = low - 1
