@@ -50,12 +50,11 @@ compile: .venv/compiled
 	rm -rf .venv build/release
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/$(PIP) $(COMPILERS)
-	$(BIN)/python setup.py --quiet build_ext --inplace --parallel $(JOBS)
 	$(BIN)/$(PIP) --no-build-isolation --editable '.[dev]'
 	touch $@
 
 .venv/compiled: .venv/installed $(KERNELS)
-	$(BIN)/python setup.py --quiet build_ext --inplace --parallel $(JOBS)
+	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
 
 # Another Python's environment. Its kernels lie beside ours: their names bear its tag.
@@ -64,11 +63,11 @@ compile: .venv/compiled
 	rm -rf .venv-$*
 	$$(tests/packaging/pythons.sh | sed -n 's/^$* //p') -m venv .venv-$*
 	.venv-$*/bin/$(PIP) $(COMPILERS) pytest pytest-xdist hypothesis
+	.venv-$*/bin/$(PIP) --no-build-isolation --editable .
 	touch $@
 
 .venv-%/compiled: .venv-%/installed $(KERNELS)
-	.venv-$*/bin/python setup.py --quiet build_ext --inplace --parallel $(JOBS)
-	.venv-$*/bin/$(PIP) --no-build-isolation --editable .
+	.venv-$*/bin/python setup.py --quiet build_ext --inplace
 	touch $@
 
 .venv-%/whole: .venv-%/compiled
@@ -88,7 +87,7 @@ debug: .venv/compiled build/debug/settings
 	tar -cf - --exclude='*.so' --exclude=__pycache__ $(SETTINGS) LICENSE README.md kafkalog tests \
 		| tar -xf - -C build/debug
 	cd build/debug && CFLAGS=-Werror KAFKALOG_DEBUG=1 ../../$(BIN)/python setup.py --quiet \
-		build_ext --inplace --parallel $(JOBS)
+		build_ext --inplace
 
 # --- tasks --------------------------------------------------------------------------
 

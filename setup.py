@@ -22,6 +22,7 @@ kernels = [
 ]
 
 setup(
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
     ext_modules=cythonize(
         kernels,
         build_dir="build/debug" if DEBUG else "build/release",
