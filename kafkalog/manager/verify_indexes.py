@@ -1,0 +1,220 @@
+"""Checks of the offset and the time index against the log they belong to.
+
+Versions of Kafka differ in what they write into an index; what all of them promise, and
+readers rely on, is (``indexes/offset_index.py``, ``indexes/time_index.py``):
+
+    offset index (o, p)   an entry of the log begins at p; all offsets above o lie
+                          at p or behind
+    time index (t, o)     t is the greatest timestamp up to and with the batch that
+                          holds o, so all that is later than t lies behind o
+
+What breaks a promise is an error. An offset that no version would have written there,
+but that keeps the promise, is a warning: readers only start earlier than they need.
+
+The log comes step by step, in order, as far as it is sound; indexes are compared that
+far and no further.
+
+Knows: promises of indexes. Does not know: how logs are read, transactions.
+Source: ``OffsetIndex.java``, ``TimeIndex.java``, ``LogSegment.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.formats.decoding import Rows
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.table import IndexTable, read_slots
+from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.manager.report import Cause, Findings
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+Table = TypeVar("Table", bound=IndexTable)
+NEVER = -(2**63)
+
+
+def read_index(
+    kind: type[Table],
+    path: Path,
+    base_offset: int,
+    findings: Findings,
+    *,
+    active: bool = False,
+) -> tuple[Table, int]:
+    """Read an index as far as its slots rise, noting where they do not; and its size.
+
+    Of an `active` segment's index that is still preallocated (zeros at its end),
+    nothing is worse than a warning: a broker has it open, or has left it so in a
+    crash, and will rebuild it; entries of a log that was cut back may stand in it.
+    """
+    width = kind.ENTRY.itemsize
+    data, size = read_slots(path, width)
+    used = kind.count_sound(data, base_offset)
+    preallocated = size >= width and (len(data) < size or not data[-width:].any())
+    findings.lenient |= active and preallocated
+    damage = kind.find_damage(data, used, size, base_offset)
+    if damage is not None:
+        findings.add_error(damage)
+    return kind(data[: used * width].view(kind.ENTRY), base_offset), size
+
+
+def runs(which: Bools) -> Iterator[tuple[int, int]]:
+    """Yield the first and last slot of each run of true ones.
+
+    >>> list(runs(np.array([False, True, True, False, True])))
+    [(1, 2), (4, 4)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], which, [False]))))
+    for first, end in edges.reshape(-1, 2).tolist():
+        yield first, end - 1
+
+
+def note(
+    findings: Findings,
+    which: Bools,
+    message: str,
+    *,
+    cause: Cause,
+    width: int,
+    offsets: Int64s,
+    harmless: bool = False,
+) -> None:
+    """Note one problem for each run of slots that are wrong in the same way."""
+    for first, last in runs(which):
+        entries = f"entry {first}" if first == last else f"entries {first} to {last}"
+        add = findings.warn if harmless else findings.add
+        add(
+            cause,
+            f"{entries}: {message}",
+            position=first * width,
+            offset=int(offsets[first]),
+        )
+
+
+@dataclass(slots=True)
+class OffsetIndexCheck:
+    """Holds an offset index to its log, which comes by `feed`, in order."""
+
+    index: OffsetIndex
+    findings: Findings
+    positions: Int64s = field(init=False)
+    _stray: Bools = field(init=False)
+    _unsafe: Bools = field(init=False)
+    _known: Bools = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.index)
+        self.positions = self.index.entries["position"].astype(np.int64)
+        self._stray = np.zeros(count, np.bool_)
+        self._unsafe = np.zeros(count, np.bool_)
+        self._known = np.zeros(count, np.bool_)
+
+    def feed(self, rows: Rows, last_before: int) -> None:
+        """Take entries of the log, behind those that `last_before` ends.
+
+        Their base offsets are known, also those of wrappers.
+        """
+        places, offsets = rows["position"], self.index.offsets
+        end = places[-1] + rows["size_in_bytes"][-1]
+        low, high = np.searchsorted(self.positions, [places[0], end])
+        here = slice(int(low), int(high))
+        asked, claimed = self.positions[here], offsets[here]
+        at = np.searchsorted(places, asked, side="right") - 1
+        before = np.concatenate(([last_before], rows["last_offset"][:-1]))[at]
+        base = rows["base_offset"][at]
+        self._stray[here] = places[at] != asked
+        self._unsafe[here] = before > claimed
+        self._know_last_offsets(rows["last_offset"], last_before)
+        self._known[here] |= claimed == base
+        self._known[here] &= claimed >= base
+
+    def _know_last_offsets(self, last: Int64s, last_before: int) -> None:
+        offsets = self.index.offsets
+        low, high = np.searchsorted(offsets, [last_before, last[-1]], side="right")
+        here = slice(int(low), int(high))
+        at = np.searchsorted(last, offsets[here])
+        self._known[here] |= last[at] == offsets[here]
+
+    def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
+        """Note what was wrong, up to byte `sound_to`; `whole` if the log ends there."""
+        offsets, width = self.index.offsets, self.index.ENTRY.itemsize
+        judged = self.positions < sound_to
+        beyond = whole & (~judged | (offsets > last_offset))
+        odd = ~self._known & judged & (offsets <= last_offset)
+        for which, message, harmless in (
+            (self._stray & judged, "no batch begins at that position", False),
+            (self._unsafe & ~self._stray, "higher offsets lie before it", False),
+            (beyond & ~self._stray & ~self._unsafe, "points behind the log", False),
+            (odd & ~self._stray & ~self._unsafe, "no batch has that offset", True),
+        ):
+            note(
+                self.findings,
+                which,
+                message,
+                cause=Cause.OFFSET_INDEX,
+                width=width,
+                offsets=offsets,
+                harmless=harmless,
+            )
+
+
+@dataclass(slots=True)
+class TimeIndexCheck:
+    """Holds a time index to its log, which comes by `feed`, in order."""
+
+    index: TimeIndex
+    findings: Findings
+    _latest: int = -1
+    _low: Bools = field(init=False)
+    _high: Bools = field(init=False)
+    _gap: Bools = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.index)
+        self._low = np.zeros(count, np.bool_)
+        self._high = np.zeros(count, np.bool_)
+        self._gap = np.zeros(count, np.bool_)
+
+    def feed(self, rows: Rows, last_before: int) -> None:
+        """Take entries of the log, behind those that `last_before` ends."""
+        last, offsets = rows["last_offset"], self.index.offsets
+        low, high = np.searchsorted(offsets, [last_before, last[-1]], side="right")
+        here = slice(int(low), int(high))
+        times = np.concatenate(([self._latest], rows["max_timestamp"]))
+        latest = np.maximum.accumulate(times)
+        self._latest = int(latest[-1])
+        at = np.searchsorted(last, offsets[here])
+        self._gap[here] = offsets[here] < rows["base_offset"][at]
+        greatest = latest[at + ~self._gap[here]]
+        self._low[here] = self.index.timestamps[here] < greatest
+        self._high[here] = self.index.timestamps[here] > greatest
+
+    def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
+        """Note what was wrong, up to `last_offset`; `whole` if the log ends there."""
+        del sound_to
+        offsets, width = self.index.offsets, self.index.ENTRY.itemsize
+        judged = offsets <= last_offset
+        beyond = whole & ~judged
+        odd = self._gap & judged & ~self._low & ~self._high
+        for which, message, harmless in (
+            (self._low & judged, "later timestamps lie up to that offset", False),
+            (self._high & judged, "no record up to there has that timestamp", False),
+            (beyond, "points behind the log", False),
+            (odd, "no batch holds that offset", True),
+        ):
+            note(
+                self.findings,
+                which,
+                message,
+                cause=Cause.TIME_INDEX,
+                width=width,
+                offsets=offsets,
+                harmless=harmless,
+            )

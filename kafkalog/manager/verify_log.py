@@ -1,0 +1,322 @@
+"""Checks of a log: every entry, every record, and how they follow one another.
+
+The checksum covers what is in a batch, from its attributes on. It does not cover the 21
+bytes before; they are held to what they must agree with:
+
+    base offset    the entries around it, the names of the segments, the indexes
+    length         a sound entry, or the end, must lie where it leads
+    leader epoch   it never falls along a log, and ``leader-epoch-checkpoint`` tells
+                   which was in force
+    magic          says where the checksum is, which then does not fit
+
+Gaps between offsets are legal: compaction and transactions make them.
+
+Knows: one log. Does not know: directories, what other files say.
+Source: ``DefaultRecordBatch.java``, ``FileRecords.java``, ``LogSegment.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import BatchTooLargeError, LocatedError
+from kafkalog.files.reading import ByteSource, only_zeros
+from kafkalog.formats.decoding import (
+    Bounds,
+    Rows,
+    Views,
+    Workspace,
+    decode,
+    find_unsound,
+    scan_headers,
+)
+from kafkalog.formats.layout import (
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    NO_LEADER_EPOCH,
+    TRANSACTIONAL_FLAG,
+)
+from kafkalog.manager.report import Cause, Findings
+from kafkalog.manager.verify_transactions import DATA, EVENT, events_of
+from kafkalog.segment.file_records import FileRecords, Limits, Skipped, Step
+from kafkalog.segment.resync import find_sound_entry, leads_on
+
+CONTROL_KEY_BYTES: Final = 4
+NO_TYPE: Final = -1
+
+Advance = Callable[[int], None]
+Epochs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Start offsets, rising, and the leader epoch in force from each on."""
+
+
+class Observer(Protocol):
+    """Is shown a log's sound entries, in order, up to the first damage."""
+
+    def feed(self, rows: Rows, last_before: int) -> None:
+        """Take entries; `last_before` is the last offset before them."""
+
+    def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
+        """Hear where the entries shown end, and whether the log ends there."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LogFacts:
+    """What one log was found to hold; `end` is behind its last whole entry."""
+
+    batches: int = 0
+    records: int = 0
+    end: int = 0
+    last_offset: int = -1
+    first_epoch: int = NO_LEADER_EPOCH
+    first_epoch_at: tuple[int, int] = (0, 0)
+    last_epoch: int = NO_LEADER_EPOCH
+    damaged_at: int | None = None
+    """Position of the first entry that is not sound."""
+    first_type: int = NO_TYPE
+    last_type: int = NO_TYPE
+    """Control type of the first and the last record, if they are control records."""
+    events: list[npt.NDArray[np.void]] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class LogCheck:
+    """One reading of a log, which notes in `findings` whatever is wrong with it.
+
+    `epochs` is what is known of leader epochs; `advance` is told of bytes read.
+    """
+
+    source: ByteSource
+    findings: Findings
+    limits: Limits
+    epochs: Epochs
+    observers: Sequence[Observer] = ()
+    max_batch_bytes: int
+    advance: Advance
+    facts: LogFacts = field(default_factory=LogFacts)
+    _workspace: Workspace = field(default_factory=Workspace)
+
+    def run(self) -> LogFacts:
+        """Read the log to its end, past whatever is damaged."""
+        self.facts.last_offset = self.limits.least - 1
+        start: int | None = 0
+        while start is not None:
+            start = self._read(start)
+        self._check_tail()
+        damage = self.facts.damaged_at
+        sound_to = self.facts.end if damage is None else damage
+        for observer in self.observers:
+            observer.finish(sound_to, self.facts.last_offset, whole=damage is None)
+        return self.facts
+
+    def _read(self, start: int) -> int | None:
+        """Read from `start`; answer where to go on behind an entry not to be read."""
+        records = FileRecords(
+            source=self.source,
+            start=start,
+            limits=replace(self.limits, least=self.facts.last_offset + 1),
+            skip=True,
+            max_batch_bytes=self.max_batch_bytes,
+        )
+        try:
+            for step in records:
+                if isinstance(step, Step):
+                    self._take(step)
+                else:
+                    self._skip(step)
+                self.advance(records.end)
+        except BatchTooLargeError as error:
+            return self._pass_over(error)
+        self.facts.end = records.end
+        return None
+
+    def _skip(self, skipped: Skipped) -> None:
+        error, offset = skipped.error, skipped.first_offset
+        expected = self.facts.last_offset + 1
+        if offset is None or error.cause == Cause.OFFSET or offset < expected:
+            offset = expected
+        self._damaged(error.position)
+        self.findings.add_error(error, offset)
+
+    def _pass_over(self, error: BatchTooLargeError) -> int | None:
+        """Note an entry that exceeds the limit, and find the one behind it."""
+        position, offset = error.position or 0, self.facts.last_offset + 1
+        size = self.source.read(position + 8, 4).tobytes()
+        behind = position + LOG_OVERHEAD + int.from_bytes(size, signed=True)
+        self._damaged(position)
+        if leads_on(self.source, behind):
+            self.findings.warn(
+                Cause.TOO_LARGE, error.reason, position=position, offset=offset
+            )
+            return behind
+        reason = "no entry lies where the size of this one leads"
+        self.findings.add(Cause.SIZE, reason, position=position, offset=offset)
+        found = find_sound_entry(self.source, position + 1)
+        self.facts.end = self.source.size if found is None else found
+        return found
+
+    def _damaged(self, position: int | None) -> None:
+        if self.facts.damaged_at is None:
+            self.facts.damaged_at = position
+
+    def _take(self, step: Step) -> None:
+        rows, facts = step.rows, self.facts
+        found = decode(
+            step.data,
+            step.origin,
+            rows,
+            bounds=Bounds(),
+            limit=self.max_batch_bytes,
+            workspace=self._workspace,
+        )
+        for views in found:
+            if isinstance(views, LocatedError):
+                self._refuse(views, rows)
+            else:
+                self._check_records(views)
+        facts.batches += len(rows)
+        self._check_epochs(rows[rows["magic"] == 2])
+        rows["base_offset"] = np.where(
+            rows["base_offset"] < 0, rows["last_offset"], rows["base_offset"]
+        )
+        if facts.damaged_at is None:
+            for observer in self.observers:
+                observer.feed(rows, facts.last_offset)
+        facts.last_offset = int(rows["last_offset"][-1])
+
+    def _refuse(self, error: LocatedError, rows: Rows) -> None:
+        """Note what could not be decoded, although its checksum is right."""
+        place = error.position or 0
+        at = int(np.searchsorted(rows["position"], place, side="right")) - 1
+        offset = max(int(rows["base_offset"][at]), self.facts.last_offset + 1)
+        if error.cause == Cause.FORMAT:
+            error.cause = Cause.COMPRESSION
+        if isinstance(error, BatchTooLargeError):
+            reason = error.reason
+            self.findings.warn(Cause.TOO_LARGE, reason, position=place, offset=offset)
+        else:
+            self.findings.add_error(error, offset)
+
+    def _check_records(self, views: Views) -> None:
+        """Hold the records of each batch to its header."""
+        self.facts.records += len(views.records)
+        full = views.counts > 0
+        rows, counts = views.rows[full], views.counts[full]
+        ends = np.cumsum(counts)
+        starts = ends - counts
+        offsets = views.records["offset"]
+        rises = np.ones(len(offsets), np.bool_)
+        rises[1:] = offsets[1:] > offsets[:-1]
+        rises[starts] = True
+        batch = rows["magic"] == 2
+        inside = offsets[ends - 1] <= rows["last_offset"]
+        inside &= ~batch | (offsets[starts] >= rows["base_offset"])
+        strange = ~(inside & np.logical_and.reduceat(rises, starts))
+        message = "records' offsets do not rise, or are not those of their batch"
+        self._note(rows, strange, Cause.RECORDS, message)
+        latest = np.maximum.reduceat(views.records["timestamp"], starts)
+        created = batch & (rows["attributes"] & LOG_APPEND_TIME_FLAG == 0)
+        message = "the greatest timestamp of the records is not the batch's"
+        wrong = created & (latest != rows["max_timestamp"])
+        self._note(rows, wrong, Cause.TIMESTAMP, message)
+        self._check_control(views, rows, starts, counts)
+
+    def _check_control(
+        self,
+        views: Views,
+        rows: Rows,
+        starts: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+    ) -> None:
+        """Read the types of control records, and keep what transactions need."""
+        flags = np.where(rows["magic"] == 2, rows["attributes"], 0)
+        control = flags & CONTROL_FLAG > 0
+        types = np.full(len(rows), DATA, np.int16)
+        if control.any():
+            which = np.repeat(control, counts)
+            keyed = which & (views.records["key_length"] >= CONTROL_KEY_BYTES)
+            unkeyed = np.logical_or.reduceat(which & ~keyed, starts)
+            message = "a control record has no type in its key"
+            self._note(rows, unkeyed, Cause.CONTROL, message)
+            place = np.where(keyed, views.records["key_start"], 0)[starts]
+            high, low = views.data[place + 2], views.data[place + 3]
+            read = (high.astype(np.int16) << 8) | low
+            types = np.where(control & ~unkeyed, read, DATA).astype(np.int16)
+        if self.facts.records == len(views.records):
+            self.facts.first_type = int(types[0])
+        self.facts.last_type = int(types[-1])
+        transactional = flags & TRANSACTIONAL_FLAG > 0
+        transactional &= ~control | (types != DATA)
+        if transactional.any():
+            events = events_of(rows[transactional], types[transactional])
+            self.facts.events.append(events)
+
+    def _check_epochs(self, batches: Rows) -> None:
+        """Hold leader epochs to what is known of them, and to each other."""
+        batches = batches[batches["leader_epoch"] != NO_LEADER_EPOCH]
+        if not len(batches):
+            return
+        epoch = batches["leader_epoch"].astype(np.int64)
+        starts, epochs = self.epochs
+        slot = np.searchsorted(starts, batches["base_offset"], side="right") - 1
+        known = slot >= 0
+        expected = np.append(epochs, NO_LEADER_EPOCH)[slot]
+        wrong = (known & (epoch != expected)) | (epoch < 0)
+        message = "its leader epoch is not the one in force at its offset"
+        self._note(batches, wrong, Cause.LEADER_EPOCH, message)
+        batches, epoch, facts = batches[~wrong], epoch[~wrong], self.facts
+        if not len(batches):
+            return
+        before = np.concatenate(([facts.last_epoch], epoch[:-1]))
+        message = "its leader epoch is below that of the batch before it"
+        self._note(batches, epoch < before, Cause.LEADER_EPOCH, message)
+        if facts.first_epoch == NO_LEADER_EPOCH:
+            first = batches[0]
+            facts.first_epoch = int(epoch[0])
+            facts.first_epoch_at = int(first["position"]), int(first["base_offset"])
+        facts.last_epoch = int(epoch[-1])
+
+    def _note(
+        self, rows: Rows, which: npt.NDArray[np.bool_], cause: Cause, message: str
+    ) -> None:
+        for row in rows[which]:
+            offset = int(row["base_offset"])
+            at = int(row["position"])
+            self.findings.add(cause, message, position=at, offset=offset)
+
+    def _check_tail(self) -> None:
+        """Say what lies behind the last whole entry."""
+        end, offset = self.facts.end, self.facts.last_offset + 1
+        left = self.source.size - end
+        if left <= 0:
+            return
+        if only_zeros(self.source, end):
+            message = f"{left} zeros lie behind the last entry"
+            self.findings.warn(Cause.PREALLOCATED, message, position=end, offset=offset)
+        elif self._sound_but_for_its_size(end, left):
+            message = "the size of an entry leads past the end that it reaches"
+            self._damaged(end)
+            self.findings.add(Cause.SIZE, message, position=end, offset=offset)
+        else:
+            message = f"{left} bytes are the beginning of an entry"
+            self.findings.warn(Cause.INCOMPLETE, message, position=end, offset=offset)
+
+    def _sound_but_for_its_size(self, position: int, left: int) -> bool:
+        """Whether the checksum fits an entry that ends where the file does."""
+        if left > self.max_batch_bytes:
+            return False
+        data = self.source.read(position, left).copy()
+        size = (len(data) - LOG_OVERHEAD).to_bytes(4, signed=True)
+        data[8:LOG_OVERHEAD] = np.frombuffer(size, np.uint8)[: len(data[8:12])]
+        rows, _, _ = scan_headers(data, 0, 0, 1)
+        return bool(len(rows)) and not len(find_unsound(data, 0, rows))
+
+
+def all_events(facts: Sequence[LogFacts]) -> npt.NDArray[np.void]:
+    """Put the transactional events of several logs one behind the other."""
+    return np.concatenate([np.empty(0, EVENT), *(e for f in facts for e in f.events)])
