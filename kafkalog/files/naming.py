@@ -22,7 +22,7 @@ Source: ``LogFileUtils.java``, ``LocalLog.java``, ``Snapshots.java``.
 
 from __future__ import annotations
 
-import re
+import string
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast
 
@@ -37,24 +37,16 @@ MAX_INT32: Final = 2**31 - 1
 MAX_NAME_LENGTH: Final = 255
 """Characters of a directory's name; a topic is cut to make room for a mark."""
 
-_SEGMENT_NAME: Final = re.compile(
-    r"(?P<offset>\d{1,20})"
-    r"\.(?P<kind>log|index|timeindex|txnindex|snapshot)"
-    r"(?:\.(?P<suffix>deleted|cleaned|swap))?",
-    re.ASCII,
-)
-_CHECKPOINT_NAME: Final = re.compile(
-    r"(?P<offset>\d{20})-(?P<epoch>\d{10})(?:-(?P<token>[^.]+))?"
-    r"\.(?P<kind>checkpoint)(?:\.(?P<suffix>deleted|part))?",
-    re.ASCII,
-)
-_MARKED_DIR: Final = re.compile(
-    r"(?P<live>\S+-\S+)\.(?P<uuid>[^\s.]+)-(?P<state>delete|future|stray)", re.ASCII
-)
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_LIVE_DIR: Final = re.compile(
-    rf"(?P<topic>{_TOPIC.pattern})-(?P<partition>\d+)", re.ASCII
-)
+MAX_TOPIC_LENGTH: Final = 249
+
+_KINDS: Final = {"log", "index", "timeindex", "txnindex", "snapshot"}
+_SUFFIXES: Final = {"", "deleted", "cleaned", "swap"}
+_CHECKPOINT_SUFFIXES: Final = {"", "deleted", "part"}
+_STATES: Final = {"delete", "future", "stray"}
+_OFFSET_DIGITS: Final = 20
+_EPOCH_DIGITS: Final = 10
+_LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
+_BLANKS: Final = frozenset(" \t\n\x0b\f\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +110,38 @@ def parse_file_name(name: str) -> SegmentFile | None:
     >>> parse_file_name("leader-epoch-checkpoint") is None
     True
     """
-    match = _SEGMENT_NAME.fullmatch(name) or _CHECKPOINT_NAME.fullmatch(name)
-    if match is None or int(match["offset"]) > MAX_OFFSET:
+    number, _, extension = name.partition(".")
+    kind, dot, suffix = extension.partition(".")
+    if dot and not suffix:
         return None
-    parts = match.groupdict()
-    epoch = None if parts.get("epoch") is None else int(parts["epoch"])
-    if epoch is not None and epoch > MAX_INT32:
+    if kind == "checkpoint":
+        return _checkpoint_file(number, suffix)
+    base_offset = _number(number, MAX_OFFSET)
+    if kind not in _KINDS or suffix not in _SUFFIXES or base_offset is None:
+        return None
+    if len(number) > _OFFSET_DIGITS:
         return None
     return SegmentFile(
-        int(parts["offset"]),
-        cast("FileKind", parts["kind"]),
-        cast("FileSuffix | None", parts["suffix"]),
-        epoch,
-        parts.get("token"),
+        base_offset, cast("FileKind", kind), cast("FileSuffix | None", suffix or None)
+    )
+
+
+def _checkpoint_file(number: str, suffix: str) -> SegmentFile | None:
+    """Read what stands before ``.checkpoint``: offset, epoch, perhaps a token."""
+    offset, _, rest = number.partition("-")
+    epoch, dash, token = rest.partition("-")
+    widths = len(offset), len(epoch)
+    if widths != (_OFFSET_DIGITS, _EPOCH_DIGITS) or suffix not in _CHECKPOINT_SUFFIXES:
+        return None
+    end_offset, leader_epoch = _number(offset, MAX_OFFSET), _number(epoch, MAX_INT32)
+    if end_offset is None or leader_epoch is None or (dash and not token):
+        return None
+    return SegmentFile(
+        end_offset,
+        "checkpoint",
+        cast("FileSuffix | None", suffix or None),
+        leader_epoch,
+        token or None,
     )
 
 
@@ -154,7 +165,7 @@ class PartitionDir:
 
     def __post_init__(self) -> None:
         """Refuse what no directory may be called, and a mark without its uuid."""
-        if not _TOPIC.fullmatch(self.topic):
+        if not _is_topic(self.topic):
             raise ValueError(f"{self.topic!r} is no topic")
         if not 0 <= self.partition <= MAX_INT32:
             raise ValueError(f"partition {self.partition} is not within 0..{MAX_INT32}")
@@ -182,14 +193,29 @@ def parse_partition_dir(name: str) -> PartitionDir | None:
     >>> parse_partition_dir("remote-log-index-cache") is None
     True
     """
-    marked = _MARKED_DIR.fullmatch(name)
-    match = _LIVE_DIR.fullmatch(name if marked is None else marked["live"])
-    if match is None or len(match["partition"].lstrip("0")) > len(str(MAX_INT32)):
+    live, uuid, state = name, None, name.rpartition("-")[2]
+    if state in _STATES:
+        live, _, end = name.rpartition(".")
+        uuid = end.removesuffix(f"-{state}")
+        if end == uuid or not uuid or _BLANKS.intersection(uuid):
+            return None
+    topic, _, digits = live.rpartition("-")
+    partition = _number(digits, MAX_INT32)
+    if partition is None or not _is_topic(topic):
         return None
-    partition = int(match["partition"][-10:])
-    if partition > MAX_INT32:
+    if uuid is None:
+        return PartitionDir(topic, partition)
+    return PartitionDir(topic, partition, uuid, cast("DirState", state))
+
+
+def _is_topic(text: str) -> bool:
+    return 0 < len(text) <= MAX_TOPIC_LENGTH and _LEGAL.issuperset(text)
+
+
+def _number(text: str, most: int) -> int | None:
+    """Read ASCII digits, if they are a number up to `most`."""
+    digits = text.lstrip("0") or text[-1:]
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(most)):
         return None
-    if marked is None:
-        return PartitionDir(match["topic"], partition)
-    state = cast("DirState", marked["state"])
-    return PartitionDir(match["topic"], partition, marked["uuid"], state)
+    value = int(digits)
+    return value if value <= most else None
