@@ -100,9 +100,9 @@ class OffsetIndex(IndexTable):
         >>> index.lookup([505, 510, 519, 9_000])
         array([   0, 4096, 4096, 8192])
         """
-        if isinstance(offsets, int) and not isinstance(offsets, bool):
-            found = _speedups.search_value(
-                self._data, 8, *_OFFSET, self.base_offset, *_POSITION, 0, 0, offsets
+        if type(offsets) is int:
+            found = _speedups.search_value(  # _OFFSET, then _POSITION, spelled out
+                self._data, 8, 0, 4, self.base_offset, 4, 4, 0, 0, offsets
             )
             return np.int64(found)
         return self._take(_POSITION, 0, 0, self.slots(offsets))[()]

@@ -108,9 +108,9 @@ class TimeIndex(IndexTable):
                [507, 520]])
         """
         base = self.base_offset
-        if isinstance(timestamps, int) and not isinstance(timestamps, bool):
-            found = _speedups.search_value(
-                self._data, 12, *_TIMESTAMP, 0, *_OFFSET, base, base, timestamps
+        if type(timestamps) is int:
+            found = _speedups.search_value(  # _TIMESTAMP, then _OFFSET, spelled out
+                self._data, 12, 0, 8, 0, 8, 4, base, base, timestamps
             )
             return np.int64(found)
         return self._take(_OFFSET, base, base, self.slots(timestamps))[()]
