@@ -29,6 +29,12 @@ from kafkalog.formats.record_batch import Record, RecordBatch
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.log.log import Log, open
+from kafkalog.query.index_scan import (
+    scan_offset_indexes,
+    scan_time_indexes,
+    scan_transaction_indexes,
+)
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan, scan
 
@@ -45,6 +51,7 @@ __all__ = [
     "InvalidRecordError",
     "KafkaLogError",
     "LocatedError",
+    "Log",
     "MissingDependencyError",
     "NotALogDirectoryError",
     "OffsetIndex",
@@ -58,5 +65,9 @@ __all__ = [
     "TransactionIndex",
     "UnsupportedFormatError",
     "encode_batches",
+    "open",
     "scan",
+    "scan_offset_indexes",
+    "scan_time_indexes",
+    "scan_transaction_indexes",
 ]

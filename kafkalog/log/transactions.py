@@ -15,18 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.errors import CorruptSnapshotError, LocatedError
-from kafkalog.files.naming import parse_file_name
+from kafkalog.errors import LocatedError
 from kafkalog.files.reading import ByteSource
 from kafkalog.formats.decoding import Bounds, Rows, Workspace, decode
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
-from kafkalog.formats.producer_snapshot import parse_snapshot
 from kafkalog.segment.file_records import MAX_BATCH_BYTES, FileRecords, Limits, Step
 
 ABORTED: Final = np.dtype(
@@ -199,25 +196,10 @@ def replay(
     return state.result()
 
 
-def open_at_snapshot(directory: Path, offset: int) -> tuple[TransactionReplay, int]:
-    """Find the newest sound snapshot at or below `offset`: what was open, and where.
-
-    Without one that is nothing, at offset 0.
-    """
-    names = [parse_file_name(path.name) for path in directory.iterdir()]
-    usable = sorted(
-        name.base_offset
-        for name in names
-        if name is not None
-        and (name.kind, name.suffix) == ("snapshot", None)
-        and name.base_offset <= offset
-    )
-    for base in reversed(usable):
-        try:
-            entries = parse_snapshot((directory / f"{base:020d}.snapshot").read_bytes())
-        except (CorruptSnapshotError, FileNotFoundError):
-            continue
-        first = entries["current_txn_first_offset"].astype(np.int64)
-        producers = entries["producer_id"].astype(np.int64)
-        return TransactionReplay(producers[first >= 0], first[first >= 0]), base
-    return TransactionReplay(), 0
+def open_at(
+    entries: npt.NDArray[np.void], offset: int
+) -> tuple[TransactionReplay, int]:
+    """Take what a producer snapshot at `offset` says is open, and follow on from it."""
+    first = entries["current_txn_first_offset"].astype(np.int64)
+    producers = entries["producer_id"].astype(np.int64)
+    return TransactionReplay(producers[first >= 0], first[first >= 0]), offset

@@ -1,4 +1,4 @@
-"""A log directory (``log.dirs``): which partitions lie in it, and its checkpoints.
+"""A log directory (``log.dirs``): which partitions lie in it.
 
 Knows: what lies directly in a log directory. Does not know: what is in a log.
 Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
@@ -7,18 +7,18 @@ Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from kafkalog.errors import CorruptCheckpointError, NotALogDirectoryError
+from kafkalog.errors import NotALogDirectoryError
+from kafkalog.files.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+)
 from kafkalog.files.naming import PartitionDir, parse_file_name, parse_partition_dir
-from kafkalog.formats.checkpoint import parse_offsets
 
-RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
-HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-LOG_STARTS: Final = "log-start-offset-checkpoint"
-CLEANED_TO: Final = "cleaner-offset-checkpoint"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
@@ -26,9 +26,6 @@ ROOT_FILES: Final = frozenset(
     {RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO, META_PROPERTIES}
 )
 """Files by any of which a directory shows that it is a log directory."""
-
-Offsets = dict[tuple[str, int], int]
-Parsed = TypeVar("Parsed")
 
 
 def is_partition(directory: Path) -> bool:
@@ -63,27 +60,3 @@ def list_partitions(
         if marked or name.state is None:
             found.append((name, Path(entry.path)))
     return sorted(found, key=lambda one: (one[0].topic, one[0].partition, one[1].name))
-
-
-def read_offsets(directory: Path, name: str) -> Offsets:
-    """Read one of the offset checkpoints of a log directory; missing is empty.
-
-    Raises `CorruptCheckpointError`, with file and byte.
-    """
-    path = directory / name
-    try:
-        return parse_offsets(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except CorruptCheckpointError as error:
-        raise error.located(path) from None
-
-
-def read_if_there(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed | None:
-    """Parse a small file; None where there is none. Errors say which file it is."""
-    try:
-        return parse(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except CorruptCheckpointError as error:
-        raise error.located(path) from None

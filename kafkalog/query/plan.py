@@ -14,15 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkalog.errors import CorruptCheckpointError, NotALogDirectoryError
+from kafkalog.files.checkpoint_file import LOG_STARTS, Offsets, read_offsets
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.formats.decoding import FIRST, LAST, Bounds
-from kafkalog.manager.log_directory import (
-    LOG_STARTS,
-    Offsets,
-    is_partition,
-    list_partitions,
-    read_offsets,
-)
+from kafkalog.manager.log_directory import is_partition, list_partitions
 
 FILE_ENDINGS: Final = tuple(
     kind + suffix

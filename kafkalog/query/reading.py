@@ -24,7 +24,8 @@ from kafkalog.files.reading import ByteSource, MemorySource
 from kafkalog.formats.decoding import Bounds, Rows
 from kafkalog.formats.layout import CODEC_MASK, CONTROL_FLAG, LOG_APPEND_TIME_FLAG
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
-from kafkalog.log.transactions import Transactions, open_at_snapshot, replay
+from kafkalog.log.producer_state import newest_snapshot
+from kafkalog.log.transactions import Transactions, open_at, replay
 from kafkalog.query.plan import Part
 from kafkalog.segment.file_records import FileRecords, Limits, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
@@ -131,7 +132,7 @@ class PartReading:
             return None
         begun, base, directory = None, 0, self.part.directory
         if directory is not None:
-            begun, base = open_at_snapshot(directory, self.bounds.start_offset)
+            begun, base = open_at(*newest_snapshot(directory, self.bounds.start_offset))
             segments = from_offset(list_segments(directory), base)
         sources = ((source, limits) for _, source, limits in self._sources(segments))
         return replay(

@@ -95,6 +95,7 @@ class FileRecords:
     check_crcs: bool = True
     skip: bool = False
     keep: bool = False
+    first_bytes: int = FIRST_STEP_BYTES
     step_bytes: int = STEP_BYTES
     max_batch_bytes: int = MAX_BATCH_BYTES
     end: int = 0
@@ -115,11 +116,11 @@ class FileRecords:
 
     def _read(self) -> Iterator[Step | Skipped]:
         self.end = self.start
-        length = min(FIRST_STEP_BYTES, self.step_bytes)
+        length = self.first_bytes
         while self.end < self.source.size:
             origin = self.end
             data = self._window(origin, length)
-            length = min(length * STEP_GROWTH, self.step_bytes)
+            length = max(length, min(length * STEP_GROWTH, self.step_bytes))
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
                 rows, status, place = scan_headers(data, self.end - origin, origin)

@@ -30,7 +30,14 @@ from kafkalog.formats.decoding import Rows
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.segment.file_records import FileRecords, Limits, Step
+from kafkalog.segment.file_records import (
+    FIRST_STEP_BYTES,
+    FileRecords,
+    Limits,
+    Select,
+    Step,
+    everything,
+)
 from kafkalog.segment.resync import sound_entry
 
 DELETED: Final = ".deleted"
@@ -63,6 +70,11 @@ class LogSegment:
         return self.path.name
 
     @property
+    def size_in_bytes(self) -> int:
+        """Bytes of the ``.log``, now."""
+        return self.path.stat().st_size
+
+    @property
     def limits(self) -> Limits:
         """Between which offsets its entries must lie."""
         if self.base_offset < 0:
@@ -81,6 +93,25 @@ class LogSegment:
             with suppress(FileNotFoundError):
                 return FileSource(self.path.with_name(self.path.name + DELETED))
             raise
+
+    def records(
+        self,
+        source: ByteSource,
+        start: int = 0,
+        select: Select = everything,
+        first_bytes: int = FIRST_STEP_BYTES,
+        *,
+        skip: bool = False,
+    ) -> FileRecords:
+        """Read its entries from a position on, within its limits."""
+        return FileRecords(
+            source=source,
+            start=start,
+            select=select,
+            limits=self.limits,
+            first_bytes=first_bytes,
+            skip=skip,
+        )
 
     def position_for(self, source: ByteSource, offset: int) -> int:
         """Position from which on every record at or above `offset` lies in `source`."""
@@ -116,14 +147,8 @@ class LogSegment:
             reaches = rows["last_offset"] >= offset
             return reaches, bool(reaches.any())
 
-        records = FileRecords(
-            source=source,
-            start=self.position_for(source, offset),
-            select=reaching,
-            limits=self.limits,
-            skip=True,
-        )
-        for step in records:
+        start = self.position_for(source, offset)
+        for step in self.records(source, start, reaching, skip=True):
             if isinstance(step, Step):
                 return step.rows[:1] if _begins_by(step.rows, offset) else None
         return None

@@ -1,0 +1,328 @@
+"""`Log`: one partition's log, read as far as its files say.
+
+Opened for reading a log changes no byte, and a broker may be writing it: each question
+looks at the files as they are then.
+
+Knows: the segments of a partition and the files beside them. Does not know: topics,
+columns, other partitions.
+Source: ``UnifiedLog.java``, ``LocalLog.java``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import (
+    CorruptCheckpointError,
+    LocatedError,
+    NotALogDirectoryError,
+    OffsetOutOfRangeError,
+)
+from kafkalog.files.checkpoint_file import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    read_if_there,
+    read_offsets,
+)
+from kafkalog.files.naming import MAX_OFFSET, parse_partition_dir
+from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
+from kafkalog.formats.decoding import Bounds, Rows, Workspace, decode
+from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.producer_state import (
+    apply,
+    as_entries,
+    from_entries,
+    newest_snapshot,
+)
+from kafkalog.log.transactions import Transactions, open_at, replay
+from kafkalog.segment.file_records import FIRST_STEP_BYTES, Skipped, Step
+from kafkalog.segment.log_segment import LogSegment
+
+MAX_READ_BYTES: Final = 1 << 20
+NOT_FOUND: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """Whole batches of a log, from the one on that holds the offset asked for.
+
+    `aborted` are the transactions aborted among them, as (producer id, first offset),
+    where ``read_committed`` was asked for.
+    """
+
+    data: bytes
+    next_offset: int
+    aborted: tuple[tuple[int, int], ...] = ()
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Yield the batches one by one."""
+        position = 0
+        while position < len(self.data):
+            batch = RecordBatch(self.data, position)
+            yield batch
+            position += batch.size_in_bytes
+
+
+class Log:
+    """A partition's log, for reading; made by ``kafkalog.open``.
+
+    >>> import tempfile, kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder(base_offset=5)
+    >>> batch.append(b"k", b"v", timestamp=1700000000000)
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     directory = Path(root, "orders-0")
+    ...     directory.mkdir()
+    ...     file = directory / "00000000000000000005.log"
+    ...     _ = file.write_bytes(batch.build())
+    ...     with kafkalog.open(directory) as log:
+    ...         log.topic, log.log_start_offset, log.log_end_offset
+    ('orders', 5, 6)
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.is_dir():
+            if self.path.exists():
+                raise NotALogDirectoryError(f"not a partition's directory: {path}")
+            raise FileNotFoundError(2, os.strerror(2), str(path))
+        name = parse_partition_dir(self.path.absolute().name)
+        if name is None and not list_segments(self.path):
+            raise NotALogDirectoryError(f"not a partition's directory: {path}")
+        self.topic = "" if name is None else name.topic
+        self.partition = -1 if name is None else name.partition
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the log; open for reading it holds nothing."""
+
+    def __repr__(self) -> str:
+        return f"<Log {self.path}>"
+
+    @property
+    def segments(self) -> tuple[LogSegment, ...]:
+        """The segments there are now, the lowest base offset first."""
+        return tuple(list_segments(self.path))
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read: checkpointed, or the first segment's."""
+        segments = list_segments(self.path)
+        first = segments[0].base_offset if segments else 0
+        return max(first, self._checkpointed(LOG_STARTS, first))
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next record will have: one past the last sound batch."""
+        segments = list_segments(self.path)
+        end = self._checkpointed(LOG_STARTS, 0)
+        for segment, source in read_on(self.path, segments[-1:]):
+            end = max(end, segment.base_offset)
+            start = segment.position_for(source, MAX_OFFSET)
+            with suppress(LocatedError):
+                for step in segment.records(source, start):
+                    if isinstance(step, Step):
+                        end = max(end, int(step.rows["last_offset"][-1]) + 1)
+        return end
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset not known to be replicated, where a checkpoint tells.
+
+        Without one, and beyond it, that is the log's end.
+        """
+        end = self.log_end_offset
+        high = self._checkpointed(HIGH_WATERMARKS, end)
+        return min(max(high, self.log_start_offset), end)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of which it is not decided whether it is committed."""
+        end = self.log_end_offset
+        return min(self._transactions(end).last_stable_offset, end)
+
+    @property
+    def leader_epochs(self) -> list[EpochEntry]:
+        """Each leader epoch and its start offset, as checkpointed."""
+        return read_if_there(self.path / LEADER_EPOCHS, parse_epochs) or []
+
+    def producer_states(self) -> npt.NDArray[np.void]:
+        """Return what is known of each producer at the log's end, by producer id.
+
+        A structured array with the fields of a snapshot's entries: the newest snapshot,
+        and what the log says behind it.
+        """
+        entries, offset = newest_snapshot(self.path, self.log_end_offset)
+        producers = from_entries(entries)
+        for step in self._steps(offset):
+            apply(producers, step)
+        return as_entries(producers)
+
+    def aborted_transactions(
+        self, start: int | None = None, end: int | None = None
+    ) -> npt.NDArray[np.void]:
+        """Return the aborted transactions that records in ``[start, end)`` belong to.
+
+        A structured array with the fields of a ``.txnindex``, where it is from.
+        """
+        first = self.log_start_offset if start is None else start
+        last = MAX_OFFSET if end is None else end
+        found = [np.empty(0, TransactionIndex.ENTRY)]
+        for segment in from_offset(list_segments(self.path), first):
+            path = segment.path.with_suffix(".txnindex")
+            if path.exists():
+                index = TransactionIndex.read(path, segment.base_offset)
+                found.append(index.aborted(first, last))
+                if index.covers(last):
+                    break
+        return np.concatenate(found)
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int = MAX_READ_BYTES,
+        isolation: str = "read_uncommitted",
+    ) -> LogRead:
+        """Read whole batches from the one on that holds `offset`, or the next one.
+
+        One batch comes in any case, if there is one; more while they fit `max_bytes`
+        and lie in the same segment.
+
+        Raises `OffsetOutOfRangeError` outside log start to log end.
+        """
+        if isolation not in ("read_uncommitted", "read_committed"):
+            raise ValueError(f"no such isolation: {isolation!r}")
+        committed = isolation == "read_committed"
+        start, end = self.log_start_offset, self.log_end_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRangeError(f"offset {offset} is not in {start}..{end}")
+        limit = end
+        if committed:
+            transactions = self._transactions(end)
+            limit = min(end, transactions.last_stable_offset)
+        for step in self._steps(offset, limit, max(max_bytes, FIRST_STEP_BYTES)):
+            rows = step.rows
+            ends = np.cumsum(rows["size_in_bytes"])
+            rows = rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]
+            first = int(rows["position"][0]) - step.origin
+            size = int(rows["size_in_bytes"].sum())
+            following = int(rows["last_offset"][-1]) + 1
+            aborted: tuple[tuple[int, int], ...] = ()
+            if committed:
+                hits = transactions.aborted
+                hits = hits[
+                    (hits["last_offset"] >= offset) & (hits["first_offset"] < following)
+                ]
+                aborted = tuple((int(one[0]), int(one[1])) for one in hits)
+            data = step.data[first : first + size].tobytes()
+            return LogRead(data, following, aborted)
+        return LogRead(b"", offset)
+
+    def offsets_for_times(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """First offset with a timestamp at or above each of many, in ms since 1970.
+
+        `timestamps` are integers, of any shape, or ``datetime64``; the offsets come in
+        the same shape, -1 where there is none.
+        """
+        asked = np.asarray(timestamps)
+        if asked.dtype.kind == "M":
+            asked = asked.astype("datetime64[ms]").astype(np.int64)
+        if asked.size and asked.dtype.kind not in "iu":
+            raise TypeError(f"timestamps must be whole numbers, not {asked.dtype}")
+        wanted, places = np.unique(asked, return_inverse=True)
+        start = self.log_start_offset
+        found = [self._offset_for_time(int(one), start) for one in wanted]
+        return np.array(found, np.int64)[places].reshape(asked.shape)
+
+    def _offset_for_time(self, timestamp: int, start: int) -> int:
+        """Offset of the first record at or above both."""
+        bounds = Bounds(start_offset=start, start_timestamp=timestamp)
+
+        def late(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+            timed = (rows["magic"] < 2) | (rows["max_timestamp"] >= timestamp)
+            return timed & (rows["last_offset"] >= start), False
+
+        for segment, source in read_on(self.path, list_segments(self.path)):
+            position = segment.position_for_time(source, timestamp)
+            for step in segment.records(source, position, late):
+                first = _first_offset(step, bounds, segment)
+                if first is not None:
+                    return first
+        return NOT_FOUND
+
+    def _steps(
+        self, offset: int, end: int = MAX_OFFSET, first_bytes: int = FIRST_STEP_BYTES
+    ) -> Iterator[Step]:
+        """Yield the entries that reach `offset` and begin before `end`."""
+
+        def wanted(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+            behind = rows["last_offset"] >= offset
+            return behind & (rows["base_offset"] < end), False
+
+        segments = from_offset(list_segments(self.path), offset)
+        for segment, source in read_on(self.path, segments):
+            start = segment.position_for(source, offset)
+            records = segment.records(source, start, wanted, first_bytes)
+            yield from (step for step in records if isinstance(step, Step))
+
+    def _transactions(self, end: int) -> Transactions:
+        begun, base = open_at(*newest_snapshot(self.path, self.log_start_offset))
+        segments = from_offset(list_segments(self.path), base)
+        sources = (
+            (source, segment.limits) for segment, source in read_on(self.path, segments)
+        )
+        return replay(sources, begun=begun, from_offset=base, end_offset=end)
+
+    def _checkpointed(self, name: str, default: int) -> int:
+        """Read this partition's line of a checkpoint in the log directory."""
+        with suppress(CorruptCheckpointError):
+            offsets = read_offsets(self.path.absolute().parent, name)
+            return offsets.get((self.topic, self.partition), default)
+        return default
+
+
+def open(path: str | os.PathLike[str], mode: str = "r") -> Log:  # noqa: A001
+    """Open the log in a partition's directory, for reading: nothing is changed.
+
+    Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is no partition's.
+    """
+    if mode != "r":
+        raise ValueError(f"a log is opened for reading, mode 'r', not {mode!r}")
+    return Log(path)
+
+
+def _first_offset(
+    step: Step | Skipped, bounds: Bounds, segment: LogSegment
+) -> int | None:
+    """Offset of the first record of a step within bounds."""
+    if isinstance(step, Skipped):
+        return None
+    found = decode(
+        step.data,
+        step.origin,
+        step.rows,
+        bounds=bounds,
+        limit=2**31 - 1,
+        workspace=Workspace(),
+    )
+    for views in found:
+        if isinstance(views, LocatedError):
+            raise views.located(segment.path)
+        return int(views.records["offset"][0])
+    return None
