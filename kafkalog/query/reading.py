@@ -100,6 +100,8 @@ class PartReading:
         self.bytes_in_all = _sizes(segments)
         self._transactions = self._settle(segments)
         for segment, source, limits in self._sources(segments):
+            if limits.least >= self.bounds.end_offset:
+                return
             before = self.bytes_done
             yield from self._of_segment(segment, source, limits)
             self.bytes_done = before + source.size
@@ -119,8 +121,6 @@ class PartReading:
             yield None, MemorySource(part.memory), Limits(ordered=False)
         elif part.directory is not None:
             for segment, source in read_on(part.directory, segments):
-                if segment.base_offset >= self.bounds.end_offset:
-                    return
                 yield segment, source, segment.limits
         else:
             with segments[0].open() as source:
