@@ -12,10 +12,10 @@ from kafkalog._speedups.encode import (
     measure_records,
     split_records,
     write_headers,
-    write_messages,
     write_records,
 )
 from kafkalog._speedups.gather import gather, measure
+from kafkalog._speedups.messages import write_messages
 from kafkalog._speedups.records import (
     decode_headers,
     decode_records,

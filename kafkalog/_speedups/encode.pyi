@@ -16,6 +16,8 @@ def split_records(
     most_bytes: int,
     most_rows: int,
     bounds: _Int64s,  # int64_t[::1], (n + 1,), filled
+    sizes: npt.NDArray[np.int32],  # int32_t[::1], (n,), filled
+    payloads: _Int64s,  # int64_t[::1], (n,), filled
 ) -> tuple[int, int]: ...  # batches, rows split
 def measure_records(
     offset: _Int64s,
@@ -44,12 +46,3 @@ def write_headers(
     rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
     out: npt.NDArray[np.uint8],  # uint8_t[::1], filled
 ) -> int: ...  # rows written
-def write_messages(
-    offset: _Int64s,
-    timestamp: _Int64s,
-    key: _Bytes,
-    value: _Bytes,
-    magic: int,
-    attributes: int,
-    out: npt.NDArray[np.uint8],  # uint8_t[::1], filled
-) -> tuple[int, int]: ...  # messages and bytes written

@@ -8,23 +8,15 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.string cimport memcpy
 
 from kafkalog._speedups._batch cimport (
-    BATCH_CRC_FROM, BATCH_HEADER, LOG_OVERHEAD, MESSAGE_0_OVERHEAD,
-    MESSAGE_1_OVERHEAD, MESSAGE_CRC_FROM, Batch
+    BATCH_CRC_FROM, BATCH_HEADER, LOG_OVERHEAD, Batch
 )
-from kafkalog._speedups._crc cimport CRC32, CRC32C, crc, crc_setup
+from kafkalog._speedups._columns cimport (
+    Bytes, bytes_of, bytes_size, length_of, put_varlong, start_of, varlong_size
+)
+from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport put16, put32, put64
 
 crc_setup()
-
-
-cdef struct Bytes:
-    const uint8_t* data
-    int64_t size
-    const char* starts
-    const char* lengths
-    Py_ssize_t starts_stride
-    Py_ssize_t lengths_stride
-    Py_ssize_t rows
 
 
 cdef struct Columns:
@@ -37,24 +29,6 @@ cdef struct Columns:
     Bytes header_value
     int64_t base_offset  # of the batch being written
     int64_t base_timestamp
-
-
-cdef Bytes bytes_of(column) except *:
-    # Pointers into the arrays of `column`, which must outlive them.
-    cdef const uint8_t[::1] data = column[0]
-    cdef const int64_t[:] starts = column[1]
-    cdef const int32_t[:] lengths = column[2]
-    cdef Bytes of
-    if starts.shape[0] != lengths.shape[0]:
-        raise ValueError("a column of bytes has a start and a length for each row")
-    of.rows = starts.shape[0]
-    of.size = data.shape[0]
-    of.data = &data[0] if of.size else NULL
-    of.starts = <const char*>&starts[0] if of.rows else NULL
-    of.lengths = <const char*>&lengths[0] if of.rows else NULL
-    of.starts_stride = starts.strides[0]
-    of.lengths_stride = lengths.strides[0]
-    return of
 
 
 cdef void check_batches(
@@ -91,44 +65,6 @@ cdef Columns columns_of(
 cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
     # Deltas wrap, as Java's do.
     return <int64_t>(<uint64_t>a - <uint64_t>b)
-
-
-cdef inline int varlong_size(int64_t value) noexcept nogil:
-    cdef uint64_t raw = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
-    cdef int size = 1
-    while raw >= 0x80:
-        raw >>= 7
-        size += 1
-    return size
-
-
-cdef inline uint8_t* put_varlong(uint8_t* at, int64_t value) noexcept nogil:
-    cdef uint64_t raw = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
-    while raw >= 0x80:
-        at[0] = <uint8_t>(raw & 0x7F) | 0x80
-        at += 1
-        raw >>= 7
-    at[0] = <uint8_t>raw
-    return at + 1
-
-
-cdef inline int32_t length_of(const Bytes* of, Py_ssize_t row) noexcept nogil:
-    return (<const int32_t*>(of.lengths + row * of.lengths_stride))[0]
-
-
-cdef inline int64_t start_of(const Bytes* of, Py_ssize_t row) noexcept nogil:
-    return (<const int64_t*>(of.starts + row * of.starts_stride))[0]
-
-
-cdef inline int64_t bytes_size(const Bytes* of, Py_ssize_t row) noexcept nogil:
-    # Of the length and the bytes, or -1 where they do not lie in the column's data.
-    cdef int64_t start, length = length_of(of, row)
-    if length < 0:
-        return 1
-    start = start_of(of, row)
-    if start < 0 or start > of.size - length:
-        return -1
-    return length + varlong_size(length)
 
 
 cdef inline uint8_t* put_bytes(
@@ -202,37 +138,40 @@ def split_records(
     int64_t most_bytes,
     int64_t most_rows,
     int64_t[::1] bounds not None,
+    int32_t[::1] sizes not None,
+    int64_t[::1] payloads not None,
 ):
     """Fill `bounds` with the first row of each batch and the end of the last.
 
     A batch takes records while it stays within `most_bytes`, header included, and
-    `most_rows`; one at least. Answers batches and rows: fewer than all where a row
-    cannot be written.
+    `most_rows`; one at least, whose offset and timestamp are its base. Fills `sizes`
+    and `payloads` as `measure_records` does. Answers batches and rows: fewer than all
+    where a row cannot be written.
     """
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
     cdef Py_ssize_t row, batches = 0, rows = offset.shape[0]
-    cdef int64_t size, used = 0
+    cdef int64_t size, whole = 0, used = 0
     with nogil:
         for row in range(rows):
-            size = -1
-            if batches:
-                size = body_size(&of, row)
-                size += varlong_size(size) if size >= 0 else 0
+            size = body_size(&of, row) if batches else -1
+            whole = size + varlong_size(size)
             if (
-                size < 0 or size > most_bytes - used
+                size < 0 or whole > most_bytes - BATCH_HEADER - used
                 or row - bounds[batches - 1] >= most_rows
             ):
                 bounds[batches] = row
-                batches += 1
                 of.base_offset = of.offset[row]
                 of.base_timestamp = of.timestamp[row]
                 size = body_size(&of, row)
                 if size < 0:
                     rows = row
                     break
-                size += varlong_size(size)
-                used = BATCH_HEADER
-            used += size
+                whole = size + varlong_size(size)
+                batches += 1
+                used = 0
+            sizes[row] = <int32_t>size
+            used += whole
+            payloads[batches - 1] = used
         bounds[batches] = rows
     return batches, rows
 
@@ -353,63 +292,3 @@ def write_headers(const Batch[::1] rows not None, uint8_t[::1] out not None):
             put32(at + 17, <int32_t>checksum)
             done += 1
     return done
-
-
-cdef inline uint8_t* put_field(
-    uint8_t* at, const Bytes* of, Py_ssize_t row
-) noexcept nogil:
-    # A message's key or value: a length of 4 bytes, -1 for null, and the bytes.
-    cdef int32_t length = length_of(of, row)
-    put32(at, -1 if length < 0 else length)
-    if length > 0:
-        memcpy(at + 4, of.data + start_of(of, row), length)
-        at += length
-    return at + 4
-
-
-def write_messages(
-    const int64_t[::1] offset not None,
-    const int64_t[::1] timestamp not None,
-    key not None,
-    value not None,
-    int magic,
-    int attributes,
-    uint8_t[::1] out not None,
-):
-    """Write messages of `magic` 0 or 1, one behind the other, CRC and all.
-
-    Answers messages and bytes written: fewer than all where a key or value does not
-    lie in its data, or the next message does not fit in `out`.
-    """
-    cdef Columns of = columns_of(offset, timestamp, key, value, None)
-    cdef int64_t least = LOG_OVERHEAD
-    cdef Py_ssize_t row, done = 0, pos = 0
-    cdef int64_t size
-    cdef uint8_t* at
-    cdef uint8_t* field
-    least += MESSAGE_1_OVERHEAD if magic else MESSAGE_0_OVERHEAD
-    with nogil:
-        for row in range(offset.shape[0]):
-            size = least + max(length_of(&of.key, row), 0)
-            size += max(length_of(&of.value, row), 0)
-            if (
-                bytes_size(&of.key, row) < 0 or bytes_size(&of.value, row) < 0
-                or size - LOG_OVERHEAD > INT32_MAX or size > out.shape[0] - pos
-            ):
-                break
-            at = &out[pos]
-            put64(at, of.offset[row])
-            put32(at + 8, <int32_t>(size - LOG_OVERHEAD))
-            at[16] = <uint8_t>magic
-            at[17] = <uint8_t>attributes
-            field = at + 18
-            if magic:
-                put64(field, of.timestamp[row])
-                field += 8
-            put_field(put_field(field, &of.key, row), &of.value, row)
-            put32(at + 12, <int32_t>crc(
-                CRC32, at + MESSAGE_CRC_FROM, size - MESSAGE_CRC_FROM
-            ))
-            pos += size
-            done += 1
-    return done, pos

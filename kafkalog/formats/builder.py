@@ -25,9 +25,11 @@ from kafkalog.errors import InvalidRecordError
 from kafkalog.formats import layout
 from kafkalog.formats.encoding import (
     DEFAULT_BATCH_BYTES,
+    Bytes,
     Rows,
     batch_rows,
     encode,
+    encode_split,
     split,
 )
 from kafkalog.formats.layout import TimestampType
@@ -180,7 +182,7 @@ class RecordBatchBuilder:
         """Build the batch of the records so far."""
         if not self._offsets:
             raise InvalidRecordError("a batch needs a record, or empty_batch")
-        return encode_batches(self._columns(), batch_bytes=None, settings=self.settings)
+        return bytes(encode_batches(self._columns(), None, settings=self.settings))
 
     def _base_offset(self, first: int) -> int:
         if self.settings.base_offset is not None:
@@ -199,17 +201,19 @@ class RecordBatchBuilder:
 
 def encode_batches(
     columns: RecordColumns,
-    *,
     batch_bytes: int | None = DEFAULT_BATCH_BYTES,
+    *,
     rows_per_batch: int | None = None,
     settings: BatchSettings | None = None,
-) -> bytes:
+    room: Bytes | None = None,
+) -> memoryview:
     """Encode `columns` as batches one behind another, each as full as it may be.
 
     `batch_bytes` bounds a batch before compression, header included, `rows_per_batch`
     its records; None is no bound. Where more than one batch comes out, `settings` may
     give neither `base_offset` nor `last_offset`; sequences run on from batch to batch.
-    Below magic 2 all records go into one message set.
+    Below magic 2 all records go into one message set. What comes out is the memory it
+    was written to, `room` if that is large enough: ``bytes(...)`` copies it.
 
     Raises `InvalidRecordError` as `RecordBatchBuilder` does.
 
@@ -221,7 +225,7 @@ def encode_batches(
     """
     settings = BatchSettings() if settings is None else settings
     if settings.magic < 2:
-        return encode_messages(
+        messages = encode_messages(
             columns,
             magic=settings.magic,
             codec=int(settings.codec),
@@ -229,10 +233,13 @@ def encode_batches(
             base_offset=settings.base_offset,
             log_append_time=settings.log_append_time,
         )
-    bounds = split(columns, batch_bytes=batch_bytes, rows_per_batch=rows_per_batch)
-    rows = batch_rows(columns, bounds)
-    _apply(settings, rows, bounds)
-    return encode(columns, rows, bounds, level=settings.level)
+        return memoryview(messages)
+    cut = split(columns, batch_bytes=batch_bytes, rows_per_batch=rows_per_batch)
+    rows = batch_rows(columns, cut.bounds)
+    _apply(settings, rows, cut.bounds)
+    if settings.base_offset is None and settings.delete_horizon_ms is None:
+        return encode_split(columns, rows, cut, level=settings.level, room=room)
+    return encode(columns, rows, cut.bounds, level=settings.level)
 
 
 def empty_batch(
@@ -262,7 +269,7 @@ def empty_batch(
     rows["max_timestamp"] = max_timestamp
     none = np.empty(0, np.int64)
     nulls = ByteColumn.nulls(0)
-    return encode(RecordColumns(none, none, nulls, nulls), rows, bounds)
+    return bytes(encode(RecordColumns(none, none, nulls, nulls), rows, bounds))
 
 
 def _apply(settings: BatchSettings, rows: Rows, bounds: Int64s) -> None:

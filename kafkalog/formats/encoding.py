@@ -10,7 +10,7 @@ Source: ``DefaultRecordBatch.java``, ``MemoryRecordsBuilder.java``.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from kafkalog.formats import layout
 from kafkalog.formats.record_columns import Int64s, RecordColumns
 
 Rows: TypeAlias = npt.NDArray[np.void]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 DEFAULT_BATCH_BYTES: Final = 16384
 """Kafka's ``batch.size``: what a producer puts into a batch."""
@@ -29,15 +30,24 @@ DEFAULT_BATCH_BYTES: Final = 16384
 _EVERY: Final = 2**63 - 1
 
 
+class Split(NamedTuple):
+    """Where batches begin (batches + 1,), and how long what they hold will be."""
+
+    bounds: Int64s
+    sizes: npt.NDArray[np.int32]
+    payloads: Int64s
+
+
 def encode(
     columns: RecordColumns, batches: Rows, bounds: Int64s, *, level: int | None = None
-) -> bytes:
+) -> memoryview:
     """Encode batches one behind another: row i of `batches` heads the records
     ``bounds[i]`` to ``bounds[i + 1]``, all of which are used, in order.
 
     Of each row the offsets, timestamps, attributes, epochs, producer and sequence are
     taken as they are; `position`, `size_in_bytes` and `count` are filled in. `level` is
-    that of the codec in the attributes, None for Kafka's default.
+    that of the codec in the attributes, None for Kafka's default. What comes out is
+    the memory it was written to.
 
     Raises `InvalidRecordError` where a record or a batch cannot be written.
     """  # noqa: D205
@@ -47,17 +57,34 @@ def encode(
     done = _speedups.measure_records(*columns, bounds, batches, sizes, payloads)
     if done < sizes.size:
         raise InvalidRecordError(f"record {done} does not fit its batch or its column")
-    batches["count"] = np.diff(bounds)
+    return encode_split(columns, batches, Split(bounds, sizes, payloads), level=level)
+
+
+def encode_split(
+    columns: RecordColumns,
+    batches: Rows,
+    cut: Split,
+    *,
+    level: int | None = None,
+    room: Bytes | None = None,
+) -> memoryview:
+    """Encode batches as `encode` does, from the lengths that `split` has measured.
+
+    They hold for base offsets and timestamps that are the first records'. `room` is
+    memory to write to, so that none is touched for the first time; what comes out then
+    lies in it, where no codec is at work, until it is written to again.
+    """
+    batches["count"] = np.diff(cut.bounds)
     packed = (batches["attributes"] & layout.CODEC_MASK) != Codec.NONE
     if packed.any():
-        plain = np.empty(payloads.sum(), np.uint8)
-        starts = np.cumsum(payloads) - payloads
-        _write(columns, bounds, batches, sizes, starts, plain)
-        return _seal(batches, _packed(batches, plain, starts, payloads, level))
-    _place(batches, payloads)
-    out = np.empty(int(batches["size_in_bytes"].sum()), np.uint8)
+        plain = _memory(int(cut.payloads.sum()), room)
+        starts = np.cumsum(cut.payloads) - cut.payloads
+        _write(columns, batches, cut, starts, plain)
+        return _seal(batches, _packed(batches, plain, starts, cut.payloads, level))
+    _place(batches, cut.payloads)
+    out = _memory(int(batches["size_in_bytes"].sum()), room)
     starts = batches["position"] + layout.BATCH_HEADER_BYTES
-    _write(columns, bounds, batches, sizes, starts, out)
+    _write(columns, batches, cut, starts, out)
     return _seal(batches, out)
 
 
@@ -66,23 +93,27 @@ def split(
     *,
     batch_bytes: int | None = DEFAULT_BATCH_BYTES,
     rows_per_batch: int | None = None,
-) -> Int64s:
-    """Bounds of batches: as many records each as fit, but at least one.
+) -> Split:
+    """Cut records into batches: as many in each as fit, but at least one.
 
     `batch_bytes` bounds a batch with its header, uncompressed; `rows_per_batch` its
-    records. Shape (batches + 1,).
+    records.
     """
     check_columns(columns)
-    bounds = np.empty(len(columns.offset) + 1, np.int64)
+    records = len(columns.offset)
+    bounds, payloads = np.empty(records + 1, np.int64), np.empty(records, np.int64)
+    sizes = np.empty(records, np.int32)
     batches, rows = _speedups.split_records(
         *columns,
         _EVERY if batch_bytes is None else batch_bytes,
         _EVERY if rows_per_batch is None else rows_per_batch,
         bounds,
+        sizes,
+        payloads,
     )
     if rows < len(columns.offset):
         raise InvalidRecordError(f"record {rows} does not lie in its column")
-    return bounds[: batches + 1]
+    return Split(bounds[: batches + 1], sizes, payloads[:batches])
 
 
 def batch_rows(columns: RecordColumns, bounds: Int64s) -> Rows:
@@ -117,26 +148,34 @@ def check_columns(columns: RecordColumns) -> None:
         raise InvalidRecordError(f"timestamp {timestamp.min()} is negative")
 
 
+def _memory(size: int, room: Bytes | None) -> Bytes:
+    """Take `size` bytes of `room`, or fresh ones where it has not that many."""
+    if room is None or room.size < size:
+        return np.empty(size, np.uint8)
+    return room[:size]
+
+
 def _write(
     columns: RecordColumns,
-    bounds: Int64s,
     batches: Rows,
-    sizes: npt.NDArray[np.int32],
+    cut: Split,
     starts: Int64s,
-    out: npt.NDArray[np.uint8],
+    out: Bytes,
 ) -> None:
-    done = _speedups.write_records(*columns, bounds, batches, sizes, starts, out)
-    if done < sizes.size:
+    done = _speedups.write_records(
+        *columns, cut.bounds, batches, cut.sizes, starts, out
+    )
+    if done < cut.sizes.size:
         raise InvalidRecordError(f"record {done} is not as long as it was measured")
 
 
 def _packed(
     batches: Rows,
-    plain: npt.NDArray[np.uint8],
+    plain: Bytes,
     starts: Int64s,
     payloads: Int64s,
     level: int | None,
-) -> npt.NDArray[np.uint8]:
+) -> Bytes:
     """Compress each batch's records, and lay them out with room for the headers."""
     source = plain.data
     codecs = (batches["attributes"] & layout.CODEC_MASK).tolist()
@@ -159,8 +198,8 @@ def _place(batches: Rows, payloads: Int64s) -> None:
     batches["position"] = np.cumsum(size) - size
 
 
-def _seal(batches: Rows, out: npt.NDArray[np.uint8]) -> bytes:
+def _seal(batches: Rows, out: Bytes) -> memoryview:
     done = _speedups.write_headers(batches, out)
     if done < len(batches):
         raise InvalidRecordError(f"batch {done} exceeds 2147483647 bytes")
-    return out.tobytes()
+    return out.data

@@ -70,7 +70,7 @@ def cell(column, row):
 
 
 def read_back(data):
-    for entry in reference.entries(data):
+    for entry in reference.entries(bytes(data)):
         assert entry["is_valid"]
         for record in entry["records"]:
             yield {
@@ -89,7 +89,7 @@ def test_what_is_written_the_reference_reads(table, codec, most):
         columns, rows_per_batch=most, settings=BatchSettings(codec=codec)
     )
     assert list(read_back(data)) == list(plain(columns))
-    assert all(entry["count"] <= most for entry in reference.entries(data))
+    assert all(entry["count"] <= most for entry in reference.entries(bytes(data)))
 
 
 @given(table=tables, codec=st.sampled_from(CODECS[:4]), magic=st.sampled_from([0, 1]))
@@ -141,7 +141,7 @@ def test_a_batch_is_as_full_as_it_may_be(table, room):
             used = 61
         batches[-1].append(record)
         used += record_size(record, batches[-1][0])
-    found = reference.entries(encode_batches(columns, batch_bytes=room))
+    found = reference.entries(bytes(encode_batches(columns, room)))
     assert [entry["count"] for entry in found] == list(map(len, batches))
     for entry in found:
         assert entry["size_in_bytes"] <= room or entry["count"] == 1
@@ -153,7 +153,7 @@ def test_a_producers_sequences_run_on_from_batch_to_batch():
         producer_id=9, producer_epoch=0, base_sequence=2**31 - 3, leader_epoch=4
     )
     data = encode_batches(columns, rows_per_batch=4, settings=settings)
-    found = reference.entries(data)
+    found = reference.entries(bytes(data))
     assert [entry["base_sequence"] for entry in found] == [2**31 - 3, 1, 5]
     assert [entry["last_sequence"] for entry in found] == [0, 4, 6]
     assert {entry["leader_epoch"] for entry in found} == {4}
@@ -179,10 +179,21 @@ def test_columns_may_lie_anywhere_in_their_data():
 
 def test_a_header_before_its_batch_says_what_the_records_say():
     columns = columns_of([(1, T + 5, b"k", b"v", []), (3, T, None, None, [])], base=40)
-    (entry,) = reference.entries(encode_batches(columns))
+    (entry,) = reference.entries(bytes(encode_batches(columns)))
     assert (entry["base_offset"], entry["last_offset"]) == (40, 43)
     assert (entry["base_timestamp"], entry["max_timestamp"]) == (T + 5, T + 5)
     assert entry["delete_horizon_ms"] is None
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("size", [0, 100, 1 << 16])
+def test_room_changes_where_and_not_what(codec, size):
+    columns = columns_of([(1, T, b"k%d" % i, b"some value", []) for i in range(99)])
+    room, settings = np.full(size, 7, np.uint8), BatchSettings(codec=codec)
+    for _ in range(2):
+        data = encode_batches(columns, 500, settings=settings, room=room)
+        assert data == encode_batches(columns, 500, settings=settings)
+    assert np.shares_memory(np.asarray(data), room) == (size > 100 and codec == "none")
 
 
 def test_no_records_are_no_batches():
@@ -329,7 +340,7 @@ def test_columns_of_different_length_are_refused():
 def test_a_batch_wider_than_int32_is_refused_whole_and_cut_in_two():
     columns = columns_of([(1, T, None, None, []), (1, T, None, None, [])])
     columns.offset[1] = 2**31
-    assert len(reference.entries(encode_batches(columns))) == 2
+    assert len(reference.entries(bytes(encode_batches(columns)))) == 2
     bounds = np.array([0, 2])
     with pytest.raises(InvalidRecordError, match="record 1 does not fit its batch"):
         encode(columns, batch_rows(columns, bounds), bounds)
