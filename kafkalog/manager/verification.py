@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, cast
 
+from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.naming import (
     FileKind,
     SegmentFile,
@@ -26,7 +27,11 @@ from kafkalog.files.naming import (
     parse_partition_dir,
 )
 from kafkalog.indexes.table import base_offset_of
-from kafkalog.manager.log_directory import is_partition, list_partitions
+from kafkalog.manager.log_directory import (
+    CLEAN_SHUTDOWN,
+    is_partition,
+    list_partitions,
+)
 from kafkalog.manager.report import Findings, Problem, Report
 from kafkalog.manager.verify_log import Advance
 from kafkalog.manager.verify_partition import (
@@ -42,7 +47,6 @@ from kafkalog.manager.verify_partition import (
 from kafkalog.manager.verify_sidecars import (
     CHECKPOINTS,
     FORMS,
-    LEADER_EPOCHS,
     Offsets,
     check_epochs,
     check_log_ends,
@@ -167,7 +171,8 @@ class Verification:
         if BOOTSTRAP in names:
             self._lone(where / BOOTSTRAP)
         self._remote_cache(where)
-        self._check_ends(offsets, self._run(checks, run))
+        clean = CLEAN_SHUTDOWN in names
+        self._check_ends(offsets, self._run(checks, run), clean=clean)
 
     def _run(self, checks: list[PartitionCheck], run: Map) -> dict[str, int | None]:
         """Read the logs of all partitions; answer where each ends."""
@@ -244,7 +249,7 @@ class Verification:
             self.problems += findings.problems
 
     def _check_ends(
-        self, offsets: dict[str, Offsets], ends: dict[str, int | None]
+        self, offsets: dict[str, Offsets], ends: dict[str, int | None], *, clean: bool
     ) -> None:
         known = {}
         for directory, end in ends.items():
@@ -257,7 +262,7 @@ class Verification:
             found.append(Findings(name))
             return found[-1]
 
-        check_log_ends(offsets, known, findings_of)
+        check_log_ends(offsets, known, findings_of, clean=clean)
         for findings in found:
             self.problems += findings.problems
 

@@ -71,6 +71,8 @@ def runs(which: Bools) -> Iterator[tuple[int, int]]:
     >>> list(runs(np.array([False, True, True, False, True])))
     [(1, 2), (4, 4)]
     """
+    if not which.any():
+        return
     edges = np.flatnonzero(np.diff(np.concatenate(([False], which, [False]))))
     for first, end in edges.reshape(-1, 2).tolist():
         yield first, end - 1

@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 
+from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.naming import MAX_OFFSET, SegmentFile, parse_file_name
 from kafkalog.files.reading import FileSource
 from kafkalog.formats.control import ControlRecordType
@@ -43,7 +44,6 @@ from kafkalog.manager.verify_log import (
 )
 from kafkalog.manager.verify_sidecars import (
     FORMS,
-    LEADER_EPOCHS,
     NO_EPOCHS,
     check_epochs,
     check_snapshot,
@@ -207,7 +207,7 @@ class PartitionCheck:
             file = task.indexes.get("txnindex", f"{task.limits.least:020d}.txnindex")
             findings = findings_for(self.prefix, file)
             events = all_events([facts])
-            if facts.damaged_at is None:
+            if facts.damaged_at is None and (len(events) or result.txn_index):
                 check_transactions(result.txn_index, events, spans, findings)
             self.problems += findings.problems
         if not plain:

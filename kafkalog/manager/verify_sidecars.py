@@ -18,24 +18,23 @@ from typing import Final, TypeVar
 import numpy as np
 
 from kafkalog.errors import LocatedError
+from kafkalog.files.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+)
 from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
 from kafkalog.formats.partition_files import PartitionMetadata, QuorumState
 from kafkalog.formats.producer_snapshot import ENTRY, NONE, parse_snapshot
 from kafkalog.formats.properties import MetaProperties
-from kafkalog.manager.log_directory import (
-    CLEANED_TO,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    META_PROPERTIES,
-    RECOVERY_POINTS,
-)
+from kafkalog.manager.log_directory import META_PROPERTIES
 from kafkalog.manager.report import Cause, Findings
 from kafkalog.manager.verify_log import Epochs
 
 Parsed = TypeVar("Parsed")
 Offsets = dict[tuple[str, int], int]
 
-LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 QUORUM_STATE: Final = "quorum-state"
 
@@ -146,12 +145,18 @@ def check_log_ends(
     offsets: Mapping[str, Offsets],
     ends: Mapping[tuple[str, int], int],
     findings_of: Callable[[str], Findings],
+    *,
+    clean: bool,
 ) -> None:
-    """Hold the offset checkpoints, by name, to where the logs end."""
+    """Hold the offset checkpoints, by name, to where the logs end.
+
+    A `clean` shutdown has recorded that end as the recovery point.
+    """
     for name in CHECKPOINTS:
         for (topic, partition), offset in offsets.get(name, {}).items():
             end = ends.get((topic, partition))
-            if end is None or offset <= end:
+            left = clean and name == RECOVERY_POINTS
+            if end is None or offset == end or (offset < end and not left):
                 continue
             message = f"{topic}-{partition}: offset {offset}, but the log ends at {end}"
             findings = findings_of(name)

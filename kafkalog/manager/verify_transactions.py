@@ -153,22 +153,32 @@ def _check_entries(
     wrong_first = (first > span["first"]) | (first <= span["after"])
     stable = entries["last_stable_offset"]
     wrong_stable = stable > np.minimum(open_at(spans, offsets), offsets + 1)
+    wrong_stable |= stable < 0
     for which, message in (
         (~same, "no abort marker of that producer lies at its last offset"),
         (same & wrong_first, "the transaction does not begin at its first offset"),
-        (same & wrong_stable, "the last stable offset lies behind an open transaction"),
+        (same & wrong_stable, "an open transaction lies below the last stable offset"),
     ):
         _note(findings, which, message, index)
+    later = entries["version"] != 0
+    message = "its version is not 0, which brokers up to 4.3 do not notice"
+    _note(findings, later, message, index, harmless=True)
 
 
 def _note(
-    findings: Findings, which: Bools, message: str, index: TransactionIndex
+    findings: Findings,
+    which: Bools,
+    message: str,
+    index: TransactionIndex,
+    *,
+    harmless: bool = False,
 ) -> None:
     note(
         findings,
         which,
         message,
-        cause=Cause.TXN_INDEX,
+        cause=Cause.VERSION if harmless else Cause.TXN_INDEX,
         width=index.ENTRY.itemsize,
         offsets=index.offsets,
+        harmless=harmless,
     )
