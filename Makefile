@@ -53,8 +53,9 @@ compile: .venv/compiled
 	$(BIN)/$(PIP) --no-build-isolation --editable '.[dev]'
 	touch $@
 
+# Installing compiles all kernels; from then on, those that changed.
 .venv/compiled: .venv/installed $(KERNELS)
-	$(BIN)/python setup.py --quiet build_ext --inplace
+	test -z "$$(find $(KERNELS) -newer $<)" || $(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
 
 # Another Python's environment. Its kernels lie beside ours: their names bear its tag.
@@ -67,7 +68,7 @@ compile: .venv/compiled
 	touch $@
 
 .venv-%/compiled: .venv-%/installed $(KERNELS)
-	.venv-$*/bin/python setup.py --quiet build_ext --inplace
+	test -z "$$(find $(KERNELS) -newer $<)" || .venv-$*/bin/python setup.py --quiet build_ext --inplace
 	touch $@
 
 .venv-%/whole: .venv-%/compiled

@@ -16,7 +16,7 @@ kernels = [
         f"kafkalog._speedups.{path.stem}",
         [str(path)],
         depends=HEADERS,
-        extra_compile_args=["-Wall", *(["-O1", "-g"] if DEBUG else ["-O3"])],
+        extra_compile_args=["-Wall", *(["-O1", "-g"] if DEBUG else ["-O3", "-g0"])],
     )
     for path in sorted(KERNELS.glob("*.pyx"))
 ]
