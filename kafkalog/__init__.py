@@ -8,6 +8,11 @@
 [b'v']
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from kafkalog.errors import (
     BatchTooLargeError,
     ConfigError,
@@ -24,19 +29,21 @@ from kafkalog.errors import (
     OffsetOutOfRangeError,
     UnsupportedFormatError,
 )
-from kafkalog.formats.builder import RecordBatchBuilder, encode_batches
-from kafkalog.formats.record_batch import Record, RecordBatch
-from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.log.log import Log, open
-from kafkalog.query.index_scan import (
-    scan_offset_indexes,
-    scan_time_indexes,
-    scan_transaction_indexes,
-)
-from kafkalog.query.records import Records
-from kafkalog.query.scan import Scan, scan
+
+if TYPE_CHECKING:
+    from kafkalog.formats.builder import RecordBatchBuilder, encode_batches
+    from kafkalog.formats.record_batch import Record, RecordBatch
+    from kafkalog.indexes.offset_index import OffsetIndex
+    from kafkalog.indexes.time_index import TimeIndex
+    from kafkalog.indexes.txn_index import TransactionIndex
+    from kafkalog.log.log import Log, open
+    from kafkalog.query.index_scan import (
+        scan_offset_indexes,
+        scan_time_indexes,
+        scan_transaction_indexes,
+    )
+    from kafkalog.query.records import Records
+    from kafkalog.query.scan import Scan, scan
 
 __version__ = "0.1.0"
 
@@ -71,3 +78,35 @@ __all__ = [
     "scan_time_indexes",
     "scan_transaction_indexes",
 ]
+
+_HOMES: Final = {
+    "Log": "log.log",
+    "OffsetIndex": "indexes.offset_index",
+    "Record": "formats.record_batch",
+    "RecordBatch": "formats.record_batch",
+    "RecordBatchBuilder": "formats.builder",
+    "Records": "query.records",
+    "Scan": "query.scan",
+    "TimeIndex": "indexes.time_index",
+    "TransactionIndex": "indexes.txn_index",
+    "encode_batches": "formats.builder",
+    "open": "log.log",
+    "scan": "query.scan",
+    "scan_offset_indexes": "query.index_scan",
+    "scan_time_indexes": "query.index_scan",
+    "scan_transaction_indexes": "query.index_scan",
+}
+"""Rooms of what is fetched when it is first asked for: all that needs NumPy, without
+which ``kafkalog --help`` does."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"kafkalog.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

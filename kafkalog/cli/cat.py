@@ -1,0 +1,49 @@
+"""``kafkalog cat``: print records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafkalog.cli import exits, output
+from kafkalog.cli.options import (
+    Reading,
+    examples,
+    paths_argument,
+    printing_options,
+    reading_options,
+)
+
+
+@click.command(
+    "cat",
+    epilog=examples(
+        "kafkalog cat /var/lib/kafka/data/orders.zstd-0 --start-offset 100",
+        "kafkalog cat /var/lib/kafka/data --topic ledger --isolation read_committed",
+        "kafkalog cat /var/lib/kafka/data/state.none-0 --columns offset,key "
+        "--format csv",
+    ),
+)
+@paths_argument
+@reading_options
+@click.option("-n", "limit", type=click.IntRange(min=0), help="At most so many.")
+@printing_options
+def command(
+    paths: tuple[Path, ...],
+    reading: Reading,
+    limit: int | None,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Print the records of files, partitions or whole log directories.
+
+    Partitions come one after another, by topic and number, each in order of offsets.
+    As JSON, a byte string is text where it is valid UTF-8, and otherwise an object with
+    its base64; timestamps are ms since 1970, or null.
+    """
+    scan = reading.scan(paths)
+    output.print_records(
+        scan, output.chosen_format(form), limit=limit, no_color=no_color
+    )
+    exits.report_problems(scan.problems)

@@ -1,0 +1,50 @@
+"""``kafkalog head``: print the first records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kafkalog.cli import exits, output
+from kafkalog.cli.options import (
+    Reading,
+    examples,
+    paths_argument,
+    printing_options,
+    reading_options,
+)
+
+
+@click.command(
+    "head",
+    epilog=examples(
+        "kafkalog head /var/lib/kafka/data/orders.zstd-0",
+        "kafkalog head /var/lib/kafka/data/clock.gzip-0 -n 3 --columns offset,value",
+        "kafkalog head /var/lib/kafka/data --topic ledger --partition 1 --format jsonl",
+    ),
+)
+@paths_argument
+@reading_options
+@click.option(
+    "-n",
+    "limit",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many records, in all.",
+)
+@printing_options
+def command(
+    paths: tuple[Path, ...],
+    reading: Reading,
+    limit: int,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Print the first records, and read no more than is needed for it."""
+    scan = reading.scan(paths)
+    output.print_records(
+        scan, output.chosen_format(form), limit=limit, no_color=no_color
+    )
+    exits.report_problems(scan.problems)

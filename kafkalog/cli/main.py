@@ -1,0 +1,75 @@
+"""``kafkalog``: the list of commands. Each is a module of its own, imported when run.
+
+Knows: which commands there are. Does not know: what they do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+import click
+
+import kafkalog
+from kafkalog.cli import exits
+
+COMMANDS: Final = {
+    "ls": "List partitions, or the segments of one.",
+    "cat": "Print records.",
+    "head": "Print the first records.",
+    "export": "Write records as Parquet, JSON Lines, CSV or Arrow files.",
+    "verify": "Look for damage in every file.",
+}
+"""Module, name and one line of help, in the order that ``--help`` shows."""
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is called, and ends as `exits` says."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; whatever it is called, it is ``command`` in its module."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"kafkalog.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; say what ended it, if anything did."""
+        with exits.reported(ctx):
+            return super().invoke(ctx)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(kafkalog.__version__, prog_name="kafkalog")
+def group() -> None:
+    """Read Apache Kafka's log directories: no broker, no JVM, no byte changed.
+
+    Exit codes: 0 fine; 1 damage (what is sound is given); 2 usage; 3 no such file, no
+    permission, or not a log directory; 4 refused for safety; 130 interrupted.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return its exit code."""
+    try:
+        group.main(arguments, prog_name="kafkalog")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+"""Options that commands share, spelled and explained once.
+
+Knows: words of the command line. Does not know: what a command does with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from kafkalog.query.scan import Progress, Scan
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+FORMATS: Final = ("table", "jsonl", "json", "csv")
+
+
+def examples(*commands: str) -> str:
+    """Lay out what ``--help`` ends with: commands as they would be typed."""
+    return "\n".join(("\b", "Examples:", *(f"  {command}" for command in commands)))
+
+
+def read_time(text: str) -> int | datetime:
+    """Read ms since 1970, or ISO 8601 with a zone: without one it is no point in time.
+
+    >>> read_time("1700000000000")
+    1700000000000
+    >>> read_time("2023-11-14T22:13:20Z")
+    datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.timezone.utc)
+    """
+    if re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        reason = f"{text!r} is neither ms since 1970 nor ISO 8601"
+        raise click.BadParameter(reason) from None
+    if time.tzinfo is None:
+        reason = f"{text!r} has no zone; say 2026-01-31T12:00Z, or +02:00"
+        raise click.BadParameter(reason)
+    return time
+
+
+def read_columns(text: str) -> tuple[str, ...]:
+    """Read names of columns with commas between, in the order given."""
+    from kafkalog.query.columns import choose_columns
+
+    try:
+        return choose_columns(name.strip() for name in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+SELECTION: Final = (
+    click.option(
+        "--topic", "topics", multiple=True, help="Only this topic; may be repeated."
+    ),
+    click.option(
+        "--partition",
+        "partitions",
+        multiple=True,
+        type=click.IntRange(min=0),
+        help="Only partitions of this number; may be repeated.",
+    ),
+)
+
+READING: Final = (
+    *SELECTION,
+    click.option(
+        "--start-offset", type=int, help="First offset; by default the log start."
+    ),
+    click.option("--end-offset", type=int, help="Offset before which to end."),
+    click.option(
+        "--start-timestamp",
+        type=read_time,
+        metavar="TIME",
+        help="Earliest timestamp: ms since 1970, or ISO 8601 with a zone.",
+    ),
+    click.option(
+        "--end-timestamp",
+        type=read_time,
+        metavar="TIME",
+        help="Timestamp before which to end.",
+    ),
+    click.option(
+        "--columns",
+        type=read_columns,
+        metavar="NAMES",
+        help="Columns, with commas between, in the order wanted: topic, partition, "
+        "offset, timestamp, timestamp_type, key, value, headers (these by default), "
+        "leader_epoch, producer_id, producer_epoch, sequence, is_transactional, "
+        "is_control, magic, codec, segment, position.",
+    ),
+    click.option(
+        "--isolation",
+        type=click.Choice(["read_uncommitted", "read_committed"]),
+        default="read_uncommitted",
+        show_default=True,
+        help="Whether to leave out what is aborted or undecided.",
+    ),
+    click.option(
+        "--on-corruption",
+        type=click.Choice(["raise", "skip"]),
+        default="raise",
+        show_default=True,
+        help="End at damage, or leave it out and go on; the exit code is 1 either way.",
+    ),
+    click.option(
+        "--control-records",
+        is_flag=True,
+        help="Show transaction markers and the like, too.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="How many threads decode.",
+    ),
+)
+
+PRINTING: Final = (
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        help="By default a table on a terminal, JSON Lines in a pipe.",
+    ),
+    click.option("--no-color", is_flag=True, help="No colour; as NO_COLOR=1 does."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What is asked of a scan, as the options gave it."""
+
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...]
+    start_offset: int | None
+    end_offset: int | None
+    start_timestamp: int | datetime | None
+    end_timestamp: int | datetime | None
+    columns: tuple[str, ...] | None
+    isolation: str
+    on_corruption: str
+    control_records: bool
+    threads: int
+
+    def scan(self, paths: Sequence[Path], progress: Progress | None = None) -> Scan:
+        """Make the scan of what lies under `paths`, as far as it was selected.
+
+        Raises `FileNotFoundError` where a topic or partition asked for is not there.
+        """
+        from kafkalog.query.scan import scan
+
+        whole = scan(
+            list(paths),
+            columns=self.columns,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            start_timestamp=self.start_timestamp,
+            end_timestamp=self.end_timestamp,
+            isolation=self.isolation,
+            control_records=self.control_records,
+            on_corruption=self.on_corruption,
+            threads=self.threads,
+            progress=progress,
+        )
+        places = [(part.topic, part.partition) for part, _ in whole.parts]
+        chosen = choose(places, self.topics, self.partitions)
+        return replace(whole, parts=tuple(whole.parts[i] for i in chosen))
+
+
+def choose(
+    places: Sequence[tuple[str, int]],
+    topics: Sequence[str],
+    partitions: Sequence[int],
+) -> list[int]:
+    """Return which of `places` (topic, partition) were selected; none named is all.
+
+    Raises `FileNotFoundError` for a topic or partition that is not among them.
+
+    >>> choose([("orders", 0), ("orders", 1), ("state", 0)], ["orders"], [1])
+    [1]
+    """
+    for what, wanted, there in (
+        ("topic", topics, {topic for topic, _ in places}),
+        ("partition", partitions, {partition for _, partition in places}),
+    ):
+        for one in wanted:
+            if one not in there:
+                raise FileNotFoundError(2, f"No such {what}", str(one))
+    return [
+        i
+        for i, (topic, partition) in enumerate(places)
+        if (not topics or topic in topics)
+        and (not partitions or partition in partitions)
+    ]
+
+
+def paths_argument(function: Function) -> Function:
+    """Add the argument PATH..., one or more."""
+    kind = click.Path(path_type=Path)
+    return click.argument(
+        "paths", metavar="PATH...", nargs=-1, required=True, type=kind
+    )(function)
+
+
+def selection_options(function: Function) -> Function:
+    """Add ``--topic`` and ``--partition``, as `topics` and `partitions`."""
+    return _with(SELECTION, function)
+
+
+def printing_options(function: Function) -> Function:
+    """Add ``--format`` and ``--no-color``, as `form` and `no_color`."""
+    return _with(PRINTING, function)
+
+
+def reading_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a scan; the function is given them as one, `reading`."""
+
+    @wraps(function)
+    def gathering(**given: Any) -> None:
+        asked = {field.name: given.pop(field.name) for field in fields(Reading)}
+        function(reading=Reading(**asked), **given)
+
+    return _with(READING, gathering)
+
+
+def _with(options: Sequence[Callable[[Function], Function]], to: Function) -> Function:
+    for option in reversed(options):
+        to = option(to)
+    return to

@@ -1,0 +1,54 @@
+"""Records as cells of a table, for people to look at: cut, and with no byte obeyed.
+
+Knows: how a column is shown. Does not know: the table.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafkalog.cli.table import Column
+from kafkalog.cli.terminal import harmless, in_utc
+from kafkalog.query.records import BytesColumn, HeadersColumn, Records
+
+NULL: Final = "null"
+SHOWN_BYTES: Final = 1024
+"""More of a value is not looked at: no terminal is that wide."""
+CUTTABLE: Final = ("key", "value", "headers")
+LEFT: Final = ("topic", "timestamp", "codec", "segment", *CUTTABLE)
+
+
+def table_columns(names: tuple[str, ...]) -> list[Column]:
+    """Head the columns of a scan."""
+    return [Column(name, name not in LEFT, name in CUTTABLE) for name in names]
+
+
+def rows(records: Records, columns: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Spell each record as cells, in the order of `columns`."""
+    return list(zip(*(_cells(name, records) for name in columns), strict=True))
+
+
+def _cells(name: str, records: Records) -> list[str]:
+    if name == "topic":
+        return [harmless(records.topic)] * len(records)
+    column = getattr(records, name)
+    if isinstance(column, BytesColumn):
+        return [_shown(value) for value in column.to_list()]
+    if isinstance(column, HeadersColumn):
+        return [
+            ", ".join(f"{_shown(key)}={_shown(value)}" for key, value in pairs)
+            for pairs in column.to_list()
+        ]
+    values: list[Any] = column.tolist()
+    if name == "timestamp":
+        return [in_utc(None if value == -1 else value) for value in values]
+    if name in ("codec", "segment"):
+        names = records.codecs if name == "codec" else records.segments
+        return [harmless(names[code]) for code in values]
+    return [str(value).lower() for value in values]
+
+
+def _shown(value: bytes | None) -> str:
+    if value is None:
+        return NULL
+    return harmless(value[:SHOWN_BYTES].decode("utf-8", "backslashreplace"))

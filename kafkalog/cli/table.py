@@ -1,0 +1,96 @@
+"""Tables for people: aligned, as wide as the terminal, long cells cut.
+
+Widths are found from the first rows and kept, so that rows can be printed as they come.
+
+Knows: cells of text. Does not know: what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Final
+
+import click
+from rich.cells import cell_len, set_cell_size
+
+GAP: Final = "  "
+CUT: Final = "…"
+LOOKED_AT: Final = 200
+"""Rows from which the widths are found."""
+LEAST_WIDTH: Final = 8
+"""To which a column is cut before a line is longer than the terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading, to which side its cells lean, and whether they may be cut."""
+
+    title: str
+    right: bool = False
+    may_be_cut: bool = False
+
+
+def lines_of(
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[str]],
+    *,
+    width: int,
+    coloured: bool = False,
+) -> Iterator[str]:
+    """Yield the heading, then each row, as lines of at most `width` where they can be.
+
+    >>> columns = [Column("offset", right=True), Column("key", may_be_cut=True)]
+    >>> rows = [["7", "a"], ["1000000", "long" * 10]]
+    >>> for line in lines_of(columns, rows, width=20):
+    ...     print(line)
+     offset  key
+          7  a
+    1000000  longlonglo…
+    """
+    rows = iter(rows)
+    first = list(islice(rows, LOOKED_AT))
+    widths = _widths(columns, first, width)
+    heading = _line(columns, [column.title for column in columns], widths)
+    yield click.style(heading, bold=True) if coloured else heading
+    for row in chain(first, rows):
+        yield _line(columns, row, widths)
+
+
+def _widths(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> list[int]:
+    """Widths that fit the rows, then the widest that may be cut made smaller."""
+    widths = [
+        max(cell_len(cell) for cell in (column.title, *cells))
+        for column, *cells in zip(columns, *rows, strict=True)
+    ]
+    room = width - len(GAP) * (len(columns) - 1)
+    cuttable = [i for i, column in enumerate(columns) if column.may_be_cut]
+    while cuttable and sum(widths) > room:
+        widest = max(cuttable, key=lambda i: widths[i])
+        others = [widths[i] for i in cuttable if widths[i] < widths[widest]]
+        least = max(LEAST_WIDTH, *others) if others else LEAST_WIDTH
+        alike = sum(widths[i] == widths[widest] for i in cuttable)
+        excess = -(-(sum(widths) - room) // alike)
+        if widths[widest] <= LEAST_WIDTH:
+            break
+        widths[widest] = max(least, widths[widest] - excess, LEAST_WIDTH)
+    return widths
+
+
+def _line(columns: Sequence[Column], cells: Sequence[str], widths: list[int]) -> str:
+    fitted = [
+        _fit(cell, column, width)
+        for cell, column, width in zip(cells, columns, widths, strict=True)
+    ]
+    return GAP.join(fitted).rstrip()
+
+
+def _fit(cell: str, column: Column, width: int) -> str:
+    length = cell_len(cell)
+    if length > width and column.may_be_cut:
+        return set_cell_size(cell, width - 1) + CUT
+    padding = " " * (width - length)
+    return padding + cell if column.right else cell + padding
