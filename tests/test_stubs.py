@@ -9,6 +9,7 @@ import pytest
 import kafkalog
 
 CELLAR = Path(kafkalog.__file__).parent / "_speedups"
+SETTINGS = Path(__file__).parents[1] / "pyproject.toml"
 KERNELS = sorted(CELLAR.glob("*.pyx"))
 
 # What Cython adds to every module, for itself and for other kernels.
@@ -31,6 +32,7 @@ def test_the_stubs_agree_with_the_build(tmp_path):
     allowed.write_text(ALLOWED)
     stubtest = [sys.executable, "-m", "mypy.stubtest", "kafkalog._speedups"]
     options = ["--concise", "--ignore-unused-allowlist", "--allowlist", str(allowed)]
+    options += ["--mypy-config-file", str(SETTINGS)]
     run = subprocess.run(
         [*stubtest, *options],
         cwd=CELLAR.parents[1],

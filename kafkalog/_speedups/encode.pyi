@@ -16,7 +16,6 @@ def split_records(
     most_bytes: int,
     most_rows: int,
     bounds: _Int64s,  # int64_t[::1], (n + 1,), filled
-    sizes: npt.NDArray[np.int32],  # int32_t[::1], (n,), filled
     payloads: _Int64s,  # int64_t[::1], (n,), filled
 ) -> tuple[int, int]: ...  # batches, rows split
 def measure_records(
@@ -27,7 +26,6 @@ def measure_records(
     headers: _Headers,
     bounds: _Int64s,  # const int64_t[::1], (batches + 1,)
     batches: npt.NDArray[np.void],  # const Batch[::1], (batches,)
-    sizes: npt.NDArray[np.int32],  # int32_t[::1], (n,), filled
     payloads: _Int64s,  # int64_t[::1], (batches,), filled
 ) -> int: ...  # rows measured
 def write_records(
@@ -38,7 +36,6 @@ def write_records(
     headers: _Headers,
     bounds: _Int64s,
     batches: npt.NDArray[np.void],  # const Batch[::1], (batches,)
-    sizes: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
     starts: _Int64s,  # const int64_t[::1], (batches,)
     out: npt.NDArray[np.uint8],  # uint8_t[::1], filled
 ) -> int: ...  # rows written

@@ -2,7 +2,7 @@
 
 A column of bytes is three arrays: data, and where each row starts and how long it is,
 -1 for null. Headers are two such columns, flat, and the bounds of each record's share.
-First sizes are measured, then bytes are written: so buffers are exact.
+First batches are measured, then written: so buffers are exact.
 """
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -110,7 +110,7 @@ cdef inline int64_t body_size(const Columns* of, Py_ssize_t row) noexcept nogil:
 
 
 cdef inline uint8_t* put_record(
-    uint8_t* at, const Columns* of, Py_ssize_t row, int32_t size
+    uint8_t* at, const Columns* of, Py_ssize_t row, int64_t size
 ) noexcept nogil:
     cdef int64_t i
     at = put_varlong(at, size)
@@ -138,19 +138,19 @@ def split_records(
     int64_t most_bytes,
     int64_t most_rows,
     int64_t[::1] bounds not None,
-    int32_t[::1] sizes not None,
     int64_t[::1] payloads not None,
 ):
     """Fill `bounds` with the first row of each batch and the end of the last.
 
     A batch takes records while it stays within `most_bytes`, header included, and
-    `most_rows`; one at least, whose offset and timestamp are its base. Fills `sizes`
-    and `payloads` as `measure_records` does. Answers batches and rows: fewer than all
-    where a row cannot be written.
+    `most_rows`; one at least, whose offset and timestamp are its base. Fills `payloads`
+    as `measure_records` does. Answers batches and rows: fewer than all where a row
+    cannot be written.
     """
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
     cdef Py_ssize_t row, batches = 0, rows = offset.shape[0]
     cdef int64_t size, whole = 0, used = 0
+    check_batches(bounds, rows, payloads.shape[0])
     with nogil:
         for row in range(rows):
             size = body_size(&of, row) if batches else -1
@@ -169,7 +169,6 @@ def split_records(
                 whole = size + varlong_size(size)
                 batches += 1
                 used = 0
-            sizes[row] = <int32_t>size
             used += whole
             payloads[batches - 1] = used
         bounds[batches] = rows
@@ -184,10 +183,9 @@ def measure_records(
     headers,
     const int64_t[::1] bounds not None,
     const Batch[::1] batches not None,
-    int32_t[::1] sizes not None,
     int64_t[::1] payloads not None,
 ):
-    """Fill `sizes` with each record's length field, `payloads` with each batch's bytes.
+    """Fill `payloads` with the bytes that each batch's records take.
 
     Batch i has the rows from ``bounds[i]`` to ``bounds[i + 1]``; its base offset and
     timestamp are what deltas are taken from. Answers rows measured: fewer than all
@@ -208,7 +206,6 @@ def measure_records(
                 size = body_size(&of, row)
                 if size < 0:
                     break
-                sizes[row] = <int32_t>size
                 total += size + varlong_size(size)
                 done += 1
             payloads[i] = total
@@ -225,17 +222,17 @@ def write_records(
     headers,
     const int64_t[::1] bounds not None,
     const Batch[::1] batches not None,
-    const int32_t[::1] sizes not None,
     const int64_t[::1] starts not None,
     uint8_t[::1] out not None,
 ):
     """Write each batch's records from ``out[starts[i]]`` on.
 
-    All else as `measure_records` measured it, which is what bounds the writing.
-    Answers rows written.
+    All else is as `measure_records` was given it. Answers rows written: fewer than all
+    where a row cannot be written, or does not fit.
     """
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
     cdef Py_ssize_t i, row, done = 0
+    cdef int64_t size
     cdef uint8_t* at
     cdef uint8_t* end = &out[0] + out.shape[0] if out.shape[0] else NULL
     check_batches(bounds, batches.shape[0], starts.shape[0])
@@ -243,13 +240,16 @@ def write_records(
         for i in range(batches.shape[0]):
             of.base_offset = batches[i].base_offset
             of.base_timestamp = batches[i].base_timestamp
-            at = end - (out.shape[0] - starts[i])
-            if bounds[i] != done or bounds[i + 1] > offset.shape[0] or starts[i] < 0:
+            if bounds[i] != done or bounds[i + 1] > offset.shape[0]:
                 break
+            if starts[i] < 0 or starts[i] > out.shape[0]:
+                break
+            at = end - (out.shape[0] - starts[i])
             for row in range(bounds[i], bounds[i + 1]):
-                if sizes[row] + varlong_size(sizes[row]) > end - at:
+                size = body_size(&of, row)
+                if size < 0 or size + varlong_size(size) > end - at:
                     break
-                at = put_record(at, &of, row, sizes[row])
+                at = put_record(at, &of, row, size)
                 done += 1
     return done
 

@@ -31,10 +31,9 @@ _EVERY: Final = 2**63 - 1
 
 
 class Split(NamedTuple):
-    """Where batches begin (batches + 1,), and how long what they hold will be."""
+    """Where batches begin (batches + 1,), and the bytes that what they hold takes."""
 
     bounds: Int64s
-    sizes: npt.NDArray[np.int32]
     payloads: Int64s
 
 
@@ -52,12 +51,11 @@ def encode(
     Raises `InvalidRecordError` where a record or a batch cannot be written.
     """  # noqa: D205
     check_columns(columns)
-    sizes = np.empty(len(columns.offset), np.int32)
     payloads = np.empty(len(batches), np.int64)
-    done = _speedups.measure_records(*columns, bounds, batches, sizes, payloads)
-    if done < sizes.size:
+    done = _speedups.measure_records(*columns, bounds, batches, payloads)
+    if done < len(columns.offset):
         raise InvalidRecordError(f"record {done} does not fit its batch or its column")
-    return encode_split(columns, batches, Split(bounds, sizes, payloads), level=level)
+    return encode_split(columns, batches, Split(bounds, payloads), level=level)
 
 
 def encode_split(
@@ -102,18 +100,16 @@ def split(
     check_columns(columns)
     records = len(columns.offset)
     bounds, payloads = np.empty(records + 1, np.int64), np.empty(records, np.int64)
-    sizes = np.empty(records, np.int32)
     batches, rows = _speedups.split_records(
         *columns,
         _EVERY if batch_bytes is None else batch_bytes,
         _EVERY if rows_per_batch is None else rows_per_batch,
         bounds,
-        sizes,
         payloads,
     )
     if rows < len(columns.offset):
         raise InvalidRecordError(f"record {rows} does not lie in its column")
-    return Split(bounds[: batches + 1], sizes, payloads[:batches])
+    return Split(bounds[: batches + 1], payloads[:batches])
 
 
 def batch_rows(columns: RecordColumns, bounds: Int64s) -> Rows:
@@ -162,11 +158,9 @@ def _write(
     starts: Int64s,
     out: Bytes,
 ) -> None:
-    done = _speedups.write_records(
-        *columns, cut.bounds, batches, cut.sizes, starts, out
-    )
-    if done < cut.sizes.size:
-        raise InvalidRecordError(f"record {done} is not as long as it was measured")
+    done = _speedups.write_records(*columns, cut.bounds, batches, starts, out)
+    if done < len(columns.offset):
+        raise InvalidRecordError(f"record {done} changed while it was written")
 
 
 def _packed(
