@@ -1,0 +1,75 @@
+"""How fast are the four codecs? Both ways, at the two sizes batches come in.
+
+Against the fastest call of each package, which has no limit and no manners: what is
+lost is what the bound, the framing and the refusals cost.
+"""
+
+import zlib
+
+import lz4.frame
+import numpy as np
+import pytest
+import snappy
+import zstandard
+
+from benchmarks.interleaved import compare
+from kafkalog.codecs.compression import Codec, compress, decompress
+
+SEED = 20_241_025
+BATCH_BYTES = {"16k": 16 * 1024, "1m": 1024 * 1024}
+LIMIT = 64 << 20
+ROUNDS = {"16k": 500, "1m": 10}
+CODECS = [codec.name.lower() for codec in Codec if codec]
+
+
+def log_lines(size):
+    """Lines of common and of rare words, as a log has them."""
+    random = np.random.default_rng(SEED)
+    letters = random.integers(97, 123, (1024, 9), dtype=np.uint8)
+    words = [word.tobytes() for word in letters]
+    drawn = (random.random(size // 9) ** 2 * len(words)).astype(int)
+    return b" ".join(words[i] for i in drawn)[:size]
+
+
+def bare(codec, stream, data):
+    """The package's own call, which trusts what it is given."""
+    match codec:
+        case "gzip":
+            return lambda: zlib.decompress(stream, 31, len(data))
+        case "snappy":
+            blocks = [data[at : at + 32768] for at in range(0, len(data), 32768)]
+            packed = [snappy.compress(block) for block in blocks]
+            return lambda: [snappy.uncompress(block) for block in packed]
+        case "lz4":
+            return lambda: lz4.frame.decompress(stream)
+    decompressor = zstandard.ZstdDecompressor()
+    return lambda: decompressor.decompressobj().decompress(stream)
+
+
+@pytest.mark.parametrize("size", BATCH_BYTES)
+@pytest.mark.parametrize("codec", CODECS)
+def bench_decompress(benchmark, codec, size):
+    data = log_lines(BATCH_BYTES[size])
+    kind = Codec[codec.upper()]
+    stream = compress(kind, data)
+    pieces = benchmark(decompress, kind, stream, limit=LIMIT)
+    assert b"".join(pieces) == data
+    seconds = benchmark.stats["median"]
+    benchmark.extra_info["bytes_per_second"] = len(data) / seconds
+    theirs = bare(codec, stream, data)
+    rounds = range(ROUNDS[size])
+    benchmark.extra_info["compared"] = compare(
+        lambda: [decompress(kind, stream, limit=LIMIT) for _ in rounds],
+        lambda: [theirs() for _ in rounds],
+        peer="limit",
+        of=len(rounds),
+    )
+
+
+@pytest.mark.parametrize("size", BATCH_BYTES)
+@pytest.mark.parametrize("codec", CODECS)
+def bench_compress(benchmark, codec, size):
+    data = log_lines(BATCH_BYTES[size])
+    stream = benchmark(compress, Codec[codec.upper()], data)
+    benchmark.extra_info["bytes_per_second"] = len(data) / benchmark.stats["median"]
+    benchmark.extra_info["ratio"] = len(data) / len(stream)
