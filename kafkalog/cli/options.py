@@ -158,6 +158,7 @@ class Reading:
 
         Raises `FileNotFoundError` where a topic or partition asked for is not there.
         """
+        from kafkalog.query.plan import choose
         from kafkalog.query.scan import scan
 
         whole = scan(
@@ -176,33 +177,6 @@ class Reading:
         places = [(part.topic, part.partition) for part, _ in whole.parts]
         chosen = choose(places, self.topics, self.partitions)
         return replace(whole, parts=tuple(whole.parts[i] for i in chosen))
-
-
-def choose(
-    places: Sequence[tuple[str, int]],
-    topics: Sequence[str],
-    partitions: Sequence[int],
-) -> list[int]:
-    """Return which of `places` (topic, partition) were selected; none named is all.
-
-    Raises `FileNotFoundError` for a topic or partition that is not among them.
-
-    >>> choose([("orders", 0), ("orders", 1), ("state", 0)], ["orders"], [1])
-    [1]
-    """
-    for what, wanted, there in (
-        ("topic", topics, {topic for topic, _ in places}),
-        ("partition", partitions, {partition for _, partition in places}),
-    ):
-        for one in wanted:
-            if one not in there:
-                raise FileNotFoundError(2, f"No such {what}", str(one))
-    return [
-        i
-        for i, (topic, partition) in enumerate(places)
-        if (not topics or topic in topics)
-        and (not partitions or partition in partitions)
-    ]
 
 
 def paths_argument(function: Function) -> Function:

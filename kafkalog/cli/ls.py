@@ -1,0 +1,94 @@
+"""``kafkalog ls``: list partitions, or the segments of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kafkalog.cli import output, terminal
+from kafkalog.cli.options import (
+    examples,
+    paths_argument,
+    printing_options,
+    selection_options,
+)
+from kafkalog.cli.output import Field
+
+TIMES: Final = (
+    Field("first_timestamp", "first time", terminal.in_utc),
+    Field("max_timestamp", "latest time", terminal.in_utc),
+    Field("state", "state"),
+)
+SIZE: Final = Field("size_in_bytes", "size", terminal.in_units, right=True)
+PARTITION: Final = (
+    Field("topic", "topic", may_be_cut=True),
+    Field("partition", "partition", right=True),
+    Field("segments", "segments", right=True),
+    SIZE,
+    Field("log_start_offset", "start", right=True),
+    Field("log_end_offset", "end", right=True),
+    *TIMES,
+)
+SEGMENT: Final = (
+    Field("file", "segment"),
+    Field("base_offset", "base offset", right=True),
+    Field("next_offset", "next offset", right=True),
+    SIZE,
+    Field("index_entries", "index", right=True),
+    Field("time_index_entries", "timeindex", right=True),
+    Field("txn_index_entries", "txnindex", right=True),
+    *TIMES,
+)
+
+
+@click.command(
+    "ls",
+    epilog=examples(
+        "kafkalog ls /var/lib/kafka/data",
+        "kafkalog ls /var/lib/kafka/data/orders.zstd-0",
+        "kafkalog ls /var/lib/kafka/data --topic ledger --format jsonl",
+    ),
+)
+@paths_argument
+@selection_options
+@printing_options
+def command(
+    paths: tuple[Path, ...],
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """List the partitions of a log directory, or the segments of a partition.
+
+    Of a partition: its .log files and their size, log start and end offset, the time of
+    its first batch and the latest time. Directories marked -delete, -future or -stray
+    are listed, too, with their state. Of a segment: its size, the entries of its
+    indexes (- where one is missing), times, and .deleted, .cleaned, .swap as state.
+    """
+    from kafkalog.query.listing import list_path
+
+    form = output.chosen_format(form)
+    for path in paths:
+        rows = [asdict(one) for one in list_path(path, topics, partitions)]
+        of_partitions = bool(rows) and "topic" in rows[0]
+        if form == "table":
+            output.emit(f"{_title(path, rows)}\n")
+        fields = PARTITION if of_partitions else SEGMENT
+        output.print_rows(rows, fields, form, no_color=no_color)
+
+
+def _title(path: Path, rows: Sequence[output.Row]) -> str:
+    """Say what is listed, how much it is, and whether its broker stopped in order."""
+    size = terminal.in_units(sum(row["size_in_bytes"] for row in rows))
+    of_partitions = bool(rows) and "topic" in rows[0]
+    what = "partition" if of_partitions else "segment"
+    plural = "" if len(rows) == 1 else "s"
+    title = f"{terminal.harmless(str(path))}: {len(rows)} {what}{plural}, {size}"
+    if not of_partitions:
+        return title
+    return f"{title}, {'' if rows[0]['clean_shutdown'] else 'not '}shut down cleanly"

@@ -1,0 +1,247 @@
+"""What lies under a path, as ``kafkalog ls`` lists it: partitions, or segments.
+
+Only what is cheap is looked at: names, sizes, checkpoints, indexes, and of the logs the
+first batch and those behind the last index entry. Files that a broker removes meanwhile
+are left out.
+
+Knows: what a listing says. Does not know: how it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import (
+    CorruptCheckpointError,
+    LocatedError,
+    NotALogDirectoryError,
+)
+from kafkalog.files.checkpoint_file import LOG_STARTS, Offsets, read_offsets
+from kafkalog.files.naming import (
+    MAX_OFFSET,
+    PartitionDir,
+    parse_file_name,
+    parse_partition_dir,
+)
+from kafkalog.formats.decoding import Rows
+from kafkalog.formats.layout import DELETE_HORIZON_FLAG, LOG_APPEND_TIME_FLAG
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.log.log_segments import list_segments
+from kafkalog.manager.log_directory import (
+    CLEAN_SHUTDOWN,
+    is_partition,
+    list_partitions,
+)
+from kafkalog.query.plan import choose
+from kafkalog.segment.file_records import Step
+from kafkalog.segment.log_segment import LogSegment
+
+LOG: Final = ".log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSummary:
+    """A segment. Entries of an index are None where it is missing.
+
+    `first_timestamp` is that of the first batch that tells it, `max_timestamp` the
+    greatest, in ms, None where there is none; `state` is ``deleted``, ``cleaned``,
+    ``swap`` or None.
+    """
+
+    file: str
+    base_offset: int
+    next_offset: int
+    size_in_bytes: int
+    index_entries: int | None
+    time_index_entries: int | None
+    txn_index_entries: int | None
+    first_timestamp: int | None
+    max_timestamp: int | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSummary:
+    """A partition: `segments` and `size_in_bytes` count its ``.log`` files.
+
+    `state` is ``delete``, ``future``, ``stray`` or None; `clean_shutdown` says whether
+    the log directory bears the mark that its broker stopped in order.
+    """
+
+    topic: str
+    partition: int
+    segments: int
+    size_in_bytes: int
+    log_start_offset: int
+    log_end_offset: int
+    first_timestamp: int | None
+    max_timestamp: int | None
+    state: str | None
+    clean_shutdown: bool
+    directory: str
+
+
+def list_path(
+    path: Path, topics: Sequence[str] = (), partitions: Sequence[int] = ()
+) -> Iterator[PartitionSummary] | Iterator[SegmentSummary]:
+    """List the partitions of a log directory, or the segments of a partition or file.
+
+    Of these topics and partitions only, where any are named.
+
+    Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is no log.
+    """
+    if path.is_dir() and not is_partition(path):
+        return _partitions(path, topics, partitions)
+    if not path.exists():
+        raise FileNotFoundError(2, os.strerror(2), str(path))
+    if not path.is_dir() and not (path.is_file() and LOG in path.name):
+        raise NotALogDirectoryError(f"neither a .log file nor a log directory: {path}")
+    directory = path.absolute() if path.is_dir() else path.absolute().parent
+    name = parse_partition_dir(directory.name)
+    choose(
+        [("", -1) if name is None else (name.topic, name.partition)], topics, partitions
+    )
+    return _segments(path) if path.is_dir() else iter([_summarize(LogSegment.of(path))])
+
+
+def _partitions(
+    directory: Path, topics: Sequence[str], partitions: Sequence[int]
+) -> Iterator[PartitionSummary]:
+    starts: Offsets = {}
+    with suppress(CorruptCheckpointError):
+        starts = read_offsets(directory, LOG_STARTS)
+    clean = (directory / CLEAN_SHUTDOWN).exists()
+    listed = list_partitions(directory, marked=True)
+    places = [(name.topic, name.partition) for name, _ in listed]
+    for i in choose(places, topics, partitions):
+        name, path = listed[i]
+        start = 0 if name.state else starts.get(places[i], 0)
+        with suppress(FileNotFoundError):
+            yield _partition(name, path, start, clean_shutdown=clean)
+
+
+def _partition(
+    name: PartitionDir, path: Path, start: int, *, clean_shutdown: bool
+) -> PartitionSummary:
+    segments = list_segments(path)
+    ends = [_end_of(segment) for segment in segments[-1:]]
+    times = [_latest_indexed(segment) for segment in segments]
+    times += [latest for _, latest in ends]
+    begins = map(_first_timestamp, segments)
+    first = segments[0].base_offset if segments else 0
+    return PartitionSummary(
+        topic=name.topic,
+        partition=name.partition,
+        segments=len(segments),
+        size_in_bytes=sum(segment.size_in_bytes for segment in segments),
+        log_start_offset=max(start, first),
+        log_end_offset=max([start, *(next_offset for next_offset, _ in ends)]),
+        first_timestamp=next((time for time in begins if time is not None), None),
+        max_timestamp=max((time for time in times if time is not None), default=None),
+        state=name.state,
+        clean_shutdown=clean_shutdown,
+        directory=path.name,
+    )
+
+
+def _segments(directory: Path) -> Iterator[SegmentSummary]:
+    """Summarize all segments, those marked as deleted and the like among them."""
+    live = {segment.path: segment for segment in list_segments(directory)}
+    for path in sorted(directory.iterdir()):
+        name = parse_file_name(path.name)
+        if name is not None and name.kind == "log" and path.is_file():
+            with suppress(FileNotFoundError):
+                yield _summarize(live.get(path) or LogSegment.of(path))
+
+
+def _summarize(segment: LogSegment) -> SegmentSummary:
+    name = parse_file_name(segment.name)
+    next_offset, latest = _end_of(segment)
+    indexed = _latest_indexed(segment)
+    times = [time for time in (latest, indexed) if time is not None]
+    return SegmentSummary(
+        file=segment.name,
+        base_offset=segment.base_offset,
+        next_offset=next_offset,
+        size_in_bytes=segment.size_in_bytes,
+        index_entries=_count(OffsetIndex, segment, "index"),
+        time_index_entries=_count(TimeIndex, segment, "timeindex"),
+        txn_index_entries=_count(TransactionIndex, segment, "txnindex"),
+        first_timestamp=_first_timestamp(segment),
+        max_timestamp=max(times, default=None),
+        state=None if name is None else name.suffix,
+    )
+
+
+def _end_of(segment: LogSegment) -> tuple[int, int | None]:
+    """Offset behind the last sound batch, and the greatest time behind the indexes."""
+    end, latest = segment.base_offset, -1
+    with segment.open() as source, suppress(LocatedError):
+        timed = _latest_indexed(segment) is not None
+        start = segment.position_for(source, MAX_OFFSET) if timed else 0
+        for step in segment.records(source, start):
+            if isinstance(step, Step):
+                end = max(end, int(step.rows["last_offset"][-1]) + 1)
+                latest = max(latest, int(step.rows["max_timestamp"].max()))
+    return end, None if latest < 0 else latest
+
+
+def _first_timestamp(segment: LogSegment) -> int | None:
+    """Time of the first batch whose header tells it."""
+    with segment.open() as source, suppress(LocatedError):
+        for step in segment.records(source):
+            if isinstance(step, Step):
+                times = _begin_times(step.rows)
+                told = times[times >= 0]
+                return int(told[0]) if len(told) else None
+    return None
+
+
+def _begin_times(rows: Rows) -> npt.NDArray[np.int64]:
+    """Time of each batch's first record, -1 where the header does not tell.
+
+    That of a batch under compaction does not: its base is the delete horizon.
+    """
+    attributes = rows["attributes"]
+    created = (rows["magic"] == 2) & (attributes & LOG_APPEND_TIME_FLAG == 0)
+    times = np.where(created, rows["base_timestamp"], rows["max_timestamp"])
+    untold = (rows["magic"] == 2) & (attributes & DELETE_HORIZON_FLAG != 0)
+    untold |= rows["count"] == 0
+    return np.where(untold, -1, times)
+
+
+def _latest_indexed(segment: LogSegment) -> int | None:
+    """Return the greatest timestamp in the time index."""
+    with suppress(FileNotFoundError):
+        index = TimeIndex.read_live(_beside(segment, "timeindex"), segment.base_offset)
+        if len(index):
+            return int(index.timestamps[-1])
+    return None
+
+
+def _count(
+    kind: type[OffsetIndex | TimeIndex | TransactionIndex],
+    segment: LogSegment,
+    extension: str,
+) -> int | None:
+    if segment.base_offset < 0:
+        return None
+    with suppress(FileNotFoundError):
+        return len(kind.read_live(_beside(segment, extension), segment.base_offset))
+    return None
+
+
+def _beside(segment: LogSegment, extension: str) -> Path:
+    """Path of an index of a segment; it bears the same mark."""
+    stem, _, suffix = segment.name.partition(LOG)
+    return segment.path.with_name(f"{stem}.{extension}{suffix}")
