@@ -71,6 +71,12 @@ cdef inline Status read_varlong(Cursor* at, int64_t* out) noexcept nogil:
     cdef int shift = 0
     cdef Py_ssize_t pos = at.pos
     cdef uint8_t byte
+    # Nearly all are of one or two bytes.
+    if pos < at.end and at.data[pos] < 0x80:
+        raw = at.data[pos]
+        out[0] = <int64_t>(raw >> 1) ^ -<int64_t>(raw & 1)
+        at.pos = pos + 1
+        return Status.OK
     while pos < at.end:
         byte = at.data[pos]
         pos += 1
@@ -91,6 +97,17 @@ cdef inline Status read_varint(Cursor* at, int32_t* out) noexcept nogil:
     cdef int shift = 0
     cdef Py_ssize_t pos = at.pos
     cdef uint8_t byte
+    # Nearly all are of one or two bytes.
+    if pos < at.end and at.data[pos] < 0x80:
+        raw = at.data[pos]
+        out[0] = <int32_t>(raw >> 1) ^ -<int32_t>(raw & 1)
+        at.pos = pos + 1
+        return Status.OK
+    if pos + 1 < at.end and at.data[pos + 1] < 0x80:
+        raw = (at.data[pos] & 0x7F) | <uint32_t>at.data[pos + 1] << 7
+        out[0] = <int32_t>(raw >> 1) ^ -<int32_t>(raw & 1)
+        at.pos = pos + 2
+        return Status.OK
     while pos < at.end:
         byte = at.data[pos]
         pos += 1

@@ -2,13 +2,13 @@ import numpy as np
 import numpy.typing as npt
 
 def measure(
-    lengths: npt.NDArray[np.int32],  # const int32_t[:], (n,), -1 null
+    lengths: npt.NDArray[np.int32],  # const int32_t[::1], (n,), -1 null
     offsets: npt.NDArray[np.int32],  # int32_t[::1], (n + 1,), filled
     valid: npt.NDArray[np.uint8],  # uint8_t[::1], (n,), filled
 ) -> tuple[int, int]: ...  # bytes, nulls
 def gather(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
-    starts: npt.NDArray[np.int64],  # const int64_t[:], (n,)
-    lengths: npt.NDArray[np.int32],  # const int32_t[:], (n,)
+    starts: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
+    lengths: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
     out: npt.NDArray[np.uint8],  # uint8_t[::1], (sum of lengths,), filled
 ) -> int: ...  # rows done

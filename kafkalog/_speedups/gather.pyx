@@ -4,7 +4,7 @@ from libc.string cimport memcpy
 
 
 def measure(
-    const int32_t[:] lengths not None,
+    const int32_t[::1] lengths not None,
     int32_t[::1] offsets not None,
     uint8_t[::1] valid not None,
 ):
@@ -28,19 +28,24 @@ def measure(
 cdef inline void copy(
     uint8_t* to, const uint8_t* at, int64_t size, int64_t room
 ) noexcept nogil:
-    # `room` bytes may be read and written: a fixed size is one or four instructions.
-    if size <= 16 and room >= 16:
-        memcpy(to, at, 16)
-    elif size <= 64 and room >= 64:
-        memcpy(to, at, 64)
-    else:
+    # `room` bytes may be read and written. Copies of a fixed size are an instruction or
+    # two, and overshoot into bytes that the next row then overwrites.
+    cdef int64_t done = 0
+    if size > 256 or room < size + 31:
         memcpy(to, at, size)
+        return
+    if size <= 16:
+        memcpy(to, at, 16)
+        return
+    while done < size:
+        memcpy(to + done, at + done, 32)
+        done += 32
 
 
 def gather(
     const uint8_t[::1] src not None,
-    const int64_t[:] starts not None,
-    const int32_t[:] lengths not None,
+    const int32_t[::1] starts not None,
+    const int32_t[::1] lengths not None,
     uint8_t[::1] out not None,
 ):
     """Copy ``src[start:start + length]`` of each row behind one another into `out`.

@@ -16,15 +16,13 @@ def decode_records(
     base_offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     bounds: npt.NDArray[np.int64],  # const int64_t[::1], (4,)
     timed: bool,
-    out: npt.NDArray[np.void],  # Record[::1], (sum of counts,), filled
+    longs: npt.NDArray[np.int64],  # int64_t[:, ::1], (2, capacity), filled
+    ints: npt.NDArray[np.int32],  # int32_t[:, ::1], (6, capacity), filled
     emitted: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
 ) -> tuple[int, int, int, int]: ...  # Status, row, place in src, records kept
 def decode_headers(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
-    headers_start: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
-    offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n + 1,)
-    key_start: npt.NDArray[np.int64],  # int64_t[::1], (headers,), filled
-    key_length: npt.NDArray[np.int32],  # int32_t[::1], (headers,), filled
-    value_start: npt.NDArray[np.int64],  # int64_t[::1], (headers,), filled
-    value_length: npt.NDArray[np.int32],  # int32_t[::1], (headers,), filled
+    headers_start: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
+    offsets: npt.NDArray[np.int32],  # const int32_t[::1], (n + 1,)
+    out: npt.NDArray[np.int32],  # int32_t[:, ::1], (4, headers), filled
 ) -> int: ...  # Status

@@ -4,7 +4,7 @@
 message itself or, of a wrapper, the messages inside. Payload i is that of ``rows[i]``
 and lies at ``starts[i]``, ``lengths[i]`` long.
 """
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport (
     CODEC_MASK, LEAST_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, MESSAGE_0_OVERHEAD,
@@ -18,11 +18,11 @@ from kafkalog._speedups._cursor cimport (
 cdef struct Record:
     int64_t offset
     int64_t timestamp
-    int64_t key_start
-    int64_t value_start
-    int64_t headers_start
+    int32_t key_start  # places in `src`, which has less than 2 GiB
     int32_t key_length  # -1 null
+    int32_t value_start
     int32_t value_length  # -1 null
+    int32_t headers_start
     int32_t header_count
 
 
@@ -31,17 +31,28 @@ cdef struct Bounds:
     int64_t end_offset
     int64_t start_timestamp
     int64_t end_timestamp
+    bint bounded  # whether anything is left out at all
     bint timed
 
 
 cdef struct Sink:
-    # Where the next record goes, and how many fit.
-    Record* at
-    Record* end
+    # The columns, the row that comes next, and how many there are.
+    int64_t* offset
+    int64_t* timestamp
+    int32_t* key_start
+    int32_t* key_length
+    int32_t* value_start
+    int32_t* value_length
+    int32_t* headers_start
+    int32_t* header_count
+    Py_ssize_t row
+    Py_ssize_t capacity
     Bounds bounds
 
 
 cdef inline bint wanted(const Record* record, const Bounds* bounds) noexcept nogil:
+    if not bounds.bounded:
+        return True
     if record.offset < bounds.start_offset or record.offset >= bounds.end_offset:
         return False
     if not bounds.timed:
@@ -53,8 +64,22 @@ cdef inline bint wanted(const Record* record, const Bounds* bounds) noexcept nog
     )
 
 
+cdef inline void put(const Record* record, Sink* sink) noexcept nogil:
+    # Write the record where the next one goes, which stays there unless it is wanted.
+    cdef Py_ssize_t row = sink.row
+    sink.offset[row] = record.offset
+    sink.timestamp[row] = record.timestamp
+    sink.key_start[row] = record.key_start
+    sink.key_length[row] = record.key_length
+    sink.value_start[row] = record.value_start
+    sink.value_length[row] = record.value_length
+    sink.headers_start[row] = record.headers_start
+    sink.header_count[row] = record.header_count
+    sink.row += wanted(record, &sink.bounds)
+
+
 cdef inline Status read_bytes(
-    Cursor* at, int64_t* start, int32_t* length
+    Cursor* at, int32_t* start, int32_t* length
 ) noexcept nogil:
     # A varint length, any negative one being null, and that many bytes.
     cdef int32_t size = 0
@@ -63,14 +88,14 @@ cdef inline Status read_bytes(
         return status
     if size > at.end - at.pos:
         return Status.TRUNCATED
-    start[0] = at.pos
+    start[0] = <int32_t>at.pos
     length[0] = -1 if size < 0 else size
     at.pos += 0 if size < 0 else size
     return Status.OK
 
 
 cdef inline Status read_header(
-    Cursor* at, int64_t* key, int32_t* key_length, int64_t* value, int32_t* value_length
+    Cursor* at, int32_t* key, int32_t* key_length, int32_t* value, int32_t* value_length
 ) noexcept nogil:
     cdef Status status = read_bytes(at, key, key_length)
     if status == Status.OK and key_length[0] < 0:
@@ -86,8 +111,8 @@ cdef inline Status read_record(
     # One record of magic 2: its length, then fields that must fill it.
     cdef Status status
     cdef Cursor body = Cursor(data=at.data, pos=0, end=0)
-    cdef int32_t length = 0, offset_delta = 0, header, ignored_length = 0
-    cdef int64_t timestamp_delta = 0, ignored = 0
+    cdef int32_t length = 0, offset_delta = 0, header, ignored = 0
+    cdef int64_t timestamp_delta = 0
     status = read_varint(at, &length)
     if status != Status.OK:
         return status
@@ -108,11 +133,9 @@ cdef inline Status read_record(
         return status
     if out.header_count < 0 or out.header_count > body.end - body.pos:
         return Status.RECORD_HEADERS
-    out.headers_start = body.pos
+    out.headers_start = <int32_t>body.pos
     for header in range(out.header_count):
-        status = read_header(
-            &body, &ignored, &ignored_length, &ignored, &ignored_length
-        )
+        status = read_header(&body, &ignored, &ignored, &ignored, &ignored)
         if status != Status.OK:
             return status
     if body.pos != body.end:
@@ -129,21 +152,22 @@ cdef inline Status read_batch_records(
     Cursor* at, const Batch* batch, Sink* sink
 ) noexcept nogil:
     cdef Status status
+    cdef Record record
     cdef int32_t i
-    if batch.count < 0 or batch.count > sink.end - sink.at:
+    if batch.count < 0 or batch.count > sink.capacity - sink.row:
         return Status.ENTRY_COUNT
     for i in range(batch.count):
-        status = read_record(at, batch, sink.at)
+        status = read_record(at, batch, &record)
         if status != Status.OK:
             return status
-        sink.at += wanted(sink.at, &sink.bounds)
+        put(&record, sink)
     if batch.count > 0 and at.pos != at.end:
         return Status.RECORD_LEFTOVER
     return Status.OK
 
 
 cdef inline Status read_field(
-    Cursor* at, int64_t* start, int32_t* length
+    Cursor* at, int32_t* start, int32_t* length
 ) noexcept nogil:
     # An int32 length, any negative one being null, and that many bytes.
     cdef int32_t size
@@ -152,7 +176,7 @@ cdef inline Status read_field(
     size = be32(at.data + at.pos)
     if size > at.end - at.pos - 4:
         return Status.MESSAGE_SIZE
-    start[0] = at.pos + 4
+    start[0] = <int32_t>(at.pos + 4)
     length[0] = -1 if size < 0 else size
     at.pos += 4 + length[0] * (size >= 0)
     return Status.OK
@@ -194,7 +218,7 @@ cdef inline Status read_message(
     if stamped and batch.attributes & LOG_APPEND_TIME and batch.magic == 1:
         out.timestamp = batch.max_timestamp
     out.header_count = 0
-    out.headers_start = body.pos
+    out.headers_start = <int32_t>body.pos
     body.pos += 26 if stamped else 18
     status = read_field(body, &out.key_start, &out.key_length)
     if status == Status.OK:
@@ -206,18 +230,19 @@ cdef inline Status read_messages(
     Cursor* at, const Batch* batch, int64_t base_offset, Sink* sink
 ) noexcept nogil:
     cdef Cursor body = Cursor(data=at.data, pos=0, end=0)
+    cdef Record record
     cdef Status status
     while True:
         status = next_message(at, &body)
         if status == Status.TRUNCATED:
             return Status.OK
-        if status == Status.OK and sink.at == sink.end:
+        if status == Status.OK and sink.row == sink.capacity:
             status = Status.ENTRY_COUNT
         if status == Status.OK:
-            status = read_message(&body, batch, base_offset, sink.at)
+            status = read_message(&body, batch, base_offset, &record)
         if status != Status.OK:
             return status
-        sink.at += wanted(sink.at, &sink.bounds)
+        put(&record, sink)
 
 
 cdef inline bint outside(int64_t start, int64_t length, int64_t size) noexcept nogil:
@@ -275,6 +300,14 @@ def measure_wrappers(
     return <int>status, stopped
 
 
+cdef inline Status read_payload(
+    Cursor* at, const Batch* batch, int64_t base_offset, Sink* sink
+) noexcept nogil:
+    if batch.magic == 2:
+        return read_batch_records(at, batch, sink)
+    return read_messages(at, batch, base_offset, sink)
+
+
 def decode_records(
     const uint8_t[::1] src not None,
     const Batch[::1] rows not None,
@@ -283,71 +316,75 @@ def decode_records(
     const int64_t[::1] base_offsets not None,
     const int64_t[::1] bounds not None,
     bint timed,
-    Record[::1] out not None,
+    int64_t[:, ::1] longs not None,
+    int32_t[:, ::1] ints not None,
     int64_t[::1] emitted not None,
 ):
     """Find every record of every payload, and keep those within `bounds`.
 
     `bounds` is [start offset, end offset, start timestamp, end timestamp), the last two
-    heeded where `timed`. Fills `out`, and `emitted` with the number of records kept of
-    each payload. Answers (status, row it stopped at, place in `src`, records kept).
+    heeded where `timed`. Fills the columns, rows of `longs` (offset, timestamp) and of
+    `ints` (key start and length, value start and length, headers start and count), and
+    `emitted` with the number of records kept of each payload. Answers (status, row it
+    stopped at, place in `src`, records kept).
     """
     cdef Status status = Status.OK
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
-    cdef Sink sink
-    cdef Record* before
-    cdef Py_ssize_t i, stopped = 0
-    cdef Record nowhere
-    cdef Record* first = &out[0] if out.shape[0] else &nowhere
-    sink.at = first
-    sink.end = first + out.shape[0]
-    sink.bounds = Bounds(bounds[0], bounds[1], bounds[2], bounds[3], timed)
+    cdef Sink sink = Sink(
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, Bounds(0, 0, 0, 0, 0, 0)
+    )
+    cdef Py_ssize_t i, before, stopped = 0
+    if src.shape[0] > INT32_MAX or longs.shape[0] != 2 or ints.shape[0] != 6:
+        raise ValueError("2 and 6 columns, and places that fit int32")
+    sink.capacity = min(longs.shape[1], ints.shape[1])
+    sink.bounds = Bounds(bounds[0], bounds[1], bounds[2], bounds[3], True, timed)
+    sink.bounds.bounded = timed or bounds[0] > INT64_MIN or bounds[1] < INT64_MAX
+    if sink.capacity:
+        sink.offset, sink.timestamp = &longs[0, 0], &longs[1, 0]
+        sink.key_start, sink.key_length = &ints[0, 0], &ints[1, 0]
+        sink.value_start, sink.value_length = &ints[2, 0], &ints[3, 0]
+        sink.headers_start, sink.header_count = &ints[4, 0], &ints[5, 0]
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
         for i in range(rows.shape[0]):
-            stopped = i
-            before = sink.at
+            stopped, before = i, sink.row
             if outside(starts[i], lengths[i], src.shape[0]):
                 status = Status.TRUNCATED
                 break
             at.pos = starts[i]
             at.end = starts[i] + lengths[i]
-            if rows[i].magic == 2:
-                status = read_batch_records(&at, &rows[i], &sink)
-            else:
-                status = read_messages(&at, &rows[i], base_offsets[i], &sink)
-            emitted[i] = sink.at - before
+            status = read_payload(&at, &rows[i], base_offsets[i], &sink)
+            emitted[i] = sink.row - before
             if status != Status.OK:
                 break
-    return <int>status, stopped, at.pos, sink.at - first
+    return <int>status, stopped, at.pos, sink.row
 
 
 def decode_headers(
     const uint8_t[::1] src not None,
-    const int64_t[::1] headers_start not None,
-    const int64_t[::1] offsets not None,
-    int64_t[::1] key_start not None,
-    int32_t[::1] key_length not None,
-    int64_t[::1] value_start not None,
-    int32_t[::1] value_length not None,
+    const int32_t[::1] headers_start not None,
+    const int32_t[::1] offsets not None,
+    int32_t[:, ::1] out not None,
 ):
     """Find the headers of records that `decode_records` has found sound.
 
-    Record i's headers begin at ``headers_start[i]`` and fill rows ``offsets[i]`` to
-    ``offsets[i + 1]`` of the four columns. Answers a status.
+    Record i's headers begin at ``headers_start[i]`` and fill columns ``offsets[i]`` to
+    ``offsets[i + 1]`` of `out`, whose rows are key start and length, value start and
+    length. Answers a status.
     """
     cdef Status status = Status.OK
     cdef Cursor at = Cursor(data=NULL, pos=0, end=src.shape[0])
     cdef Py_ssize_t i
-    cdef int64_t row
+    cdef int32_t place
+    if out.shape[0] != 4:
+        raise ValueError("4 rows: key start and length, value start and length")
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
         for i in range(headers_start.shape[0]):
             at.pos = headers_start[i]
-            for row in range(offsets[i], offsets[i + 1]):
+            for place in range(offsets[i], offsets[i + 1]):
                 status = read_header(
-                    &at, &key_start[row], &key_length[row], &value_start[row],
-                    &value_length[row]
+                    &at, &out[0, place], &out[1, place], &out[2, place], &out[3, place]
                 )
                 if status != Status.OK:
                     break

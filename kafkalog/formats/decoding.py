@@ -18,8 +18,8 @@ Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -39,23 +39,16 @@ from kafkalog.formats.layout import (
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.void]
 
-RECORD: Final = np.dtype(
-    [
-        ("offset", np.int64),
-        ("timestamp", np.int64),
-        ("key_start", np.int64),
-        ("value_start", np.int64),
-        ("headers_start", np.int64),
-        ("key_length", np.int32),
-        ("value_length", np.int32),
-        ("header_count", np.int32),
-    ],
-    align=True,
+LONGS: Final = ("offset", "timestamp")
+INTS: Final = (
+    "key_start",
+    "key_length",
+    "value_start",
+    "value_length",
+    "headers_start",
+    "header_count",
 )
-"""One record found: its offset, timestamp (ms) and where its parts lie; -1 is null.
-
-The compiled `Record` of ``_speedups/records.pyx`` is this, field by field.
-"""
+"""What is found of a record: offset, timestamp (ms), and where its parts lie."""
 
 UNPACKED_BYTES: Final = 8 << 20
 """How much is unpacked before it is decoded; one batch may exceed it."""
@@ -115,17 +108,44 @@ class Bounds:
         return np.array([self.start_offset, self.end_offset, start, end], np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordPlaces:
+    """Records found, column by column: ``places["offset"]``; a length of -1 is null."""
+
+    longs: npt.NDArray[np.int64]
+    ints: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.longs[0])
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        column: npt.NDArray[Any]
+        if name in LONGS:
+            column = self.longs[LONGS.index(name)]
+        else:
+            column = self.ints[INTS.index(name)]
+        return column
+
+    def first(self, count: int) -> RecordPlaces:
+        """See the first `count` of them."""
+        return RecordPlaces(self.longs[:, :count], self.ints[:, :count])
+
+
 @dataclass(slots=True)
 class Workspace:
     """Buffers kept from step to step: fresh memory costs more than decoding."""
 
-    records: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, RECORD))
+    _places: RecordPlaces | None = None
 
-    def room_for(self, count: int) -> npt.NDArray[np.void]:
+    def room_for(self, count: int) -> RecordPlaces:
         """Return room for `count` records, the same as before where it suffices."""
-        if len(self.records) < count:
-            self.records = np.empty(max(count, 2 * len(self.records)), RECORD)
-        return self.records
+        if self._places is None or len(self._places) < count:
+            room = count if self._places is None else max(count, 2 * len(self._places))
+            self._places = RecordPlaces(
+                np.empty((len(LONGS), room), np.int64),
+                np.empty((len(INTS), room), np.int32),
+            )
+        return self._places
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +161,14 @@ class Payloads:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Records found in `data`: one `RECORD` each, `counts` of them for each of `rows`.
+    """Records found in `data`: `counts` of them for each of `rows`.
 
     `records` lies in a `Workspace` and is valid until that is used again.
     """
 
     data: Bytes
     rows: Rows
-    records: npt.NDArray[np.void]
+    records: RecordPlaces
     counts: npt.NDArray[np.int64]
 
 
@@ -301,7 +321,8 @@ def find_records(
             base_offsets[:good],
             bounds.as_array(),
             bounds.timed,
-            room,
+            room.longs,
+            room.ints,
             counts,
         )
         if status != Status.OK:
@@ -312,7 +333,7 @@ def find_records(
             good, error = stop, corrupt(status, at if unpacked else exact)
             kept -= int(counts[stop])
         if kept:
-            yield Views(data, rows[:good], room[:kept], counts[:good])
+            yield Views(data, rows[:good], room.first(kept), counts[:good])
         if error is not None:
             yield error
         skipped = good + (error is not None)
@@ -347,3 +368,33 @@ def decode(
             yield payloads
         else:
             yield from find_records(payloads, bounds, workspace)
+
+
+Take = Callable[[str, int, npt.DTypeLike], npt.NDArray[Any]]
+
+
+def fresh(name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Take new memory; `name` is for those who keep it."""
+    del name
+    return np.empty(length, dtype)
+
+
+def find_headers(
+    views: Views, take: Take = fresh
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Find the headers of the records in `views`.
+
+    Answers n + 1 offsets, between which record i's headers lie, and four rows of
+    places: key start and length, value start and length.
+    """
+    counts = views.records["header_count"]
+    offsets = take("header offsets", len(counts) + 1, np.int32)
+    unused = take("header valid", len(counts), np.uint8)
+    total, _ = _speedups.measure(counts, offsets, unused)
+    places = take("header places", 4 * total, np.int32).reshape(4, total)
+    if total:
+        starts = views.records["headers_start"]
+        status = _speedups.decode_headers(views.data, starts, offsets, places)
+        if status != Status.OK:
+            raise corrupt(status, int(views.rows["position"][0]))
+    return offsets, places

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from kafkalog._speedups import Status, decode_headers
+from kafkalog._speedups import Status
+from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.errors import LocatedError
 from kafkalog.formats.decoding import (
     Bounds,
@@ -24,6 +23,7 @@ from kafkalog.formats.decoding import (
     as_bytes,
     corrupt,
     decode,
+    find_headers,
     find_unsound,
     scan_headers,
 )
@@ -245,47 +245,31 @@ def _records(views: Views, timestamp_type: TimestampType) -> Iterator[Record]:
     def part(start: int, length: int) -> bytes | None:
         return None if length < 0 else bytes(data[start : start + length])
 
-    headers = _headers(views)
-    for record in views.records.tolist():
-        offset, timestamp, key, value, _, key_length, value_length, count = record
-        taken = tuple(next(headers) for _ in range(count))
+    headers = _headers(views, data)
+    columns = [*views.records.longs.tolist(), *views.records.ints.tolist()]
+    for (
+        offset,
+        timestamp,
+        key_start,
+        key_length,
+        value_start,
+        value_length,
+        _,
+        header_count,
+    ) in zip(*columns, strict=True):
         yield Record(
             offset,
             timestamp,
             timestamp_type,
-            part(key, key_length),
-            part(value, value_length),
-            tuple((_text(data, *name), part(*content)) for name, content in taken),
+            part(key_start, key_length),
+            part(value_start, value_length),
+            tuple(next(headers) for _ in range(header_count)),
         )
 
 
-def _text(data: memoryview, start: int, length: int) -> str:
-    """Return a header's key, repaired as Java does where it is no UTF-8."""
-    return bytes(data[start : start + length]).decode("utf-8", "replace")
-
-
-Place = tuple[int, int]
-
-
-def _headers(views: Views) -> Iterator[tuple[Place, Place]]:
-    """Place and length of each header's key and value, of all records in turn."""
-    ends = np.zeros(len(views.records) + 1, np.int64)
-    np.cumsum(views.records["header_count"], out=ends[1:])
-    starts = [np.empty(int(ends[-1]), np.int64) for _ in range(2)]
-    lengths = [np.empty(int(ends[-1]), np.int32) for _ in range(2)]
-    status = decode_headers(
-        views.data,
-        views.records["headers_start"].copy(),
-        ends,
-        starts[0],
-        lengths[0],
-        starts[1],
-        lengths[1],
-    )
-    if status != Status.OK:
-        raise corrupt(status, 0)
-    places = [
-        zip(start.tolist(), length.tolist(), strict=True)
-        for start, length in zip(starts, lengths, strict=True)
-    ]
-    return zip(*places, strict=True)
+def _headers(views: Views, data: memoryview) -> Iterator[tuple[str, bytes | None]]:
+    """Key and value of each header, of all records in turn."""
+    _, places = find_headers(views)
+    for key, key_length, value, length in zip(*places.tolist(), strict=True):
+        text = repair_utf8(bytes(data[key : key + key_length]))
+        yield text, None if length < 0 else bytes(data[value : value + length])

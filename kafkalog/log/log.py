@@ -46,7 +46,12 @@ from kafkalog.log.producer_state import (
     newest_snapshot,
 )
 from kafkalog.log.transactions import Transactions, open_at, replay
-from kafkalog.segment.file_records import FIRST_STEP_BYTES, Skipped, Step
+from kafkalog.segment.file_records import (
+    FIRST_STEP_BYTES,
+    MAX_BATCH_BYTES,
+    Skipped,
+    Step,
+)
 from kafkalog.segment.log_segment import LogSegment
 
 MAX_READ_BYTES: Final = 1 << 20
@@ -297,7 +302,7 @@ class Log:
         return default
 
 
-def open(path: str | os.PathLike[str], mode: str = "r") -> Log:  # noqa: A001
+def open(path: str | os.PathLike[str], mode: str = "r") -> Log:
     """Open the log in a partition's directory, for reading: nothing is changed.
 
     Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is no partition's.
@@ -318,7 +323,7 @@ def _first_offset(
         step.origin,
         step.rows,
         bounds=bounds,
-        limit=2**31 - 1,
+        limit=MAX_BATCH_BYTES,
         workspace=Workspace(),
     )
     for views in found:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.errors import BatchTooLargeError
-from kafkalog.formats.decoding import Bytes, Views, corrupt
+from kafkalog.formats.decoding import Bytes, Views, corrupt, find_headers
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -67,7 +67,7 @@ class ViewColumn:
     """n byte strings in place: row i is ``data[start[i]:][:length[i]]``; -1 is null."""
 
     data: Bytes
-    start: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int32]
     length: npt.NDArray[np.int32]
 
     def __len__(self) -> int:
@@ -174,6 +174,10 @@ class Buffers:
             room = self._kept[name] = np.empty(length + length // 4, dtype)
         return room[:length]
 
+    def own(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a column of a workspace: itself where all is kept, else a copy."""
+        return column.copy() if self._kept is None else column
+
 
 def make_records(
     views: Views,
@@ -209,10 +213,9 @@ def _fixed(
     if name in ("partition", "segment"):
         value = origin.partition if name == "partition" else origin.segment
         return np.broadcast_to(dtype.type(value), length)
-    out = buffers.take(name, length, dtype)
     if name in ("offset", "timestamp"):
-        out[:] = views.records[name]
-        return out
+        return buffers.own(views.records[name])
+    out = buffers.take(name, length, dtype)
     of_batch = _of_batches(name, views)
     if (of_batch == of_batch[0]).all():
         out[:] = of_batch[0]
@@ -250,7 +253,7 @@ def _add_offset_deltas(sequence: npt.NDArray[np.int32], views: Views) -> None:
 def _byte_strings(
     name: str,
     data: Bytes,
-    start: npt.NDArray[np.int64],
+    start: npt.NDArray[np.int32],
     length: npt.NDArray[np.int32],
     buffers: Buffers,
     *,
@@ -258,7 +261,7 @@ def _byte_strings(
 ) -> BytesColumn | ViewColumn:
     count = len(start)
     if as_views:
-        return ViewColumn(data, start.copy(), length.copy())
+        return ViewColumn(data, buffers.own(start), buffers.own(length))
     offsets = buffers.take(f"{name} offsets", count + 1, np.int32)
     valid = buffers.take(f"{name} valid", count, np.bool_)
     total, nulls = _speedups.measure(length, offsets, valid.view(np.uint8))
@@ -266,36 +269,18 @@ def _byte_strings(
         reason = f"a chunk's {name} takes {total} bytes, above {MAX_COLUMN_BYTES}"
         raise BatchTooLargeError(reason, cause="too_large")
     out = buffers.take(f"{name} data", total, np.uint8)
-    if _speedups.gather(data, start, length, out) != count:
+    if total and _speedups.gather(data, start, length, out) != count:
         raise corrupt(Status.TRUNCATED, 0)
     return BytesColumn(out, offsets, valid if nulls else None)
 
 
 def _headers(views: Views, buffers: Buffers, *, as_views: bool) -> HeadersColumn:
-    counts = views.records["header_count"]
-    ends = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=ends[1:])
-    total = int(ends[-1])
-    offsets = buffers.take("headers offsets", len(ends), np.int32)
-    offsets[:] = ends
-    places = [
-        buffers.take(f"header {part}", total, dtype)
-        for part, dtype in (
-            ("key start", np.int64),
-            ("key length", np.int32),
-            ("value start", np.int64),
-            ("value length", np.int32),
-        )
-    ]
-    if total:
-        starts = np.ascontiguousarray(views.records["headers_start"])
-        status = _speedups.decode_headers(views.data, starts, ends, *places)
-        if status != Status.OK:
-            raise corrupt(status, 0)
+    offsets, places = find_headers(views, buffers.take)
     key, value = (
         _byte_strings(name, views.data, start, length, buffers, as_views=as_views)
-        for name, (start, length) in zip(
-            ("header key", "header value"), (places[:2], places[2:]), strict=True
+        for name, start, length in (
+            ("header key", places[0], places[1]),
+            ("header value", places[2], places[3]),
         )
     )
     return HeadersColumn(offsets, key, value)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], object]
 ISOLATION: Final = ("read_uncommitted", "read_committed")
 ON_CORRUPTION: Final = ("raise", "skip")
+MOST_BATCH_BYTES: Final = 1 << 30
 Made = list[Records | Problem | Exception]
 Work = Future[Made]
 AHEAD: Final = 2
@@ -109,8 +110,8 @@ def scan(
             raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}")
     if threads < 1:
         raise ValueError(f"threads must be 1 or more, not {threads}")
-    if not 1 <= max_batch_bytes < 2**31:
-        raise ValueError(f"max_batch_bytes must be in 1..2**31 - 1: {max_batch_bytes}")
+    if not 1 <= max_batch_bytes <= MOST_BATCH_BYTES:
+        raise ValueError(f"max_batch_bytes must be in 1..2**30, not {max_batch_bytes}")
     plan.check_offset("start_offset", start_offset)
     plan.check_offset("end_offset", end_offset)
     times = (plan.as_ms(start_timestamp), plan.as_ms(end_timestamp))
