@@ -112,12 +112,13 @@ test-all: test
 test-debug: debug
 	cd build/debug && KAFKALOG_DEBUG=1 ../../$(BIN)/python -m pytest -q -n $(JOBS) $(PARSERS)
 
-lint: .venv/compiled debug
+lint: .venv/compiled
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafkalog
 	$(BIN)/codespell
+	$(MAKE) debug
 
 build: dist/built
 	$(BIN)/python -m pytest -q tests/packaging
