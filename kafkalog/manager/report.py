@@ -9,7 +9,6 @@ Knows: findings. Does not know: files.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -103,11 +102,17 @@ class Report:
     @property
     def is_sound(self) -> bool:
         """Whether no problem is an error."""
-        return not any(found.severity == Severity.ERROR for found in self.problems)
+        return not self.errors
 
-    def count(self, severity: Severity) -> int:
-        """How many problems are of that severity."""
-        return Counter(found.severity for found in self.problems)[severity]
+    @property
+    def errors(self) -> int:
+        """How many problems are errors."""
+        return sum(found.severity == Severity.ERROR for found in self.problems)
+
+    @property
+    def warnings(self) -> int:
+        """How many problems are warnings."""
+        return len(self.problems) - self.errors
 
     def as_dict(self) -> dict[str, Any]:
         """Return what ``kafkalog verify --format json`` prints."""

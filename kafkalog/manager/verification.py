@@ -116,7 +116,10 @@ def verify(
     else:
         with ThreadPoolExecutor(threads) as pool:
             check.directory(where, pool.map)
-    return check.report()
+    report = check.report()
+    if progress is not None:
+        progress(report.bytes, report.bytes)
+    return report
 
 
 Map = Callable[

@@ -3,10 +3,11 @@
 Versions of Kafka differ in what they write into an index; what all of them promise, and
 readers rely on, is (``indexes/offset_index.py``, ``indexes/time_index.py``):
 
-    offset index (o, p)   an entry of the log begins at p; all offsets above o lie
-                          at p or behind
+    offset index (o, p)   an entry of the log begins at p; o, if it is there, and all
+                          offsets above lie at p or behind
     time index (t, o)     t is the greatest timestamp up to and with the batch that
-                          holds o, so all that is later than t lies behind o
+                          holds o, and first reached in it: so what has t lies in that
+                          batch or behind, and what is later behind o
 
 What breaks a promise is an error. An offset that no version would have written there,
 but that keeps the promise, is a warning: readers only start earlier than they need.
@@ -132,7 +133,7 @@ class OffsetIndexCheck:
         before = np.concatenate(([last_before], rows["last_offset"][:-1]))[at]
         base = rows["base_offset"][at]
         self._stray[here] = places[at] != asked
-        self._unsafe[here] = before > claimed
+        self._unsafe[here] = before >= claimed
         self._know_last_offsets(rows["last_offset"], last_before)
         self._known[here] |= claimed == base
         self._known[here] &= claimed >= base
@@ -152,7 +153,11 @@ class OffsetIndexCheck:
         odd = ~self._known & judged & (offsets <= last_offset)
         for which, message, harmless in (
             (self._stray & judged, "no batch begins at that position", False),
-            (self._unsafe & ~self._stray, "higher offsets lie before it", False),
+            (
+                self._unsafe & ~self._stray,
+                "that offset, or higher ones, lie before it",
+                False,
+            ),
             (beyond & ~self._stray & ~self._unsafe, "points behind the log", False),
             (odd & ~self._stray & ~self._unsafe, "no batch has that offset", True),
         ):
@@ -165,6 +170,38 @@ class OffsetIndexCheck:
                 offsets=offsets,
                 harmless=harmless,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotCheck:
+    """Holds the log to producer snapshots, whose checksums are right.
+
+    `offsets` (rising) are last offsets of `producers`' batches: where such an offset
+    lies in a batch, that is the producer's, and ends with it, compacted or not.
+    """
+
+    offsets: Int64s
+    producers: Int64s
+    findings: Findings
+
+    def feed(self, rows: Rows, last_before: int) -> None:
+        """Take entries of the log, behind those that `last_before` ends."""
+        last = rows["last_offset"]
+        low, high = np.searchsorted(self.offsets, [last_before, last[-1]], "right")
+        asked, producers = self.offsets[low:high], self.producers[low:high]
+        at = np.searchsorted(last, asked)
+        holds = rows["base_offset"][at] <= asked
+        other = (last[at] != asked) | (rows["producer_id"][at] != producers)
+        for place in np.unique(at[holds & other]).tolist():
+            self.findings.add(
+                Cause.PRODUCER_STATE,
+                "a producer snapshot has another batch at its offsets",
+                position=int(rows["position"][place]),
+                offset=int(rows["base_offset"][place]),
+            )
+
+    def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
+        """Have nothing to add: what compaction took is not missed."""
 
 
 @dataclass(slots=True)
@@ -194,9 +231,10 @@ class TimeIndexCheck:
         self._latest = int(latest[-1])
         at = np.searchsorted(last, offsets[here])
         self._gap[here] = offsets[here] < rows["base_offset"][at]
-        greatest = latest[at + ~self._gap[here]]
-        self._low[here] = self.index.timestamps[here] < greatest
-        self._high[here] = self.index.timestamps[here] > greatest
+        claimed, held = self.index.timestamps[here], ~self._gap[here]
+        greatest = latest[at + held]
+        self._low[here] = (claimed < greatest) | (held & (claimed <= latest[at]))
+        self._high[here] = claimed > greatest
 
     def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
         """Note what was wrong, up to `last_offset`; `whole` if the log ends there."""
@@ -206,7 +244,7 @@ class TimeIndexCheck:
         beyond = whole & ~judged
         odd = self._gap & judged & ~self._low & ~self._high
         for which, message, harmless in (
-            (self._low & judged, "later timestamps lie up to that offset", False),
+            (self._low & judged, "that timestamp, or later ones, lie before it", False),
             (self._high & judged, "no record up to there has that timestamp", False),
             (beyond, "points behind the log", False),
             (odd, "no batch holds that offset", True),

@@ -18,7 +18,7 @@ Source: ``DefaultRecordBatch.java``, ``FileRecords.java``, ``LogSegment.java``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
@@ -45,7 +45,6 @@ from kafkalog.formats.layout import (
 from kafkalog.manager.report import Cause, Findings
 from kafkalog.manager.verify_transactions import DATA, EVENT, events_of
 from kafkalog.segment.file_records import FileRecords, Limits, Skipped, Step
-from kafkalog.segment.resync import find_sound_entry, leads_on
 
 CONTROL_KEY_BYTES: Final = 4
 NO_TYPE: Final = -1
@@ -104,9 +103,8 @@ class LogCheck:
     def run(self) -> LogFacts:
         """Read the log to its end, past whatever is damaged."""
         self.facts.last_offset = self.limits.least - 1
-        start: int | None = 0
-        while start is not None:
-            start = self._read(start)
+        self._read()
+        self.advance(self.source.size)
         self._check_tail()
         damage = self.facts.damaged_at
         sound_to = self.facts.end if damage is None else damage
@@ -114,26 +112,20 @@ class LogCheck:
             observer.finish(sound_to, self.facts.last_offset, whole=damage is None)
         return self.facts
 
-    def _read(self, start: int) -> int | None:
-        """Read from `start`; answer where to go on behind an entry not to be read."""
+    def _read(self) -> None:
         records = FileRecords(
             source=self.source,
-            start=start,
-            limits=replace(self.limits, least=self.facts.last_offset + 1),
+            limits=self.limits,
             skip=True,
             max_batch_bytes=self.max_batch_bytes,
         )
-        try:
-            for step in records:
-                if isinstance(step, Step):
-                    self._take(step)
-                else:
-                    self._skip(step)
-                self.advance(records.end)
-        except BatchTooLargeError as error:
-            return self._pass_over(error)
+        for step in records:
+            if isinstance(step, Step):
+                self._take(step)
+            else:
+                self._skip(step)
+            self.advance(records.end)  # behind the step before
         self.facts.end = records.end
-        return None
 
     def _skip(self, skipped: Skipped) -> None:
         error, offset = skipped.error, skipped.first_offset
@@ -141,24 +133,12 @@ class LogCheck:
         if offset is None or error.cause == Cause.OFFSET or offset < expected:
             offset = expected
         self._damaged(error.position)
-        self.findings.add_error(error, offset)
-
-    def _pass_over(self, error: BatchTooLargeError) -> int | None:
-        """Note an entry that exceeds the limit, and find the one behind it."""
-        position, offset = error.position or 0, self.facts.last_offset + 1
-        size = self.source.read(position + 8, 4).tobytes()
-        behind = position + LOG_OVERHEAD + int.from_bytes(size, signed=True)
-        self._damaged(position)
-        if leads_on(self.source, behind):
+        if isinstance(error, BatchTooLargeError):
             self.findings.warn(
-                Cause.TOO_LARGE, error.reason, position=position, offset=offset
+                Cause.TOO_LARGE, error.reason, position=error.position, offset=offset
             )
-            return behind
-        reason = "no entry lies where the size of this one leads"
-        self.findings.add(Cause.SIZE, reason, position=position, offset=offset)
-        found = find_sound_entry(self.source, position + 1)
-        self.facts.end = self.source.size if found is None else found
-        return found
+        else:
+            self.findings.add_error(error, offset)
 
     def _damaged(self, position: int | None) -> None:
         if self.facts.damaged_at is None:

@@ -31,6 +31,7 @@ from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.manager.report import Cause, Findings, Problem
 from kafkalog.manager.verify_indexes import (
     OffsetIndexCheck,
+    SnapshotCheck,
     TimeIndexCheck,
     read_index,
 )
@@ -70,6 +71,7 @@ class SegmentTask:
     plain: bool = False
     limits: Limits
     epochs: Epochs
+    snapshots: dict[int, int] = field(default_factory=dict)
     active: bool = False
     raft: bool = False
     indexes: dict[str, str] = field(default_factory=dict)
@@ -100,6 +102,8 @@ class PartitionCheck:
     names: Names
     problems: list[Problem] = field(default_factory=list)
     epochs: Epochs = NO_EPOCHS
+    snapshots: dict[int, int] = field(default_factory=dict)
+    """Producers, by the last offset of a batch of theirs."""
 
     @classmethod
     def of(cls, directory: Path, prefix: str, names: Iterable[str]) -> PartitionCheck:
@@ -144,7 +148,8 @@ class PartitionCheck:
                 if kind == LEADER_EPOCHS:
                     self.epochs = check_epochs(data, findings)
                 elif name is not None:
-                    check_snapshot(data, name.base_offset, findings)
+                    told = check_snapshot(data, name.base_offset, findings)
+                    self.snapshots.update({} if name.suffix else told)
                 else:
                     parsed(FORMS[file], data, findings)
             self.problems += findings.problems
@@ -161,6 +166,7 @@ class PartitionCheck:
             plain=name.suffix is None,
             limits=segment.limits,
             epochs=self.epochs,
+            snapshots={} if name.suffix else self.snapshots,
             active=name.suffix is None and name.base_offset == max(plain),
         )
         for kind in INDEXES:
@@ -272,8 +278,10 @@ def check_segment(
 ) -> SegmentResult:
     """Read one log with its indexes: these first, for a log may grow meanwhile."""
     result = SegmentResult(task=task, facts=None, problems=[])
-    observers: list[Observer] = []
     all_findings = [findings_for(task.prefix, task.log)]
+    told = np.array(sorted(task.snapshots.items()), np.int64).reshape(-1, 2)
+    snapshots = SnapshotCheck(told[:, 0].copy(), told[:, 1].copy(), all_findings[0])
+    observers: list[Observer] = [snapshots]
     for kind, file in task.indexes.items():
         findings = findings_for(task.prefix, file)
         all_findings.append(findings)

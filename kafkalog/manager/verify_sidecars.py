@@ -113,11 +113,16 @@ def check_offsets(data: bytes, findings: Findings) -> Offsets:
     return offsets
 
 
-def check_snapshot(data: bytes, offset: int | None, findings: Findings) -> None:
-    """Hold a producer snapshot to its checksum and to the `offset` in its name."""
+def check_snapshot(
+    data: bytes, offset: int | None, findings: Findings
+) -> dict[int, int]:
+    """Hold a producer snapshot to its checksum and to the `offset` in its name.
+
+    Answers the producer of each last offset that it knows.
+    """
     entries = parsed(parse_snapshot, data, findings)
     if entries is None or not len(entries):
-        return
+        return {}
     column = {name: entries[name].astype(np.int64) for name in ENTRY.names or ()}
     behind = 2**63 - 1 if offset is None else offset
     last, first = column["last_offset"], column["current_txn_first_offset"]
@@ -139,6 +144,8 @@ def check_snapshot(data: bytes, offset: int | None, findings: Findings) -> None:
                 position=SNAPSHOT_HEADER_BYTES + slot * ENTRY.itemsize,
                 offset=int(last[slot]) if last[slot] >= 0 else None,
             )
+    known = last >= 0
+    return dict(zip(last[known].tolist(), producers[known].tolist(), strict=True))
 
 
 def check_log_ends(
