@@ -86,8 +86,9 @@ def dump_runs(set_name: str) -> list[DumpRun]:
 @cache
 def _completed(here: Path, archive: Path) -> Path:
     """Copy the logs of a set once a process, with those that travel as an archive."""
-    copy = Path(tempfile.mkdtemp(prefix="kafkalog-golden-"))
-    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    parent = Path(tempfile.mkdtemp(prefix="kafkalog-golden-"))
+    atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    copy = parent / here.name  # so that the last names of a path are always the same
     shutil.copytree(here / "logs", copy / "logs")
     with tarfile.open(archive) as members:
         members.extractall(copy, filter="data")
