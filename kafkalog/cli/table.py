@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 import click
@@ -50,12 +50,29 @@ def lines_of(
     1000000  longlonglo…
     """
     rows = iter(rows)
-    first = list(islice(rows, LOOKED_AT))
+    first, failure = _first_of(rows)
     widths = _widths(columns, first, width)
     heading = _line(columns, [column.title for column in columns], widths)
     yield click.style(heading, bold=True) if coloured else heading
-    for row in chain(first, rows):
+    for row in first:
         yield _line(columns, row, widths)
+    if failure is not None:
+        raise failure
+    for row in rows:
+        yield _line(columns, row, widths)
+
+
+def _first_of(
+    rows: Iterator[Sequence[str]],
+) -> tuple[list[Sequence[str]], Exception | None]:
+    """Take the rows to look at; with those before a failure, that comes later."""
+    first: list[Sequence[str]] = []
+    try:
+        for row in islice(rows, LOOKED_AT):
+            first.append(row)  # noqa: PERF402 (what came before a failure is kept)
+    except Exception as failure:
+        return first, failure
+    return first, None
 
 
 def _widths(

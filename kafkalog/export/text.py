@@ -13,7 +13,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable
 from itertools import pairwise
-from json.encoder import encode_basestring as quote_json
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +25,8 @@ from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 NULL: Final = "null"
 NO_TIMESTAMP: Final = -1
 BOOLEANS: Final = ("false", "true")
+LINE_ENDS: Final = {"\x85": r"\u0085", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+"""What JSON need not escape, but many who split text into lines split at."""
 SEPARATOR: Final = "\x7f"
 """Put between rows to quote them all at once: neither JSON nor CSV escapes it."""
 
@@ -72,6 +74,19 @@ def spell_bytes(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return _base64(value)
+
+
+def quote_json(text: str) -> str:
+    r"""Quote text as JSON has it; line ends of all kinds are escaped, Unicode's too.
+
+    >>> print(quote_json("é\u2028"))
+    "é\u2028"
+    """
+    quoted = encode_basestring(text)
+    if not quoted.isascii():
+        for char, escape in LINE_ENDS.items():
+            quoted = quoted.replace(char, escape)
+    return quoted
 
 
 Cells = list[Any] | str

@@ -1,0 +1,88 @@
+"""Ways to call the command line: in this process, in another one, on a terminal."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pty
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+
+from click.testing import CliRunner
+
+from kafkalog.cli.main import group
+from kafkalog.query.columns import COLUMNS
+from tests.query import told
+
+COMMAND = [sys.executable, "-m", "kafkalog"]
+
+
+def call(*arguments):
+    """Call the command line in this process."""
+    ran = CliRunner().invoke(group, [str(one) for one in arguments])
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.output
+    return ran
+
+
+def run(*arguments, **settings):
+    """Run the command line as a process of its own, with pipes."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, check=False, **settings
+    )
+
+
+def on_terminal(*arguments, width=100, **settings):
+    """Run the command line on a terminal; return what the terminal was sent."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, width))
+    variables = {"TERM": "xterm", **settings}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("NO_COLOR", "COLUMNS", "TERM")
+    }
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=inherited | variables,
+    )
+    os.close(theirs)
+    sent = b""
+    while True:
+        piece = b""
+        with suppress(OSError):  # as Linux says that the other side has closed
+            piece = os.read(ours, 1 << 16)
+        if not piece:
+            break
+        sent += piece
+    os.close(ours)
+    assert process.wait() == 0
+    return sent.decode()
+
+
+def objects(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def as_bytes(value):
+    if isinstance(value, dict):
+        assert list(value) == ["base64"]
+        return base64.b64decode(value["base64"], validate=True)
+    return None if value is None else value.encode()
+
+
+def told_of(row):
+    """Turn a printed object with all columns into what `told` has of a record."""
+    cells = dict(row)
+    for name in ("key", "value"):
+        cells[name] = told.told_bytes(as_bytes(row[name]))
+    cells["headers"] = tuple(
+        (key, told.told_bytes(as_bytes(value))) for key, value in row["headers"]
+    )
+    assert list(row) == list(COLUMNS)
+    return tuple(cells.values())

@@ -1,0 +1,109 @@
+"""``ls``: what lies where, by what the files say."""
+
+import csv
+import io
+import shutil
+
+import pytest
+
+import kafkalog
+from kafkalog.query.columns import COLUMNS
+from tests import golden_data
+from tests.query import told
+
+from . import golden
+from .shell import call, objects
+
+TIME = COLUMNS.index("timestamp")
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_partitions_have_the_offsets_and_the_latest_time_that_kafka_tells(name):
+    rows = objects(call("ls", golden_data.logs(name)).stdout)
+    live = {row["directory"]: row for row in rows if row["state"] is None}
+    assert sorted(live) == sorted(golden.partitions(name))
+    for directory, row in live.items():
+        batches = [
+            batch
+            for (file, _), batch in told.batches(name, directory).items()
+            if file.endswith(".log")
+        ]
+        start = golden.LOG_STARTS.get((name, directory), row["log_start_offset"])
+        ends = [batch["last_offset"] + 1 for batch in batches]
+        times = [batch["max_timestamp"] for batch in batches]
+        latest = max((time for time in times if time >= 0), default=None)
+        assert (row["topic"], row["partition"]) == told.split_name(directory)
+        assert row["log_start_offset"] == start
+        assert row["max_timestamp"] == latest
+        assert row["log_end_offset"] == max(ends, default=row["log_start_offset"])
+        assert row["log_end_offset"] == log_end(golden_data.logs(name) / directory)
+
+
+def log_end(directory):
+    with kafkalog.open(directory) as log:
+        return log.log_end_offset
+
+
+def test_a_clean_shutdown_and_marked_directories_show():
+    clean = objects(call("ls", golden.CLEAN).stdout)
+    assert {row["clean_shutdown"] for row in clean} == {True}
+    assert [row["topic"] for row in clean if row["state"] == "delete"] == ["spare-gone"]
+    crashed = objects(call("ls", golden_data.logs("k431-crash")).stdout)
+    assert {row["clean_shutdown"] for row in crashed} == {False}
+
+
+def test_segments_have_their_indexes_and_marks():
+    rows = objects(call("ls", golden.CLEAN / "state.none-0").stdout)
+    indexes = golden_data.truth("k431-clean", "state.none-0", "indexes")
+    counts = {row["file"]: len(row["entries"]) for row in indexes}
+    for row in rows:
+        index = row["file"].replace(".log", ".index")
+        if index in counts:
+            assert row["index_entries"] == counts[index]
+    assert {row["state"] for row in rows} == {None, "deleted"}
+    assert {row["txn_index_entries"] for row in rows} == {None}
+
+
+def test_a_file_is_its_segment():
+    path = golden.CLEAN / "orders.none-0" / "00000000000000000000.log"
+    [row] = objects(call("ls", path).stdout)
+    assert row["file"] == path.name
+    assert row["size_in_bytes"] == path.stat().st_size
+    assert (row["base_offset"], row["first_timestamp"]) == (0, 1_700_000_000_003)
+
+
+def test_the_time_under_log_append_time_is_the_brokers():
+    [row] = objects(call("ls", golden.CLEAN, "--topic", "clock.none").stdout)
+    times = [one[TIME] for one in golden.records("k431-clean", "clock.none-0")]
+    assert row["first_timestamp"] == times[0]
+
+
+def test_the_table_is_for_people():
+    lines = call("ls", golden.CLEAN, "--format", "table").stdout.splitlines()
+    assert lines[0].endswith("39 partitions, 391.9 KiB, shut down cleanly")
+    assert lines[1].split()[:4] == ["topic", "partition", "segments", "size"]
+    crashed = call("ls", golden_data.logs("k431-crash"), "--format", "table").stdout
+    assert "not shut down cleanly" in crashed.splitlines()[0]
+
+
+def test_csv_has_plain_numbers():
+    text = call("ls", golden.CLEAN, "--topic", "ledger", "--format", "csv").stdout
+    first, second = csv.DictReader(io.StringIO(text))
+    assert (first["topic"], first["partition"], second["partition"]) == (
+        "ledger",
+        "0",
+        "1",
+    )
+    assert int(first["size_in_bytes"]) > 0
+    assert first["state"] == ""
+
+
+def test_an_unreadable_log_start_checkpoint_and_a_torn_log_stop_no_listing(tmp_path):
+    place = tmp_path / "logs"
+    shutil.copytree(golden.CLEAN / "orders.none-0", place / "orders.none-0")
+    (place / "log-start-offset-checkpoint").write_text("nonsense")
+    last = max((place / "orders.none-0").glob("*.log"))
+    last.write_bytes(last.read_bytes()[:-5] + b"\xff" * 60)
+    [row] = objects(call("ls", place).stdout)
+    assert row["log_start_offset"] == 0
+    assert 0 < row["log_end_offset"] < 212

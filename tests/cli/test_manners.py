@@ -1,0 +1,219 @@
+"""How commands begin and end: imports, exit codes, pipes, help."""
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.cli import exits
+from kafkalog.cli.main import COMMANDS, main
+from kafkalog.query.columns import COLUMNS
+from tests import golden_data
+
+from . import golden
+from .shell import COMMAND, call, run
+
+ROOT = Path(__file__).parents[2]
+ORDERS = golden.CLEAN / "orders.zstd-0"
+READERS = ("ls", "cat", "head")
+
+
+def modules_loaded_by(*arguments):
+    program = f"""
+import sys
+from kafkalog.cli.main import main
+main({[str(one) for one in arguments]!r})
+print(*sys.modules, file=sys.stderr)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return {name.split(".")[0] for name in ran.stderr.split()}
+
+
+def test_help_imports_nothing_heavy():
+    heavy = {"numpy", "pyarrow", "lz4", "snappy", "zstandard", "crc32c"}
+    for option in ("--help", "--version"):
+        assert not (heavy | {"rich"}) & modules_loaded_by(option)
+    for command in (*READERS, "export"):
+        assert not heavy & modules_loaded_by(command, "--help")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_small_commands_do_without_pyarrow(command):
+    assert "pyarrow" not in modules_loaded_by(command, ORDERS)
+
+
+def test_help_comes_at_once():
+    def seconds(*arguments):
+        begun = time.perf_counter()
+        subprocess.run(arguments, capture_output=True, check=True)
+        return time.perf_counter() - begun
+
+    bare = [seconds(sys.executable, "-c", "import click") for _ in range(5)]
+    helped = [seconds(*COMMAND, "--help") for _ in range(5)]
+    assert min(helped) - min(bare) < 0.1
+
+
+def test_the_version_is_the_packages():
+    ran = run("--version")
+    assert ran.stdout.decode() == f"kafkalog, version {kafkalog.__version__}\n"
+
+
+def test_every_command_is_listed_with_what_it_says_of_itself():
+    listed = call("--help").output
+    for name, line in COMMANDS.items():
+        command = import_module(f"kafkalog.cli.{name}").command
+        assert command.name == name
+        assert re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE)
+        assert call(name, "--help").exit_code == 0
+
+
+def examples_of(name):
+    text = import_module(f"kafkalog.cli.{name}").command.epilog
+    return [line.strip() for line in text.splitlines() if "kafkalog " in line]
+
+
+@pytest.mark.parametrize("name", [*READERS, "export"])
+def test_the_examples_of_help_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    examples = examples_of(name)
+    assert 2 <= len(examples) <= 3
+    for example in examples:
+        said = example.replace("/var/lib/kafka/data", str(golden.CLEAN))
+        program, *arguments = shlex.split(said)
+        assert (program, arguments[0]) == ("kafkalog", name)
+        ran = call(*arguments)
+        assert ran.exit_code == 0, ran.output
+        assert ran.stdout or list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", [*READERS, "export"])
+def test_help_ends_with_the_examples(name):
+    lines = call(name, "--help").output.splitlines()
+    assert lines[-len(examples_of(name)) - 1].strip() == "Examples:"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("frobnicate",),
+        ("cat",),
+        ("cat", ORDERS, "--columns", "offset,nonsense"),
+        ("cat", ORDERS, "--columns", "offset,offset"),
+        ("cat", ORDERS, "--start-timestamp", "2026-01-01T00:00:00"),
+        ("cat", ORDERS, "--start-timestamp", "yesterday"),
+        ("cat", ORDERS, "--isolation", "serializable"),
+        ("cat", ORDERS, "--threads", "0"),
+        ("cat", ORDERS, "-n", "-1"),
+        ("head", ORDERS, "--format", "xml"),
+        ("export", ORDERS),
+        ("export", ORDERS, "out", "--to", "xml"),
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments):
+    ran = call(*arguments)
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "Usage:" in ran.stderr
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_what_cannot_be_read_ends_with_3(command, tmp_path):
+    strange = tmp_path / "strange"
+    strange.mkdir()
+    (strange / "notes.txt").write_text("nothing of Kafka's")
+    for path in (tmp_path / "nowhere", strange, strange / "notes.txt"):
+        ran = call(command, path)
+        assert (ran.exit_code, ran.stdout) == (3, "")
+        assert str(path) in ran.stderr
+        assert len(ran.stderr.splitlines()) == 1
+
+
+def test_an_error_of_the_system_ends_with_3(monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied", str(ORDERS))
+
+    monkeypatch.setattr("kafkalog.query.plan.find_parts", refuse)
+    ran = call("cat", ORDERS)
+    assert (ran.exit_code, ran.stdout) == (3, "")
+    assert ran.stderr == f"kafkalog: Permission denied: {ORDERS}\n"
+
+
+def test_a_fault_of_ours_is_not_hidden(monkeypatch):
+    def fail(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("kafkalog.query.plan.find_parts", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["cat", str(ORDERS)])
+
+
+def test_main_returns_the_code(capfd):
+    assert main(["ls", str(ORDERS)]) == exits.Exit.FINE
+    assert main(["ls", "nowhere"]) == exits.Exit.UNREADABLE
+    assert main(["ls"]) == exits.Exit.USAGE
+    assert main(["--help"]) == exits.Exit.FINE
+    assert "Usage:" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "table"])
+def test_a_closed_pipe_ends_quietly(form):
+    line = shlex.join([*COMMAND, "cat", str(golden.CLEAN), "--format", form])
+    ran = subprocess.run(
+        ["bash", "-c", f"{line} | head -c 20; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        check=False,
+    )
+    assert len(ran.stdout) == 20
+    assert ran.stderr == b""
+    assert ran.returncode == 0
+
+
+def test_an_interrupt_ends_with_130(tmp_path):
+    big = tmp_path / "big.log"
+    with big.open("wb") as file:
+        for offset in range(20):
+            batch = kafkalog.RecordBatchBuilder(base_offset=offset)
+            batch.append(None, b"x" * 100_000, timestamp=1)
+            file.write(batch.build())
+    process = subprocess.Popen(
+        [*COMMAND, "cat", *[str(big)] * 50],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.read(1)  # it runs, and soon waits for us to read on
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert b"Traceback" not in said
+
+
+def test_python_m_is_the_command_line():
+    assert run("ls", ORDERS).stdout.decode() == call("ls", ORDERS).stdout
+
+
+def test_the_help_names_every_column_in_order():
+    text = " ".join(call("cat", "--help").output.split())
+    names = text.partition("in the order wanted: ")[2].partition(". --isolation")[0]
+    names = names.replace(" (these by default)", "")
+    assert tuple(names.split(". ")[0].rstrip(".").split(", ")) == COLUMNS
+
+
+def test_data_is_utf8_whatever_the_locale():
+    ran = run("cat", ORDERS, env={"LC_ALL": "C", "PYTHONUTF8": "0", "PATH": ""})
+    assert ran.returncode == 0
+    assert "ünïcödé" in ran.stdout.decode()
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_no_golden_directory_troubles_any_reader(name):
+    for command in READERS:
+        ran = call(command, golden_data.logs(name), "--format", "table")
+        assert (ran.exit_code, ran.stderr) == (0, "")

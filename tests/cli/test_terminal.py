@@ -1,0 +1,116 @@
+"""On a terminal: a table that fits, colour if wanted, and no byte that is obeyed."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+import kafkalog
+from kafkalog.cli import terminal
+from kafkalog.cli.table import Column, lines_of
+
+from . import golden
+from .shell import call, on_terminal, run
+
+ORDERS = golden.CLEAN / "orders.zstd-0"
+BOLD = "\x1b[1m"
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\r\nline"
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e]")
+
+
+@pytest.fixture
+def evil(tmp_path):
+    batch = kafkalog.RecordBatchBuilder(base_offset=0)
+    batch.append(EVIL.encode(), EVIL.encode(), timestamp=1, headers=[(EVIL, b"\x1b")])
+    path = tmp_path / "0.log"
+    path.write_bytes(batch.build())
+    return path
+
+
+def test_it_is_a_table_as_wide_as_the_terminal():
+    sent = on_terminal("cat", ORDERS, width=90)
+    lines = [line for line in sent.replace(BOLD, "").split("\r\n") if line]
+    assert lines[0].split()[:3] == ["topic", "partition", "offset"]
+    assert len(lines) == 1 + len(golden.records("k431-clean", "orders.zstd-0"))
+    assert max(map(cell_len, lines)) <= 115  # numbers are not cut
+    assert any("…" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "coloured"),
+    [
+        ((), {}, True),
+        ((), {"NO_COLOR": "1"}, False),
+        ((), {"TERM": "dumb"}, False),
+        (("--no-color",), {}, False),
+    ],
+)
+@pytest.mark.parametrize("command", ["ls", "head"])
+def test_colour_is_for_those_who_want_it(command, arguments, variables, coloured):
+    sent = on_terminal(command, ORDERS, *arguments, **variables)
+    assert (BOLD in sent) == coloured
+    assert ("\x1b" in sent) == coloured
+
+
+def test_a_pipe_gets_no_colour():
+    assert b"\x1b" not in run("head", ORDERS, "--format", "table").stdout
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl", "json", "csv"])
+def test_a_terminal_is_sent_nothing_that_it_would_obey(evil, form):
+    sent = on_terminal("cat", evil, "--format", form, NO_COLOR="1", width=400)
+    shown = sent.replace("\r\n", "\n")
+    assert not OBEYED.search(shown)
+    assert "owned" in shown
+    if form in ("jsonl", "json"):
+        parsed = json.loads(shown)
+        row = parsed[0] if form == "json" else parsed
+        assert row["key"] == row["value"] == EVIL
+        assert row["headers"] == [[EVIL, "\x1b"]]
+
+
+def test_names_of_files_in_messages_are_harmless(tmp_path):
+    ran = call("cat", tmp_path / "\x1b[2J.log")
+    assert ran.exit_code == 3
+    assert "\x1b" not in ran.stderr
+    assert r"\x1b[2J.log" in ran.stderr
+
+
+def test_a_pipe_gets_the_bytes_as_they_are(evil):
+    [line] = run("cat", evil).stdout.decode().splitlines()
+    assert json.loads(line)["key"] == EVIL
+
+
+def test_progress_is_shown_on_a_terminal_unless_quiet(tmp_path):
+    loud = on_terminal("export", golden.CLEAN, tmp_path / "a.csv")
+    assert "3,200 records" in loud
+    quiet = on_terminal("export", golden.CLEAN, tmp_path / "b.csv", "--quiet")
+    assert quiet == ""
+
+
+@given(text=st.text())
+def test_harmless_json_is_the_same_json(text):
+    spelled = json.dumps({text: text}, ensure_ascii=False)
+    harmless = terminal.harmless_json(spelled)
+    assert json.loads(harmless) == {text: text}
+    assert not OBEYED.search(harmless)
+
+
+@given(
+    cells=st.lists(st.lists(st.text(), min_size=2, max_size=2), max_size=5),
+    width=st.integers(20, 60),
+)
+def test_a_table_whose_columns_may_all_be_cut_fits(cells, width):
+    columns = [Column("one", may_be_cut=True), Column("two", True, may_be_cut=True)]
+    rows = [[terminal.harmless(cell) for cell in row] for row in cells]
+    lines = list(lines_of(columns, rows, width=width))
+    assert len(lines) == 1 + len(rows)
+    assert all(cell_len(line) <= width for line in lines)
+
+
+@given(size=st.integers(0, 2**63))
+def test_sizes_are_short(size):
+    assert len(terminal.in_units(size)) <= 12
