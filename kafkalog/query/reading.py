@@ -21,7 +21,7 @@ import numpy.typing as npt
 from kafkalog.errors import LocatedError
 from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.files.reading import ByteSource, MemorySource
-from kafkalog.formats.decoding import Bounds, Rows
+from kafkalog.formats.decoding import LAST, Bounds, Rows
 from kafkalog.formats.layout import CODEC_MASK, CONTROL_FLAG, LOG_APPEND_TIME_FLAG
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.producer_state import newest_snapshot
@@ -191,9 +191,12 @@ class PartReading:
         base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
         if self.part.memory is not None:
             return (last >= start) & ((base < end) | (rows["base_offset"] < 0)), False
-        # A wrapper begins behind the entry before it, wherever that is.
+        # A wrapper begins behind the entry before it, wherever that is, and a batch may
+        # reach to the next: what it says of its end is known only by its checksum.
         begins = np.where(rows["base_offset"] < 0, np.append(-1, last[:-1]) + 1, base)
-        return (last >= start) & (begins < end), bool((last >= end - 1).any())
+        reach = np.where(rows["magic"] == 2, np.append(begins[1:], LAST) - 1, last)
+        done = (begins >= end).any() or (last[-1:] >= end - 1).any()
+        return (np.maximum(last, reach) >= start) & (begins < end), bool(done)
 
     def _by_header(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Choose by all else that the headers say, which the checksums cover."""

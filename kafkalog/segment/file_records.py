@@ -32,6 +32,7 @@ from kafkalog.formats.decoding import (
     scan_headers,
 )
 from kafkalog.formats.layout import BATCH_HEADER_BYTES, LOG_OVERHEAD
+from kafkalog.segment.order import find_stray, rises
 from kafkalog.segment.resync import (
     find_sound_entry,
     leads_on,
@@ -124,6 +125,10 @@ class FileRecords:
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
                 rows, status, place = scan_headers(data, self.end - origin, origin)
+                if self._contradicted(rows):
+                    # Which of the two is wrong shows with those behind at hand.
+                    rows, place = rows[:-1], int(rows["position"][-1]) - origin
+                    status = int(Status.ENTRY_INCOMPLETE)
                 done, moved = yield from self._entries(data, origin, rows)
                 if done:
                     return
@@ -132,7 +137,10 @@ class FileRecords:
                     break
                 self.end = origin + place
             if status == Status.ENTRY_INCOMPLETE and self._lies_whole(data, origin):
-                length = max(length, self._entry_bytes(data, origin))
+                size = self._entry_bytes(data, origin)
+                length = max(length, size)
+                if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
+                    yield self._too_large(size)
             elif status != Status.OK:
                 error = tail_error(self.source, self.end, status)
                 if error is None:
@@ -156,12 +164,31 @@ class FileRecords:
     def _lies_whole(self, data: Bytes, origin: int) -> bool:
         """Whether an entry that the window cuts lies whole in the file."""
         size = self._entry_bytes(data, origin)
-        if origin + len(data) >= self.source.size or size > self.source.size - self.end:
+        return origin + len(data) < self.source.size >= self.end + size
+
+    def _too_large(self, size: int) -> Skipped:
+        """Pass over an entry that exceeds the limit as it is, or only says so."""
+        position = self.end
+        if not leads_on(self.source, position, position + size):
+            reason = f"no entry lies where a size of {size} leads"
+            error = CorruptRecordError(reason, position=position, cause="size")
+            return self._resume(error, position + 1)
+        reason = f"a batch of {size} bytes exceeds {self.max_batch_bytes}"
+        too_large = BatchTooLargeError(reason, position=position, cause="too_large")
+        if not self.skip:
+            raise too_large
+        self.end += size
+        return Skipped(self._located(too_large), None, None)
+
+    def _contradicted(self, rows: Rows) -> bool:
+        """Whether the entry behind `rows` begins at or below the last of several."""
+        if not self.limits.ordered or len(rows) < 2:
             return False
-        if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
-            reason = f"a batch of {size} bytes exceeds {self.max_batch_bytes}"
-            raise BatchTooLargeError(reason, position=self.end, cause="too_large")
-        return True
+        place = int(rows["position"][-1] + rows["size_in_bytes"][-1])
+        behind = self.source.read(place, 8).tobytes()
+        if len(behind) < 8 or int.from_bytes(behind) > rows["last_offset"][-1]:
+            return False
+        return sound_entry(self.source, place) is not None
 
     def _entries(
         self, data: Bytes, origin: int, rows: Rows
@@ -171,19 +198,21 @@ class FileRecords:
         Answers whether the rest of the file is not wanted, and whether `end` was moved
         to go on from there.
         """
-        stray = self._out_of_order(rows)
-        wanted, done = self.select(rows)
+        stray = self._out_of_order(data, origin, rows)
+        wanted = ~stray
+        wanted[wanted], done = self.select(rows[wanted])
         bad = stray.copy()
         if self.check_crcs:
             chosen = np.flatnonzero(wanted)
             bad[chosen[find_unsound(data, origin, rows[chosen])]] = True
+        done = done and not bad[-1]  # else nobody knows how far it reaches
         first = 0
         for i in np.flatnonzero(bad).tolist():
             if i < first:
                 continue
             if done and not wanted[i:].any():
                 break
-            yield from self._sound(data, origin, rows[first:i][wanted[first:i]])
+            yield from self._sound(data, origin, rows[first:i], wanted[first:i])
             row = rows[i]
             if not stray[i] and self._sound_when_read_again(int(row["position"])):
                 return False, True
@@ -191,29 +220,36 @@ class FileRecords:
             first = int(np.searchsorted(rows["position"], self.end))
             if first == len(rows) or rows["position"][first] != self.end:
                 return done, True
-        yield from self._sound(data, origin, rows[first:][wanted[first:]])
+        yield from self._sound(data, origin, rows[first:], wanted[first:])
         return done, False
 
-    def _sound(self, data: Bytes, origin: int, rows: Rows) -> Iterator[Step]:
+    def _sound(
+        self, data: Bytes, origin: int, rows: Rows, wanted: npt.NDArray[np.bool_]
+    ) -> Iterator[Step]:
+        """Give those of `rows`, none of them bad, that are wanted."""
+        if wanted.any():
+            yield Step(data, origin, rows[wanted])
         if len(rows):
-            yield Step(data, origin, rows)
+            self._last_offset = max(self._last_offset, int(rows["last_offset"].max()))
 
-    def _out_of_order(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def _out_of_order(
+        self, data: Bytes, origin: int, rows: Rows
+    ) -> npt.NDArray[np.bool_]:
         """Which entries' offsets cannot be, going by neighbours and limits."""
         last = rows["last_offset"]
         base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
         stray = (base < self.limits.least) | (last > self.limits.most)
-        if not self.limits.ordered or not len(rows):
+        if not self.limits.ordered:
             return stray
         stray |= last < base
-        before = np.concatenate(([self._last_offset], last[:-1]))
-        for i in np.flatnonzero(base <= before).tolist():
-            # One of two is wrong: the earlier, if without it the later one fits.
-            stray[i - (i > 0 and base[i] > before[i - 1])] = True
-        highest = np.maximum.accumulate(np.where(stray, self._last_offset, last))
-        before = np.concatenate(([self._last_offset], highest[:-1]))
-        stray |= base <= before
-        self._last_offset = int(max(self._last_offset, highest[-1]))
+        held = ~stray
+        before, after = self._last_offset, self.limits.most + 1
+        if not rises(base[held], last[held], before, after):
+            # One that is damaged elsewhere, too, says nothing of its neighbours.
+            held[find_unsound(data, origin, rows)] = False
+            places = np.flatnonzero(held)
+            wrong = places[find_stray(base[held], last[held], before, after)]
+            stray[wrong] = True
         return stray
 
     def _sound_when_read_again(self, position: int) -> bool:
@@ -232,7 +268,7 @@ class FileRecords:
             error = CorruptRecordError(reason, position=position, cause="offset")
         else:
             error = checksum_error(row)
-        if self.skip and leads_on(self.source, position + size):
+        if self.skip and leads_on(self.source, position, position + size):
             self.end = position + size
             return Skipped(self._located(error), base if base >= 0 else None, last)
         return self._resume(error, position + 1)
@@ -242,5 +278,25 @@ class FileRecords:
         if not self.skip:
             raise error
         found = find_sound_entry(self.source, position)
+        while found is not None and not self._fits(found):
+            found = find_sound_entry(self.source, found + 1)
         self.end = self.source.size if found is None else found
         return Skipped(self._located(error), None, None)
+
+    def _fits(self, position: int) -> bool:
+        """Whether the sound entry at `position` is the log's, going by its offsets.
+
+        What is compressed a little holds whole messages, but not their offsets.
+        """
+        rows = sound_entry(self.source, position)
+        if rows is None or not self.limits.ordered:
+            return rows is not None
+        last = int(rows["last_offset"][0])
+        if not max(self._last_offset, self.limits.least - 1) < last <= self.limits.most:
+            return False
+        behind = position + int(rows["size_in_bytes"][0])
+        follows = find_sound_entry(self.source, behind)
+        if follows is None or follows == behind:
+            return True
+        after = sound_entry(self.source, follows)
+        return after is None or int(after["last_offset"][0]) > last

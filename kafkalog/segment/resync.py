@@ -46,9 +46,14 @@ def sound_entry(source: ByteSource, position: int) -> Rows | None:
     return rows if sound else None
 
 
-def leads_on(source: ByteSource, position: int) -> bool:
-    """Whether a sound entry, or the end, follows one that ends at `position`."""
-    return position == source.size or sound_entry(source, position) is not None
+def leads_on(source: ByteSource, position: int, behind: int) -> bool:
+    """Whether the size of a bad entry at `position` is right that it ends at `behind`.
+
+    There a sound entry follows, or the file ends and none lies in between.
+    """
+    if behind == source.size:
+        return find_sound_entry(source, position + 1) is None
+    return sound_entry(source, behind) is not None
 
 
 def find_sound_entry(source: ByteSource, position: int) -> int | None:

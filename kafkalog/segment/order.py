@@ -1,0 +1,68 @@
+"""Offsets rise along a segment: which entries' do not, and which of two is wrong.
+
+No checksum covers an entry's offset, so it is held against its neighbours. Where two
+contradict each other, one of them is wrong: that for which the others leave a place.
+An entry that was at its place left a hole there that is just as wide as it is, if the
+log has no gaps, and at least as wide if it has.
+
+Knows: first and last offsets in a row. Does not know: files, entries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+
+def rises(base: Int64s, last: Int64s, before: int, after: int) -> bool:
+    """Whether each entry begins behind the one before it, and all between the two."""
+    if not len(base):
+        return True
+    inside = base[0] > before and last[-1] < after
+    return bool(inside and (base[1:] > last[:-1]).all())
+
+
+def find_stray(base: Int64s, last: Int64s, before: int, after: int) -> list[int]:
+    """Which entries to leave out so that the others rise, from `before` to `after`.
+
+    >>> find_stray(np.array([0, 70, 6]), np.array([2, 72, 8]), -1, 9)
+    [1]
+    >>> find_stray(np.array([0, 1, 6]), np.array([2, 3, 8]), -1, 9)
+    [1]
+    """
+    # Python's integers do not wrap, and damage is rare.
+    first = [before + 1, *base.tolist(), after]
+    final = [before, *last.tolist(), after]
+    kept, stray = [0], []
+    for i in range(1, len(first)):
+        while kept[-1] and first[i] <= final[kept[-1]]:
+            if not _earlier_is_wrong(first, final, kept, i):
+                break
+            stray.append(kept.pop())
+        if first[i] > final[kept[-1]]:
+            kept.append(i)
+        else:
+            stray.append(i)
+    return sorted(i - 1 for i in stray if i <= len(base))
+
+
+def _earlier_is_wrong(
+    first: list[int], final: list[int], kept: list[int], later: int
+) -> bool:
+    """Whether of the last kept and a `later` one that contradict it the former errs."""
+    earlier, before = kept[-1], kept[-2]
+    if later == len(first) - 1:
+        return True
+    if first[later] <= final[before]:
+        return False
+    if final[later] >= first[later + 1] > final[earlier]:
+        return False
+    hole_of_earlier = first[later] - final[before] - 1
+    hole_of_later = first[later + 1] - final[earlier] - 1
+    misfit_of_earlier = hole_of_earlier - (final[earlier] - first[earlier] + 1)
+    misfit_of_later = hole_of_later - (final[later] - first[later] + 1)
+    if misfit_of_later < 0 or misfit_of_earlier < 0:
+        return misfit_of_later < misfit_of_earlier
+    return misfit_of_earlier < misfit_of_later
