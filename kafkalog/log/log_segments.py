@@ -31,7 +31,7 @@ def list_segments(directory: str | os.PathLike[str]) -> list[LogSegment]:
         if entry.is_file(follow_symlinks=False):
             found.append((name.base_offset, entry.name))
     found.sort()
-    ends = [base - 1 for base, _ in found[1:]] + [MAX_OFFSET]
+    ends = [*(base - 1 for base, _ in found[1:]), MAX_OFFSET][: len(found)]
     return [
         LogSegment(Path(directory, name), base, most)
         for (base, name), most in zip(found, ends, strict=True)

@@ -1,0 +1,296 @@
+"""A log opened for reading, against what Kafka's own classes read in it."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import kafkalog
+from kafkalog.errors import NotALogDirectoryError, OffsetOutOfRangeError
+from kafkalog.formats.producer_snapshot import ENTRY
+from kafkalog.log.log_segments import list_segments
+from kafkalog.log.producer_state import apply, as_entries
+from kafkalog.segment.file_records import Step
+from tests import golden_data
+
+PARTITIONS = [
+    (name, directory)
+    for name in golden_data.SETS
+    for directory in golden_data.directories(name)
+    if (golden_data.logs(name) / directory).is_dir()
+]
+CLEAN = [one for one in PARTITIONS if one[0] not in ("k431-crash", "oldclients")]
+
+
+def live(name, directory, kind):
+    """Lines of truth about the segments that are neither deleted nor a checkpoint."""
+    return [
+        line
+        for line in golden_data.truth(name, directory, kind)
+        if line["file"].endswith(".log") and "error" not in line
+    ]
+
+
+def batches_of(name, directory):
+    return [
+        one
+        for one in live(name, directory, "batches")
+        if "invalid_tail_bytes" not in one
+    ]
+
+
+def checkpoint(name, file):
+    lines = [one for one in golden_data.root(name) if one["file"] == file]
+    return lines[0]["entries"] if lines else {}
+
+
+@pytest.mark.parametrize(("name", "directory"), PARTITIONS)
+def test_it_starts_and_ends_where_its_batches_do(name, directory):
+    log = kafkalog.open(golden_data.logs(name) / directory)
+    starts = checkpoint(name, "log-start-offset-checkpoint")
+    batches = batches_of(name, directory)
+    first = log.segments[0].base_offset
+    assert log.log_start_offset == max(first, starts.get(directory, 0))
+    last = max((one["last_offset"] + 1 for one in batches), default=0)
+    assert log.log_end_offset == max(last, log.segments[-1].base_offset)
+    assert log.log_start_offset <= log.last_stable_offset <= log.log_end_offset
+
+
+@pytest.mark.parametrize(("name", "directory"), CLEAN)
+def test_after_a_clean_stop_it_ends_at_its_recovery_point(name, directory):
+    points = checkpoint(name, "recovery-point-offset-checkpoint")
+    marks = checkpoint(name, "replication-offset-checkpoint")
+    log = kafkalog.open(golden_data.logs(name) / directory)
+    if directory in points:
+        assert log.log_end_offset == points[directory]
+    if directory in marks:
+        assert log.high_watermark == marks[directory]
+
+
+@pytest.mark.parametrize(("name", "directory"), PARTITIONS)
+def test_leader_epochs_are_those_checkpointed(name, directory):
+    told = [
+        one["entries"]
+        for one in golden_data.truth(name, directory, "aux")
+        if one["file"] == "leader-epoch-checkpoint"
+    ]
+    log = kafkalog.open(golden_data.logs(name) / directory)
+    assert [list(one) for one in log.leader_epochs] == (told[0] if told else [])
+
+
+@pytest.mark.parametrize(("name", "directory"), PARTITIONS)
+def test_every_batch_is_read_in_its_turn(name, directory):
+    path = golden_data.logs(name) / directory
+    log = kafkalog.open(path)
+    told = [
+        one["last_offset"]
+        for one in batches_of(name, directory)
+        if one["last_offset"] >= log.log_start_offset
+    ]
+    offset, found = log.log_start_offset, []
+    while offset < log.log_end_offset:
+        read = log.read(offset, max_bytes=300)
+        if not read.data:
+            break
+        found += [batch.last_offset for batch in read.batches()]
+        offset = read.next_offset
+    assert found == told
+
+
+@pytest.mark.parametrize(("name", "directory"), PARTITIONS)
+def test_the_first_offset_for_a_time_is_that_of_a_record_by_record_search(
+    name, directory
+):
+    log = kafkalog.open(golden_data.logs(name) / directory)
+    records = [
+        (one["timestamp"], one["offset"])
+        for one in live(name, directory, "records")
+        if one["offset"] >= log.log_start_offset
+    ]
+    times = sorted({time for time, _ in records})
+    asked = [0, *times, *[time + 1 for time in times], 2**60]
+    told = [
+        next((offset for time, offset in records if time >= wanted and time >= 0), -1)
+        for wanted in asked
+    ]
+    assert log.offsets_for_times(asked[:40]).tolist() == told[:40]
+    assert log.offsets_for_times(asked[-3:]).tolist() == told[-3:]
+
+
+def test_times_may_be_dates_and_come_in_any_shape():
+    log = kafkalog.open(golden_data.logs("k431-clean") / "orders.none-0")
+    asked = np.array([["2023-11-14T22:13", "2300-01-01"]], "datetime64[s]")
+    found = log.offsets_for_times(asked)
+    assert found.shape == (1, 2)
+    assert found[0, 0] >= 0
+    assert found[0, 1] == -1
+    with pytest.raises(TypeError, match="whole numbers"):
+        log.offsets_for_times([1.5])
+    assert log.offsets_for_times([]).shape == (0,)
+
+
+def producers_at(path, offset):
+    """What the batches below an offset say of producers, with no snapshot's help."""
+    producers = {}
+    for segment in list_segments(path):
+        if segment.base_offset >= offset:
+            break
+        with segment.open() as source:
+            for step in segment.records(source):
+                assert isinstance(step, Step)
+                rows = step.rows[step.rows["last_offset"] < offset]
+                apply(producers, Step(step.data, step.origin, rows))
+    return as_entries(producers)
+
+
+WHOLE = [
+    (name, directory)
+    for name, directory in PARTITIONS
+    if directory not in checkpoint(name, "cleaner-offset-checkpoint")
+    and kafkalog.open(golden_data.logs(name) / directory).segments[0].base_offset == 0
+]
+"""Where neither compaction nor retention took away what producers had written."""
+
+
+@pytest.mark.parametrize(("name", "directory"), WHOLE)
+def test_producers_are_those_of_brokers_snapshots(name, directory):
+    path = golden_data.logs(name) / directory
+    for told in golden_data.truth(name, directory, "snapshots"):
+        if told["file"].endswith(".deleted"):
+            continue
+        offset = int(told["file"].split(".")[0])
+        found = {int(one["producer_id"]): one for one in producers_at(path, offset)}
+        for entry in told["entries"]:
+            one = found[entry["producer_id"]]
+            assert one["producer_epoch"] == entry["producer_epoch"]
+            assert one["coordinator_epoch"] == entry["coordinator_epoch"]
+            assert one["timestamp"] == entry["last_timestamp"]
+            for ours, theirs in (
+                ("last_sequence", "last_sequence"),
+                ("last_offset", "last_offset"),
+                ("current_txn_first_offset", "current_txn_first_offset"),
+            ):
+                missing = entry[theirs] is None
+                assert one[ours] == (-1 if missing else entry[theirs])
+
+
+@pytest.mark.parametrize(("name", "directory"), PARTITIONS)
+def test_producers_now_are_those_since_the_newest_snapshot(name, directory):
+    log = kafkalog.open(golden_data.logs(name) / directory)
+    states = log.producer_states()
+    assert states.dtype == ENTRY
+    assert states["producer_id"].tolist() == sorted(set(states["producer_id"].tolist()))
+    snapshots = golden_data.truth(name, directory, "snapshots")
+    if name in ("k431-clean", "k431-recovered") and snapshots:
+        newest = max(
+            (one for one in snapshots if one["file"].endswith(".snapshot")),
+            key=lambda one: one["file"],
+        )
+        ids = {entry["producer_id"] for entry in newest["entries"]}
+        assert ids <= set(states["producer_id"].tolist())
+
+
+@pytest.mark.parametrize(("name", "directory"), PARTITIONS)
+def test_aborted_transactions_are_those_of_the_indexes(name, directory):
+    log = kafkalog.open(golden_data.logs(name) / directory)
+    told = [
+        (entry["producer_id"], entry["first_offset"], entry["last_offset"])
+        for one in golden_data.truth(name, directory, "indexes")
+        if one["file"].endswith(".txnindex")
+        for entry in one["entries"]
+    ]
+    found = log.aborted_transactions()
+    names = ["producer_id", "first_offset", "last_offset"]
+    assert [tuple(one) for one in found[names].tolist()] == told
+
+
+def test_a_committed_read_names_what_was_aborted_and_ends_at_the_stable_offset():
+    log = kafkalog.open(golden_data.logs("k431-clean") / "ledger-0")
+    assert (log.last_stable_offset, log.log_end_offset) == (107, 126)
+    read = log.read(60, isolation="read_committed")
+    assert all(batch.last_offset < 107 for batch in read.batches())
+    index = log.aborted_transactions(60, read.next_offset)
+    told = {(int(one["producer_id"]), int(one["first_offset"])) for one in index}
+    assert set(read.aborted) == told
+    assert log.read(107, isolation="read_committed").data == b""
+    with pytest.raises(ValueError, match="no such isolation"):
+        log.read(60, isolation="serializable")
+
+
+def test_a_batch_comes_whole_however_few_bytes_are_asked_for():
+    log = kafkalog.open(golden_data.logs("k431-clean") / "sizes-0")
+    (batch,) = log.read(0, max_bytes=1).batches()
+    assert batch.base_offset == 0
+    assert batch.is_valid
+
+
+def test_offsets_outside_the_log_are_refused():
+    log = kafkalog.open(golden_data.logs("k431-clean") / "cutoff-0")
+    assert (log.log_start_offset, log.log_end_offset) == (77, 180)
+    assert log.read(180).data == b""
+    for offset in (76, 181, -1):
+        with pytest.raises(OffsetOutOfRangeError, match=r"not in 77\.\.180"):
+            log.read(offset)
+
+
+def test_what_is_no_partition_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        kafkalog.open(tmp_path / "orders-0")
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(NotALogDirectoryError):
+        kafkalog.open(tmp_path / "notes")
+    (tmp_path / "file-0").write_text("")
+    with pytest.raises(NotALogDirectoryError):
+        kafkalog.open(tmp_path / "file-0")
+    with pytest.raises(ValueError, match="mode"):
+        kafkalog.open(tmp_path, mode="w")
+
+
+def test_an_empty_partition_has_nothing_and_says_so(tmp_path):
+    directory = tmp_path / "orders-3"
+    directory.mkdir()
+    with kafkalog.open(directory) as log:
+        assert (log.topic, log.partition) == ("orders", 3)
+        assert log.segments == ()
+        assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+        assert log.read(0).data == b""
+        assert len(log.producer_states()) == len(log.aborted_transactions()) == 0
+
+
+def test_damage_is_an_error_with_file_and_byte_but_not_where_the_log_ends(tmp_path):
+    source = golden_data.logs("k431-clean") / "orders.none-0"
+    directory = tmp_path / "orders.none-0"
+    shutil.copytree(source, directory)
+    log = kafkalog.open(directory)
+    end, last = log.log_end_offset, log.segments[-1].path
+    data = bytearray(last.read_bytes())
+    data[-1] ^= 1
+    last.write_bytes(data)
+    assert log.log_end_offset < end
+    assert log.log_end_offset == max(
+        (batch.last_offset + 1 for batch in whole(bytes(data))),
+        default=log.segments[-1].base_offset,
+    )
+
+
+def whole(data):
+    position, found = 0, []
+    while position < len(data):
+        batch = kafkalog.RecordBatch(data, position)
+        if not batch.is_valid:
+            break
+        found.append(batch)
+        position += batch.size_in_bytes
+    return found
+
+
+def test_reading_changes_no_byte(tmp_path):
+    source = golden_data.logs("k431-clean") / "ledger-1"
+    directory = tmp_path / "ledger-1"
+    shutil.copytree(source, directory)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    log = kafkalog.open(directory)
+    log.read(log.log_start_offset)
+    log.producer_states()
+    assert log.last_stable_offset <= log.log_end_offset
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
