@@ -31,9 +31,11 @@ from kafkalog.files.naming import (
     parse_file_name,
     parse_partition_dir,
 )
+from kafkalog.files.reading import FileSource
 from kafkalog.formats.decoding import Rows
 from kafkalog.formats.layout import DELETE_HORIZON_FLAG, LOG_APPEND_TIME_FLAG
 from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.table import Entries, IndexTable
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import list_segments
@@ -222,23 +224,35 @@ def _begin_times(rows: Rows) -> npt.NDArray[np.int64]:
 
 def _latest_indexed(segment: LogSegment) -> int | None:
     """Return the greatest timestamp in the time index."""
-    with suppress(FileNotFoundError):
-        index = TimeIndex.read_live(_beside(segment, "timeindex"), segment.base_offset)
-        if len(index):
-            return int(index.timestamps[-1])
-    return None
+    count, last = _entries(TimeIndex, segment, "timeindex")
+    return int(last["timestamp"][-1]) if count else None
 
 
-def _count(
-    kind: type[OffsetIndex | TimeIndex | TransactionIndex],
-    segment: LogSegment,
-    extension: str,
-) -> int | None:
-    if segment.base_offset < 0:
-        return None
+def _count(kind: type[IndexTable], segment: LogSegment, extension: str) -> int | None:
+    return _entries(kind, segment, extension)[0]
+
+
+def _entries(
+    kind: type[IndexTable], segment: LogSegment, extension: str
+) -> tuple[int | None, Entries]:
+    """Count the entries of an index, None where it is missing; and give the last one.
+
+    Where the last slot is used the file is closed, and all before it are used, too:
+    the index of an active segment ends with zeros, and is read.
+    """
+    width, nothing = kind.ENTRY.itemsize, np.empty(0, kind.ENTRY)
+    path = _beside(segment, extension)
+    if segment.base_offset < 0 or not path.exists():
+        return None, nothing
     with suppress(FileNotFoundError):
-        return len(kind.read_live(_beside(segment, extension), segment.base_offset))
-    return None
+        with FileSource(path) as source:
+            slots = source.size // width
+            last = source.read((slots - 1) * width, width) if slots else nothing
+        if len(last) == width and last.any():
+            return slots, last.view(kind.ENTRY)
+        entries = kind.read_live(path, segment.base_offset).entries
+        return len(entries), entries[-1:]
+    return None, nothing
 
 
 def _beside(segment: LogSegment, extension: str) -> Path:

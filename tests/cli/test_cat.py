@@ -118,7 +118,7 @@ def test_topics_and_partitions_are_chosen():
     assert places == {("ledger", 1), ("once", 1)}
 
 
-@pytest.mark.parametrize("asked", [("--topic", "oders"), ("--partition", "77")])
+@pytest.mark.parametrize("asked", [("--topic", "nowhere"), ("--partition", "77")])
 @pytest.mark.parametrize("command", ["cat", "ls"])
 def test_a_topic_that_is_not_there_is_no_empty_answer(command, asked):
     ran = call(command, golden.CLEAN, *asked)
