@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog import errors
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -82,3 +84,17 @@ def test_the_links_of_a_page_lead_somewhere(page):
         if "://" not in link and not (page.parent / link).exists()
     ]
     assert not lost
+
+
+def test_the_page_of_errors_names_each_class_and_no_other():
+    there = {
+        name
+        for name, found in vars(errors).items()
+        if isinstance(found, type) and issubclass(found, errors.KafkaLogError)
+    }
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    tree = page.partition("| class |")[0]
+    explained = set(re.findall(r"^\| `(\w+Error)` \|", page, re.MULTILINE))
+    bases = {"KafkaLogError", "LocatedError", "CorruptionError"}
+    assert set(re.findall(r"^ [ |`-]*(\w+Error)\b", tree, re.MULTILINE)) == there
+    assert explained == there - bases
