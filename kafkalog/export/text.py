@@ -230,7 +230,7 @@ def _headers(column: HeadersColumn) -> Cells:
 def quote_csv(text: str) -> str:
     """Quote a cell, so that whatever is in it stays in it.
 
-    >>> quote_csv('say "no"')
-    '"say ""no\"""'
+    >>> quote_csv('a "b" c')
+    '"a ""b"" c"'
     """
     return '"' + text.replace('"', '""') + '"'
