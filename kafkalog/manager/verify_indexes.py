@@ -10,7 +10,8 @@ readers rely on, is (``indexes/offset_index.py``, ``indexes/time_index.py``):
                           batch or behind, and what is later behind o
 
 What breaks a promise is an error. An offset that no version would have written there,
-but that keeps the promise, is a warning: readers only start earlier than they need.
+but that keeps the promise, is a warning: readers only start earlier than they need. Of
+a compressed batch, all versions wrote the last offset into a time index.
 
 The log comes step by step, in order, as far as it is sound; indexes are compared that
 far and no further.
@@ -30,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.formats.decoding import Rows
+from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.table import IndexTable, read_slots
 from kafkalog.indexes.time_index import TimeIndex
@@ -38,7 +40,6 @@ from kafkalog.manager.report import Cause, Findings
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Table = TypeVar("Table", bound=IndexTable)
-NEVER = -(2**63)
 
 
 def read_index(
@@ -213,13 +214,13 @@ class TimeIndexCheck:
     _latest: int = -1
     _low: Bools = field(init=False)
     _high: Bools = field(init=False)
-    _gap: Bools = field(init=False)
+    _odd: Bools = field(init=False)
 
     def __post_init__(self) -> None:
         count = len(self.index)
         self._low = np.zeros(count, np.bool_)
         self._high = np.zeros(count, np.bool_)
-        self._gap = np.zeros(count, np.bool_)
+        self._odd = np.zeros(count, np.bool_)
 
     def feed(self, rows: Rows, last_before: int) -> None:
         """Take entries of the log, behind those that `last_before` ends."""
@@ -230,8 +231,10 @@ class TimeIndexCheck:
         latest = np.maximum.accumulate(times)
         self._latest = int(latest[-1])
         at = np.searchsorted(last, offsets[here])
-        self._gap[here] = offsets[here] < rows["base_offset"][at]
-        claimed, held = self.index.timestamps[here], ~self._gap[here]
+        held = offsets[here] >= rows["base_offset"][at]
+        claimed = self.index.timestamps[here]
+        whole = rows["attributes"][at] & CODEC_MASK > 0
+        self._odd[here] = ~held | (whole & (offsets[here] != last[at]))
         greatest = latest[at + held]
         self._low[here] = (claimed < greatest) | (held & (claimed <= latest[at]))
         self._high[here] = claimed > greatest
@@ -242,12 +245,12 @@ class TimeIndexCheck:
         offsets, width = self.index.offsets, self.index.ENTRY.itemsize
         judged = offsets <= last_offset
         beyond = whole & ~judged
-        odd = self._gap & judged & ~self._low & ~self._high
+        odd = self._odd & judged & ~self._low & ~self._high
         for which, message, harmless in (
             (self._low & judged, "that timestamp, or later ones, lie before it", False),
             (self._high & judged, "no record up to there has that timestamp", False),
             (beyond, "points behind the log", False),
-            (odd, "no batch holds that offset", True),
+            (odd, "no batch has that offset for its timestamp", True),
         ):
             note(
                 self.findings,

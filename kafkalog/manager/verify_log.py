@@ -160,7 +160,7 @@ class LogCheck:
             else:
                 self._check_records(views)
         facts.batches += len(rows)
-        self._check_epochs(rows[rows["magic"] == 2])
+        self._check_epochs(rows)
         rows["base_offset"] = np.where(
             rows["base_offset"] < 0, rows["last_offset"], rows["base_offset"]
         )
@@ -186,7 +186,9 @@ class LogCheck:
         """Hold the records of each batch to its header."""
         self.facts.records += len(views.records)
         full = views.counts > 0
-        rows, counts = views.rows[full], views.counts[full]
+        rows, counts = views.rows, views.counts
+        if not full.all():
+            rows, counts = rows[full], counts[full]
         ends = np.cumsum(counts)
         starts = ends - counts
         offsets = views.records["offset"]
@@ -236,33 +238,42 @@ class LogCheck:
             events = events_of(rows[transactional], types[transactional])
             self.facts.events.append(events)
 
-    def _check_epochs(self, batches: Rows) -> None:
+    def _check_epochs(self, rows: Rows) -> None:
         """Hold leader epochs to what is known of them, and to each other."""
-        batches = batches[batches["leader_epoch"] != NO_LEADER_EPOCH]
-        if not len(batches):
-            return
-        epoch = batches["leader_epoch"].astype(np.int64)
+        epoch, facts = rows["leader_epoch"], self.facts
+        given = (rows["magic"] == 2) & (epoch != NO_LEADER_EPOCH)
         starts, epochs = self.epochs
-        slot = np.searchsorted(starts, batches["base_offset"], side="right") - 1
-        known = slot >= 0
+        slot = np.searchsorted(starts, rows["base_offset"], side="right") - 1
         expected = np.append(epochs, NO_LEADER_EPOCH)[slot]
-        wrong = (known & (epoch != expected)) | (epoch < 0)
+        differs = given & (slot >= 0) & (epoch != expected)
+        stale = differs & (epoch < expected) & np.isin(epoch, epochs)
+        wrong = (differs & ~stale) | (given & (epoch < 0))
         message = "its leader epoch is not the one in force at its offset"
-        self._note(batches, wrong, Cause.LEADER_EPOCH, message)
-        batches, epoch, facts = batches[~wrong], epoch[~wrong], self.facts
-        if not len(batches):
+        self._note(rows, wrong, Cause.LEADER_EPOCH, message)
+        # A checkpoint that was not cut back yet says so of all behind that place.
+        for row in rows[np.flatnonzero(stale)[:1]]:
+            message = "leader-epoch-checkpoint has a later epoch from its offset on"
+            at, offset = int(row["position"]), int(row["base_offset"])
+            self.findings.warn(Cause.LEADER_EPOCH, message, position=at, offset=offset)
+        held = np.flatnonzero(given & ~wrong)
+        if not len(held):
             return
-        before = np.concatenate(([facts.last_epoch], epoch[:-1]))
+        before = np.concatenate(([facts.last_epoch], epoch[held[:-1]]))
+        falls = held[epoch[held] < before]
         message = "its leader epoch is below that of the batch before it"
-        self._note(batches, epoch < before, Cause.LEADER_EPOCH, message)
+        self._note(rows, falls, Cause.LEADER_EPOCH, message)
         if facts.first_epoch == NO_LEADER_EPOCH:
-            first = batches[0]
-            facts.first_epoch = int(epoch[0])
+            first = rows[held[0]]
+            facts.first_epoch = int(first["leader_epoch"])
             facts.first_epoch_at = int(first["position"]), int(first["base_offset"])
-        facts.last_epoch = int(epoch[-1])
+        facts.last_epoch = int(epoch[held[-1]])
 
     def _note(
-        self, rows: Rows, which: npt.NDArray[np.bool_], cause: Cause, message: str
+        self,
+        rows: Rows,
+        which: npt.NDArray[np.bool_] | npt.NDArray[np.intp],
+        cause: Cause,
+        message: str,
     ) -> None:
         for row in rows[which]:
             offset = int(row["base_offset"])

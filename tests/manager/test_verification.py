@@ -221,6 +221,9 @@ def test_a_leader_epoch_checkpoint_with_too_much_is_legal(partition):
     checkpoint = partition / "leader-epoch-checkpoint"
     checkpoint.write_bytes(b"0\n3\n0 0\n3 4\n7 10\n")
     assert found(partition) == []
+    checkpoint.write_bytes(b"0\n3\n0 0\n3 4\n7 8\n")
+    at = ("leader_epoch", "warning", SECOND, len(batch(6)), 8)
+    assert found(partition) == [at]
     checkpoint.write_bytes(b"0\n2\n3 0\n0 4\n")
     assert found(partition) == [("order", "error", checkpoint.name, None, None)]
 
