@@ -139,7 +139,7 @@ class MetadataSnapshot:
 
 
 def _misplaced(reason: str, position: int) -> CorruptRecordError:
-    return CorruptRecordError(reason, position=position, cause="snapshot")
+    return CorruptRecordError(reason, position=position, cause="control")
 
 
 def _sound_batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:

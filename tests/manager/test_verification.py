@@ -392,3 +392,9 @@ def test_the_command_prints_one_line_a_problem(partition, form):
 def test_every_cause_is_told_of_and_no_other():
     listed = re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(Cause)
+
+
+def test_every_cause_that_the_package_names_is_on_the_list():
+    sources = Path(verify_partition.__file__).parents[1].rglob("*.py")
+    text = "".join(path.read_text() for path in sources)
+    assert set(re.findall(r"cause=\"(\w+)\"", text)) <= set(Cause)
