@@ -9,11 +9,10 @@ import click
 
 from kafkalog.cli import exits
 from kafkalog.cli.options import Reading, examples, reading_options
-from kafkalog.cli.progress import Tell, bar
+from kafkalog.cli.progress import bar
 
 if TYPE_CHECKING:
-    from kafkalog.query.plan import Part
-    from kafkalog.query.scan import Scan
+    pass
 
 
 @click.command(
@@ -68,8 +67,7 @@ def command(
     except (FileExistsError, PermissionError) as error:
         raise exits.Refused(exits.describe(error)) from None
     with bar(out.name, quiet=quiet) as tell:
-        scan = reading.scan([path])
-        scan.progress = None if tell is None else _telling(scan, tell)
+        scan = reading.scan([path], tell)
         done = files.write_files(scan, out, form, compression=compression)
     if not quiet:
         click.echo(f"{done.records:,} records, files: {len(done.files):,}", err=True)
@@ -79,18 +77,3 @@ def command(
 def _form_of(out: Path) -> str:
     form = out.suffix.removeprefix(".")
     return form if form in ("parquet", "jsonl", "csv", "arrow") else "parquet"
-
-
-def _telling(scan: Scan, tell: Tell) -> Tell:
-    """Tell of bytes in all parts from the first on, so that the time left is right."""
-    in_all = sum(_bytes_of(part, bounds.start_offset) for part, bounds in scan.parts)
-    return lambda done, _: tell(done, max(done, in_all))
-
-
-def _bytes_of(part: Part, start_offset: int) -> int:
-    from kafkalog.log.log_segments import from_offset, list_segments
-
-    if part.directory is None:
-        return 0 if part.file is None else part.file.stat().st_size
-    segments = from_offset(list_segments(part.directory), start_offset)
-    return sum(segment.size_in_bytes for segment in segments)

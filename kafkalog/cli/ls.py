@@ -19,13 +19,13 @@ from kafkalog.cli.options import (
 from kafkalog.cli.output import Field
 
 TIMES: Final = (
-    Field("first_timestamp", "first time", terminal.in_utc),
-    Field("max_timestamp", "latest time", terminal.in_utc),
+    Field("first_timestamp", "first time, UTC", terminal.in_seconds),
+    Field("max_timestamp", "latest time, UTC", terminal.in_seconds),
     Field("state", "state"),
 )
 SIZE: Final = Field("size_in_bytes", "size", terminal.in_units, right=True)
 PARTITION: Final = (
-    Field("topic", "topic", may_be_cut=True),
+    Field("topic", "topic"),
     Field("partition", "partition", right=True),
     Field("segments", "segments", right=True),
     SIZE,

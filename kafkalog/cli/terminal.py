@@ -96,6 +96,16 @@ def in_utc(timestamp: int | None) -> str:
     return f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z"
 
 
+def in_seconds(timestamp: int | None) -> str:
+    """Give ms since 1970 as people read it, in UTC, to the second.
+
+    >>> in_seconds(1700000000123), in_seconds(None)
+    ('2023-11-14 22:13:20', '-')
+    """
+    exact = in_utc(timestamp)
+    return exact[:-5].replace("T", " ") if exact.endswith("Z") else exact
+
+
 def is_coloured(*, no_color: bool = False) -> bool:
     """Whether standard output is a terminal that shows colour, to one who wants it."""
     unwanted = no_color or bool(os.environ.get("NO_COLOR"))

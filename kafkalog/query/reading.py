@@ -11,6 +11,7 @@ how records become columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -83,21 +84,19 @@ def left_out(error: LocatedError, piece: Piece, request: Request) -> Problem:
 
 @dataclass(slots=True, kw_only=True)
 class PartReading:
-    """One reading of a part; `bytes_done` goes up to `bytes_in_all` meanwhile."""
+    """One reading of a part; `bytes_done` goes up to `size` meanwhile."""
 
     part: Part
     bounds: Bounds
     request: Request
     keep: bool = False
     headers_only: bool = False
-    bytes_in_all: int = 0
     bytes_done: int = 0
     _transactions: Transactions | None = field(default=None)
 
     def pieces(self) -> Iterator[Piece | Problem]:
         """Yield the entries wanted, in order of offsets, and what is left out."""
         segments = self._segments()
-        self.bytes_in_all = _sizes(segments)
         self._transactions = self._settle(segments)
         for segment, source, limits in self._sources(segments):
             if limits.least >= self.bounds.end_offset:
@@ -105,6 +104,14 @@ class PartReading:
             before = self.bytes_done
             yield from self._of_segment(segment, source, limits)
             self.bytes_done = before + source.size
+
+    def size(self) -> int:
+        """Bytes that there are to read, now."""
+        total = 0
+        for segment in self._segments():
+            with suppress(FileNotFoundError):
+                total += segment.size_in_bytes
+        return total
 
     def _segments(self) -> list[LogSegment]:
         part = self.part
@@ -231,14 +238,3 @@ class PartReading:
             stamped = batch & (attributes & LOG_APPEND_TIME_FLAG != 0)
             chosen &= ~(stamped | plain) | (latest < end)
         return chosen
-
-
-def _sizes(segments: list[LogSegment]) -> int:
-    """Bytes of files that are there."""
-    total = 0
-    for segment in segments:
-        try:
-            total += segment.path.stat().st_size
-        except FileNotFoundError:
-            continue
-    return total

@@ -213,28 +213,27 @@ class _Run:
     scan: Scan
     reuse: bool
     views: bool
-    _done: int = 0
 
-    def _pieces(self, *, keep: bool) -> Iterator[tuple[Piece, Origin]]:
-        """Yield what there is to decode; note what is left out, and how far it is."""
-        scan, totals = self.scan, [0] * len(self.scan.parts)
-        for i, (part, bounds) in enumerate(scan.parts):
-            reading = PartReading(
-                part=part, bounds=bounds, request=scan.request, keep=keep
-            )
+    def _pieces(self, *, keep: bool) -> Iterator[tuple[Piece, Origin] | Problem]:
+        """Yield what there is to decode and what is left out; say how far it is."""
+        tell = self.scan.progress
+        readings = [
+            PartReading(part=part, bounds=bounds, request=self.scan.request, keep=keep)
+            for part, bounds in self.scan.parts
+        ]
+        done, total = 0, 0 if tell is None else sum(map(PartReading.size, readings))
+        for reading in readings:
+            part = reading.part
             for piece in reading.pieces():
                 if isinstance(piece, Problem):
-                    scan.problems.append(piece)
+                    yield piece
                 else:
                     yield piece, Origin(part.topic, part.partition, (piece.segment,))
-                totals[i] = reading.bytes_in_all
-                self._tell(reading.bytes_done, reading.bytes_in_all)
-            self._done += reading.bytes_in_all
-            self._tell(0, 0)
-
-    def _tell(self, done: int, part_bytes: int) -> None:
-        if self.scan.progress is not None:
-            self.scan.progress(self._done + done, self._done + part_bytes)
+                if tell is not None:
+                    tell(min(done + reading.bytes_done, total), total)
+            done += reading.bytes_done
+        if tell is not None:
+            tell(total, total)
 
     def _decode(
         self, piece: Piece, origin: Origin, workspace: Workspace, buffers: Buffers
@@ -260,8 +259,11 @@ class _Run:
     def one_by_one(self) -> Iterator[Records]:
         """Decode each step when it is asked for."""
         workspace, buffers = Workspace(), Buffers(kept=self.reuse)
-        for piece, origin in self._pieces(keep=self.views and not self.reuse):
-            yield from self._given(self._decode(piece, origin, workspace, buffers))
+        for found in self._pieces(keep=self.views and not self.reuse):
+            if isinstance(found, Problem):
+                self.scan.problems.append(found)
+            else:
+                yield from self._given(self._decode(*found, workspace, buffers))
 
     def side_by_side(self) -> Iterator[Records]:
         """Decode some steps ahead, in threads; give them in their order."""
@@ -283,11 +285,14 @@ class _Run:
         waiting: deque[Work] = deque()
         with ThreadPoolExecutor(self.scan.threads) as pool:
             try:
-                for piece, origin in self._pieces(keep=True):
-                    waiting.append(pool.submit(work, piece, origin))
+                for found in self._pieces(keep=True):
+                    if isinstance(found, Problem):
+                        waiting.append(_done([found]))
+                    else:
+                        waiting.append(pool.submit(work, *found))
                     if len(waiting) >= AHEAD * self.scan.threads:
                         yield from self._given(waiting.popleft().result())
-            except LocatedError:
+            except (LocatedError, OSError):
                 yield from self._drain(waiting)
                 raise
             else:
@@ -310,3 +315,10 @@ class _Run:
                 self.scan.problems.append(one)
             else:
                 yield one
+
+
+def _done(made: Made) -> Work:
+    """Return work that has its result already, to wait in line with the rest."""
+    work: Work = Future()
+    work.set_result(made)
+    return work
