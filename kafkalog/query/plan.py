@@ -134,11 +134,16 @@ def bounds_of(
     """
     first, last = _offset_for(part, start), _offset_for(part, end)
     return Bounds(
-        start_offset=part.log_start_offset if first is None else first,
-        end_offset=LAST if last is None else last,
+        start_offset=part.log_start_offset if first is None else _in_64_bits(first),
+        end_offset=LAST if last is None else _in_64_bits(last),
         start_timestamp=as_ms(times[0]),
         end_timestamp=as_ms(times[1]),
     )
+
+
+def _in_64_bits(bound: int) -> int:
+    """Return the nearest bound that fits: beyond it there is nothing to bound."""
+    return max(FIRST, min(int(bound), LAST))
 
 
 def _offset_for(part: Part, offset: Offset) -> int | None:
@@ -171,4 +176,4 @@ def as_ms(time: Time) -> int | None:
         return -((EPOCH - time) // MILLISECOND)
     if isinstance(time, bool) or not hasattr(time, "__index__"):
         raise TypeError(f"a time is ms since 1970 or a datetime, not {time!r}")
-    return int(time)
+    return _in_64_bits(time)

@@ -131,7 +131,7 @@ class LogSegment:
         index = self._read(TimeIndex, "timeindex")
         if index is None or not len(index):
             return 0
-        slot = int(index.slots([timestamp - 1])[0])
+        slot = int(index.slots([timestamp - 1])[0]) if timestamp > 0 else -1
         if slot < 0:
             return 0
         latest, offset = int(index.timestamps[slot]), int(index.offsets[slot])

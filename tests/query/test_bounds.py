@@ -1,0 +1,304 @@
+"""Bounds select record by record, whatever the indexes say, or if there are any."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
+
+import numpy as np
+import pytest
+
+import kafkalog
+from kafkalog.files.reading import FileSource
+from kafkalog.query.columns import COLUMNS
+from tests import golden_data
+from tests.query import told
+from tests.query.big_segment import write_segment
+
+OFFSET, TIME, CONTROL = (
+    COLUMNS.index(name) for name in ("offset", "timestamp", "is_control")
+)
+
+
+@cache
+def records(name, directory):
+    return [
+        row
+        for file, row in told.records(name, directory)
+        if file.endswith(".log") and not row[CONTROL]
+    ]
+
+
+def expected(name, directory, within):
+    return [row for row in records(name, directory) if within(row)]
+
+
+# ------------------------------------------------------------------------- indexes
+
+
+def untouched(path, rng):
+    del path, rng
+
+
+def missing(path, rng):
+    del rng
+    path.unlink()
+
+
+def garbage(path, rng):
+    path.write_bytes(rng.randbytes(max(path.stat().st_size, 240)))
+
+
+def zeroed(path, rng):
+    del rng
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def cut(path, rng):
+    data = path.read_bytes()
+    path.write_bytes(data[: rng.randrange(len(data) + 1)])
+
+
+def of_another_segment(path, rng):
+    others = sorted(path.parent.glob(f"*{path.suffix}"))
+    path.write_bytes(rng.choice(others).read_bytes())
+
+
+def entries(path):
+    form = ">i4, >i4" if path.suffix == ".index" else ">i8, >i4"
+    data = path.read_bytes()
+    size = np.dtype(form).itemsize
+    return np.frombuffer(data[: len(data) // size * size], form).copy()
+
+
+def shifted(path, rng):
+    """Move what entries point at: positions, or offsets."""
+    table = entries(path)
+    table["f1"] += rng.randrange(-300, 300)
+    path.write_bytes(table.tobytes())
+
+
+def moved(path, rng):
+    """Raise or lower what entries are looked up by: offsets, or timestamps."""
+    table = entries(path)
+    table["f0"] += rng.choice([-5_000, -40, -3, -1, 1, 2, 60, 5_000])
+    path.write_bytes(table.tobytes())
+
+
+def slid(path, rng):
+    """Let each entry point where another does."""
+    table = entries(path)
+    by = rng.choice([-3, -2, -1, 1, 2, 3])
+    table["f1"] = np.roll(table["f1"], by)
+    path.write_bytes(table.tobytes())
+
+
+HARMS = [
+    untouched,
+    missing,
+    garbage,
+    zeroed,
+    cut,
+    of_another_segment,
+    shifted,
+    moved,
+    slid,
+]
+SEGMENTED = [
+    one
+    for one in told.DIRECTORIES
+    if any(file.endswith(".log") for file in told.files(*one))
+]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_records_within_bounds_are_those_whatever_the_indexes_are(name, harm, tmp_path):
+    for one, directory in SEGMENTED:
+        if one != name:
+            continue
+        rng = random.Random(f"{harm.__name__} {name} {directory}")
+        place = tmp_path / directory
+        shutil.copytree(golden_data.logs(name) / directory, place)
+        for path in place.iterdir():
+            if path.suffix in (".index", ".timeindex"):
+                path.chmod(0o644)
+                harm(path, rng)
+        for _ in range(2):
+            check_some_bounds(name, directory, place, rng)
+
+
+def check_some_bounds(name, directory, place, rng):
+    rows = expected(name, directory, lambda row: True)
+    offsets = [row[OFFSET] for row in rows] or [0]
+    times = [row[TIME] for row in rows if row[TIME] is not None] or [0]
+    first, end = sorted(rng.choice(offsets) + rng.randrange(-1, 2) for _ in range(2))
+    early, late = sorted(rng.choice(times) + rng.randrange(-1, 2) for _ in range(2))
+
+    def check(within, **bounds):
+        scan = kafkalog.scan(place, columns=COLUMNS, **bounds)
+        wanted = expected(name, directory, within)
+        assert told.from_chunks(scan.chunks()) == wanted, bounds
+        if rng.random() < 0.2:
+            assert scan.count() == len(wanted), bounds
+
+    check(lambda r: first <= r[OFFSET] < end, start_offset=first, end_offset=end)
+    check(lambda r: first <= r[OFFSET], start_offset=first)
+    check(
+        lambda r: r[TIME] is not None and early <= r[TIME] < late,
+        start_timestamp=early,
+        end_timestamp=late,
+    )
+    check(lambda r: r[TIME] is not None and early <= r[TIME], start_timestamp=early)
+    check(
+        lambda r: r[TIME] is not None and early <= r[TIME] and r[OFFSET] < end,
+        start_timestamp=early,
+        end_offset=end,
+    )
+
+
+# ------------------------------------------------------------------- what is asked
+
+
+ORDERS = golden_data.logs("k431-clean") / "orders.none-0"
+
+
+def offsets_of(source, **bounds):
+    return (
+        kafkalog.scan(source, columns=["offset"], **bounds)
+        .to_arrow()["offset"]
+        .to_pylist()
+    )
+
+
+def test_a_datetime_with_a_zone_means_its_instant():
+    middle = 1_700_000_000_000 + 5_500
+    utc = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=middle)
+    elsewhere = utc.astimezone(timezone(timedelta(hours=-7, minutes=30)))
+    wanted = offsets_of(ORDERS, start_timestamp=middle)
+    assert wanted
+    assert len(wanted) < len(offsets_of(ORDERS))
+    assert offsets_of(ORDERS, start_timestamp=utc) == wanted
+    assert offsets_of(ORDERS, start_timestamp=elsewhere) == wanted
+    # A bound between two milliseconds lies behind the first of them.
+    later = utc + timedelta(microseconds=1)
+    following = offsets_of(ORDERS, start_timestamp=middle + 1)
+    assert offsets_of(ORDERS, start_timestamp=later) == following
+
+
+@pytest.mark.parametrize("bound", ["start_timestamp", "end_timestamp"])
+def test_a_naive_datetime_is_refused(bound):
+    with pytest.raises(ValueError, match="needs a zone"):
+        kafkalog.scan(ORDERS, **{bound: datetime(2023, 1, 1)})
+
+
+@pytest.mark.parametrize("bound", ["start_timestamp", "end_timestamp"])
+@pytest.mark.parametrize("value", ["2023-01-01", 1.5, True])
+def test_what_is_no_time_is_refused(bound, value):
+    with pytest.raises(TypeError):
+        kafkalog.scan(ORDERS, **{bound: value})
+
+
+@pytest.mark.parametrize("bound", ["start_offset", "end_offset"])
+@pytest.mark.parametrize("value", ["7", 7.0, True, {("orders.none", 0): "7"}])
+def test_what_is_no_offset_is_refused(bound, value):
+    with pytest.raises(TypeError, match=bound):
+        kafkalog.scan(ORDERS, **{bound: value})
+
+
+def test_offsets_by_partition_bound_only_the_partitions_they_name():
+    logs = golden_data.logs("k431-clean")
+    sources = [logs / "once-0", logs / "once-1"]
+    scan = kafkalog.scan(
+        sources,
+        columns=["partition", "offset"],
+        start_offset={("once", 0): 9},
+        end_offset={("once", 1): 5, ("other", 1): 0},
+    )
+    rows = scan.to_arrow().to_pylist()
+    first = [row["offset"] for row in rows if row["partition"] == 0]
+    second = [row["offset"] for row in rows if row["partition"] == 1]
+    assert first == offsets_of(sources[0], start_offset=9)
+    assert second == offsets_of(sources[1], end_offset=5)
+
+
+@pytest.mark.parametrize("huge", [2**63 - 1, 2**63, 2**80])
+def test_bounds_beyond_all_offsets_and_times_are_bounds(huge):
+    assert offsets_of(ORDERS, start_offset=huge) == []
+    assert offsets_of(ORDERS, end_offset=-huge) == []
+    assert offsets_of(ORDERS, start_timestamp=huge) == []
+    everything = offsets_of(ORDERS)
+    assert offsets_of(ORDERS, start_offset=-huge, end_offset=huge) == everything
+    bounded = offsets_of(ORDERS, start_timestamp=-huge, end_timestamp=huge)
+    assert bounded == offsets_of(ORDERS, start_timestamp=0)
+
+
+@pytest.mark.parametrize(
+    ("option", "known"),
+    [("isolation", "read_committed"), ("on_corruption", "skip")],
+)
+def test_an_unknown_choice_is_refused_with_those_there_are(option, known):
+    with pytest.raises(ValueError, match=known):
+        kafkalog.scan(ORDERS, **{option: "commited"})
+
+
+def test_wrong_columns_are_named():
+    with pytest.raises(ValueError, match="no such columns: valeu; there are topic"):
+        kafkalog.scan(ORDERS, columns=["key", "valeu"])
+    with pytest.raises(ValueError, match="columns named twice: key"):
+        kafkalog.scan(ORDERS, columns=["key", "key"])
+    with pytest.raises(TypeError, match="a list of names"):
+        kafkalog.scan(ORDERS, columns="key")
+
+
+# ------------------------------------------------------------------ how much is read
+
+
+@pytest.fixture(scope="module")
+def gibibyte(tmp_path_factory):
+    """Return a partition of one segment of 1 GiB, its indexes sparse."""
+    place = tmp_path_factory.mktemp("big") / "big-0"
+    written = write_segment(place, 1 << 30)
+    yield written
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """Return the pages of a segment that are read."""
+    touched = set()
+    read = FileSource.read
+
+    def counted(self, position, length, room=None):
+        data = read(self, position, length, room)
+        touched.update(range(position // 4096, -(-(position + len(data)) // 4096)))
+        return data
+
+    monkeypatch.setattr(FileSource, "read", counted)
+    return touched
+
+
+@pytest.mark.parametrize("at", [0.0, 0.1, 0.5, 0.999])
+def test_a_narrow_read_of_a_gibibyte_touches_few_of_its_pages(gibibyte, pages, at):
+    limit = (1 << 30) // 4096 // 100
+    first = int(at * gibibyte.records)
+    wanted = list(range(first, first + 100))
+    bounds = {"start_offset": first, "end_offset": first + 100}
+    assert offsets_of(gibibyte.place, **bounds) == wanted
+    assert 0 < len(pages) <= limit
+    pages.clear()
+    lone = gibibyte.place / f"{0:020d}.log"
+    assert offsets_of(lone, **bounds) == wanted
+    assert 0 < len(pages) <= limit
+    pages.clear()
+    times = [gibibyte.timestamp(offset) for offset in (first, first + 100)]
+    by_time = offsets_of(
+        gibibyte.place,
+        start_timestamp=times[0],
+        end_timestamp=times[1],
+        end_offset=first + 1_000,
+    )
+    assert by_time == wanted
+    assert 0 < len(pages) <= limit

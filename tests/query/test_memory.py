@@ -1,0 +1,188 @@
+"""How much memory a scan takes, in processes of their own, by the kernel's count."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import crc32c
+import lz4.frame
+import pytest
+import snappy
+import zstandard
+
+from tests.query.big_segment import write_segment
+
+MIB = 1 << 20
+MAX_BATCH_BYTES = 64 * MIB
+CHUNKS_MIB = 128
+BOMB_SLACK_MIB = 32
+HOUSE = Path(__file__).parents[2]
+# VmHWM of a process says what was resident at most, so far.
+PROLOGUE = """
+import sys
+import numpy, pyarrow, lz4.frame, snappy, zstandard
+import kafkalog, kafkalog.export.arrow
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(l.split()[1]) >> 10 for l in status if l[:5] == "VmHWM")
+
+def reset():
+    with open("/proc/self/clear_refs", "w") as clear:
+        clear.write("5")
+
+reset()
+before = peak()
+"""
+
+
+def measured(script, *arguments):
+    """Run a script behind the prologue; return the integers it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROLOGUE + script, *map(str, arguments)],
+        cwd=HOUSE,
+        env={**os.environ, "PYTHONPATH": str(HOUSE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return list(map(int, done.stdout.split()))
+
+
+@pytest.fixture(scope="module")
+def gibibyte(tmp_path_factory):
+    written = write_segment(tmp_path_factory.mktemp("big") / "big-0", 1 << 30)
+    yield written
+    shutil.rmtree(written.place)
+
+
+@pytest.fixture(scope="module", params=[("none", 256 * MIB), ("lz4", 9 * MIB)])
+def quarter(request, tmp_path_factory):
+    """Return a segment whose records take about 256 MiB, packed or not."""
+    place = tmp_path_factory.mktemp("big") / "quarter-0"
+    codec, size = request.param
+    written = write_segment(place, size, text=os.urandom(1_000), codec=codec)
+    yield written
+    shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("options", ["", "views=True", "reuse=True"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_chunks_of_a_gibibyte_stay_within_a_bound(gibibyte, options, threads):
+    script = f"""
+scan = kafkalog.scan(sys.argv[1], threads={threads})
+print(sum(map(len, scan.chunks({options}))), peak() - before)
+"""
+    records, grown = measured(script, gibibyte.place)
+    assert records == gibibyte.records
+    assert grown <= CHUNKS_MIB
+
+
+def test_a_table_takes_little_more_than_itself_to_make(quarter):
+    script = """
+table = kafkalog.scan(sys.argv[1]).to_arrow()
+print(len(table), table.nbytes >> 20, peak() - before)
+"""
+    records, table, grown = measured(script, quarter.place)
+    assert records == quarter.records
+    assert table > 200
+    assert grown <= 1.5 * table
+
+
+def batch_of(codec, payload, count=1):
+    """Make a batch of magic 2 with this payload, its checksum right."""
+    body = struct.pack(">hiqqqhii", codec, count - 1, 0, 0, -1, -1, -1, count) + payload
+    crc = crc32c.crc32c(body)
+    return struct.pack(">qiibI", 0, 9 + len(body), 0, 2, crc) + body
+
+
+def one_record(size):
+    """Return the start of a record of `size` zeros: a value as long as they are."""
+
+    def varint(value):
+        raw, out = value * 2, bytearray()
+        while raw >= 128:
+            out.append(128 | raw & 127)
+            raw >>= 7
+        return bytes([*out, raw])
+
+    inner = b"\x00\x00\x00\x01" + varint(size)
+    return varint(len(inner) + size + 1) + inner
+
+
+def zeros_behind(start, size):
+    return start + bytes(size) + b"\x00"
+
+
+def zstd_unsized(data):
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    return packer.compress(data) + packer.flush()
+
+
+def xerial(data):
+    blocks = b""
+    for at in range(0, len(data), 32_768):
+        block = snappy.compress(data[at : at + 32_768])
+        blocks += struct.pack(">i", len(block)) + block
+    return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + blocks
+
+
+PACKERS = {
+    "gzip": (1, lambda data: gzip.compress(data, 9)),
+    "raw snappy": (2, snappy.compress),
+    "xerial snappy": (2, xerial),
+    "lz4": (3, lambda data: lz4.frame.compress(data, block_linked=False)),
+    "zstd with its size": (4, zstandard.ZstdCompressor(level=1).compress),
+    "zstd without its size": (4, zstd_unsized),
+}
+SCAN = """
+errors = []
+scan = kafkalog.scan(sys.argv[1], on_corruption=sys.argv[2])
+rows = 0
+try:
+    for chunk in scan.chunks():
+        rows += len(chunk)
+except (kafkalog.BatchTooLargeError, kafkalog.CorruptRecordError) as error:
+    assert error.path and error.position == 0, error
+    errors.append(error)
+print(rows, len(errors), len(scan.problems), peak() - before)
+"""
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_a_bomb_is_refused_within_the_limit_and_a_little(packer, tmp_path):
+    codec, pack = PACKERS[packer]
+    size = 160 * MIB
+    bomb = batch_of(codec, pack(zeros_behind(one_record(size), size)))
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(bomb)
+    assert len(bomb) < 32 * MIB
+    limit = (MAX_BATCH_BYTES >> 20) + BOMB_SLACK_MIB
+    rows, errors, _, grown = measured(SCAN, path, "raise")
+    assert (rows, errors) == (0, 1)
+    assert grown <= limit
+    with path.open("wb") as file:
+        for i in range(3):
+            file.write(struct.pack(">q", i) + bomb[8:])
+    rows, errors, problems, grown = measured(SCAN, path, "skip")
+    assert (rows, errors, problems) == (0, 0, 3)
+    assert grown <= limit
+
+
+def test_a_count_that_lies_takes_no_memory(tmp_path):
+    path = tmp_path / f"{0:020d}.log"
+    most = 2**31 - 1
+    payloads = [b"\x00" * 5_000, one_record(3) + b"abc\x00"]
+    data = b"".join(batch_of(0, payload, most) for payload in payloads)
+    data += batch_of(4, zstd_unsized(b"\x00" * 100_000), most)
+    path.write_bytes(data)
+    rows, errors, _, grown = measured(SCAN, path, "raise")
+    assert (rows, errors) == (0, 1)
+    assert grown <= BOMB_SLACK_MIB

@@ -1,0 +1,149 @@
+"""With any number of threads a scan gives the same rows, errors and problems."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import pytest
+
+import kafkalog
+from kafkalog.query.columns import COLUMNS
+from kafkalog.segment import file_records
+from tests import golden_data
+from tests.query import told
+from tests.query.batches import build, rows_of
+
+THREADS = [1, 2, 4]
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Return the entries of a segment that takes a hundred steps to read."""
+    codecs = itertools.cycle(["none", "gzip", "snappy", "lz4", "zstd"])
+    text = bytes(range(256)) * 40
+    return [build(2, next(codecs), 3 * i, text=text) for i in range(1_500)]
+
+
+@pytest.fixture
+def segment(made, tmp_path):
+    """Return it as a file, and where its entries start."""
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"".join(made))
+    return path, [0, *itertools.accumulate(map(len, made))]
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch):
+    """Let a step be 100 KB, so that there are many."""
+    made = file_records.FileRecords.__init__
+
+    def with_small_steps(self, **options):
+        made(self, **{"step_bytes": 100_000, **options})
+
+    monkeypatch.setattr(file_records.FileRecords, "__init__", with_small_steps)
+
+
+def scan(path, threads, **options):
+    return kafkalog.scan(path, columns=COLUMNS, threads=threads, **options)
+
+
+def take_offsets(scanned, offsets):
+    for chunk in scanned.chunks():
+        offsets += chunk.offset.tolist()
+
+
+def spoil(path, *positions):
+    data = bytearray(path.read_bytes())
+    for position in positions:
+        data[position] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_rows_and_their_order_are_the_same(segment, threads):
+    path, _ = segment
+    rows = rows_of(scan(path, threads))
+    assert [row[2] for row in rows] == list(range(4_500))
+    assert rows == rows_of(scan(path, 1))
+    views = told.from_chunks(scan(path, threads).chunks(views=True))
+    assert views == rows
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_golden_directories_are_the_same(name, threads):
+    options = {"control_records": True, "isolation": "read_committed"}
+    place = golden_data.logs(name)
+    assert rows_of(scan(place, threads, **options)) == rows_of(
+        scan(place, 1, **options)
+    )
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_an_error_comes_behind_all_that_was_sound(segment, threads):
+    path, starts = segment
+    spoil(path, starts[1_001] - 1)
+    offsets = []
+    with pytest.raises(kafkalog.CorruptRecordError) as caught:
+        take_offsets(scan(path, threads), offsets)
+    assert offsets == list(range(3_000))
+    assert (caught.value.path, caught.value.position) == (path, starts[1_000])
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_missing_file_comes_behind_all_that_was_there(segment, threads, monkeypatch):
+    path, _ = segment
+    read = kafkalog.files.reading.FileSource.read
+
+    def failing(self, position, length, room=None):
+        if position > 5_000_000:
+            raise OSError(5, "Input/output error")
+        return read(self, position, length, room)
+
+    monkeypatch.setattr(kafkalog.files.reading.FileSource, "read", failing)
+    offsets = []
+    with pytest.raises(OSError, match="Input/output"):
+        take_offsets(scan(path, threads), offsets)
+    assert offsets == list(range(len(offsets)))
+    assert len(offsets) > 500
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_problems_are_in_the_order_of_the_file(segment, threads):
+    path, starts = segment
+    damaged = list(range(1, 1_500, 7))
+    # Some where the checksum tells, some in the size, which only reading on tells.
+    places = [starts[i] + (11 if i % 2 else 30) for i in damaged]
+    spoil(path, *places)
+    skipping = scan(path, threads, on_corruption="skip")
+    offsets = [row[2] for row in rows_of(skipping)]
+    assert offsets == [o for o in range(4_500) if o // 3 not in damaged]
+    assert [one.position for one in skipping.problems] == [starts[i] for i in damaged]
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_problems_of_records_and_of_entries_come_in_line(segment, threads):
+    path, starts = segment
+    limit = 20_000
+    spoil(path, *(starts[i] + 40 for i in range(0, 1_500, 10)))
+    skipping = scan(path, threads, on_corruption="skip", max_batch_bytes=limit)
+    rows_of(skipping)
+    positions = [one.position for one in skipping.problems]
+    assert len({one.reason for one in skipping.problems}) > 100
+    assert positions == sorted(positions)
+
+
+def test_threads_end_with_the_reading_that_is_given_up(segment):
+    path, _ = segment
+    before = threading.active_count()
+    chunks = scan(path, 4).chunks()
+    next(chunks)
+    chunks.close()
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_no_thread_is_no_number_of_threads(segment, threads):
+    with pytest.raises(ValueError, match="threads must be 1 or more"):
+        scan(segment[0], threads)
