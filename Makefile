@@ -120,10 +120,10 @@ lint: .venv/compiled
 	$(BIN)/codespell
 	$(MAKE) debug
 
-build: dist/built
+build: build/packages
 	$(BIN)/python -m pytest -q tests/packaging
 
-dist/built: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
+build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation >build/packages.log 2>&1 || { cat build/packages.log; exit 1; }
 	touch $@
