@@ -30,13 +30,15 @@ class LocatedError(KafkaLogError):
     `cause` names the kind of damage in a word, from the list in ``docs/verify.md``.
     """
 
+    usual_cause: ClassVar[str] = "format"
+
     def __init__(
-        self, reason: str, *, position: int | None = None, cause: str = "format"
+        self, reason: str, *, position: int | None = None, cause: str | None = None
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.position = position
-        self.cause = cause
+        self.cause = self.usual_cause if cause is None else cause
         self.path: Path | None = None
 
     def located(self, path: str | os.PathLike[str], origin: int = 0) -> Self:
@@ -86,6 +88,8 @@ class UnsupportedFormatError(LocatedError):
 
 class BatchTooLargeError(LocatedError):
     """A batch decompresses to more than ``max_batch_bytes`` allows."""
+
+    usual_cause = "too_large"
 
 
 class OffsetOutOfRangeError(KafkaLogError, LookupError):

@@ -236,9 +236,7 @@ def _too_large(
         return None
     first = int((lengths > limit).argmax())
     reason = f"a batch of {lengths[first]} bytes exceeds {limit}"
-    return BatchTooLargeError(
-        reason, position=int(rows["position"][first]), cause="too_large"
-    )
+    return BatchTooLargeError(reason, position=int(rows["position"][first]))
 
 
 def _unpack_runs(
@@ -276,7 +274,9 @@ def _unpack_runs(
                 pieces.append(view[start : start + length])
         except LocatedError as caught:
             caught.position = int(rows["position"][i])
-            error = caught
+            if caught.cause == "format":  # a codec knows no other
+                caught.cause = "compression"
+            error = caught.with_traceback(None)  # whose frames hold what was unpacked
         sizes += [] if error else [size]
         total += size
         if error or total >= UNPACKED_BYTES or i + 1 == len(rows):

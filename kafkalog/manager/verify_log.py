@@ -174,8 +174,6 @@ class LogCheck:
         place = error.position or 0
         at = int(np.searchsorted(rows["position"], place, side="right")) - 1
         offset = max(int(rows["base_offset"][at]), self.facts.last_offset + 1)
-        if error.cause == Cause.FORMAT:
-            error.cause = Cause.COMPRESSION
         if isinstance(error, BatchTooLargeError):
             reason = error.reason
             self.findings.warn(Cause.TOO_LARGE, reason, position=place, offset=offset)

@@ -174,7 +174,7 @@ class FileRecords:
             error = CorruptRecordError(reason, position=position, cause="size")
             return self._resume(error, position + 1)
         reason = f"a batch of {size} bytes exceeds {self.max_batch_bytes}"
-        too_large = BatchTooLargeError(reason, position=position, cause="too_large")
+        too_large = BatchTooLargeError(reason, position=position)
         if not self.skip:
             raise too_large
         self.end += size

@@ -1,0 +1,60 @@
+"""An error says in a word what kind of damage it is: that which `verify` reports."""
+
+import pytest
+
+import kafkalog
+from kafkalog.codecs.checksum import crc32c
+from kafkalog.manager.report import Cause
+from kafkalog.manager.verification import verify
+from tests.query.batches import build
+
+ZSTD, UNKNOWN = 4, 5
+ATTRIBUTES, PAYLOAD = 22, 61
+
+
+def with_codec(codec):
+    """Return a batch that says its records are packed, which they are not."""
+    data = bytearray(build(2, "none", 0))
+    data[ATTRIBUTES] |= codec
+    return signed(data)
+
+
+def signed(data):
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4)
+    return bytes(data)
+
+
+def spoiled(byte, magic=2, codec="none"):
+    data = bytearray(build(magic, codec, 0))
+    data[byte] ^= 0x40
+    return bytes(data)
+
+
+DAMAGED = {
+    "compression of an unknown kind": (with_codec(UNKNOWN), "compression"),
+    "compression that cannot be undone": (with_codec(ZSTD), "compression"),
+    "crc": (spoiled(70), "crc"),
+    "magic": (spoiled(16), "magic"),
+    "records": (signed(bytearray(spoiled(PAYLOAD))), "records"),
+}
+
+
+@pytest.mark.parametrize(("data", "cause"), DAMAGED.values(), ids=DAMAGED)
+def test_a_scan_and_verify_name_the_same_cause(data, cause, tmp_path):
+    file = tmp_path / f"{0:020d}.log"
+    file.write_bytes(data + build(2, "none", 3))
+    with pytest.raises(kafkalog.LocatedError) as caught:
+        list(kafkalog.scan(file).chunks())
+    assert caught.value.cause == cause
+    found = verify(file).problems[:1]
+    assert [problem.cause for problem in found] == [Cause(cause)]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_that_is_too_large_says_so_packed_or_not(codec, tmp_path):
+    file = tmp_path / f"{0:020d}.log"
+    file.write_bytes(build(2, codec, 0, text=bytes(2_000)))
+    with pytest.raises(kafkalog.BatchTooLargeError) as caught:
+        list(kafkalog.scan(file, max_batch_bytes=1_000).chunks())
+    assert caught.value.cause == "too_large"
+    assert (caught.value.path, caught.value.position) == (file, 0)
