@@ -28,8 +28,9 @@ OTHERS = $(shell tests/packaging/pythons.sh | awk '$$1 != "'$$($(BIN)/python -c 
 	'import sys; print("%d.%d" % sys.version_info[:2])')'" { print $$1 }')
 JOBS := 2
 
-# What compiles the kernels, at the versions that the dev extra pins.
+# What compiles the kernels and makes the pages, at the versions that the extras pin.
 COMPILERS = $(shell sed -n 's/^ *"\(cython==.*\|setuptools==.*\)",/\1/p' pyproject.toml)
+DOCUMENTERS = $(shell sed -n '/^docs = /p' pyproject.toml | grep -o '[a-z-]*==[0-9.]*')
 KERNELS := $(wildcard kafkalog/_speedups/*.pyx kafkalog/_speedups/*.pxd kafkalog/_speedups/*.h)
 SETTINGS := pyproject.toml setup.py
 MODULES := $(shell find kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
@@ -135,7 +136,7 @@ docs: .venv/documented
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 
 .venv/documented: .venv/compiled
-	$(BIN)/$(PIP) --no-build-isolation --editable '.[docs]'
+	$(BIN)/$(PIP) $(DOCUMENTERS)
 	touch $@
 
 demo: .venv/compiled

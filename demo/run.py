@@ -22,6 +22,8 @@ SETS = sorted((ROOT / "tests" / "golden").glob("*/logs"))
 SHOWN = ROOT / "tests" / "golden" / "k431-clean" / "logs"
 COMMAND = str(Path(sys.executable).with_name("kafkalog"))
 LINES = 6
+WIDTH = 110
+COLUMNS = "offset,timestamp,key,value,headers"
 FOUND_DAMAGE = 1  # the exit code of a command that found some
 
 
@@ -34,21 +36,22 @@ def run(*arguments: str | Path) -> str:
     """Run the command line, and return what it printed."""
     ran = subprocess.run(
         [COMMAND, *map(str, arguments)],
-        stdout=subprocess.PIPE,
+        capture_output=True,
         text=True,
         check=False,
         cwd=ROOT,
     )
     if ran.returncode not in (0, FOUND_DAMAGE):
+        print(ran.stderr, file=sys.stderr)
         raise SystemExit(f"kafkalog {arguments[0]} ended with {ran.returncode}")
     return ran.stdout
 
 
 def show(text: str) -> None:
-    """Print the first lines of `text`, each cut to a terminal's width."""
+    """Print the first lines of `text`, each cut to the page's width."""
     lines = text.splitlines()
     for line in lines[:LINES]:
-        print("  " + line[:98])
+        print("  " + line[:WIDTH])
     if len(lines) > LINES:
         print(f"  ... and {len(lines) - LINES} more")
 
@@ -57,8 +60,9 @@ def listed() -> None:
     """List one log directory and show its first records."""
     say(f"kafkalog ls {SHOWN.relative_to(ROOT)}")
     show(run("ls", SHOWN, "--format", "table"))
-    say("kafkalog head orders.zstd-0 -n 3")
-    show(run("head", SHOWN / "orders.zstd-0", "-n", "3", "--format", "jsonl"))
+    say("kafkalog head -n 3 .../orders.zstd-0")
+    orders = SHOWN / "orders.zstd-0"
+    show(run("head", orders, "-n", "3", "--columns", COLUMNS, "--format", "jsonl"))
 
 
 def verified() -> None:
