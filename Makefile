@@ -18,6 +18,7 @@ SHELL := bash
 .ONESHELL:
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
+.PRECIOUS: .venv-%/installed .venv-%/compiled .venv-%/whole
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
