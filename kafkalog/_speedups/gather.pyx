@@ -1,5 +1,5 @@
 """Gather kernels: scattered byte strings -> one buffer and its offsets, as Arrow's."""
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 
@@ -13,33 +13,32 @@ def measure(
     Answers (bytes in all, nulls). Beyond 2 GiB the offsets do not hold, and the caller
     must not use them.
     """
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, count = lengths.shape[0]
     cdef int64_t total = 0, nulls = 0
+    cdef int32_t length, null
     offsets[0] = 0
     with nogil:
-        for i in range(lengths.shape[0]):
-            total += lengths[i] if lengths[i] > 0 else 0
-            nulls += lengths[i] < 0
-            valid[i] = lengths[i] >= 0
-            offsets[i + 1] = <int32_t>(total if total <= INT32_MAX else INT32_MAX)
+        for i in range(count):
+            length = lengths[i]
+            null = length >> 31  # -1 or 0
+            total += length & ~null
+            nulls -= null
+            valid[i] = <uint8_t>(null + 1)
+            offsets[i + 1] = <int32_t>total
     return total, nulls
 
 
 cdef inline void copy(
     uint8_t* to, const uint8_t* at, int64_t size, int64_t room
 ) noexcept nogil:
-    # `room` bytes may be read and written. Copies of a fixed size are an instruction or
-    # two, and overshoot into bytes that the next row then overwrites.
-    cdef int64_t done = 0
-    if size > 256 or room < size + 31:
-        memcpy(to, at, size)
-        return
-    if size <= 16:
+    # `room` bytes may be read and written. A copy of fixed size is an instruction or
+    # two, and overshoots into bytes that the next row then overwrites.
+    if size <= 16 and room >= 16:
         memcpy(to, at, 16)
-        return
-    while done < size:
-        memcpy(to + done, at + done, 32)
-        done += 32
+    elif size <= 32 and room >= 32:
+        memcpy(to, at, 32)
+    else:
+        memcpy(to, at, size)
 
 
 def gather(

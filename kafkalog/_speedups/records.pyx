@@ -86,11 +86,14 @@ cdef inline Status read_bytes(
     cdef Status status = read_varint(at, &size)
     if status != Status.OK:
         return status
+    start[0] = <int32_t>at.pos
+    length[0] = size
+    if size < 0:
+        length[0] = -1
+        return Status.OK
     if size > at.end - at.pos:
         return Status.TRUNCATED
-    start[0] = <int32_t>at.pos
-    length[0] = -1 if size < 0 else size
-    at.pos += 0 if size < 0 else size
+    at.pos += size
     return Status.OK
 
 
