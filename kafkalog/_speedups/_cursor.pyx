@@ -1,1 +1,1 @@
-"""The bounded cursor of all kernels, in ``_cursor.pxd``; here so `Status` is importable."""
+"""The bounded cursor of all kernels is in ``_cursor.pxd``; this makes `Status` one."""

@@ -114,7 +114,7 @@ cdef inline Status read_record(
     # One record of magic 2: its length, then fields that must fill it.
     cdef Status status
     cdef Cursor body = Cursor(data=at.data, pos=0, end=0)
-    cdef int32_t length = 0, offset_delta = 0, header, ignored = 0
+    cdef int32_t length = 0, offset_delta = 0, _header, ignored = 0
     cdef int64_t timestamp_delta = 0
     status = read_varint(at, &length)
     if status != Status.OK:
@@ -137,7 +137,7 @@ cdef inline Status read_record(
     if out.header_count < 0 or out.header_count > body.end - body.pos:
         return Status.RECORD_HEADERS
     out.headers_start = <int32_t>body.pos
-    for header in range(out.header_count):
+    for _header in range(out.header_count):
         status = read_header(&body, &ignored, &ignored, &ignored, &ignored)
         if status != Status.OK:
             return status
@@ -156,10 +156,10 @@ cdef inline Status read_batch_records(
 ) noexcept nogil:
     cdef Status status
     cdef Record record
-    cdef int32_t i
+    cdef int32_t _i
     if batch.count < 0 or batch.count > sink.capacity - sink.row:
         return Status.ENTRY_COUNT
-    for i in range(batch.count):
+    for _i in range(batch.count):
         status = read_record(at, batch, &record)
         if status != Status.OK:
             return status

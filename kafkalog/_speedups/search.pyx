@@ -19,7 +19,7 @@ cdef extern from *:
     int64_t saturating_sub "kl_saturating_sub"(int64_t a, int64_t b) noexcept nogil
 
 cdef enum:
-    LANES = 16  # searches in flight: enough to keep memory busy, few enough for the first cache
+    LANES = 16  # searches in flight: keep memory busy, and fit the first cache
     NEAR = 4
     SPARSE = 8  # slots a target
 
@@ -69,7 +69,7 @@ cdef inline void interleave(
     const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, const int64_t* targets,
     int64_t base, int64_t* out, field_t kind,
 ) noexcept nogil:
-    # LANES searches in step, without branches: their cache misses overlap. `count` >= 1.
+    # LANES searches in step, without branches: their cache misses overlap; `count` >= 1
     cdef Py_ssize_t slots[LANES]
     cdef int64_t wanted[LANES]
     cdef Py_ssize_t left = count, half
@@ -94,7 +94,7 @@ cdef inline Py_ssize_t gallop(
     const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t slot,
     int64_t target, field_t kind,
 ) noexcept nogil:
-    # As `bisect`, for a target that `slot`'s key (if slot >= 0) does not exceed. Targets
+    # As `bisect`, for a target that the key of `slot`, if any, does not exceed. Targets
     # are often as dense as slots: the next few are counted without a branch to guess.
     cdef Py_ssize_t step = 1, near = 0
     if slot + NEAR < count:
@@ -164,7 +164,7 @@ def search_slots(
     Py_ssize_t width, int64_t base, const int64_t[::1] targets not None,
     int64_t[::1] out not None,
 ):
-    """Fill `out` with the greatest slot whose field + `base` is <= each target, else -1.
+    """Fill `out` with the last slot whose field + `base` is <= each target, else -1.
 
     Exactly ``np.searchsorted(field + base, targets, side="right") - 1`` for a field
     that ascends; for one that does not, some slot or -1. A sum beyond int64 is compared
@@ -194,7 +194,7 @@ def take_field(
     const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
     Py_ssize_t width, int64_t base, int64_t missing, int64_t[::1] slots not None,
 ):
-    """Replace each of `slots` by its field + `base`; one outside the data by `missing`."""
+    """Replace each of `slots` by its field + `base`, one outside by `missing`."""
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
     cdef Py_ssize_t i
     cdef const uint8_t* field = &data[at] if count else NULL
@@ -216,7 +216,7 @@ def count_rising(
 
     A slot is two fields, one behind the other. The first rises strictly from below 0,
     the second too, or not falls where it `second_may_rest`; in slot 0 the second need
-    not be above 0. An all-zero slot ends the count, but for slot 0 before one that rises.
+    not be above 0. A slot of zeros ends the count, but for slot 0 before one that rises.
     """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, first_width, second_width)
     cdef Py_ssize_t slot = 0
@@ -242,7 +242,7 @@ def count_rising(
 
 
 def first_nonzero(const uint8_t[::1] data not None, Py_ssize_t start):
-    """Return where the first byte from `start` on lies that is not 0; else the length."""
+    """Return where the first byte that is not 0 lies, from `start`; else the length."""
     cdef Py_ssize_t i = max(start, 0), size = data.shape[0]
     with nogil:
         while size - i >= 8 and be64(&data[i]) == 0:
@@ -257,7 +257,7 @@ def widen_slots(
     Py_ssize_t second_width, int64_t first_base, int64_t second_base,
     int64_t tag, int64_t base_offset, int64_t[:, ::1] out not None,
 ):
-    """Fill rows of four: `tag`, `base_offset`, and a slot's two fields, each + its base.
+    """Fill rows of four: `tag`, `base_offset`, a slot's two fields, each + its base.
 
     Returns the rows filled: as many as there are slots, or as `out` has room for.
     """
@@ -293,7 +293,10 @@ def search_ranges(
     """
     cdef Py_ssize_t i, k, low, high, middle, step
     cdef Py_ssize_t wanted = targets.shape[0]
-    if starts.shape[0] != stops.shape[0] or not (which.shape[0] == out.shape[0] == wanted):
+    if (
+        starts.shape[0] != stops.shape[0]
+        or not (which.shape[0] == out.shape[0] == wanted)
+    ):
         raise ValueError("starts and stops, or which, targets and out differ in length")
     with nogil:
         for i in range(wanted):
@@ -302,7 +305,10 @@ def search_ranges(
             if k < 0 or k >= starts.shape[0]:
                 continue
             low, high, step = max(starts[k], 0), min(stops[k], column.shape[0]), 1
-            if i and which[i - 1] == k and out[i - 1] >= 0 and targets[i] >= targets[i - 1]:
+            if (
+                i and which[i - 1] == k and out[i - 1] >= 0
+                and targets[i] >= targets[i - 1]
+            ):
                 low = out[i - 1] + 1
                 while step < high - low and column[low + step] <= targets[i]:
                     low += step + 1

@@ -132,7 +132,7 @@ def headers_array(column: HeadersColumn) -> pa.Array:
 
 
 def _as_text(keys: BytesColumn) -> BytesColumn:
-    """Return header keys as they are where all is ASCII, as nearly always; mend others."""
+    """Return header keys as they are where all are ASCII; else mended, as Java does."""
     ascii_only = not len(keys.data) or int(keys.data.max()) < 0x80
     if ascii_only:
         return keys
