@@ -216,7 +216,7 @@ def count_rising(
 
     A slot is two fields, one behind the other. The first rises strictly from below 0,
     the second too, or not falls where it `second_may_rest`; in slot 0 the second need
-    not be above 0. A slot of zeros ends the count, but for slot 0 before one that rises.
+    not be above 0. A slot of zeros ends the count, except slot 0 before one that rises.
     """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, first_width, second_width)
     cdef Py_ssize_t slot = 0
