@@ -18,7 +18,7 @@ Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ from kafkalog.formats.layout import (
     CODEC_MASK,
     LEAST_RECORD_BYTES,
 )
+from kafkalog.formats.order import overlap
 
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.void]
@@ -172,13 +173,6 @@ class Views:
     counts: npt.NDArray[np.int64]
 
 
-def as_bytes(data: Any) -> Bytes:
-    """See any contiguous buffer as an array of its bytes; nothing is copied."""
-    if isinstance(data, np.ndarray):
-        return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-    return np.frombuffer(data, np.uint8)
-
-
 def scan_headers(
     data: Bytes, start: int = 0, origin: int = 0, capacity: int = 1 << 16
 ) -> tuple[Rows, int, int]:
@@ -296,29 +290,30 @@ def _joined(rows: Rows, pieces: list[bytes | memoryview], sizes: list[int]) -> P
 
 
 def find_records(
-    payloads: Payloads, bounds: Bounds, workspace: Workspace
+    payloads: Payloads, bounds: Bounds, workspace: Workspace, before: int | None = None
 ) -> Iterator[Views | LocatedError]:
     """Find the records of all payloads that lie within `bounds`.
 
-    A `Views` is valid until the next is taken.
+    A `Views` is valid until the next is taken. Where offsets must rise, `before` is the
+    last of what precedes them.
     """
     data, unpacked = payloads.data, payloads.unpacked
     rows, starts, lengths = payloads.rows, payloads.starts, payloads.lengths
     while len(rows):
+        error: LocatedError | None
         good, error = _countable(rows, starts, lengths)
-        part = (rows[:good], starts[:good], lengths[:good])
-        base_offsets = np.zeros(good, np.int64)
-        if (rows["count"][:good] < 0).any():
-            status, stop = _speedups.measure_wrappers(data, *part, base_offsets)
-            if status != Status.OK:
-                good, error = stop, corrupt(status, int(rows["position"][stop]))
-        part = (rows[:good], starts[:good], lengths[:good])
-        room = workspace.room_for(int(rows["count"][:good].sum(dtype=np.int64)))
+        found, base_offsets = rows[:good], np.zeros(good, np.int64)
+        if (found["count"] < 0).any():
+            # In a copy: behind an error those that follow are measured anew.
+            found = found.copy()
+            wrong = _measure(data, found, starts, lengths, base_offsets, before)
+            good, error = wrong or (good, error)
+        found = found[:good]
+        room = workspace.room_for(int(found["count"].sum(dtype=np.int64)))
         counts = np.zeros(good, np.int64)
         status, stop, place, kept = _speedups.decode_records(
             data,
-            *part,
-            base_offsets[:good],
+            *(found, starts[:good], lengths[:good], base_offsets[:good]),
             bounds.as_array(),
             bounds.timed,
             room.longs,
@@ -328,16 +323,38 @@ def find_records(
         if status != Status.OK:
             # Where a batch was unpacked its bytes have no place in the file.
             at = int(rows["position"][stop])
-            exact = at + BATCH_HEADER_BYTES if rows["magic"][stop] == 2 else at
+            exact = at + BATCH_HEADER_BYTES * int(rows["magic"][stop] == 2)
             exact += place - int(starts[stop])
             good, error = stop, corrupt(status, at if unpacked else exact)
             kept -= int(counts[stop])
         if kept:
-            yield Views(data, rows[:good], room.first(kept), counts[:good])
+            yield Views(data, found[:good], room.first(kept), counts[:good])
         if error is not None:
             yield error
+        if good and before is not None:
+            before = int(rows["last_offset"][good - 1])
         skipped = good + (error is not None)
         rows, starts, lengths = rows[skipped:], starts[skipped:], lengths[skipped:]
+
+
+def _measure(
+    data: Bytes,
+    rows: Rows,
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    base_offsets: npt.NDArray[np.int64],
+    before: int | None,
+) -> tuple[int, LocatedError] | None:
+    """Measure the wrappers among `rows`; answer the first that cannot be, and why."""
+    good, wrong = len(rows), None
+    status, stop = _speedups.measure_wrappers(
+        data, rows, starts[:good], lengths[:good], base_offsets
+    )
+    if status != Status.OK:
+        good, wrong = stop, (stop, corrupt(status, int(rows["position"][stop])))
+    if before is not None and (stray := overlap(rows[:good], before)):
+        return stray
+    return wrong
 
 
 def _countable(
@@ -361,40 +378,16 @@ def decode(
     bounds: Bounds,
     limit: int,
     workspace: Workspace,
+    before: int | None = None,
 ) -> Iterator[Views | LocatedError]:
-    """Find the records of `rows` within `bounds`: unpack, then find, run by run."""
+    """Find the records of `rows` within `bounds`: unpack, then find, run by run.
+
+    Where offsets must rise, `before` is the last of what precedes `rows`.
+    """
     for payloads in unpack(data, origin, rows, limit):
         if isinstance(payloads, LocatedError):
             yield payloads
-        else:
-            yield from find_records(payloads, bounds, workspace)
-
-
-Take = Callable[[str, int, npt.DTypeLike], npt.NDArray[Any]]
-
-
-def fresh(name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Take new memory; `name` is for those who keep it."""
-    del name
-    return np.empty(length, dtype)
-
-
-def find_headers(
-    views: Views, take: Take = fresh
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Find the headers of the records in `views`.
-
-    Answers n + 1 offsets, between which record i's headers lie, and four rows of
-    places: key start and length, value start and length.
-    """
-    counts = views.records["header_count"]
-    offsets = take("header offsets", len(counts) + 1, np.int32)
-    unused = take("header valid", len(counts), np.uint8)
-    total, _ = _speedups.measure(counts, offsets, unused)
-    places = take("header places", 4 * total, np.int32).reshape(4, total)
-    if total:
-        starts = views.records["headers_start"]
-        status = _speedups.decode_headers(views.data, starts, offsets, places)
-        if status != Status.OK:
-            raise corrupt(status, int(views.rows["position"][0]))
-    return offsets, places
+            continue
+        yield from find_records(payloads, bounds, workspace, before)
+        if before is not None:
+            before = int(payloads.rows["last_offset"][-1])

@@ -12,18 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kafkalog._speedups import Status
 from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.errors import LocatedError
 from kafkalog.formats.decoding import (
     Bounds,
+    Bytes,
     Rows,
     Views,
     Workspace,
-    as_bytes,
     corrupt,
     decode,
-    find_headers,
     find_unsound,
     scan_headers,
 )
@@ -37,6 +38,7 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
+from kafkalog.formats.record_headers import find_headers
 
 SEQUENCE_MASK = 2**31 - 1
 MAX_BATCH_BYTES = 64 << 20
@@ -92,7 +94,7 @@ class RecordBatch:
     def __init__(
         self, data: Any, position: int = 0, *, max_bytes: int = MAX_BATCH_BYTES
     ) -> None:
-        whole = as_bytes(data)
+        whole = _as_bytes(data)
         rows, status, _ = scan_headers(whole, position, 0, 1)
         if not len(rows):
             raise corrupt(status or Status.ENTRY_INCOMPLETE, position)
@@ -273,3 +275,10 @@ def _headers(views: Views, data: memoryview) -> Iterator[tuple[str, bytes | None
     for key, key_length, value, length in zip(*places.tolist(), strict=True):
         text = repair_utf8(bytes(data[key : key + key_length]))
         yield text, None if length < 0 else bytes(data[value : value + length])
+
+
+def _as_bytes(data: Any) -> Bytes:
+    """See any contiguous buffer as an array of its bytes; nothing is copied."""
+    if isinstance(data, np.ndarray):
+        return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    return np.frombuffer(data, np.uint8)

@@ -77,6 +77,7 @@ def _count_inside(
         bounds=piece.bounds,
         limit=request.max_batch_bytes,
         workspace=workspace,
+        before=step.before,
     )
     total = 0
     for views in found:

@@ -173,7 +173,7 @@ class PartReading:
                 continue
             chosen = step.rows[self._by_header(step.rows)]
             if len(chosen):
-                wanted = Step(step.data, step.origin, chosen)
+                wanted = Step(step.data, step.origin, chosen, step.before)
                 yield Piece(wanted, name, source.path, self.bounds)
             if limits.ordered:
                 # Where a segment is found anew, as compaction leaves it, go on here.

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.errors import BatchTooLargeError
-from kafkalog.formats.decoding import Bytes, Views, corrupt, find_headers
+from kafkalog.formats.decoding import Bytes, Views, corrupt
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -29,6 +29,7 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
+from kafkalog.formats.record_headers import find_headers
 from kafkalog.query.columns import FIXED
 
 SEQUENCE_MASK: Final = 2**31 - 1

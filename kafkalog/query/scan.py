@@ -247,6 +247,7 @@ class _Run:
             bounds=piece.bounds,
             limit=scan.request.max_batch_bytes,
             workspace=workspace,
+            before=piece.step.before,
         )
         for views in found:
             if isinstance(views, LocatedError):

@@ -32,7 +32,8 @@ from kafkalog.formats.decoding import (
     scan_headers,
 )
 from kafkalog.formats.layout import BATCH_HEADER_BYTES, LOG_OVERHEAD
-from kafkalog.segment.order import find_stray, rises
+from kafkalog.formats.order import find_stray, rises, stray_error
+from kafkalog.formats.wrappers import first_offsets
 from kafkalog.segment.resync import (
     find_sound_entry,
     leads_on,
@@ -50,11 +51,15 @@ Select = Callable[[Rows], tuple[npt.NDArray[np.bool_], bool]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Entries wanted and found sound: `rows`, in the bytes `data` from `origin` on."""
+    """Entries wanted and found sound: `rows`, in the bytes `data` from `origin` on.
+
+    `before` is the last offset of what precedes them; None where offsets need not rise.
+    """
 
     data: Bytes
     origin: int
     rows: Rows
+    before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +233,8 @@ class FileRecords:
     ) -> Iterator[Step]:
         """Give those of `rows`, none of them bad, that are wanted."""
         if wanted.any():
-            yield Step(data, origin, rows[wanted])
+            before = self._last_offset if self.limits.ordered else None
+            yield Step(data, origin, rows[wanted], before)
         if len(rows):
             self._last_offset = max(self._last_offset, int(rows["last_offset"].max()))
 
@@ -247,9 +253,17 @@ class FileRecords:
         if not rises(base[held], last[held], before, after):
             # One that is damaged elsewhere, too, says nothing of its neighbours.
             held[find_unsound(data, origin, rows)] = False
+            base = first_offsets(data, origin, rows, self.max_batch_bytes)
+            held &= base <= last
+            stray |= base > last
+            # A wrapper of magic 0 lies where what is inside says, not its offset.
+            free = (rows["magic"] == 0) & (rows["count"] < 0)
+            end = np.where(free, base, last)
             places = np.flatnonzero(held)
-            wrong = places[find_stray(base[held], last[held], before, after)]
-            stray[wrong] = True
+            wrong = find_stray(base[held], end[held], before, after)
+            stray[places[wrong]] = True
+            places = np.delete(places, wrong)
+            stray[places[:-1][last[places[:-1]] >= base[places[1:]]]] = True
         return stray
 
     def _sound_when_read_again(self, position: int) -> bool:
@@ -264,8 +278,7 @@ class FileRecords:
         position, size = int(row["position"]), int(row["size_in_bytes"])
         base, last = int(row["base_offset"]), int(row["last_offset"])
         if stray:
-            reason = f"offset {last} does not lie between its neighbours'"
-            error = CorruptRecordError(reason, position=position, cause="offset")
+            error = stray_error(row)
         else:
             error = checksum_error(row)
         if self.skip and leads_on(self.source, position, position + size):

@@ -17,7 +17,11 @@ from kafkalog._speedups import Status, find_batch
 from kafkalog.errors import CorruptRecordError
 from kafkalog.files.reading import ByteSource, only_zeros
 from kafkalog.formats.decoding import REASONS, Rows, find_unsound, scan_headers
-from kafkalog.formats.layout import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
+from kafkalog.formats.layout import (
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MAX_OFFSET_DELTA,
+)
 
 WINDOW_BYTES: Final = 8 << 20
 LARGEST_BYTES: Final = 64 << 20
@@ -89,7 +93,19 @@ def tail_error(
         if source.size - position < HEADER_SIZE_UP_TO_MAGIC:
             return None
         follows = find_sound_entry(source, position + 1)
+        while follows is not None and not _lies_behind(source, follows, position):
+            follows = find_sound_entry(source, follows + 1)
         if follows is None:
             return None
         reason = f"the size of an entry leads past the end, yet one lies at {follows}"
     return CorruptRecordError(reason, position=position, cause=CAUSES[status])
+
+
+def _lies_behind(source: ByteSource, position: int, cut: int) -> bool:
+    """Whether a sound entry has offsets that could follow those of the one at `cut`.
+
+    What is packed a little holds whole messages: not behind its own offset, or far off.
+    """
+    own = int.from_bytes(source.read(cut, 8).tobytes(), signed=True)
+    rows = sound_entry(source, position)
+    return rows is None or 0 < int(rows["last_offset"][0]) - own <= MAX_OFFSET_DELTA

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog.errors import LocatedError
@@ -81,3 +84,162 @@ def test_any_flipped_bit_is_an_error_in_its_place_or_changes_nothing(
     assert silent <= HARMLESS[magic] if codec != "none" or magic == 2 else not silent
     if magic == 2:
         assert silent == HARMLESS[2]
+
+
+# --------------------------------------------------------------------------- tails
+
+
+def parts_of(magic, codec):
+    """Return the entries of a small segment: one for each message below magic 2."""
+    if codec == "none" and magic < 2:
+        return [build(magic, codec, i, 1) for i in range(3)]
+    return [build(magic, codec, 3 * i) for i in range(3)]
+
+
+@pytest.mark.parametrize(("magic", "codec"), KINDS)
+def test_a_segment_cut_anywhere_gives_its_whole_entries(magic, codec, tmp_path):
+    parts = parts_of(magic, codec)
+    data, path = b"".join(parts), tmp_path / NAME
+    path.write_bytes(data)
+    sound = rows_of(scan_of(path))
+    each = len(sound) // 3
+    ends = [len(b"".join(parts[:i])) for i in range(4)]
+    for cut in range(len(data) + 1):
+        path.write_bytes(data[:cut])
+        whole = sum(end <= cut for end in ends[1:])
+        rows, error = outcome(path)
+        assert error is None
+        assert rows == sound[: each * whole]
+        skipping = scan_of(path, on_corruption="skip")
+        assert (rows_of(skipping), skipping.problems) == (rows, [])
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("zeros", [1, 11, 12, 16, 17, 18, 61, 5_000, 3 << 20])
+def test_zeros_to_the_end_are_no_error(magic, zeros, tmp_path):
+    path = tmp_path / NAME
+    path.write_bytes(build(magic, "none", 0) + bytes(zeros))
+    rows, error = outcome(path)
+    assert (len(rows), error) == (3, None)
+    assert scan_of(path).count() == 3
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("zeros", [1, 16, 17, 61, 5_000, 9 << 20])
+def test_zeros_between_entries_are_a_hole(magic, zeros, tmp_path):
+    first, second = build(magic, "none", 0), build(magic, "none", 3)
+    path = tmp_path / NAME
+    path.write_bytes(first + bytes(zeros) + second)
+    rows, error = outcome(path)
+    assert len(rows) == 3
+    assert isinstance(error, kafkalog.CorruptRecordError)
+    assert (error.path, error.position) == (path, len(first))
+    skipping = scan_of(path, on_corruption="skip")
+    assert [row[2] for row in rows_of(skipping)] == [0, 1, 2, 3, 4, 5]
+    [problem] = skipping.problems
+    assert (problem.path, problem.position) == (path, len(first))
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_garbage_behind_the_last_entry_is_an_error_or_an_incomplete_entry(
+    magic, tmp_path
+):
+    rng = random.Random(magic)
+    sound = build(magic, "none", 0)
+    path = tmp_path / NAME
+    ends = set()
+    for size in [1, 5, 16, 17, 18, 40, 61, 100, 1_000, 5_000] * 8:
+        path.write_bytes(sound + rng.randbytes(size))
+        rows, error = outcome(path)
+        assert len(rows) == 3
+        if error is not None:
+            assert isinstance(error, kafkalog.CorruptRecordError)
+            assert (error.path, error.position) == (path, len(sound))
+        ends.add(error is None)
+        skipping = scan_of(path, on_corruption="skip")
+        assert len(rows_of(skipping)) == 3
+        assert len(skipping.problems) == (error is not None)
+    assert ends == {True, False}
+
+
+@given(data=st.binary(max_size=300))
+def test_arbitrary_bytes_end_in_a_typed_error_or_none(data, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / NAME
+    path.write_bytes(data)
+    rows, error = outcome(path)
+    assert rows == []
+    assert error is None or error.path == path
+    assert rows_of(scan_of(path, on_corruption="skip", check_crcs=False)) == []
+    try:
+        assert scan_of(data).count() == 0
+    except LocatedError as error_in_memory:
+        assert error_in_memory.path is None  # noqa: PT017 - either way is right
+
+
+# ------------------------------------------------------------------------ skipping
+
+
+def spoiled(part, at=-1):
+    damaged = bytearray(part)
+    damaged[at] ^= 1
+    return bytes(damaged)
+
+
+def test_a_bad_entry_is_left_out_where_its_size_leads_on(tmp_path):
+    parts = [build(2, "none", 3 * i) for i in range(4)]
+    path = tmp_path / NAME
+    path.write_bytes(b"".join([parts[0], spoiled(parts[1]), *parts[2:]]))
+    skipping = scan_of(path, on_corruption="skip")
+    assert [row[2] for row in rows_of(skipping)] == [0, 1, 2, 6, 7, 8, 9, 10, 11]
+    [problem] = skipping.problems
+    assert problem.path == path
+    assert problem.position == len(parts[0])
+    assert (problem.first_offset, problem.last_offset) == (3, 5)
+    assert "checksum" in problem.reason
+
+
+def test_else_all_is_left_out_up_to_the_next_sound_entry(tmp_path):
+    parts = [build(2, "none", 3 * i) for i in range(4)]
+    path = tmp_path / NAME
+    path.write_bytes(
+        b"".join([parts[0], spoiled(parts[1], 11), spoiled(parts[2]), parts[3]])
+    )
+    skipping = scan_of(path, on_corruption="skip")
+    assert [row[2] for row in rows_of(skipping)] == [0, 1, 2, 9, 10, 11]
+    assert [one.position for one in skipping.problems] == [len(parts[0])]
+
+
+@pytest.mark.parametrize("size", [40_000, 90_000, 5_000_000])
+def test_an_entry_above_the_limit_is_left_out_wherever_it_lies(size, tmp_path):
+    large = build(2, "none", 3, 1, text=bytes(size))
+    parts = [build(2, "none", 0), large, build(2, "none", 4)]
+    path = tmp_path / NAME
+    path.write_bytes(b"".join(parts))
+    limited = scan_of(path, on_corruption="skip", max_batch_bytes=30_000)
+    assert [row[2] for row in rows_of(limited)] == [0, 1, 2, 4, 5, 6]
+    assert [one.position for one in limited.problems] == [len(parts[0])]
+    with pytest.raises(kafkalog.BatchTooLargeError) as caught:
+        scan_of(path, max_batch_bytes=30_000).to_arrow()
+    assert (caught.value.path, caught.value.position) == (path, len(parts[0]))
+
+
+def test_a_flipped_offset_at_the_end_of_a_step_costs_one_entry(tmp_path):
+    parts = [build(2, "none", 3 * i) for i in range(1_000)]
+    path = tmp_path / NAME
+    for flipped in range(470, 520):
+        damaged = list(parts)
+        damaged[flipped] = spoiled(parts[flipped], 2)
+        path.write_bytes(b"".join(damaged))
+        skipping = scan_of(path, on_corruption="skip")
+        offsets = [row[2] for row in rows_of(skipping)]
+        assert offsets == [o for o in range(3_000) if o // 3 != flipped]
+        assert len(skipping.problems) == 1
+
+
+def test_bounds_hide_no_record_whose_header_is_damaged(tmp_path):
+    parts = [build(2, "none", 3 * i) for i in range(3)]
+    path = tmp_path / NAME
+    path.write_bytes(b"".join([parts[0], spoiled(parts[1], 26), parts[2]]))
+    for bounds in ({"start_offset": 5}, {"start_offset": 4, "end_offset": 6}):
+        with pytest.raises(kafkalog.CorruptRecordError, match="checksum"):
+            scan_of(path, **bounds).to_arrow()

@@ -5,15 +5,21 @@ contradict each other, one of them is wrong: that for which the others leave a p
 An entry that was at its place left a hole there that is just as wide as it is, if the
 log has no gaps, and at least as wide if it has.
 
-Knows: first and last offsets in a row. Does not know: files, entries.
+Knows: first and last offsets in a row. Does not know: files, how entries hold records.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.errors import CorruptRecordError
+
 Int64s = npt.NDArray[np.int64]
+
+AFTER_ALL: Final = 2**63
 
 
 def rises(base: Int64s, last: Int64s, before: int, after: int) -> bool:
@@ -66,3 +72,25 @@ def _earlier_is_wrong(
     if misfit_of_later < 0 or misfit_of_earlier < 0:
         return misfit_of_later < misfit_of_earlier
     return misfit_of_earlier < misfit_of_later
+
+
+def stray_error(row: np.void) -> CorruptRecordError:
+    """Say in an error that an entry's offsets are not those of its place."""
+    reason = f"offset {int(row['last_offset'])} does not lie between its neighbours'"
+    return CorruptRecordError(reason, position=int(row["position"]), cause="offset")
+
+
+def overlap(
+    rows: npt.NDArray[np.void], before: int
+) -> tuple[int, CorruptRecordError] | None:
+    """Find the first of `rows`, wrappers measured, whose records lie among others'.
+
+    `before` is the last offset of what precedes them.
+    """
+    first = rows["base_offset"]
+    # A wrapper of magic 0 lies where what is inside says, not its offset.
+    last = np.where(rows["magic"] == 0, first, rows["last_offset"])
+    if rises(first, last, before, AFTER_ALL):
+        return None
+    stray = find_stray(first, last, before, AFTER_ALL)
+    return (stray[0], stray_error(rows[stray[0]])) if stray else None
