@@ -1,6 +1,6 @@
 """Where bytes are read from: a file, by position, or memory.
 
-A file is read with ``pread`` into buffers that the caller keeps, never mapped: a broker
+A file is read into buffers that the caller keeps, never mapped: a broker
 may cut a segment or an index at any time, and touching a mapped page behind the new end
 would kill the process. A read there just gives fewer bytes.
 
@@ -12,6 +12,7 @@ Knows: bytes and their positions. Does not know: what they are.
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
@@ -53,12 +54,10 @@ class FileSource:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path | None = Path(path)
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            self.size = os.fstat(self._fd).st_size
-        except OSError:
-            os.close(self._fd)
-            raise
+        # What is no file, a pipe say, must not keep us waiting.
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._file = io.FileIO(opened)
+        self.size = os.fstat(opened).st_size
 
     def read(self, position: int, length: int, room: Bytes | None = None) -> Bytes:
         """Read up to `length` bytes from `position` on, into `room` if it is given."""
@@ -67,8 +66,9 @@ class FileSource:
             room = np.empty(length, np.uint8)
         view = room.data[:length]
         done = 0
+        self._file.seek(position)
         while done < length:
-            got = os.preadv(self._fd, [view[done:]], position + done)
+            got = self._file.readinto(view[done:])
             if not got:
                 self.size = position + done
                 break
@@ -77,9 +77,7 @@ class FileSource:
 
     def close(self) -> None:
         """Close the file."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -86,8 +86,10 @@ class TransactionReplay:
 
     def feed(self, step: Step) -> None:
         """Take the transactional batches of a step, in their order."""
-        rows = step.rows
-        types = _marker_types(step)
+        attributes = step.rows["attributes"]
+        chosen = (step.rows["magic"] == 2) & (attributes & TRANSACTIONAL_FLAG > 0)
+        rows = step.rows[chosen]
+        types = _marker_types(step, rows)
         producers = np.concatenate((self.open_producers, rows["producer_id"]))
         offsets = np.concatenate((self.open_offsets, rows["base_offset"]))
         markers = np.concatenate((np.full(len(self.open_offsets), NO_MARKER), types))
@@ -137,14 +139,14 @@ class TransactionReplay:
         return Transactions(aborted, stable)
 
 
-def _marker_types(step: Step) -> Int64s:
-    """Type of the marker in each control batch of a step; -1 for all other rows."""
-    types = np.full(len(step.rows), NO_MARKER, np.int64)
-    which = np.flatnonzero(step.rows["attributes"] & CONTROL_FLAG)
+def _marker_types(step: Step, rows: Rows) -> Int64s:
+    """Type of the marker in each control batch of `rows`; -1 for all others."""
+    types = np.full(len(rows), NO_MARKER, np.int64)
+    which = np.flatnonzero(rows["attributes"] & CONTROL_FLAG)
     found = decode(
         step.data,
         step.origin,
-        step.rows[which],
+        rows[which],
         bounds=Bounds(),
         limit=MAX_BATCH_BYTES,
         workspace=Workspace(),
@@ -156,7 +158,7 @@ def _marker_types(step: Step) -> Int64s:
         place = views.records["key_start"][keyed]
         high, low = views.data[place + 2].astype(np.int64), views.data[place + 3]
         positions = np.repeat(views.rows["position"], views.counts)[keyed]
-        types[np.searchsorted(step.rows["position"], positions)] = high << 8 | low
+        types[np.searchsorted(rows["position"], positions)] = high << 8 | low
     return types
 
 
@@ -171,18 +173,18 @@ def replay(
 ) -> Transactions:
     """Follow the transactions of a log's segments, so far as `end_offset` needs it.
 
-    `begun` are those open at `from_offset`, below which nothing is looked at.
+    `begun` are those open at `from_offset`, below which nothing is looked at. Of the
+    rest every checksum is: a header that lies about itself must not decide anything.
     """
     state = begun or TransactionReplay()
 
-    def transactional(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
-        wanted = (rows["magic"] == 2) & (rows["attributes"] & TRANSACTIONAL_FLAG > 0)
-        return wanted & (rows["last_offset"] >= from_offset), False
+    def behind(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+        return rows["last_offset"] >= from_offset, False
 
     for source, limits in sources:
         records = FileRecords(
             source=source,
-            select=transactional,
+            select=behind,
             limits=limits,
             check_crcs=check_crcs,
             skip=skip,

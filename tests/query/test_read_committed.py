@@ -156,6 +156,23 @@ def test_a_transaction_may_be_decided_in_a_later_segment_than_the_bounds_reach()
         assert told.from_chunks(committed(place, end_offset=end).chunks()) == wanted
 
 
+@pytest.mark.parametrize("flag", [0x10, 0x20])
+def test_a_marker_that_lies_about_itself_decides_nothing(flag, tmp_path):
+    place = tmp_path / "ledger-0"
+    shutil.copytree(golden_data.logs("k431-clean") / "ledger-0", place)
+    (file, position), _ = next(
+        (where, row)
+        for where, row in sorted(told.batches("k431-clean", "ledger-0").items())
+        if row["is_control"]
+    )
+    data = bytearray((place / file).read_bytes())
+    data[position + 22] ^= flag  # transactional, or control, and no more
+    (place / file).write_bytes(data)
+    with pytest.raises(kafkalog.CorruptRecordError) as caught:
+        list(committed(place, end_offset=2).chunks())
+    assert (caught.value.path, caught.value.position) == (place / file, position)
+
+
 def test_the_name_of_a_lone_file_bounds_nothing():
     name = next(one for one in told.DIRECTORIES if one[1] == "__cluster_metadata-0")
     file = next(one for one in told.files(*name) if one.endswith(".checkpoint"))
