@@ -37,5 +37,5 @@ setup(
             "cdivision": True,
             "show_performance_hints": not DEBUG,
         },
-    )
+    ),
 )

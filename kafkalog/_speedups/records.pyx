@@ -379,12 +379,15 @@ def decode_headers(
     cdef Cursor at = Cursor(data=NULL, pos=0, end=src.shape[0])
     cdef Py_ssize_t i
     cdef int32_t place
-    if out.shape[0] != 4:
-        raise ValueError("4 rows: key start and length, value start and length")
+    if out.shape[0] != 4 or offsets.shape[0] != headers_start.shape[0] + 1:
+        raise ValueError("4 rows of places, and one offset more than records")
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
         for i in range(headers_start.shape[0]):
             at.pos = headers_start[i]
+            if at.pos < 0 or offsets[i] < 0 or offsets[i + 1] > out.shape[1]:
+                status = Status.RECORD_HEADERS
+                break
             for place in range(offsets[i], offsets[i + 1]):
                 status = read_header(
                     &at, &out[0, place], &out[1, place], &out[2, place], &out[3, place]

@@ -192,3 +192,26 @@ def test_measuring_sums_up_what_is_not_null(lengths):
     assert valid.tolist() == [length >= 0 for length in lengths]
     if total < 2**31:
         assert offsets.tolist() == np.cumsum([0, *np.maximum(column, 0)]).tolist()
+
+
+@given(
+    data=st.binary(max_size=60),
+    starts=st.lists(st.integers(-5, 80), min_size=1, max_size=4),
+    steps=st.lists(st.integers(-2, 6), min_size=4, max_size=4),
+)
+def test_headers_are_looked_for_and_written_only_where_there_is_room(
+    data, starts, steps
+):
+    offsets = np.cumsum([0, *steps[: len(starts)]]).astype(np.int32)
+    room = np.empty((4, 3), np.int32)
+    status = _speedups.decode_headers(
+        at_the_end(data), np.array(starts, np.int32), offsets, room
+    )
+    sound = status == _speedups.Status.OK
+    if sound and (offsets[1:] > offsets[:-1]).any():
+        assert min(starts) >= 0
+        assert offsets.max() <= 3
+    with pytest.raises(ValueError, match="4 rows"):
+        _speedups.decode_headers(
+            at_the_end(data), np.array(starts, np.int32), offsets[:-1], room
+        )
