@@ -131,7 +131,9 @@ build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 	touch $@
 
 bench: .venv/compiled
-	$(BIN)/python -m pytest benchmarks
+	mkdir -p build
+	$(BIN)/python -m pytest benchmarks --benchmark-json=build/benchmarks.json
+	$(BIN)/python benchmarks/results.py build/benchmarks.json benchmarks/results.json
 
 docs: .venv/documented
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
