@@ -27,10 +27,10 @@ cdef struct Record:
 
 
 cdef struct Bounds:
-    int64_t start_offset
-    int64_t end_offset
-    int64_t start_timestamp
-    int64_t end_timestamp
+    int64_t first_offset
+    int64_t last_offset
+    int64_t first_timestamp
+    int64_t last_timestamp
     bint bounded  # whether anything is left out at all
     bint timed
 
@@ -53,14 +53,14 @@ cdef struct Sink:
 cdef inline bint wanted(const Record* record, const Bounds* bounds) noexcept nogil:
     if not bounds.bounded:
         return True
-    if record.offset < bounds.start_offset or record.offset >= bounds.end_offset:
+    if record.offset < bounds.first_offset or record.offset > bounds.last_offset:
         return False
     if not bounds.timed:
         return True
     return (
         record.timestamp != -1
-        and record.timestamp >= bounds.start_timestamp
-        and record.timestamp < bounds.end_timestamp
+        and record.timestamp >= bounds.first_timestamp
+        and record.timestamp <= bounds.last_timestamp
     )
 
 
@@ -325,8 +325,8 @@ def decode_records(
 ):
     """Find every record of every payload, and keep those within `bounds`.
 
-    `bounds` is [start offset, end offset, start timestamp, end timestamp), the last two
-    heeded where `timed`. Fills the columns, rows of `longs` (offset, timestamp) and of
+    `bounds` is the first and last offset, first and last timestamp wanted, the latter
+    two heeded where `timed`. Fills the columns, rows of `longs` (offset, timestamp) and of
     `ints` (key start and length, value start and length, headers start and count), and
     `emitted` with the number of records kept of each payload. Answers (status, row it
     stopped at, place in `src`, records kept).

@@ -103,10 +103,15 @@ class Bounds:
         return self.start_timestamp is not None or self.end_timestamp is not None
 
     def as_array(self) -> npt.NDArray[np.int64]:
-        """Give the four bounds as the kernels take them."""
-        start = FIRST if self.start_timestamp is None else self.start_timestamp
-        end = LAST if self.end_timestamp is None else self.end_timestamp
-        return np.array([self.start_offset, self.end_offset, start, end], np.int64)
+        """Give the first and last offset and timestamp wanted, as the kernels do."""
+        bounds = []
+        for start, end in (
+            (self.start_offset, None if self.end_offset == LAST else self.end_offset),
+            (self.start_timestamp, self.end_timestamp),
+        ):
+            bounds.append(FIRST if start is None else start)
+            bounds.append(LAST if end is None else max(end - 1, FIRST))
+        return np.array(bounds, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class LogSegment:
 
     def position_for_time(self, source: ByteSource, timestamp: int) -> int:
         """Position from which on all with a time at or above `timestamp` lies."""
-        index = self._read(TimeIndex, "timeindex")
+        index = self._read(TimeIndex, "timeindex") if timestamp > 0 else None
         if index is None or not len(index):
             return 0
         slot = int(index.slots([timestamp - 1])[0]) if timestamp > 0 else -1

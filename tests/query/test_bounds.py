@@ -302,3 +302,15 @@ def test_a_narrow_read_of_a_gibibyte_touches_few_of_its_pages(gibibyte, pages, a
     )
     assert by_time == wanted
     assert 0 < len(pages) <= limit
+
+
+def test_the_greatest_timestamp_there_is_lies_within_a_bound_without_an_end():
+    builder = kafkalog.RecordBatchBuilder(base_offset=0)
+    for timestamp in (0, 2**63 - 1, -1):
+        builder.append(None, None, timestamp=timestamp)
+    data = builder.build()
+    late = kafkalog.scan(data, start_timestamp=1)
+    assert [one for chunk in late.chunks() for one in chunk.offset] == [1]
+    early = kafkalog.scan(data, end_timestamp=2**63 - 1)
+    assert [one for chunk in early.chunks() for one in chunk.offset] == [0]
+    assert late.count() == early.count() == 1
