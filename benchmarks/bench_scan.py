@@ -13,7 +13,7 @@ import kafkalog
 from kafkalog import _speedups
 from kafkalog.codecs.compression import decompress
 from kafkalog.formats.builder import BatchSettings, encode_batches
-from kafkalog.formats.decoding import scan_headers
+from kafkalog.formats.headers import scan_headers
 from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODECS
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]

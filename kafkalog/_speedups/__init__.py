@@ -14,7 +14,7 @@ from kafkalog._speedups.encode import (
     write_headers,
     write_records,
 )
-from kafkalog._speedups.gather import gather, measure
+from kafkalog._speedups.gather import gather, join, measure
 from kafkalog._speedups.messages import write_messages
 from kafkalog._speedups.records import (
     decode_headers,
@@ -45,6 +45,7 @@ __all__ = [
     "find_batch",
     "first_nonzero",
     "gather",
+    "join",
     "locate_payloads",
     "measure",
     "measure_records",

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,3 +14,7 @@ def gather(
     lengths: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
     out: npt.NDArray[np.uint8],  # uint8_t[::1], (sum of lengths,), filled
 ) -> int: ...  # rows done
+def join(
+    pieces: list[Any],  # bytes-like
+    out: npt.NDArray[np.uint8],  # uint8_t[::1], (sum of sizes or more,), filled
+) -> int: ...  # bytes, or -1

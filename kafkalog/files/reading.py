@@ -14,6 +14,9 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
@@ -21,8 +24,34 @@ import numpy as np
 import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
+Take = Callable[[int], Bytes]
+"""Gives room for so many bytes, or more."""
 
 BLOCK_BYTES: Final = 1 << 20
+
+
+@dataclass(slots=True)
+class Rooms:
+    """Buffers that are used again, each once nobody holds what was read into it."""
+
+    _rooms: list[Bytes] = field(default_factory=list)
+    _holders: Counter[int] = field(default_factory=Counter)
+
+    def take(self, length: int) -> Bytes:
+        """Give a buffer of `length` or more that is not held."""
+        for room in self._rooms:
+            if len(room) >= length and not self._holders[id(room)]:
+                return room
+        self._rooms.append(np.empty(length, np.uint8))
+        return self._rooms[-1]
+
+    def hold(self, data: Bytes) -> None:
+        """Keep what was read, until it is let go of as often as it was held."""
+        self._holders[id(data.base)] += 1
+
+    def let_go(self, data: Bytes) -> None:
+        """Let what was held be overwritten."""
+        self._holders[id(data.base)] -= 1
 
 
 class ByteSource(Protocol):
@@ -31,8 +60,8 @@ class ByteSource(Protocol):
     path: Path | None
     size: int
 
-    def read(self, position: int, length: int, room: Bytes | None = None) -> Bytes:
-        """Return up to `length` bytes from `position` on, in `room` if it is given.
+    def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
+        """Return up to `length` bytes from `position` on, in room that `take` gives.
 
         Fewer come only where the bytes end; then `size` says so from there on.
         """
@@ -59,11 +88,10 @@ class FileSource:
         self._file = io.FileIO(opened)
         self.size = os.fstat(opened).st_size
 
-    def read(self, position: int, length: int, room: Bytes | None = None) -> Bytes:
-        """Read up to `length` bytes from `position` on, into `room` if it is given."""
+    def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
+        """Read up to `length` bytes from `position` on, into room that `take` gives."""
         length = max(0, min(length, self.size - position))
-        if room is None:
-            room = np.empty(length, np.uint8)
+        room = np.empty(length, np.uint8) if take is None else take(length)
         view = room.data[:length]
         done = 0
         self._file.seek(position)
@@ -94,9 +122,9 @@ class MemorySource:
         self._data: Bytes = np.frombuffer(data, np.uint8)
         self.size = len(self._data)
 
-    def read(self, position: int, length: int, room: Bytes | None = None) -> Bytes:
-        """See up to `length` bytes from `position` on; `room` is not needed."""
-        del room
+    def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
+        """See up to `length` bytes from `position` on; no room is needed."""
+        del take
         return self._data[position : position + length]
 
     def close(self) -> None:

@@ -17,17 +17,8 @@ import numpy as np
 from kafkalog._speedups import Status
 from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.errors import LocatedError
-from kafkalog.formats.decoding import (
-    Bounds,
-    Bytes,
-    Rows,
-    Views,
-    Workspace,
-    corrupt,
-    decode,
-    find_unsound,
-    scan_headers,
-)
+from kafkalog.formats.decoding import Bounds, Views, decode
+from kafkalog.formats.headers import Bytes, Rows, corrupt, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -39,6 +30,7 @@ from kafkalog.formats.layout import (
     TimestampType,
 )
 from kafkalog.formats.record_headers import find_headers
+from kafkalog.formats.workspace import Workspace
 
 SEQUENCE_MASK = 2**31 - 1
 MAX_BATCH_BYTES = 64 << 20

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.formats.decoding import Views, corrupt
+from kafkalog.formats.decoding import Views
+from kafkalog.formats.headers import corrupt
 
 Take = Callable[[str, int, npt.DTypeLike], npt.NDArray[Any]]
 

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.formats.decoding import Bytes, Payloads, Rows, unpack
+from kafkalog.formats.headers import Bytes, Rows
+from kafkalog.formats.unpacking import Payloads, unpack
+from kafkalog.formats.workspace import Workspace
 
 
 def first_offsets(
@@ -24,7 +26,7 @@ def first_offsets(
     first = np.where(rows["count"] < 0, rows["last_offset"], rows["base_offset"])
     wrappers = (rows["magic"] < 2) & (rows["count"] < 0)
     measured = rows[wrappers]
-    for payloads in unpack(data, origin, measured, limit):
+    for payloads in unpack(data, origin, measured, limit, Workspace()):
         if isinstance(payloads, Payloads):
             part = (payloads.rows, payloads.starts, payloads.lengths)
             bases = np.zeros(len(payloads.rows), np.int64)

@@ -35,8 +35,10 @@ from kafkalog.files.checkpoint_file import (
 )
 from kafkalog.files.naming import MAX_OFFSET, parse_partition_dir
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
-from kafkalog.formats.decoding import Bounds, Rows, Workspace, decode
+from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.headers import Rows
 from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.formats.workspace import Workspace
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.producer_state import (

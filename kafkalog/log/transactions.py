@@ -22,8 +22,10 @@ import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
 from kafkalog.files.reading import ByteSource
-from kafkalog.formats.decoding import Bounds, Rows, Workspace, decode
+from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kafkalog.formats.workspace import Workspace
 from kafkalog.segment.file_records import MAX_BATCH_BYTES, FileRecords, Limits, Step
 
 ABORTED: Final = np.dtype(

@@ -30,7 +30,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.decoding import Rows
+from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.table import IndexTable, read_slots

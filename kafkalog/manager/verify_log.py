@@ -26,15 +26,8 @@ import numpy.typing as npt
 
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.files.reading import ByteSource, only_zeros
-from kafkalog.formats.decoding import (
-    Bounds,
-    Rows,
-    Views,
-    Workspace,
-    decode,
-    find_unsound,
-    scan_headers,
-)
+from kafkalog.formats.decoding import Bounds, Views, decode
+from kafkalog.formats.headers import Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
@@ -42,6 +35,7 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
 )
+from kafkalog.formats.workspace import Workspace
 from kafkalog.manager.report import Cause, Findings
 from kafkalog.manager.verify_transactions import DATA, EVENT, events_of
 from kafkalog.segment.file_records import FileRecords, Limits, Skipped, Step

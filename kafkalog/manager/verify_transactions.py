@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.decoding import Rows
+from kafkalog.formats.headers import Rows
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.manager.report import Cause, Findings
 from kafkalog.manager.verify_indexes import Bools, Int64s, note

@@ -9,15 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
-from kafkalog.formats.decoding import (
-    Bounds,
-    Rows,
-    Workspace,
-    checksum_error,
-    decode,
-    find_unsound,
-)
+from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.headers import Rows, checksum_error, find_unsound
 from kafkalog.formats.layout import LOG_APPEND_TIME_FLAG
+from kafkalog.formats.workspace import Workspace
 from kafkalog.query.plan import Part
 from kafkalog.query.reading import PartReading, Piece, Problem, Request, left_out
 

@@ -32,7 +32,7 @@ from kafkalog.files.naming import (
     parse_partition_dir,
 )
 from kafkalog.files.reading import FileSource
-from kafkalog.formats.decoding import Rows
+from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import DELETE_HORIZON_FLAG, LOG_APPEND_TIME_FLAG
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.table import Entries, IndexTable

@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
 from kafkalog.files.naming import MAX_OFFSET
-from kafkalog.files.reading import ByteSource, MemorySource
-from kafkalog.formats.decoding import LAST, Bounds, Rows
+from kafkalog.files.reading import ByteSource, MemorySource, Rooms, Take
+from kafkalog.formats.decoding import LAST, Bounds
+from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import CODEC_MASK, CONTROL_FLAG, LOG_APPEND_TIME_FLAG
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.producer_state import newest_snapshot
@@ -89,7 +90,7 @@ class PartReading:
     part: Part
     bounds: Bounds
     request: Request
-    keep: bool = False
+    take: Take | None = field(default_factory=lambda: Rooms().take)
     headers_only: bool = False
     bytes_done: int = 0
     _transactions: Transactions | None = field(default=None)
@@ -163,7 +164,7 @@ class PartReading:
             limits=limits,
             check_crcs=self.request.check_crcs and not self.headers_only,
             skip=self.request.skip,
-            keep=self.keep,
+            take=self.take,
             max_batch_bytes=self.request.max_batch_bytes,
         )
         for step in records:

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.errors import BatchTooLargeError
-from kafkalog.formats.decoding import Bytes, Views, corrupt
+from kafkalog.formats.decoding import Views
+from kafkalog.formats.headers import Bytes, corrupt
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,

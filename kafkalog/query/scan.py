@@ -17,7 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import LocatedError
-from kafkalog.formats.decoding import Bounds, Workspace, decode
+from kafkalog.files.reading import Rooms, Take
+from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.headers import Bytes
+from kafkalog.formats.workspace import Workspace
 from kafkalog.query import plan
 from kafkalog.query.columns import choose_columns
 from kafkalog.query.counting import count_records
@@ -214,11 +217,11 @@ class _Run:
     reuse: bool
     views: bool
 
-    def _pieces(self, *, keep: bool) -> Iterator[tuple[Piece, Origin] | Problem]:
+    def _pieces(self, take: Take | None) -> Iterator[tuple[Piece, Origin] | Problem]:
         """Yield what there is to decode and what is left out; say how far it is."""
         tell = self.scan.progress
         readings = [
-            PartReading(part=part, bounds=bounds, request=self.scan.request, keep=keep)
+            PartReading(part=part, bounds=bounds, request=self.scan.request, take=take)
             for part, bounds in self.scan.parts
         ]
         done, total = 0, 0 if tell is None else sum(map(PartReading.size, readings))
@@ -259,8 +262,10 @@ class _Run:
 
     def one_by_one(self) -> Iterator[Records]:
         """Decode each step when it is asked for."""
-        workspace, buffers = Workspace(), Buffers(kept=self.reuse)
-        for found in self._pieces(keep=self.views and not self.reuse):
+        stays = self.views and not self.reuse
+        workspace = Workspace(keeps_bytes=not stays)
+        buffers = Buffers(kept=self.reuse)
+        for found in self._pieces(None if stays else Rooms().take):
             if isinstance(found, Problem):
                 self.scan.problems.append(found)
             else:
@@ -268,11 +273,42 @@ class _Run:
 
     def side_by_side(self) -> Iterator[Records]:
         """Decode some steps ahead, in threads; give them in their order."""
+        threads, rooms = self.scan.threads, Rooms()
+        line, work, failure = _Line(rooms), self._worker(), None
+        pieces = self._pieces(None if self.views else rooms.take)
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                while True:
+                    try:
+                        found = next(pieces)
+                    except StopIteration:
+                        break
+                    except (LocatedError, OSError) as error:
+                        failure = error  # once those before it are given
+                        break
+                    if isinstance(found, Problem):
+                        line.join(_done([found]))
+                    else:
+                        line.join(pool.submit(work, *found), found[0].step.data)
+                    yield from self._left(line, AHEAD * threads - 1)
+                yield from self._left(line, 0)
+            finally:
+                line.give_up()
+        if failure is not None:
+            raise failure
+
+    def _left(self, line: _Line, most: int) -> Iterator[Records]:
+        """Give what comes out at the head of the line, until `most` are left in it."""
+        for made in line.leave(most):
+            yield from self._given(made)
+
+    def _worker(self) -> Callable[[Piece, Origin], Made]:
+        """Make what a thread does with a step: all of it, into memory of its own."""
         kept = threading.local()
 
         def work(piece: Piece, origin: Origin) -> Made:
             if not hasattr(kept, "workspace"):
-                kept.workspace = Workspace()
+                kept.workspace = Workspace(keeps_bytes=not self.views)
             made: Made = []
             try:
                 for one in self._decode(
@@ -283,28 +319,7 @@ class _Run:
                 made.append(error)
             return made
 
-        waiting: deque[Work] = deque()
-        with ThreadPoolExecutor(self.scan.threads) as pool:
-            try:
-                for found in self._pieces(keep=True):
-                    if isinstance(found, Problem):
-                        waiting.append(_done([found]))
-                    else:
-                        waiting.append(pool.submit(work, *found))
-                    if len(waiting) >= AHEAD * self.scan.threads:
-                        yield from self._given(waiting.popleft().result())
-            except (LocatedError, OSError):
-                yield from self._drain(waiting)
-                raise
-            else:
-                yield from self._drain(waiting)
-            finally:
-                for future in waiting:
-                    future.cancel()
-
-    def _drain(self, waiting: deque[Work]) -> Iterator[Records]:
-        while waiting:
-            yield from self._given(waiting.popleft().result())
+        return work
 
     def _given(
         self, made: Iterable[Records | Problem | Exception]
@@ -316,6 +331,34 @@ class _Run:
                 self.scan.problems.append(one)
             else:
                 yield one
+
+
+@dataclass(slots=True)
+class _Line:
+    """Steps in work, in their order, and the rooms their bytes lie in."""
+
+    rooms: Rooms
+    waiting: deque[tuple[Work, Bytes | None]] = field(default_factory=deque)
+
+    def join(self, work: Work, data: Bytes | None = None) -> None:
+        """Put work at the end of the line; its `data` is held until it is done."""
+        if data is not None:
+            self.rooms.hold(data)
+        self.waiting.append((work, data))
+
+    def leave(self, most: int) -> Iterator[Made]:
+        """Wait for the first in line, until there are `most` left."""
+        while len(self.waiting) > most:
+            work, data = self.waiting.popleft()
+            made = work.result()
+            if data is not None:
+                self.rooms.let_go(data)
+            yield made
+
+    def give_up(self) -> None:
+        """Let go of work that nobody waits for any more."""
+        for work, _ in self.waiting:
+            work.cancel()
 
 
 def _done(made: Made) -> Work:

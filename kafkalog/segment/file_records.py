@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from kafkalog._speedups import Status
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
-from kafkalog.files.reading import ByteSource
-from kafkalog.formats.decoding import (
+from kafkalog.files.reading import ByteSource, Rooms, Take
+from kafkalog.formats.headers import (
     Bytes,
     Rows,
     checksum_error,
@@ -90,8 +90,9 @@ class FileRecords:
     """One reading of the entries of `source`, from `start` to its end.
 
     `select` is asked of each step's headers which entries are wanted, and whether the
-    rest of the file is not; the others are neither checked nor given. With `keep` a
-    step's bytes stay valid; without, only until the next step.
+    rest of the file is not; the others are neither checked nor given. A step's
+    bytes lie in room that `take` gives, fresh if it is None; by default in one buffer,
+    so that they are valid only until the next step.
     """
 
     source: ByteSource
@@ -100,13 +101,12 @@ class FileRecords:
     limits: Limits = field(default_factory=Limits)
     check_crcs: bool = True
     skip: bool = False
-    keep: bool = False
+    take: Take | None = field(default_factory=lambda: Rooms().take)
     first_bytes: int = FIRST_STEP_BYTES
     step_bytes: int = STEP_BYTES
     max_batch_bytes: int = MAX_BATCH_BYTES
     end: int = 0
     """Position behind the last whole entry, so far."""
-    _room: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
     _last_offset: int = -(2**63)
     _read_again: int = -1
 
@@ -125,7 +125,7 @@ class FileRecords:
         length = self.first_bytes
         while self.end < self.source.size:
             origin = self.end
-            data = self._window(origin, length)
+            data = self.source.read(origin, length, self.take)
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
@@ -151,14 +151,6 @@ class FileRecords:
                 if error is None:
                     return
                 yield self._resume(error, self.end + 1)
-
-    def _window(self, origin: int, length: int) -> Bytes:
-        """Read the next window, into one kept buffer unless its bytes must stay."""
-        if self.keep:
-            return self.source.read(origin, length)
-        if len(self._room) < length:
-            self._room = np.empty(length, np.uint8)
-        return self.source.read(origin, length, self._room)
 
     def _entry_bytes(self, data: Bytes, origin: int) -> int:
         """Size of the entry at `end`, or 0 where the window cuts its size field."""

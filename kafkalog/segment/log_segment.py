@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from kafkalog.files.naming import MAX_OFFSET, parse_file_name
 from kafkalog.files.reading import ByteSource, FileSource
-from kafkalog.formats.decoding import Rows
+from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex

@@ -16,7 +16,7 @@ from typing import Final
 from kafkalog._speedups import Status, find_batch
 from kafkalog.errors import CorruptRecordError
 from kafkalog.files.reading import ByteSource, only_zeros
-from kafkalog.formats.decoding import REASONS, Rows, find_unsound, scan_headers
+from kafkalog.formats.headers import REASONS, Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,

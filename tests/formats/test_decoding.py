@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.errors import BatchTooLargeError, LocatedError
-from kafkalog.formats import decoding
-from kafkalog.formats.decoding import Bounds, Workspace, decode, scan_headers
+from kafkalog.formats import unpacking
+from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.workspace import Workspace
 from tests import golden_data, reference
 from tests.query.batches import KINDS, T, build
 
@@ -58,12 +60,12 @@ def by_reference(data):
     ]
 
 
-@pytest.mark.parametrize("at_once", [1, 1_000, decoding.UNPACKED_BYTES])
+@pytest.mark.parametrize("at_once", [1, 1_000, unpacking.UNPACKED_BYTES])
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_every_golden_record_is_the_references_whatever_is_unpacked_at_once(
     name, at_once, monkeypatch
 ):
-    monkeypatch.setattr(decoding, "UNPACKED_BYTES", at_once)
+    monkeypatch.setattr(unpacking, "UNPACKED_BYTES", at_once)
     for place in golden_data.partitions(name):
         for path in sorted(place.glob("*.log")):
             data = path.read_bytes()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import struct
 import threading
 
 import pytest
 
 import kafkalog
+from kafkalog.codecs.checksum import crc32c
 from kafkalog.query.columns import COLUMNS
 from kafkalog.segment import file_records
 from tests import golden_data
@@ -68,6 +70,23 @@ def test_rows_and_their_order_are_the_same(segment, threads):
     assert rows == rows_of(scan(path, 1))
     views = told.from_chunks(scan(path, threads).chunks(views=True))
     assert views == rows
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_nothing_is_given_behind_an_error_that_decoding_finds(segment, threads):
+    path, starts = segment
+    data = bytearray(path.read_bytes())
+    place = starts[200]
+    struct.pack_into(">i", data, place + 57, 2)  # of three records, checksum mended
+    size = starts[201] - place
+    covered = bytes(data[place + 21 : place + size])
+    struct.pack_into(">I", data, place + 17, crc32c(covered))
+    path.write_bytes(data)
+    offsets = []
+    with pytest.raises(kafkalog.CorruptRecordError) as caught:
+        take_offsets(scan(path, threads), offsets)
+    assert place <= caught.value.position < place + size
+    assert offsets == list(range(600))
 
 
 @pytest.mark.parametrize("threads", [2, 4])

@@ -11,14 +11,10 @@ from hypothesis import strategies as st
 
 from kafkalog import _speedups
 from kafkalog.errors import LocatedError
-from kafkalog.formats.decoding import (
-    Bounds,
-    Workspace,
-    decode,
-    find_unsound,
-    scan_headers,
-)
+from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.headers import find_unsound, scan_headers
 from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.formats.workspace import Workspace
 from tests import golden_data, reference
 from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
