@@ -326,10 +326,10 @@ def decode_records(
     """Find every record of every payload, and keep those within `bounds`.
 
     `bounds` is the first and last offset, first and last timestamp wanted, the latter
-    two heeded where `timed`. Fills the columns, rows of `longs` (offset, timestamp) and of
-    `ints` (key start and length, value start and length, headers start and count), and
-    `emitted` with the number of records kept of each payload. Answers (status, row it
-    stopped at, place in `src`, records kept).
+    two heeded where `timed`. Fills the columns, rows of `longs` (offset, timestamp) and
+    of `ints` (key start and length, value start and length, headers start and count),
+    and `emitted` with the number of records kept of each payload. Answers (status, row
+    it stopped at, place in `src`, records kept).
     """
     cdef Status status = Status.OK
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
