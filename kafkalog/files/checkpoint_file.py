@@ -7,6 +7,7 @@ Source: ``LogManager.scala``, ``OffsetCheckpointFile.java``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -39,3 +40,10 @@ def read_offsets(directory: Path, name: str) -> Offsets:
     Raises `CorruptCheckpointError`, with file and byte.
     """
     return read_if_there(directory / name, parse_offsets) or {}
+
+
+def known_offsets(directory: Path, name: str) -> Offsets:
+    """Like `read_offsets`; Kafka, too, takes an unreadable file for an empty one."""
+    with suppress(CorruptCheckpointError):
+        return read_offsets(directory, name)
+    return {}

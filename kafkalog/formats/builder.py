@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -41,8 +41,6 @@ from kafkalog.formats.record_columns import (
     RecordColumns,
     header_columns,
 )
-
-_SEQUENCES: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +278,9 @@ def _apply(settings: BatchSettings, rows: Rows, bounds: Int64s) -> None:
         rows[name] = getattr(settings, name)
     rows["base_sequence"] = settings.base_sequence
     if settings.base_sequence >= 0:
-        rows["base_sequence"] = (settings.base_sequence + bounds[:-1]) % _SEQUENCES
+        rows["base_sequence"] = (
+            settings.base_sequence + bounds[:-1]
+        ) & layout.SEQUENCE_MASK
     if settings.delete_horizon_ms is not None:
         rows["base_timestamp"] = settings.delete_horizon_ms
     if settings.log_append_time is not None:

@@ -88,6 +88,12 @@ MAX_FILE_BYTES: Final = 2**31 - 1
 MAX_OFFSET_DELTA: Final = 2**31 - 1
 """The greatest offset a batch or segment can hold, relative to its base."""
 
+MAX_BATCH_BYTES: Final = 64 << 20
+"""How large a batch may be, unpacked, where nobody says else; Kafka says 1 MiB."""
+
+SEQUENCE_MASK: Final = 2**31 - 1
+"""The greatest sequence; 0 follows it."""
+
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1

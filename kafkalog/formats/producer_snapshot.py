@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import CorruptSnapshotError
+from kafkalog.formats.layout import SEQUENCE_MASK
 
 VERSION: Final = 1
 NONE: Final = -1
@@ -59,7 +60,6 @@ ENTRY: Final = np.dtype(
 _HEADER: Final = struct.Struct(">hIi")
 _CRC_AT: Final = 2
 _CRC_FROM: Final = 6
-_SEQUENCES: Final = 1 << 31
 
 
 def parse_snapshot(data: bytes) -> npt.NDArray[np.void]:
@@ -129,5 +129,5 @@ def first_sequence(entries: npt.NDArray[np.void]) -> npt.NDArray[np.int32]:
     2147483647
     """
     last = entries["last_sequence"].astype(np.int64)
-    first = (last - entries["offset_delta"]) % _SEQUENCES
+    first = (last - entries["offset_delta"]) & SEQUENCE_MASK
     return np.where(entries["last_offset"] < 0, NONE, first).astype(np.int32)

@@ -25,15 +25,14 @@ from kafkalog.formats.layout import (
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
     LOG_APPEND_TIME_FLAG,
+    MAX_BATCH_BYTES,
     NO_SEQUENCE,
+    SEQUENCE_MASK,
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
 from kafkalog.formats.record_headers import find_headers
 from kafkalog.formats.workspace import Workspace
-
-SEQUENCE_MASK = 2**31 - 1
-MAX_BATCH_BYTES = 64 << 20
 
 
 class Record(NamedTuple):

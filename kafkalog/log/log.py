@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import (
-    CorruptCheckpointError,
     LocatedError,
     NotALogDirectoryError,
     OffsetOutOfRangeError,
@@ -30,13 +29,14 @@ from kafkalog.files.checkpoint_file import (
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
+    known_offsets,
     read_if_there,
-    read_offsets,
 )
 from kafkalog.files.naming import MAX_OFFSET, parse_partition_dir
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
 from kafkalog.formats.decoding import Bounds, decode
 from kafkalog.formats.headers import Rows
+from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.formats.workspace import Workspace
 from kafkalog.indexes.txn_index import TransactionIndex
@@ -47,10 +47,9 @@ from kafkalog.log.producer_state import (
     from_entries,
     newest_snapshot,
 )
-from kafkalog.log.transactions import Transactions, open_at, replay
+from kafkalog.log.transactions import Transactions, replay_partition
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
-    MAX_BATCH_BYTES,
     Skipped,
     Step,
 )
@@ -289,19 +288,12 @@ class Log:
             yield from (step for step in records if isinstance(step, Step))
 
     def _transactions(self, end: int) -> Transactions:
-        begun, base = open_at(*newest_snapshot(self.path, self.log_start_offset))
-        segments = from_offset(list_segments(self.path), base)
-        sources = (
-            (source, segment.limits) for segment, source in read_on(self.path, segments)
-        )
-        return replay(sources, begun=begun, from_offset=base, end_offset=end)
+        return replay_partition(self.path, self.log_start_offset, end)
 
     def _checkpointed(self, name: str, default: int) -> int:
         """Read this partition's line of a checkpoint in the log directory."""
-        with suppress(CorruptCheckpointError):
-            offsets = read_offsets(self.path.absolute().parent, name)
-            return offsets.get((self.topic, self.partition), default)
-        return default
+        offsets = known_offsets(self.path.absolute().parent, name)
+        return offsets.get((self.topic, self.partition), default)
 
 
 def open(path: str | os.PathLike[str], mode: str = "r") -> Log:

@@ -23,13 +23,13 @@ from kafkalog.formats.layout import (
     CONTROL_FLAG,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    SEQUENCE_MASK,
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.formats.producer_snapshot import ENTRY, parse_snapshot
 from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.segment.file_records import Step
 
-SEQUENCE_MASK: Final = 2**31 - 1
 NONE: Final = -1
 
 

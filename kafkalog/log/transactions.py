@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -24,9 +25,15 @@ from kafkalog.errors import LocatedError
 from kafkalog.files.reading import ByteSource
 from kafkalog.formats.decoding import Bounds, decode
 from kafkalog.formats.headers import Rows
-from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kafkalog.formats.layout import (
+    CONTROL_FLAG,
+    MAX_BATCH_BYTES,
+    TRANSACTIONAL_FLAG,
+)
 from kafkalog.formats.workspace import Workspace
-from kafkalog.segment.file_records import MAX_BATCH_BYTES, FileRecords, Limits, Step
+from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.producer_state import newest_snapshot
+from kafkalog.segment.file_records import FileRecords, Limits, Step
 
 ABORTED: Final = np.dtype(
     [("producer_id", np.int64), ("first_offset", np.int64), ("last_offset", np.int64)]
@@ -198,6 +205,30 @@ def replay(
                 if past and state.settled(end_offset):
                     return state.result()
     return state.result()
+
+
+def replay_partition(
+    directory: Path,
+    start_offset: int,
+    end_offset: int,
+    *,
+    check_crcs: bool = True,
+    skip: bool = False,
+) -> Transactions:
+    """Find out what a reading of ``[start_offset, end_offset)`` must know.
+
+    Begins at the newest sound snapshot at or below `start_offset`.
+    """
+    begun, base = open_at(*newest_snapshot(directory, start_offset))
+    segments = from_offset(list_segments(directory), base)
+    return replay(
+        ((source, segment.limits) for segment, source in read_on(directory, segments)),
+        begun=begun,
+        from_offset=base,
+        end_offset=end_offset,
+        check_crcs=check_crcs,
+        skip=skip,
+    )
 
 
 def open_at(

@@ -26,6 +26,7 @@ from kafkalog.files.naming import (
     parse_file_name,
     parse_partition_dir,
 )
+from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.table import base_offset_of
 from kafkalog.manager.log_directory import (
     CLEAN_SHUTDOWN,
@@ -55,7 +56,6 @@ from kafkalog.manager.verify_sidecars import (
     parsed,
     reading,
 )
-from kafkalog.segment.file_records import MAX_BATCH_BYTES
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 REMOTE_CACHE: Final = "remote-log-index-cache"

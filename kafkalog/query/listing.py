@@ -20,11 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import (
-    CorruptCheckpointError,
     LocatedError,
     NotALogDirectoryError,
 )
-from kafkalog.files.checkpoint_file import LOG_STARTS, Offsets, read_offsets
+from kafkalog.files.checkpoint_file import LOG_STARTS, known_offsets
 from kafkalog.files.naming import (
     MAX_OFFSET,
     PartitionDir,
@@ -119,9 +118,7 @@ def list_path(
 def _partitions(
     directory: Path, topics: Sequence[str], partitions: Sequence[int]
 ) -> Iterator[PartitionSummary]:
-    starts: Offsets = {}
-    with suppress(CorruptCheckpointError):
-        starts = read_offsets(directory, LOG_STARTS)
+    starts = known_offsets(directory, LOG_STARTS)
     clean = (directory / CLEAN_SHUTDOWN).exists()
     listed = list_partitions(directory, marked=True)
     places = [(name.topic, name.partition) for name, _ in listed]

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from kafkalog.errors import CorruptCheckpointError, NotALogDirectoryError
-from kafkalog.files.checkpoint_file import LOG_STARTS, Offsets, read_offsets
+from kafkalog.errors import NotALogDirectoryError
+from kafkalog.files.checkpoint_file import LOG_STARTS, known_offsets
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.formats.decoding import FIRST, LAST, Bounds
 from kafkalog.manager.log_directory import is_partition, list_partitions
@@ -74,11 +73,11 @@ def find_parts(source: Any) -> list[Part]:
 def _of_directory(path: Path) -> Iterator[Part]:
     if is_partition(path):
         topic, partition = _named(path.absolute())
-        starts = _log_starts(path.absolute().parent)
+        starts = known_offsets(path.absolute().parent, LOG_STARTS)
         start = starts.get((topic, partition), FIRST)
         yield Part(topic, partition, directory=path, log_start_offset=start)
         return
-    starts = _log_starts(path)
+    starts = known_offsets(path, LOG_STARTS)
     for name, directory in list_partitions(path):
         start = starts.get((name.topic, name.partition), FIRST)
         yield Part(
@@ -89,13 +88,6 @@ def _of_directory(path: Path) -> Iterator[Part]:
 def _named(directory: Path) -> tuple[str, int]:
     name = parse_partition_dir(directory.name)
     return ("", -1) if name is None else (name.topic, name.partition)
-
-
-def _log_starts(directory: Path) -> Offsets:
-    """Read the log start offsets; Kafka, too, takes an unreadable file for none."""
-    with suppress(CorruptCheckpointError):
-        return read_offsets(directory, LOG_STARTS)
-    return {}
 
 
 def choose(

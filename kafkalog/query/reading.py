@@ -24,10 +24,14 @@ from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.files.reading import ByteSource, MemorySource, Rooms, Take
 from kafkalog.formats.decoding import LAST, Bounds
 from kafkalog.formats.headers import Rows
-from kafkalog.formats.layout import CODEC_MASK, CONTROL_FLAG, LOG_APPEND_TIME_FLAG
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    MAX_BATCH_BYTES,
+)
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
-from kafkalog.log.producer_state import newest_snapshot
-from kafkalog.log.transactions import Transactions, open_at, replay
+from kafkalog.log.transactions import Transactions, replay, replay_partition
 from kafkalog.query.plan import Part
 from kafkalog.segment.file_records import FileRecords, Limits, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
@@ -41,7 +45,7 @@ class Request:
     control_records: bool = False
     check_crcs: bool = True
     skip: bool = False
-    max_batch_bytes: int = 64 << 20
+    max_batch_bytes: int = MAX_BATCH_BYTES
 
 
 class Problem(NamedTuple):
@@ -138,19 +142,14 @@ class PartReading:
         """Find out about transactions, as far as this reading needs it."""
         if not self.request.read_committed:
             return None
-        begun, base, directory = None, 0, self.part.directory
-        if directory is not None:
-            begun, base = open_at(*newest_snapshot(directory, self.bounds.start_offset))
-            segments = from_offset(list_segments(directory), base)
+        checked, skip = self.request.check_crcs, self.request.skip
+        start, end = self.bounds.start_offset, self.bounds.end_offset
+        if self.part.directory is not None:
+            return replay_partition(
+                self.part.directory, start, end, check_crcs=checked, skip=skip
+            )
         sources = ((source, limits) for _, source, limits in self._sources(segments))
-        return replay(
-            sources,
-            begun=begun,
-            from_offset=base,
-            end_offset=self.bounds.end_offset,
-            check_crcs=self.request.check_crcs,
-            skip=self.request.skip,
-        )
+        return replay(sources, end_offset=end, check_crcs=checked, skip=skip)
 
     def _of_segment(
         self, segment: LogSegment | None, source: ByteSource, limits: Limits

@@ -27,13 +27,13 @@ from kafkalog.formats.layout import (
     CODECS,
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
+    SEQUENCE_MASK,
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
 from kafkalog.formats.record_headers import find_headers
 from kafkalog.query.columns import FIXED
 
-SEQUENCE_MASK: Final = 2**31 - 1
 NO_TIMESTAMP_TYPE: Final = int(TimestampType.NO_TIMESTAMP_TYPE)
 MAX_COLUMN_BYTES: Final = 2**31 - 1
 

@@ -20,6 +20,7 @@ from kafkalog.errors import LocatedError
 from kafkalog.files.reading import Rooms, Take
 from kafkalog.formats.decoding import Bounds, decode
 from kafkalog.formats.headers import Bytes
+from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.workspace import Workspace
 from kafkalog.query import plan
 from kafkalog.query.columns import choose_columns
@@ -54,7 +55,7 @@ def scan(
     control_records: bool = False,
     check_crcs: bool = True,
     on_corruption: str = "raise",
-    max_batch_bytes: int = 64 << 20,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Scan:

@@ -31,7 +31,7 @@ from kafkalog.formats.headers import (
     find_unsound,
     scan_headers,
 )
-from kafkalog.formats.layout import BATCH_HEADER_BYTES, LOG_OVERHEAD
+from kafkalog.formats.layout import BATCH_HEADER_BYTES, LOG_OVERHEAD, MAX_BATCH_BYTES
 from kafkalog.formats.order import find_stray, rises, stray_error
 from kafkalog.formats.wrappers import first_offsets
 from kafkalog.segment.resync import (
@@ -44,7 +44,6 @@ from kafkalog.segment.resync import (
 STEP_BYTES: Final = 4 << 20
 FIRST_STEP_BYTES: Final = 64 << 10
 STEP_GROWTH: Final = 8
-MAX_BATCH_BYTES: Final = 64 << 20
 
 Select = Callable[[Rows], tuple[npt.NDArray[np.bool_], bool]]
 

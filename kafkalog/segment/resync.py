@@ -20,12 +20,11 @@ from kafkalog.formats.headers import REASONS, Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
+    MAX_BATCH_BYTES,
     MAX_OFFSET_DELTA,
 )
 
 WINDOW_BYTES: Final = 8 << 20
-LARGEST_BYTES: Final = 64 << 20
-"""A larger entry is not looked at to find the way: Kafka's default limit is 1 MiB."""
 CHECKSUMMED_PER_BYTE: Final = 16
 """How many bytes may be checksummed for each byte searched: bounds hostile input."""
 
@@ -42,7 +41,8 @@ def sound_entry(source: ByteSource, position: int) -> Rows | None:
     if len(head) < HEADER_SIZE_UP_TO_MAGIC:
         return None
     size = LOG_OVERHEAD + int.from_bytes(head[8:LOG_OVERHEAD].tobytes(), signed=True)
-    if not HEADER_SIZE_UP_TO_MAGIC < size <= min(source.size - position, LARGEST_BYTES):
+    room = min(source.size - position, MAX_BATCH_BYTES)
+    if not HEADER_SIZE_UP_TO_MAGIC < size <= room:
         return None
     data = source.read(position, size)
     rows, _, _ = scan_headers(data, 0, position, 1)
