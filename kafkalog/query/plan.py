@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.files.checkpoint_file import LOG_STARTS, known_offsets
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.formats.decoding import FIRST, LAST, Bounds
 from kafkalog.manager.log_directory import is_partition, list_partitions
+from kafkalog.segment.log_segment import LogSegment
 
 FILE_ENDINGS: Final = tuple(
     kind + suffix
@@ -33,9 +34,20 @@ Offset = int | Mapping[tuple[str, int], int] | None
 Time = int | datetime | None
 
 
+class Span(NamedTuple):
+    """Whole batches of one segment: its bytes from `begin` to `end`."""
+
+    segment: LogSegment
+    begin: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One partition's directory, one file, or bytes in memory."""
+    """One partition's directory, one file, or bytes in memory.
+
+    Of a directory with a `span` no more is read than that.
+    """
 
     topic: str = ""
     partition: int = -1
@@ -43,6 +55,7 @@ class Part:
     file: Path | None = None
     memory: Any = None
     log_start_offset: int = FIRST
+    span: Span | None = None
 
 
 def find_parts(source: Any) -> list[Part]:

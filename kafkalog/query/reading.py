@@ -120,6 +120,8 @@ class PartReading:
 
     def _segments(self) -> list[LogSegment]:
         part = self.part
+        if part.span is not None:
+            return [part.span.segment]
         if part.directory is None:
             return [] if part.file is None else [LogSegment.of(part.file)]
         listed = list_segments(part.directory)
@@ -131,6 +133,11 @@ class PartReading:
         part = self.part
         if part.memory is not None:
             yield None, MemorySource(part.memory), Limits(ordered=False)
+        elif part.span is not None:
+            segment, _, end = part.span
+            with segment.open() as source:
+                source.size = min(source.size, end)
+                yield segment, source, segment.limits
         elif part.directory is not None:
             for segment, source in read_on(part.directory, segments):
                 yield segment, source, segment.limits
@@ -183,6 +190,8 @@ class PartReading:
 
     def _start(self, segment: LogSegment, source: ByteSource) -> int:
         """Position from which on everything wanted of a segment lies."""
+        if self.part.span is not None:
+            return self.part.span.begin
         start, bounds = 0, self.bounds
         if bounds.start_offset > max(segment.base_offset, 0):
             start = segment.position_for(source, min(bounds.start_offset, MAX_OFFSET))
