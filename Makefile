@@ -1,8 +1,9 @@
 # One word per task; each does all its own set-up, and a second run rebuilds nothing
 # that has not changed.
 #
-#   make test       the whole suite, the kernels on every Python found, the packages,
-#                   then kernels and parsers once more with bounds checks on
+#   make test       the whole suite, Spark on its newest release and on 4.0, against Spark's
+#                   own Kafka source on a live broker, the kernels on every Python found,
+#                   the packages, then kernels and parsers with bounds checks on
 #   make test-all   the whole suite on every Python found
 #   make lint       style, types, spelling, and no warning from the compiler
 #   make build      sdist and wheel into dist/, each tried in an empty environment
@@ -18,7 +19,7 @@ SHELL := bash
 .ONESHELL:
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PRECIOUS: .venv-%/installed .venv-%/compiled .venv-%/whole
+.PRECIOUS: .venv-%/installed .venv-%/compiled .venv-%/whole .venv-spark%/installed
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -34,11 +35,16 @@ COMPILERS = $(shell sed -n 's/^ *"\(cython==.*\|setuptools==.*\)",/\1/p' pyproje
 DOCUMENTERS = $(shell sed -n '/^docs = /p' pyproject.toml | grep -o '[a-z-]*==[0-9.]*')
 KERNELS := $(wildcard kafkalog/_speedups/*.pyx kafkalog/_speedups/*.pxd kafkalog/_speedups/*.h)
 SETTINGS := pyproject.toml setup.py
-MODULES := $(shell find kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
+# The newest PySpark is in .venv; these are the oldest that is read from, and the newest
+# whose Kafka source is published.
+OLDEST := 4.0
+JUDGE := 4.2.0
+COPY_JARS := org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DincludeScope=runtime
+MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/segment tests/indexes)
 
 .PHONY: help test test-all lint build bench docs demo clean
-.PHONY: compile debug test-release test-pythons test-debug test-packages
+.PHONY: compile debug test-release test-spark test-interop test-pythons test-debug
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -77,6 +83,27 @@ compile: .venv/compiled
 	.venv-$*/bin/$(PIP) --no-build-isolation --editable '.[test]'
 	touch $@
 
+# Another PySpark on the Python of .venv, and so on its kernels: this checkout is put on
+# the path, and nothing of it is built once more.
+.venv-spark%/installed: .venv/installed tests/packaging/needs.py
+	rm -rf .venv-spark$*
+	$(BIN)/python -m venv .venv-spark$*
+	$(BIN)/python tests/packaging/needs.py spark >.venv-spark$*/needs.txt
+	.venv-spark$*/bin/$(PIP) -r .venv-spark$*/needs.txt 'pyspark==$*.*' pytest pytest-xdist hypothesis $(JUDGES)
+	echo "$(CURDIR)" >"$$(.venv-spark$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/checkout.pth"
+	touch $@
+
+.venv-spark$(JUDGE)/installed: JUDGES = confluent-kafka
+
+# A broker, and Spark's own Kafka source. Maven keeps what a broken connection left whole.
+build/interop/%/done: tests/interop/%.pom.xml
+	rm -rf build/interop/$*
+	for attempt in 1 2 3; do
+		! mvn -q -B -f $< $(COPY_JARS) -DoutputDirectory="$(CURDIR)/build/interop/$*" || break
+	done
+	test -d build/interop/$*
+	touch $@
+
 # The build with bounds checks on: a tree of its own, in which every warning of the
 # compiler is an error.
 build/debug/settings: $(SETTINGS)
@@ -87,17 +114,31 @@ build/debug/settings: $(SETTINGS)
 debug: .venv/compiled build/debug/settings
 	mkdir -p build/debug/kafkalog build/debug/tests
 	find build/debug/kafkalog build/debug/tests -type f ! -name '*.so' -delete
-	tar -cf - --exclude='*.so' --exclude=__pycache__ $(SETTINGS) LICENSE README.md kafkalog tests \
+	tar -cf - --exclude='*.so' --exclude=__pycache__ $(SETTINGS) LICENSE README.md kafkalog pyspark_kafkalog tests \
 		| tar -xf - -C build/debug
 	cd build/debug && CFLAGS=-Werror KAFKALOG_DEBUG=1 ../../$(BIN)/python setup.py --quiet \
 		build_ext --inplace
 
 # --- tasks --------------------------------------------------------------------------
 
-test: test-release test-pythons build test-debug
+test: test-release test-spark test-interop test-pythons build test-debug
 
 test-release: .venv/compiled
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging"
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging and not spark"
+
+# A session is a Java machine of its own, so a file's tests stay together.
+test-spark: .venv/compiled
+	without=$$(tests/spark/java.sh) || { echo "left out: the tests with Spark, as there is $$without"; exit 0; }
+	$(MAKE) .venv-spark$(OLDEST)/installed
+	for python in .venv .venv-spark$(OLDEST); do
+		$$python/bin/python -m pytest -q -n $(JOBS) --dist loadfile -m spark tests/spark
+	done
+
+test-interop: .venv/compiled
+	without=$$(tests/spark/java.sh) || { echo "left out: the tests with a broker, as there is $$without"; exit 0; }
+	command -v mvn >/dev/null || { echo "left out: the tests with a broker, as there is no Maven found"; exit 0; }
+	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
+	.venv-spark$(JUDGE)/bin/python -m pytest -q -m "spark and interop" tests/interop
 
 test-pythons: .venv/compiled
 	for version in $(OTHERS); do
@@ -108,7 +149,7 @@ test-pythons: .venv/compiled
 test-all: test
 	for version in $(OTHERS); do
 		$(MAKE) .venv-$$version/whole
-		.venv-$$version/bin/python -m pytest -q -n $(JOBS) -m "not packaging" --ignore tests/test_stubs.py
+		.venv-$$version/bin/python -m pytest -q -n $(JOBS) -m "not packaging and not spark" --ignore tests/test_stubs.py
 	done
 
 test-debug: debug
@@ -148,5 +189,5 @@ demo: .venv/compiled
 clean:
 	rm -rf .venv .venv-* build dist demo-out docs/_build kafkalog.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	find kafkalog tests benchmarks demo docs -name __pycache__ -prune -exec rm -rf {} +
+	find kafkalog pyspark_kafkalog tests benchmarks demo docs -name __pycache__ -prune -exec rm -rf {} +
 	rm -f kafkalog/_speedups/*.so

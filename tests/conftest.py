@@ -36,3 +36,11 @@ def pytest_configure() -> None:
     checked = any(BOUNDS_CHECK in path.read_bytes() for path in kernels)
     if checked != DEBUG:
         raise pytest.UsageError(f"bounds checks are {'not ' * DEBUG}on in {house}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let PySpark 4.0 drop the sockets by which it talks to its own Java machine."""
+    dropped = r"ignore:unclosed <socket.*raddr=\('127\.0\.0\.1':ResourceWarning"
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.filterwarnings(dropped))

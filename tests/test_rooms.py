@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
     path
-    for folder in ("kafkalog", "tests", "benchmarks", "demo")
+    for folder in ("kafkalog", "pyspark_kafkalog", "tests", "benchmarks", "demo")
     for suffix in ("py", "pyx", "pxd", "pyi")
     for path in (ROOT / folder).rglob(f"*.{suffix}")
 )

@@ -14,9 +14,10 @@ from tests import golden_data
 pytestmark = pytest.mark.packaging
 
 DIST = Path(__file__).parents[2] / "dist"
+PACKAGES = ("kafkalog", "pyspark_kafkalog")  # the second is where Spark looks
 SEGMENT = "orders.zstd-0/00000000000000000000.log"
 PROGRAM = """
-import sys, kafkalog
+import sys, kafkalog, pyspark_kafkalog
 chunks = kafkalog.scan(sys.argv[1], columns=["offset"]).chunks()
 print(kafkalog.__file__, sum(len(records) for records in chunks))
 """
@@ -60,12 +61,13 @@ def test_an_archive_reads_a_segment_in_an_empty_environment(pattern, tmp_path):
 def test_the_source_archive_has_all_that_compiles():
     with tarfile.open(archive("*.tar.gz")) as members:
         names = {name.split("/", 1)[-1] for name in members.getnames()}
-    house = DIST.parent / "kafkalog"
     sources = [
-        path.relative_to(house.parent).as_posix()
+        path.relative_to(DIST.parent).as_posix()
+        for package in PACKAGES
         for suffix in ("py", "pyi", "pyx", "pxd", "h", "json")
-        for path in house.rglob(f"*.{suffix}")
+        for path in (DIST.parent / package).rglob(f"*.{suffix}")
     ]
+    assert "pyspark_kafkalog/__init__.py" in sources
     assert {*sources, "LICENSE", "README.md", "setup.py"} <= names
     assert not [name for name in names if name.endswith((".so", ".c"))]
 
@@ -77,4 +79,4 @@ def test_the_wheel_has_kernels_types_and_no_generated_source():
     assert sum(name.endswith(".so") for name in names) == len(kernels)
     assert sum(name.startswith("kafkalog/_speedups/") for name in names) > len(kernels)
     assert not [name for name in names if name.endswith((".c", ".pyx"))]
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"kafkalog"}
+    assert {name.split("/")[0].split("-")[0] for name in names} == set(PACKAGES)

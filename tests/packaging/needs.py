@@ -1,0 +1,34 @@
+"""Print what kafkalog and the extras named need, a requirement a line.
+
+    python tests/packaging/needs.py [EXTRA...]
+
+For environments that share the kernels of this checkout: nothing is built for them.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+
+
+def needs(extra: str) -> list[str]:
+    """Give the requirements of an extra, those of extras that it names included."""
+    found = []
+    for requirement in PROJECT["optional-dependencies"][extra]:
+        name, _, rest = requirement.partition("[")
+        if name == PROJECT["name"]:
+            for other in rest.removesuffix("]").split(","):
+                found += needs(other)
+        else:
+            found.append(requirement)
+    return found
+
+
+if __name__ == "__main__":
+    wanted = PROJECT["dependencies"] + [
+        one for extra in sys.argv[1:] for one in needs(extra)
+    ]
+    print(*dict.fromkeys(wanted), sep="\n")

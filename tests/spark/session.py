@@ -1,0 +1,71 @@
+"""Spark as the tests run it: on loopback, two cores, three attempts, stacks of crashes.
+
+Imports PySpark when a session is started, so that what only names this module needs
+none.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MASTER = "local[2,3]"  # two tasks at a time, and a task may fail twice
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+
+
+def missing() -> str | None:
+    """Say what a session would lack here, if anything."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        return "no PySpark"
+    found = subprocess.run(
+        [Path(__file__).with_name("java.sh")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return found.stdout.strip() or None
+
+
+def environment() -> dict[str, str]:
+    """Give the variables by which drivers and workers run this Python and this code."""
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, paths)])),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "TZ": "UTC",  # in which `collect` gives timestamps
+    }
+
+
+def start(folder, **settings):
+    """Start a session with its files in `folder`; a setting a.b is given as a_b."""
+    os.environ |= environment()
+    from pyspark.sql import SparkSession
+
+    chosen = SETTINGS | {
+        "spark.master": MASTER,
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}",
+    }
+    chosen |= {name.replace("_", "."): value for name, value in settings.items()}
+    builder = SparkSession.builder.appName("kafkalog")
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
