@@ -98,6 +98,10 @@ class OffsetOutOfRangeError(KafkaLogError, LookupError):
     kafka_name = "OffsetOutOfRangeException"
 
 
+class DataLossError(KafkaLogError):
+    """Offsets that a reading was to give are gone, or their partition is."""
+
+
 class NotALogDirectoryError(KafkaLogError, ValueError):
     """The path exists and holds nothing of Kafka's."""
 

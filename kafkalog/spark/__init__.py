@@ -1,0 +1,1 @@
+"""Log directories on Spark: a source, a stream, functions and a job."""
