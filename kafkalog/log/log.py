@@ -14,7 +14,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
@@ -32,6 +31,7 @@ from kafkalog.files.checkpoint_file import (
     known_offsets,
     read_if_there,
 )
+from kafkalog.files.location import AnyPath, Location, locate
 from kafkalog.files.naming import MAX_OFFSET, parse_partition_dir
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
 from kafkalog.formats.decoding import Bounds, decode
@@ -47,7 +47,7 @@ from kafkalog.log.producer_state import (
     from_entries,
     newest_snapshot,
 )
-from kafkalog.log.transactions import Transactions, replay_partition
+from kafkalog.log.transactions import replay_partition
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
     Skipped,
@@ -84,6 +84,7 @@ class Log:
     """A partition's log, for reading; made by ``kafkalog.open``.
 
     >>> import tempfile, kafkalog
+    >>> from pathlib import Path
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=5)
     >>> batch.append(b"k", b"v", timestamp=1700000000000)
     >>> with tempfile.TemporaryDirectory() as root:
@@ -96,15 +97,15 @@ class Log:
     ('orders', 5, 6)
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: AnyPath) -> None:
+        self.path = locate(path)
         if not self.path.is_dir():
             if self.path.exists():
-                raise NotALogDirectoryError(f"not a partition's directory: {path}")
-            raise FileNotFoundError(2, os.strerror(2), str(path))
+                raise NotALogDirectoryError(f"not a partition's directory: {self.path}")
+            raise FileNotFoundError(2, os.strerror(2), str(self.path))
         name = parse_partition_dir(self.path.absolute().name)
         if name is None and not list_segments(self.path):
-            raise NotALogDirectoryError(f"not a partition's directory: {path}")
+            raise NotALogDirectoryError(f"not a partition's directory: {self.path}")
         self.topic = "" if name is None else name.topic
         self.partition = -1 if name is None else name.partition
 
@@ -135,16 +136,7 @@ class Log:
     @property
     def log_end_offset(self) -> int:
         """Offset that the next record will have: one past the last sound batch."""
-        segments = list_segments(self.path)
-        end = self._checkpointed(LOG_STARTS, 0)
-        for segment, source in read_on(self.path, segments[-1:]):
-            end = max(end, segment.base_offset)
-            start = segment.position_for(source, MAX_OFFSET)
-            with suppress(LocatedError):
-                for step in segment.records(source, start):
-                    if isinstance(step, Step):
-                        end = max(end, int(step.rows["last_offset"][-1]) + 1)
-        return end
+        return find_end(self.path, self._checkpointed(LOG_STARTS, 0))
 
     @property
     def high_watermark(self) -> int:
@@ -159,8 +151,7 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """First offset of which it is not decided whether it is committed."""
-        end = self.log_end_offset
-        return min(self._transactions(end).last_stable_offset, end)
+        return find_stable(self.path, self.log_end_offset)
 
     @property
     def leader_epochs(self) -> list[EpochEntry]:
@@ -220,7 +211,7 @@ class Log:
             raise OffsetOutOfRangeError(f"offset {offset} is not in {start}..{end}")
         limit = end
         if committed:
-            transactions = self._transactions(end)
+            transactions = replay_partition(self.path, start, end)
             limit = min(end, transactions.last_stable_offset)
         for step in self._steps(offset, limit, max(max_bytes, FIRST_STEP_BYTES)):
             rows = step.rows
@@ -287,16 +278,13 @@ class Log:
             records = segment.records(source, start, wanted, first_bytes)
             yield from (step for step in records if isinstance(step, Step))
 
-    def _transactions(self, end: int) -> Transactions:
-        return replay_partition(self.path, self.log_start_offset, end)
-
     def _checkpointed(self, name: str, default: int) -> int:
         """Read this partition's line of a checkpoint in the log directory."""
         offsets = known_offsets(self.path.absolute().parent, name)
         return offsets.get((self.topic, self.partition), default)
 
 
-def open(path: str | os.PathLike[str], mode: str = "r") -> Log:
+def open(path: AnyPath, mode: str = "r") -> Log:
     """Open the log in a partition's directory, for reading: nothing is changed.
 
     Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is no partition's.
@@ -304,6 +292,32 @@ def open(path: str | os.PathLike[str], mode: str = "r") -> Log:
     if mode != "r":
         raise ValueError(f"a log is opened for reading, mode 'r', not {mode!r}")
     return Log(path)
+
+
+def find_end(
+    directory: Location, log_start_offset: int = 0, *, past_damage: bool = False
+) -> int:
+    """Return one past the last sound batch of a partition; at least the log's start.
+
+    That is the last one before damage, where recovery would cut, or the last of all.
+    """
+    end = log_start_offset
+    for segment, source in read_on(directory, list_segments(directory)[-1:]):
+        end = max(end, segment.base_offset)
+        start = segment.position_for(source, MAX_OFFSET)
+        with suppress(LocatedError):
+            for step in segment.records(source, start, skip=past_damage):
+                if isinstance(step, Step):
+                    end = max(end, int(step.rows["last_offset"][-1]) + 1)
+    return end
+
+
+def find_stable(directory: Location, end: int) -> int:
+    """Return the offset below `end`, the log's, up to which all is decided.
+
+    The newest snapshot says what was open at its offset; the log is read from there.
+    """
+    return min(replay_partition(directory, end, end).last_stable_offset, end)
 
 
 def _first_offset(

@@ -15,17 +15,23 @@ Source: ``LogSegment.java``.
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.files.location import (
+    AnyPath,
+    Location,
+    OpenedSource,
+    locate,
+    open_source,
+)
 from kafkalog.files.naming import MAX_OFFSET, parse_file_name
-from kafkalog.files.reading import ByteSource, FileSource
+from kafkalog.files.reading import ByteSource
 from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -54,15 +60,16 @@ class LogSegment:
     `most` is the greatest offset it may hold: that before the next segment's.
     """
 
-    path: Path
+    path: Location
     base_offset: int = -1
     most: int = MAX_OFFSET
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str]) -> LogSegment:
+    def of(cls, path: AnyPath) -> LogSegment:
         """Take a lone file for what its name says, if it says anything."""
-        name = parse_file_name(Path(path).name)
-        return cls(Path(path), -1 if name is None else name.base_offset)
+        path = locate(path)
+        name = parse_file_name(path.name)
+        return cls(path, -1 if name is None else name.base_offset)
 
     @property
     def name(self) -> str:
@@ -82,16 +89,16 @@ class LogSegment:
         most = min(self.most, self.base_offset + MAX_OFFSET_DELTA)
         return Limits(least=self.base_offset, most=most)
 
-    def open(self) -> FileSource:
+    def open(self) -> OpenedSource:
         """Open the ``.log``, under the name that marks it deleted if it must be.
 
         Raises `FileNotFoundError` where it is gone under both.
         """
         try:
-            return FileSource(self.path)
+            return open_source(self.path)
         except FileNotFoundError:
             with suppress(FileNotFoundError):
-                return FileSource(self.path.with_name(self.path.name + DELETED))
+                return open_source(self.path.with_name(self.path.name + DELETED))
             raise
 
     def records(
@@ -139,6 +146,20 @@ class LogSegment:
         if row is None or int(row["max_timestamp"][0]) != latest:
             return 0
         return int(row["position"][0])
+
+    def positions_near(self, source: ByteSource, wanted: Sequence[int]) -> list[int]:
+        """Positions at which entries begin, at or next behind each of those wanted.
+
+        Only those that the offset index knows and `source` bears out: so there may be
+        fewer, or none.
+        """
+        index = self._read(OffsetIndex, "index")
+        if index is None or not len(index):
+            return []
+        known = index.entries["position"].astype(np.int64)
+        slots = np.unique(np.searchsorted(known, wanted))
+        near = known[slots[slots < len(known)]].tolist()
+        return [one for one in near if sound_entry(source, one) is not None]
 
     def entry_holding(self, source: ByteSource, offset: int) -> Rows | None:
         """Header of the sound entry that `offset` lies in, or, of a wrapper, ends."""

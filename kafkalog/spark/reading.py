@@ -1,0 +1,104 @@
+"""A task's stretches -> Arrow batches, on an executor.
+
+A stretch is read where it was planned. Where its file was rewritten since, or removed,
+as compaction and retention do, its offsets are looked for in the partition's directory;
+what is nowhere any more is lost, and the query's option says what that means.
+
+Knows: how a stretch becomes batches. Does not know: Spark, how stretches are chosen.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kafkalog.errors import DataLossError
+from kafkalog.export.missing import require
+from kafkalog.formats.decoding import Bounds
+from kafkalog.log.log_segments import list_segments
+from kafkalog.query.plan import Part, Span
+from kafkalog.query.reading import Request
+from kafkalog.query.scan import Scan
+from kafkalog.spark.rows import RowMaker
+from kafkalog.spark.splits import Stretch, Task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = require("pyarrow", "arrow")
+
+COUNTED: Final = frozenset({"topic", "partition"})
+"""Columns for which records need only be counted."""
+
+log = logging.getLogger("kafkalog")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReader:
+    """Reads tasks for one query: into which schema, and what to do about faults."""
+
+    schema: pa.Schema
+    request: Request
+    fail_on_data_loss: bool = True
+
+    def read(self, task: Task) -> Iterator[pa.RecordBatch]:
+        """Read a task's records, in order of each partition's offsets."""
+        maker = RowMaker(self.schema)
+        for stretch in task:
+            part = self._find(stretch)
+            if part is None:
+                continue
+            bounds = Bounds(start_offset=stretch.start, end_offset=stretch.stop)
+            scan = Scan(
+                parts=((part, bounds),), columns=maker.scanned, request=self.request
+            )
+            if COUNTED.issuperset(self.schema.names):
+                count = scan.count()
+                yield from maker.counted(stretch.topic, stretch.partition, count)
+            else:
+                for records in scan.chunks():
+                    yield from maker.batches(records)
+            for problem in scan.problems:
+                log.warning("left out: %s", problem)
+
+    def _find(self, stretch: Stretch) -> Part | None:
+        """Say where a stretch's records are now; None if they are nowhere."""
+        directory, segment = stretch.directory, stretch.segment
+        place = (stretch.topic, stretch.partition, directory)
+        try:
+            with segment.open() as source:
+                if stretch.fits(source):
+                    span = Span(segment, stretch.begin, stretch.end)
+                    return Part(*place, span=span)
+        except FileNotFoundError:
+            self._check_visible(stretch)
+        try:
+            segments = list_segments(directory)
+        except FileNotFoundError:
+            segments = []
+        if not segments or segments[0].base_offset > stretch.start:
+            first = segments[0].base_offset if segments else "nothing"
+            self._lost(stretch, f"the log now begins with {first}")
+        return Part(*place) if segments else None
+
+    def _check_visible(self, stretch: Stretch) -> None:
+        """Tell a directory that this machine does not see from a segment that went."""
+        root = stretch.directory.absolute().parent
+        if not root.is_dir():
+            raise FileNotFoundError(
+                f"{stretch.segment.path} was seen by the driver, but {root} is not there"
+                f" on the executor {socket.gethostname()}: every executor needs the log"
+                " directories under the same path"
+            )
+
+    def _lost(self, stretch: Stretch, why: str) -> None:
+        text = (
+            f"offsets {stretch.start} to {stretch.stop} of {stretch.topic}-"
+            f"{stretch.partition} were to be read, but {why}: {stretch.directory}"
+        )
+        if self.fail_on_data_loss:
+            raise DataLossError(text)
+        log.warning("%s", text)

@@ -1,0 +1,164 @@
+"""Records as Arrow batches, in just the types and sizes that suit Spark.
+
+Columns are handed on as the decoder gathered them; no record becomes a Python object.
+What Spark wants otherwise than users of Arrow is made here: timestamps in microseconds,
+headers that are null where there are none, text in place of dictionaries.
+
+Knows: Spark's columns as Arrow. Does not know: Spark, options, which bytes are read.
+Source: ``KafkaRecordToRowConverter.scala``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import InvalidRecordError
+from kafkalog.export.arrow import bitmap, bytes_array, headers_array
+from kafkalog.export.missing import require
+from kafkalog.query.records import BytesColumn, HeadersColumn, Records
+from kafkalog.spark.columns import COLUMNS, HEADERS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = require("pyarrow", "arrow")
+
+MOST_ROWS: Final = 32_000
+MOST_BYTES: Final = 8 << 20
+US_PER_MS: Final = 1000
+MOST_MS: Final = (2**63 - 1) // US_PER_MS
+CONSTANT: Final = ("topic", "partition", "segment")
+"""Columns with one value for all records of a chunk."""
+
+
+@dataclass(slots=True)
+class RowMaker:
+    """Makes Arrow batches of a schema, none above `MOST_ROWS` and `MOST_BYTES`.
+
+    A record that is larger has a batch of its own.
+    """
+
+    schema: pa.Schema
+    _constants: dict[str, tuple[Any, pa.Array]] = field(default_factory=dict)
+
+    @property
+    def scanned(self) -> tuple[str, ...]:
+        """The columns that a scan must give."""
+        return tuple(COLUMNS[name].scanned for name in self.schema.names)
+
+    def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
+        """Turn a chunk of records into batches."""
+        whole = {
+            name: self._array(name, records)
+            for name in self.schema.names
+            if name not in CONSTANT
+        }
+        for start, stop in _cuts(records):
+            count = stop - start
+            arrays = [
+                whole[name].slice(start, count)
+                if name in whole
+                else self._constant(name, records).slice(0, count)
+                for name in self.schema.names
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def counted(self, topic: str, partition: int, count: int) -> Iterator[Any]:
+        """Make batches of `count` records of which only their partition is asked."""
+        values = {"topic": topic, "partition": partition}
+        for start in range(0, count, MOST_ROWS):
+            size = min(MOST_ROWS, count - start)
+            arrays = [
+                self._repeat(name, values[name]).slice(0, size)
+                for name in self.schema.names
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _constant(self, name: str, records: Records) -> pa.Array:
+        if name == "topic":
+            return self._repeat(name, records.topic)
+        if name == "segment":
+            return self._repeat(name, records.segments[records.segment[0]])
+        return self._repeat(name, int(records.partition[0]))
+
+    def _repeat(self, name: str, value: Any) -> pa.Array:
+        """Return an array of one value, `MOST_ROWS` times; the last one is kept."""
+        kept = self._constants.get(name)
+        if kept is None or kept[0] != value:
+            scalar = pa.scalar(value, COLUMNS[name].arrow_type)
+            kept = self._constants[name] = (value, pa.repeat(scalar, MOST_ROWS))
+        return kept[1]
+
+    def _array(self, name: str, records: Records) -> pa.Array:
+        column = getattr(records, COLUMNS[name].scanned)
+        if isinstance(column, BytesColumn):
+            return bytes_array(column)
+        if isinstance(column, HeadersColumn):
+            return _headers(column)
+        if name == "timestamp":
+            return _microseconds(column)
+        if name == "codec":
+            codes = pa.array(np.ascontiguousarray(column))
+            return pa.DictionaryArray.from_arrays(
+                codes, pa.array(records.codecs, pa.string())
+            ).dictionary_decode()
+        return pa.array(column.astype(COLUMNS[name].arrow_type.to_pandas_dtype()))
+
+
+def _microseconds(column: npt.NDArray[np.int64]) -> pa.Array:
+    """Return times as Spark has them; -1, no time, is the last ms of 1969, as there."""
+    if len(column) and (int(column.max()) > MOST_MS or int(column.min()) < -MOST_MS):
+        beyond = column[(column > MOST_MS) | (column < -MOST_MS)][0]
+        raise InvalidRecordError(
+            f"a timestamp of {beyond} ms is beyond Spark's microseconds;"
+            " leave the column out to read the rest"
+        )
+    buffers = [None, pa.py_buffer(column * US_PER_MS)]
+    kind = COLUMNS["timestamp"].arrow_type
+    return pa.Array.from_buffers(kind, len(column), buffers)
+
+
+def _headers(column: HeadersColumn) -> pa.Array:
+    """Return headers as lists of structs, null where a record has none."""
+    some = np.diff(column.offsets) > 0
+    valid = None if some.all() else bitmap(some)
+    pairs = headers_array(column).values
+    struct = pa.StructArray.from_arrays(
+        pairs.flatten(), fields=list(HEADERS.value_type)
+    )
+    buffers = [valid, pa.py_buffer(column.offsets)]
+    return pa.Array.from_buffers(HEADERS, len(column), buffers, children=[struct])
+
+
+def _cuts(records: Records) -> Iterator[tuple[int, int]]:
+    """Cut a chunk into runs of rows that keep the limits."""
+    ends = _bytes_through(records)
+    start, count = 0, len(records)
+    while start < count:
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + MOST_BYTES, side="right"))
+        stop = max(start + 1, min(stop, start + MOST_ROWS))
+        yield start, stop
+        start = stop
+
+
+def _bytes_through(records: Records) -> npt.NDArray[np.int64]:
+    """How many bytes the rows up to each take, itself included."""
+    count = len(records)
+    total = np.zeros(count, np.int64)
+    fixed = len(records.topic.encode())
+    for column in records.columns.values():
+        if isinstance(column, BytesColumn):
+            total += column.offsets[1:]
+        elif isinstance(column, HeadersColumn):
+            for part in (column.key, column.value):
+                total += part.offsets[column.offsets[1:]]
+                total += part.offsets.itemsize * column.offsets[1:]
+        else:
+            fixed += column.itemsize
+    return total + np.arange(1, count + 1) * fixed
