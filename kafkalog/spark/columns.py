@@ -1,4 +1,4 @@
-"""The source's columns: Kafka's eight as Spark's own source has them, and the library's.
+"""The source's columns: the eight of Spark's own Kafka source, and the library's.
 
 A schema that the user gives picks from them, in any order: it is the way to read less,
 since Spark tells no Python source which columns a query needs.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from kafkalog.errors import ConfigError
+from kafkalog.spark.columns import COLUMNS, default_columns
 from kafkalog.spark.limits import (
     EARLIEST,
     LATEST,
@@ -45,28 +46,6 @@ from kafkalog.spark.topics import (
 
 T = TypeVar("T")
 D = TypeVar("D")
-
-COLUMN_NAMES: Final = (
-    "key",
-    "value",
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "timestampType",
-    "headers",
-    "leaderEpoch",
-    "producerId",
-    "producerEpoch",
-    "sequence",
-    "isTransactional",
-    "isControl",
-    "magic",
-    "codec",
-    "segment",
-    "position",
-)
-"""What `columns` may name: the columns of Spark's Kafka source, then the library's."""
 
 REFUSED: Final = {
     "kafka.auto.offset.reset": "not supported, set startingOffsets instead",
@@ -167,16 +146,29 @@ def parse_columns(text: str) -> tuple[str, ...]:
     ('key', 'offset', 'leaderEpoch')
     """
     names = parse_names(text)
-    unknown = [name for name in names if name not in COLUMN_NAMES]
+    unknown = [name for name in names if name not in COLUMNS]
     if unknown:
         raise ConfigError(
-            f"expected columns out of {', '.join(COLUMN_NAMES)}, "
-            f"got {', '.join(unknown)}"
+            f"expected columns out of {', '.join(COLUMNS)}, got {', '.join(unknown)}"
         )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ConfigError(f"expected each column once, got {', '.join(repeated)} twice")
     return names
+
+
+def asked_columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Say which columns a reading gives whose user names no schema.
+
+    >>> asked_columns({"includeHeaders": "true"})[-1]
+    'headers'
+    """
+    given = _Given(options)
+    chosen = given.take("columns", parse_columns, None)
+    headers = given.take("includeHeaders", parse_truth, False)
+    given.left.clear()
+    given.finish()
+    return default_columns(include_headers=headers) if chosen is None else chosen
 
 
 class _Given:

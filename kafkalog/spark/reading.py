@@ -89,9 +89,9 @@ class TaskReader:
         root = stretch.directory.absolute().parent
         if not root.is_dir():
             raise FileNotFoundError(
-                f"{stretch.segment.path} was seen by the driver, but {root} is not there"
-                f" on the executor {socket.gethostname()}: every executor needs the log"
-                " directories under the same path"
+                f"{stretch.segment.path} was seen by the driver, but {root} is not"
+                f" there on the executor {socket.gethostname()}: every executor needs"
+                " the log directories under the same path"
             )
 
     def _lost(self, stretch: Stretch, why: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -155,10 +155,11 @@ def _bytes_through(records: Records) -> npt.NDArray[np.int64]:
     for column in records.columns.values():
         if isinstance(column, BytesColumn):
             total += column.offsets[1:]
+            fixed += column.offsets.itemsize
         elif isinstance(column, HeadersColumn):
+            ends = column.offsets[1:]
             for part in (column.key, column.value):
-                total += part.offsets[column.offsets[1:]]
-                total += part.offsets.itemsize * column.offsets[1:]
+                total += cast("BytesColumn", part).offsets[ends] + 4 * ends
         else:
-            fixed += column.itemsize
+            fixed += cast("npt.NDArray[Any]", column).itemsize
     return total + np.arange(1, count + 1) * fixed

@@ -1,4 +1,4 @@
-"""``format("kafkalog")``: log directories as a source of Spark, in batches or as a stream.
+"""``format("kafkalog")``: log directories as a source of Spark, batch and stream.
 
 Spark makes these objects in processes of its own: the source and its ranges on the
 driver, `read` on the executors, to which the reader goes pickled. So a reader is small,
@@ -30,8 +30,9 @@ from kafkalog.spark.splits import Task, plan_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-datasource = require("pyspark.sql.datasource", "spark")
+    from pyspark.sql import datasource
+else:
+    datasource = require("pyspark.sql.datasource", "spark")
 
 
 class Split(datasource.InputPartition):  # type: ignore[misc]
@@ -57,7 +58,7 @@ class KafkaLogDataSource(datasource.DataSource):  # type: ignore[misc]
         """Make the reader of a batch query."""
         return BatchReader(parse_options(self.options, streaming=False), schema)
 
-    def streamReader(self, schema: Any) -> Any:  # noqa: N802, Spark's name
+    def streamReader(self, schema: Any) -> Any:
         """Make the reader of a streaming query."""
         from kafkalog.spark.stream import StreamReader
 

@@ -37,8 +37,9 @@ from kafkalog.spark.source import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-datasource = require("pyspark.sql.datasource", "spark")
+    from pyspark.sql import datasource
+else:
+    datasource = require("pyspark.sql.datasource", "spark")
 
 BASES: Final = [datasource.DataSourceStreamReader]
 if hasattr(datasource, "ReadLimit"):  # from Spark 4.2 on
@@ -60,15 +61,13 @@ class StreamReader(*BASES):  # type: ignore[misc]
         self._target: Offsets | None = None
         self._last_batch_ms = 0
 
-    def initialOffset(self) -> Json:  # noqa: N802, Spark's name
+    def initialOffset(self) -> Json:
         """Say where a new stream begins."""
         offsets = starting_offsets(self.options, open_partitions(self.options))
         self._planned = offsets
         return to_json(offsets)
 
-    def latestOffset(  # noqa: N802, Spark's name
-        self, start: Json | None = None, limit: Any = None
-    ) -> Json:
+    def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
         """Say where the next batch ends: `start` again if it is to wait.
 
         `limit` is what Spark's trigger makes of `getDefaultReadLimit`.
@@ -103,7 +102,7 @@ class StreamReader(*BASES):  # type: ignore[misc]
             self._last_batch_ms = now_ms
         return waits
 
-    def getDefaultReadLimit(self) -> Any:  # noqa: N802, Spark's name
+    def getDefaultReadLimit(self) -> Any:
         """Say that batches are limited, if they are; by what, `latestOffset` knows."""
         if self.options.max_offsets_per_trigger is not None:
             return limits.ReadMaxRows(self.options.max_offsets_per_trigger)
@@ -111,11 +110,11 @@ class StreamReader(*BASES):  # type: ignore[misc]
             return limits.ReadMinRows(self.options.min_offsets_per_trigger)
         return limits.ReadAllAvailable()
 
-    def reportLatestOffset(self) -> Json:  # noqa: N802, Spark's name
+    def reportLatestOffset(self) -> Json:
         """Say what there is by now, for the query's progress."""
         return to_json(latest_offsets(self.options, open_partitions(self.options)))
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802, Spark's name
+    def prepareForTriggerAvailableNow(self) -> None:
         """Remember what there is now: the query ends there, whatever is appended."""
         self._target = latest_offsets(self.options, open_partitions(self.options))
 
