@@ -1,0 +1,105 @@
+"""A Kafka broker of one node on loopback, and what fills it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+JARS = ROOT / "build" / "interop"
+CLUSTER = "AAAAAAAAQACAAAAAAAAAAQ"
+START_SECONDS = 60
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+log.dirs={logs}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+log.retention.hours=-1
+log.message.timestamp.before.max.ms=9223372036854775807
+log.message.timestamp.after.max.ms=9223372036854775807
+log.retention.check.interval.ms=500
+log.flush.start.offset.checkpoint.interval.ms=200
+log.cleaner.backoff.ms=200
+log.segment.delete.delay.ms=0
+log.initial.task.delay.ms=200
+message.max.bytes=10485760
+"""
+
+
+def free_port():
+    with closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Broker:
+    """A broker's process; its log directory is `logs`, its address `address`."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.logs = self.folder / "logs"
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+        self.settings = self.folder / "server.properties"
+        self.settings.write_text(
+            PROPERTIES.format(port=port, controller=free_port(), logs=self.logs)
+        )
+        self.process = None
+
+    def start(self):
+        format_command = ["format", "-t", CLUSTER, "-c", str(self.settings)]
+        subprocess.run(
+            self._java("kafka.tools.StorageTool", *format_command, heap="256m"),
+            check=True,
+            capture_output=True,
+        )
+        with (self.folder / "broker.out").open("wb") as out:
+            self.process = subprocess.Popen(
+                self._java("kafka.Kafka", str(self.settings), heap="512m"),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._wait()
+        return self
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(START_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _wait(self):
+        host, port = self.address.split(":")
+        for _ in range(START_SECONDS * 5):
+            if self.process.poll() is not None:
+                break
+            try:
+                socket.create_connection((host, int(port))).close()
+            except OSError:
+                time.sleep(0.2)
+            else:
+                return
+        told = (self.folder / "broker.out").read_text()[-2000:]
+        raise RuntimeError(f"the broker did not start: {told}")
+
+    def _java(self, name, *arguments, heap):
+        home = os.environ.get("JAVA_HOME")
+        java = f"{home}/bin/java" if home else "java"
+        return [java, f"-Xmx{heap}", "-cp", f"{JARS}/broker/*", name, *arguments]

@@ -1,0 +1,71 @@
+"""One question to two sources: Spark's own, of a broker, and ours, of its directory."""
+
+from __future__ import annotations
+
+SELECTED = (
+    *("topic", "partition", "offset", "key", "value"),
+    "unix_micros(timestamp) timestamp",
+    "timestampType",
+)
+OFFSETS = ("startOffset", "endOffset")
+
+
+class Sources:
+    """Both sources of one session and one broker."""
+
+    def __init__(self, spark, broker):
+        self.spark = spark
+        self.places = {
+            "kafka": {"kafka.bootstrap.servers": broker.address},
+            "kafkalog": {"path": str(broker.logs)},
+        }
+
+    def frames(self, **options):
+        """Read both with the same options; a dot in an option's name is written __."""
+        return [self.frame(name, options) for name in self.places]
+
+    def frame(self, name, options):
+        reader = self.spark.read.format(name)
+        return reader.options(**self.places[name], **dotted(options)).load()
+
+    def stream(self, name, **options):
+        reader = self.spark.readStream.format(name)
+        return reader.options(**self.places[name], **dotted(options)).load()
+
+    def refusals(self, **options):
+        """Have both refuse; give what they say, Spark's first."""
+        told = []
+        for name in self.places:
+            try:
+                self.frame(name, options).count()
+            except Exception as error:
+                told.append(str(error))
+            else:
+                raise AssertionError(f"{name} took {options}")
+        return told
+
+
+def dotted(options):
+    return {key.replace("__", "."): str(value) for key, value in options.items()}
+
+
+def rows(frame):
+    """Give all rows in order, with bytes and headers as Python has them."""
+    more = ["headers"] if "headers" in frame.columns else []
+    found = frame.selectExpr(*SELECTED, *more).toArrow().to_pylist()
+    found.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
+    return found
+
+
+def catch_up(stream, out, checkpoint):
+    """Read all there is into Parquet; give the offsets of each batch that had rows."""
+    query = (
+        stream.writeStream.format("parquet")
+        .option("path", str(out))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    told = [one["sources"][0] for one in query.recentProgress if one["numInputRows"]]
+    return [tuple(one[end] for end in OFFSETS) for one in told]
