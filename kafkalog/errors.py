@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 
 class KafkaLogError(Exception):
@@ -28,6 +28,7 @@ class LocatedError(KafkaLogError):
     `position` counts bytes from the start of the buffer being decoded, until a floor
     that knows the file calls `located`; from then on, from the start of `path`.
     `cause` names the kind of damage in a word, from the list in ``docs/verify.md``.
+    `path` is a `Path`, or what stands for one behind a URL.
     """
 
     usual_cause: ClassVar[str] = "format"
@@ -39,11 +40,11 @@ class LocatedError(KafkaLogError):
         self.reason = reason
         self.position = position
         self.cause = self.usual_cause if cause is None else cause
-        self.path: Path | None = None
+        self.path: Any = None
 
-    def located(self, path: str | os.PathLike[str], origin: int = 0) -> Self:
+    def located(self, path: Any, origin: int = 0) -> Self:
         """Return this error placed in `path`, where its buffer began at `origin`."""
-        self.path = Path(path)
+        self.path = Path(path) if isinstance(path, (str, os.PathLike)) else path
         self.position = None if self.position is None else origin + self.position
         return self
 
@@ -119,9 +120,13 @@ class ConfigError(KafkaLogError, ValueError):
 
 
 class MissingDependencyError(KafkaLogError, ImportError):
-    """An optional package is not installed; the message gives the pip line."""
+    """An optional package is not installed; the message gives the pip line.
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is missing: pip install 'kafkalog[{extra}]'")
+    `extra` is that of kafkalog which brings it, None where there is none.
+    """
+
+    def __init__(self, package: str, extra: str | None) -> None:
+        line = package if extra is None else f"'kafkalog[{extra}]'"
+        super().__init__(f"{package} is missing: pip install {line}")
         self.package = package
         self.extra = extra

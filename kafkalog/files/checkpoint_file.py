@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, TypeVar
 
 from kafkalog.errors import CorruptCheckpointError
+from kafkalog.files.location import Location
 from kafkalog.formats.checkpoint import parse_offsets
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
@@ -24,7 +24,7 @@ Offsets = dict[tuple[str, int], int]
 Parsed = TypeVar("Parsed")
 
 
-def read_if_there(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed | None:
+def read_if_there(path: Location, parse: Callable[[bytes], Parsed]) -> Parsed | None:
     """Parse a small file; None where there is none. Errors say which file it is."""
     try:
         return parse(path.read_bytes())
@@ -34,7 +34,7 @@ def read_if_there(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed | None
         raise error.located(path) from None
 
 
-def read_offsets(directory: Path, name: str) -> Offsets:
+def read_offsets(directory: Location, name: str) -> Offsets:
     """Read one of the offset checkpoints of a log directory; missing is empty.
 
     Raises `CorruptCheckpointError`, with file and byte.
@@ -42,7 +42,7 @@ def read_offsets(directory: Path, name: str) -> Offsets:
     return read_if_there(directory / name, parse_offsets) or {}
 
 
-def known_offsets(directory: Path, name: str) -> Offsets:
+def known_offsets(directory: Location, name: str) -> Offsets:
     """Like `read_offsets`; Kafka, too, takes an unreadable file for an empty one."""
     with suppress(CorruptCheckpointError):
         return read_offsets(directory, name)

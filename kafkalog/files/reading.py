@@ -1,4 +1,4 @@
-"""Where bytes are read from: a file, by position, or memory.
+"""Where bytes are read from: a local file, by position, or memory.
 
 A file is read into buffers that the caller keeps, never mapped: a broker
 may cut a segment or an index at any time, and touching a mapped page behind the new end
@@ -18,10 +18,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from kafkalog.files.remote import RemotePath
 
 Bytes = npt.NDArray[np.uint8]
 Take = Callable[[int], Bytes]
@@ -57,14 +60,20 @@ class Rooms:
 class ByteSource(Protocol):
     """Bytes with positions, 0 to `size`."""
 
-    path: Path | None
     size: int
+
+    @property
+    def path(self) -> Path | RemotePath | None:
+        """Where they lie; None for memory."""
 
     def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
         """Return up to `length` bytes from `position` on, in room that `take` gives.
 
         Fewer come only where the bytes end; then `size` says so from there on.
         """
+
+    def read_anew(self) -> None:
+        """Let go of what was read ahead: it may have changed since."""
 
     def close(self) -> None:
         """Let go of what is held."""
@@ -103,6 +112,9 @@ class FileSource:
             done += got
         return room[:done]
 
+    def read_anew(self) -> None:
+        """Do nothing: nothing is read ahead."""
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -126,6 +138,9 @@ class MemorySource:
         """See up to `length` bytes from `position` on; no room is needed."""
         del take
         return self._data[position : position + length]
+
+    def read_anew(self) -> None:
+        """Do nothing: memory is what it is."""
 
     def close(self) -> None:
         """Do nothing: the memory is the caller's."""

@@ -26,6 +26,8 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog.errors import CorruptIndexError
+from kafkalog.files.location import AnyPath, Location, locate
+from kafkalog.files.remote import RemotePath
 
 Entries = npt.NDArray[np.void]
 Path_ = str | os.PathLike[str]
@@ -75,22 +77,22 @@ class IndexTable(ABC):
         return cls._checked(data, size, base_offset, path)
 
     @classmethod
-    def read(cls, path: Path_, base_offset: int | None = None) -> Self:
+    def read(cls, path: AnyPath, base_offset: int | None = None) -> Self:
         """Like `open`, but into memory: what becomes of the file does not matter."""
-        path = Path(path)
+        path = locate(path)
         base_offset = base_offset_of(path) if base_offset is None else base_offset
         data, size = read_slots(path, cls.ENTRY.itemsize)
         return cls._checked(data, size, base_offset, path)
 
     @classmethod
-    def read_live(cls, path: Path_, base_offset: int | None = None) -> Self:
+    def read_live(cls, path: AnyPath, base_offset: int | None = None) -> Self:
         """Like `read`, for a file its broker may be writing: nothing is refused.
 
         Gives the entries at the front, up to the first slot that is all zero or does
         not rise, or is torn: stale entries of a log that was cut back are left out
         from there on. Those before still may point behind the end of the log.
         """
-        path = Path(path)
+        path = locate(path)
         base_offset = base_offset_of(path) if base_offset is None else base_offset
         data, _ = read_slots(path, cls.ENTRY.itemsize)
         return cls._front(data, cls.count_sound(data, base_offset), base_offset)
@@ -150,7 +152,7 @@ class IndexTable(ABC):
         data: npt.NDArray[np.uint8],
         size: int,
         base_offset: int,
-        path: Path | None,
+        path: Location | None,
     ) -> Self:
         used = cls.count_sound(data, base_offset)
         damage = cls.find_damage(data, used, size, base_offset)
@@ -239,7 +241,7 @@ def as_int64(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return np.asarray(targets, np.int64, order="C")
 
 
-def base_offset_of(path: Path_) -> int:
+def base_offset_of(path: AnyPath) -> int:
     """Read the base offset an index file's name begins with.
 
     Also that of the copies tiered storage keeps, ``<start offset>_<segment id>.index``.
@@ -250,18 +252,21 @@ def base_offset_of(path: Path_) -> int:
     ... )
     (41000, 7)
     """
-    name = _NAME.match(Path(path).name)
+    name = _NAME.match(locate(path).name)
     if name is None or int(name[1]) > OFFSETS.max:
-        raise ValueError(f"no base offset in the name {Path(path).name!r}: give one")
+        raise ValueError(f"no base offset in the name {locate(path).name!r}: give one")
     return int(name[1])
 
 
-def read_slots(path: Path_, entry_bytes: int) -> tuple[npt.NDArray[np.uint8], int]:
+def read_slots(path: AnyPath, entry_bytes: int) -> tuple[npt.NDArray[np.uint8], int]:
     """Read an index file: its bytes, all but a hole at the end, and its size.
 
     Preallocated files are mostly hole; asking the file system where it begins saves
     reading its zeros.
     """
+    if isinstance(path, RemotePath):
+        whole = np.frombuffer(path.read_bytes(), np.uint8)
+        return whole, len(whole)
     descriptor = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size

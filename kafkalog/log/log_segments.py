@@ -11,20 +11,19 @@ Source: ``LogSegments.java``.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Iterator
-from pathlib import Path
 
+from kafkalog.files.location import AnyPath, Location, OpenedSource, entries, locate
 from kafkalog.files.naming import MAX_OFFSET, parse_file_name
-from kafkalog.files.reading import FileSource
 from kafkalog.segment.log_segment import LogSegment
 
 
-def list_segments(directory: str | os.PathLike[str]) -> list[LogSegment]:
+def list_segments(directory: AnyPath) -> list[LogSegment]:
     """List the segments of a partition's directory, the lowest base offset first."""
     found = []
-    for entry in os.scandir(directory):
+    directory = locate(directory)
+    for entry in entries(directory):
         name = parse_file_name(entry.name)
         if name is None or name.kind != "log" or name.suffix is not None:
             continue
@@ -33,7 +32,7 @@ def list_segments(directory: str | os.PathLike[str]) -> list[LogSegment]:
     found.sort()
     ends = [*(base - 1 for base, _ in found[1:]), MAX_OFFSET][: len(found)]
     return [
-        LogSegment(Path(directory, name), base, most)
+        LogSegment(directory / name, base, most)
         for (base, name), most in zip(found, ends, strict=True)
     ]
 
@@ -41,6 +40,7 @@ def list_segments(directory: str | os.PathLike[str]) -> list[LogSegment]:
 def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
     """Keep the segments that may hold records at or above `offset`.
 
+    >>> from pathlib import Path
     >>> segments = [LogSegment(Path(f"{base}.log"), base) for base in (0, 50, 90)]
     >>> [segment.base_offset for segment in from_offset(segments, 60)]
     [50, 90]
@@ -50,8 +50,8 @@ def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
 
 
 def read_on(
-    directory: Path, segments: list[LogSegment]
-) -> Iterator[tuple[LogSegment, FileSource]]:
+    directory: Location, segments: list[LogSegment]
+) -> Iterator[tuple[LogSegment, OpenedSource]]:
     """Open one segment after another, through renames and removals.
 
     A segment that was removed, be it by retention or because compaction has put its

@@ -10,13 +10,13 @@ Source: ``ProducerStateManager.java``, ``ProducerAppendInfo.java``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptSnapshotError
+from kafkalog.files.location import Location
 from kafkalog.files.naming import file_name, parse_file_name
 from kafkalog.formats.control import ControlRecordType, parse_control
 from kafkalog.formats.layout import (
@@ -50,7 +50,9 @@ class ProducerState:
 Producers = dict[int, ProducerState]
 
 
-def newest_snapshot(directory: Path, at_most: int) -> tuple[npt.NDArray[np.void], int]:
+def newest_snapshot(
+    directory: Location, at_most: int
+) -> tuple[npt.NDArray[np.void], int]:
     """Read the newest sound snapshot at or below an offset: its entries, its offset.
 
     Without one that is no entry, at offset 0.

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
+from kafkalog.files.location import Location
 from kafkalog.files.reading import ByteSource
 from kafkalog.formats.decoding import Bounds, decode
 from kafkalog.formats.headers import Rows
@@ -208,7 +208,7 @@ def replay(
 
 
 def replay_partition(
-    directory: Path,
+    directory: Location,
     start_offset: int,
     end_offset: int,
     *,

@@ -6,8 +6,6 @@ Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Final
 
 from kafkalog.errors import NotALogDirectoryError
@@ -17,6 +15,7 @@ from kafkalog.files.checkpoint_file import (
     LOG_STARTS,
     RECOVERY_POINTS,
 )
+from kafkalog.files.location import Location, entries
 from kafkalog.files.naming import PartitionDir, parse_file_name, parse_partition_dir
 
 META_PROPERTIES: Final = "meta.properties"
@@ -28,12 +27,12 @@ ROOT_FILES: Final = frozenset(
 """Files by any of which a directory shows that it is a log directory."""
 
 
-def is_partition(directory: Path) -> bool:
+def is_partition(directory: Location) -> bool:
     """Whether a directory is a partition's: it holds segments, or is named as one.
 
     Raises `NotALogDirectoryError` where it is neither that nor a log directory.
     """
-    names = sorted(entry.name for entry in os.scandir(directory))
+    names = sorted(entry.name for entry in entries(directory))
     if any(parse_file_name(name) is not None for name in names):
         return True
     if ROOT_FILES.intersection(names) or any(map(parse_partition_dir, names)):
@@ -45,18 +44,18 @@ def is_partition(directory: Path) -> bool:
 
 
 def list_partitions(
-    directory: Path, *, marked: bool = False
-) -> list[tuple[PartitionDir, Path]]:
+    directory: Location, *, marked: bool = False
+) -> list[tuple[PartitionDir, Location]]:
     """List the partitions in a log directory, by topic and number.
 
     Those marked ``-delete``, ``-future`` or ``-stray`` only with `marked`. A link is
     not followed.
     """
     found = []
-    for entry in os.scandir(directory):
+    for entry in entries(directory):
         name = parse_partition_dir(entry.name)
         if name is None or not entry.is_dir(follow_symlinks=False):
             continue
         if marked or name.state is None:
-            found.append((name, Path(entry.path)))
+            found.append((name, directory / entry.name))
     return sorted(found, key=lambda one: (one[0].topic, one[0].partition, one[1].name))

@@ -167,9 +167,9 @@ class Verification:
             for data, findings in self._small(where, name, names):
                 parsed(FORMS[name], data, findings)
         checks = [
-            PartitionCheck.of(child, f"{child.name}/", found)
+            PartitionCheck.of(where / child.name, f"{child.name}/", found)
             for _, child in list_partitions(where, marked=True)
-            for found in [self._list(child, f"{child.name}/")]
+            for found in [self._list(where / child.name, f"{child.name}/")]
         ]
         if BOOTSTRAP in names:
             self._lone(where / BOOTSTRAP)

@@ -14,10 +14,8 @@ Knows: directories of indexes. Does not know: logs, batches, records.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,7 +23,9 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog.errors import CorruptIndexError, NotALogDirectoryError
+from kafkalog.files.location import AnyPath, Location, entries, locate
 from kafkalog.files.naming import FileKind, parse_file_name, parse_partition_dir
+from kafkalog.files.remote import RemotePath
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.table import IndexTable, as_int64, read_slots
 from kafkalog.indexes.time_index import TimeIndex
@@ -33,6 +33,8 @@ from kafkalog.indexes.txn_index import TransactionIndex
 
 Rows = npt.NDArray[np.void]
 Column = npt.NDArray[np.int64]
+Files = dict[int, str | RemotePath | None]
+"""Index files by base offset; None for a segment that has none."""
 
 _PLACE: Final = [
     ("topic", np.int32),
@@ -177,7 +179,7 @@ class TransactionIndexScan(IndexScan):
     """All transaction indexes below a directory; rows as in `ABORTED_ROW`."""
 
 
-def scan_offset_indexes(path: str | os.PathLike[str]) -> OffsetIndexScan:
+def scan_offset_indexes(path: AnyPath) -> OffsetIndexScan:
     """Read every ``.index`` of a partition directory, or of a whole log directory.
 
     Files and directories that are about to go (``.deleted``, ``-delete``, ...) are
@@ -191,6 +193,7 @@ def scan_offset_indexes(path: str | os.PathLike[str]) -> OffsetIndexScan:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> index = OffsetIndex.build([510, 520], [4096, 8192], base_offset=500)
     >>> with tempfile.TemporaryDirectory(suffix="-0") as folder:
     ...     _ = Path(folder, f"{500:020}.index").write_bytes(index.to_bytes())
@@ -204,12 +207,12 @@ def scan_offset_indexes(path: str | os.PathLike[str]) -> OffsetIndexScan:
     return _scan(path, _OFFSETS)
 
 
-def scan_time_indexes(path: str | os.PathLike[str]) -> TimeIndexScan:
+def scan_time_indexes(path: AnyPath) -> TimeIndexScan:
     """Read every ``.timeindex``; otherwise as `scan_offset_indexes`."""
     return _scan(path, _TIMES)
 
 
-def scan_transaction_indexes(path: str | os.PathLike[str]) -> TransactionIndexScan:
+def scan_transaction_indexes(path: AnyPath) -> TransactionIndexScan:
     """Read every ``.txnindex``; otherwise as `scan_offset_indexes`."""
     return _scan(path, _ABORTED)
 
@@ -227,7 +230,7 @@ class _Segment(NamedTuple):
     topic: int
     partition: int
     base_offset: int
-    path: str | None
+    path: str | RemotePath | None
 
 
 ScanT = TypeVar("ScanT", bound=IndexScan)
@@ -275,8 +278,8 @@ _ABORTED: Final = _Kind(
 )
 
 
-def _scan(path: str | os.PathLike[str], kind: _Kind[ScanT]) -> ScanT:
-    topics, found = _segments(Path(path), kind.extension)
+def _scan(path: AnyPath, kind: _Kind[ScanT]) -> ScanT:
+    topics, found = _segments(locate(path), kind.extension)
     problems: list[CorruptIndexError] = []
     read = [_read(segment, kind.table, problems) for segment in found]
     segments = np.zeros(len(found), SEGMENT)
@@ -310,7 +313,7 @@ def _read(
     return data, used
 
 
-def _segments(path: Path, kind: FileKind) -> tuple[tuple[str, ...], list[_Segment]]:
+def _segments(path: Location, kind: FileKind) -> tuple[tuple[str, ...], list[_Segment]]:
     """List topics, and the segments of their partitions in order."""
     places = [
         (name.topic, name.partition, files) for name, files in _listed(path, kind)
@@ -330,9 +333,7 @@ class _Name(NamedTuple):
     partition: int
 
 
-def _listed(
-    path: Path, kind: FileKind
-) -> Iterator[tuple[_Name, dict[int, str | None]]]:
+def _listed(path: Location, kind: FileKind) -> Iterator[tuple[_Name, Files]]:
     """List the partitions at or below `path`, each with its segments."""
     name = parse_partition_dir(path.resolve().name)
     own = _Name("", -1) if name is None else _Name(name.topic, name.partition)
@@ -351,18 +352,17 @@ def _listed(
         yield place, _entries(path / folder, kind)[0]
 
 
-def _entries(path: Path, kind: FileKind) -> tuple[dict[int, str | None], list[str]]:
+def _entries(path: Location, kind: FileKind) -> tuple[Files, list[str]]:
     """List a directory: its segments by base offset with their index, its folders."""
-    files: dict[int, str | None] = {}
+    files: Files = {}
     folders = []
-    with os.scandir(path) as listing:
-        for entry in listing:
-            if entry.name.endswith((".log", f".{kind}")):
-                name = parse_file_name(entry.name)
-                if name is not None and name.kind == kind:
-                    files[name.base_offset] = entry.path
-                elif name is not None:
-                    files.setdefault(name.base_offset, None)
-            elif entry.is_dir():
-                folders.append(entry.name)
+    for entry in entries(path):
+        if entry.name.endswith((".log", f".{kind}")):
+            name = parse_file_name(entry.name)
+            if name is not None and name.kind == kind:
+                files[name.base_offset] = entry.path
+            elif name is not None:
+                files.setdefault(name.base_offset, None)
+        elif entry.is_dir():
+            folders.append(entry.name)
     return files, folders

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -24,13 +23,13 @@ from kafkalog.errors import (
     NotALogDirectoryError,
 )
 from kafkalog.files.checkpoint_file import LOG_STARTS, known_offsets
+from kafkalog.files.location import Location, entries, open_source
 from kafkalog.files.naming import (
     MAX_OFFSET,
     PartitionDir,
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.files.reading import FileSource
 from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import DELETE_HORIZON_FLAG, LOG_APPEND_TIME_FLAG
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -93,7 +92,7 @@ class PartitionSummary:
 
 
 def list_path(
-    path: Path, topics: Sequence[str] = (), partitions: Sequence[int] = ()
+    path: Location, topics: Sequence[str] = (), partitions: Sequence[int] = ()
 ) -> Iterator[PartitionSummary] | Iterator[SegmentSummary]:
     """List the partitions of a log directory, or the segments of a partition or file.
 
@@ -116,7 +115,7 @@ def list_path(
 
 
 def _partitions(
-    directory: Path, topics: Sequence[str], partitions: Sequence[int]
+    directory: Location, topics: Sequence[str], partitions: Sequence[int]
 ) -> Iterator[PartitionSummary]:
     starts = known_offsets(directory, LOG_STARTS)
     clean = (directory / CLEAN_SHUTDOWN).exists()
@@ -130,7 +129,7 @@ def _partitions(
 
 
 def _partition(
-    name: PartitionDir, path: Path, start: int, *, clean_shutdown: bool
+    name: PartitionDir, path: Location, start: int, *, clean_shutdown: bool
 ) -> PartitionSummary:
     segments = list_segments(path)
     ends = [_end_of(segment) for segment in segments[-1:]]
@@ -153,12 +152,12 @@ def _partition(
     )
 
 
-def _segments(directory: Path) -> Iterator[SegmentSummary]:
+def _segments(directory: Location) -> Iterator[SegmentSummary]:
     """Summarize all segments, those marked as deleted and the like among them."""
     live = {segment.path: segment for segment in list_segments(directory)}
-    for path in sorted(directory.iterdir()):
-        name = parse_file_name(path.name)
-        if name is not None and name.kind == "log" and path.is_file():
+    for entry in sorted(entries(directory), key=lambda entry: entry.name):
+        name, path = parse_file_name(entry.name), directory / entry.name
+        if name is not None and name.kind == "log" and entry.is_file():
             with suppress(FileNotFoundError):
                 yield _summarize(live.get(path) or LogSegment.of(path))
 
@@ -242,7 +241,7 @@ def _entries(
     if segment.base_offset < 0 or not path.exists():
         return None, nothing
     with suppress(FileNotFoundError):
-        with FileSource(path) as source:
+        with open_source(path) as source:
             slots = source.size // width
             last = source.read((slots - 1) * width, width) if slots else nothing
         if len(last) == width and last.any():
@@ -252,7 +251,7 @@ def _entries(
     return None, nothing
 
 
-def _beside(segment: LogSegment, extension: str) -> Path:
+def _beside(segment: LogSegment, extension: str) -> Location:
     """Path of an index of a segment; it bears the same mark."""
     stem, _, suffix = segment.name.partition(LOG)
     return segment.path.with_name(f"{stem}.{extension}{suffix}")

@@ -9,12 +9,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.files.checkpoint_file import LOG_STARTS, known_offsets
+from kafkalog.files.location import Location, locate
 from kafkalog.files.naming import parse_partition_dir
+from kafkalog.files.remote import RemotePath
 from kafkalog.formats.decoding import FIRST, LAST, Bounds
 from kafkalog.manager.log_directory import is_partition, list_partitions
 from kafkalog.segment.log_segment import LogSegment
@@ -51,8 +52,8 @@ class Part:
 
     topic: str = ""
     partition: int = -1
-    directory: Path | None = None
-    file: Path | None = None
+    directory: Location | None = None
+    file: Location | None = None
     memory: Any = None
     log_start_offset: int = FIRST
     span: Span | None = None
@@ -66,12 +67,12 @@ def find_parts(source: Any) -> list[Part]:
     """
     if isinstance(source, (list, tuple)):
         return [part for one in source for part in find_parts(one)]
-    if not isinstance(source, (str, os.PathLike)):
+    if not isinstance(source, (str, os.PathLike, RemotePath)):
         with memoryview(source) as view:
             if not view.contiguous:
                 raise ValueError("batches in memory must lie behind one another")
         return [Part(memory=source)]
-    path = Path(source)
+    path = locate(source)
     if path.is_dir():
         return list(_of_directory(path))
     if not path.exists():
@@ -83,7 +84,7 @@ def find_parts(source: Any) -> list[Part]:
     return [Part(topic, partition, file=path)]
 
 
-def _of_directory(path: Path) -> Iterator[Part]:
+def _of_directory(path: Location) -> Iterator[Part]:
     if is_partition(path):
         topic, partition = _named(path.absolute())
         starts = known_offsets(path.absolute().parent, LOG_STARTS)
@@ -98,7 +99,7 @@ def _of_directory(path: Path) -> Iterator[Part]:
         )
 
 
-def _named(directory: Path) -> tuple[str, int]:
+def _named(directory: Location) -> tuple[str, int]:
     name = parse_partition_dir(directory.name)
     return ("", -1) if name is None else (name.topic, name.partition)
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
+from kafkalog.files.location import Location
 from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.files.reading import ByteSource, MemorySource, Rooms, Take
 from kafkalog.formats.decoding import LAST, Bounds
@@ -54,7 +54,7 @@ class Problem(NamedTuple):
     `path` is None for bytes in memory; offsets are None where nothing tells them.
     """
 
-    path: Path | None
+    path: Location | None
     position: int | None
     first_offset: int | None
     last_offset: int | None
@@ -65,13 +65,26 @@ class Problem(NamedTuple):
         """Make a problem of an error that is passed over."""
         return cls(error.path, error.position, first, last, error.reason)
 
+    def __str__(self) -> str:
+        """Say in a line what is missing, why and where.
+
+        >>> print(Problem(Path("a.log"), 17, 4, 6, "crc differs"))
+        crc differs: a.log at byte 17, offsets 4 to 6
+        """
+        place = "" if self.path is None else f": {self.path}"
+        byte = "" if self.position is None else f" at byte {self.position}"
+        if self.first_offset is None or self.last_offset is None:
+            return f"{self.reason}{place}{byte}"
+        lost = f"offsets {self.first_offset} to {self.last_offset}"
+        return f"{self.reason}{place}{byte}, {lost}"
+
 
 class Piece(NamedTuple):
     """Entries to decode, from which file, and which of their records are wanted."""
 
     step: Step
     segment: str
-    path: Path | None
+    path: Location | None
     bounds: Bounds
 
 

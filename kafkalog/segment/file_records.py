@@ -259,7 +259,10 @@ class FileRecords:
 
     def _sound_when_read_again(self, position: int) -> bool:
         """Whether a broker was writing the entry when its window was read."""
-        if position == self._read_again or sound_entry(self.source, position) is None:
+        if position == self._read_again:
+            return False
+        self.source.read_anew()
+        if sound_entry(self.source, position) is None:
             return False
         self.end = self._read_again = position
         return True

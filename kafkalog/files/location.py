@@ -1,0 +1,63 @@
+"""Where a file lies: in a local directory or behind a URL; and how either is read.
+
+What reads logs asks here for listings and sources, and cannot tell the two apart. Of a
+local directory nothing is asked but what `os.scandir` and `os.open` would be.
+
+Knows: which of the two a path is. Does not know: what lies there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from kafkalog.files.reading import FileSource
+from kafkalog.files.remote import RemotePath, RemoteSource, as_path, is_url
+
+Location: TypeAlias = Path | RemotePath
+AnyPath: TypeAlias = str | os.PathLike[str] | RemotePath
+OpenedSource: TypeAlias = FileSource | RemoteSource
+
+
+class Entry(Protocol):
+    """One of what lies in a directory; an `os.DirEntry` is one."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the directory."""
+
+    @property
+    def path(self) -> Any:
+        """Where it lies: text, or a `RemotePath`."""
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a directory."""
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a file."""
+
+
+def locate(path: AnyPath) -> Location:
+    """Take a path for what it is; text may be a URL.
+
+    >>> locate("logs/orders-0"), locate("hdfs://namenode:8020/logs")
+    (PosixPath('logs/orders-0'), RemotePath('hdfs://namenode:8020/logs'))
+    """
+    if isinstance(path, (Path, RemotePath)):
+        return path
+    return as_path(path, {}) if isinstance(path, str) and is_url(path) else Path(path)
+
+
+def entries(directory: Location) -> Sequence[Entry]:
+    """List what lies directly in a directory, in no order."""
+    if isinstance(directory, RemotePath):
+        return directory.entries()
+    with os.scandir(directory) as listing:
+        return list(listing)
+
+
+def open_source(path: Location) -> OpenedSource:
+    """Open a file for reading, by position."""
+    return path.open() if isinstance(path, RemotePath) else FileSource(path)
