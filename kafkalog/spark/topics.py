@@ -8,6 +8,7 @@ Source: ConsumerStrategy of Spark's Kafka source, the one that asks Kafka's Admi
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +21,9 @@ INTERNAL: Final = {"__consumer_offsets", "__transaction_state", "__share_group_s
 
 JAVA_ONLY: Final = re.compile(
     r"(?P<escape>\\[^pPQEGRXhHceNk0zZ])"
-    r"|(?P<alien>\\[pP](?:\{[^}]*\}?|.)?|\\[QEGRXhHceNk0]|&&|\(\?P|\(\?#|\(\?\()"
+    r"|(?P<nested>\[\^?\]?(?:\\.|[^\]\\\[])*\[)"
+    r"|(?P<alien>\\[pP](?:\{[^}]*\}?|.)?|\\[QEGRXhHceNk0]|&&"
+    r"|\(\?[P#(]|\(\?[imsx]*[adLuU]|\{(?![0-9]))"
     r"|(?P<group>\(\?<(?![=!]))"
     r"|(?P<end>\\[zZ])"
 )
@@ -96,16 +99,18 @@ def compile_java(pattern: str) -> re.Pattern[str]:
     """
 
     def translate(found: re.Match[str]) -> str:
-        if found["alien"]:
+        if alien := found["alien"] or found["nested"]:
             raise ConfigError(
-                f"expected a pattern without {found['alien']}, which Python's patterns "
-                f"lack or mean otherwise, got {pattern}"
+                f"expected a pattern without {alien}, which Python's patterns lack or "
+                f"mean otherwise, got {pattern}"
             )
         return "(?P<" if found["group"] else r"\Z" if found["end"] else found[0]
 
     try:
-        return re.compile(JAVA_ONLY.sub(translate, pattern), re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return re.compile(JAVA_ONLY.sub(translate, pattern), re.ASCII)
+    except (re.error, ArithmeticError, RecursionError, Warning) as error:
         raise ConfigError(f"expected a pattern, got {pattern} ({error})") from None
 
 
