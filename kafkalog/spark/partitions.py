@@ -9,15 +9,14 @@ Knows: partitions, by topic and number. Does not know: options, Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 from kafkalog.errors import ConfigError, NotALogDirectoryError
+from kafkalog.files.location import Location
 from kafkalog.log.log import Log, find_end, find_stable
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.plan import Part, find_parts
-
-Place = tuple[str, int]
+from kafkalog.spark.offset_json import Place, name_place
 
 
 class Partitions:
@@ -35,7 +34,7 @@ class Partitions:
             place = part.topic, part.partition
             if place in self._parts:
                 raise ConfigError(
-                    f"{part.topic}-{part.partition} is in two places, which may"
+                    f"{name_place(place)} is in two places, which may"
                     f" differ: {self.directory(place)} and {part.directory}"
                 )
             self._parts[place] = part
@@ -44,9 +43,9 @@ class Partitions:
         """Name the partitions, in order."""
         return sorted(self._parts)
 
-    def directory(self, place: Place) -> Path:
+    def directory(self, place: Place) -> Location:
         """Say where a partition lies."""
-        return cast("Path", self._parts[place].directory)
+        return cast("Location", self._parts[place].directory)
 
     def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
         """Return the log start offset of each."""

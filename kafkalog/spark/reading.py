@@ -12,16 +12,18 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kafkalog.errors import DataLossError
 from kafkalog.export.missing import require
-from kafkalog.formats.decoding import Bounds
+from kafkalog.formats.decoding import LAST, Bounds
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.plan import Part, Span
 from kafkalog.query.reading import Request
 from kafkalog.query.scan import Scan
+from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.rows import RowMaker
 from kafkalog.spark.splits import Stretch, Task
 
@@ -66,39 +68,38 @@ class TaskReader:
 
     def _find(self, stretch: Stretch) -> Part | None:
         """Say where a stretch's records are now; None if they are nowhere."""
-        directory, segment = stretch.directory, stretch.segment
-        place = (stretch.topic, stretch.partition, directory)
-        try:
-            with segment.open() as source:
-                if stretch.fits(source):
-                    span = Span(segment, stretch.begin, stretch.end)
-                    return Part(*place, span=span)
-        except FileNotFoundError:
-            self._check_visible(stretch)
-        try:
-            segments = list_segments(directory)
-        except FileNotFoundError:
-            segments = []
-        if not segments or segments[0].base_offset > stretch.start:
-            first = segments[0].base_offset if segments else "nothing"
-            self._lost(stretch, f"the log now begins with {first}")
-        return Part(*place) if segments else None
-
-    def _check_visible(self, stretch: Stretch) -> None:
-        """Tell a directory that this machine does not see from a segment that went."""
-        root = stretch.directory.absolute().parent
-        if not root.is_dir():
-            raise FileNotFoundError(
-                f"{stretch.segment.path} was seen by the driver, but {root} is not"
-                f" there on the executor {socket.gethostname()}: every executor needs"
-                " the log directories under the same path"
+        place = (stretch.topic, stretch.partition, stretch.directory)
+        with suppress(FileNotFoundError), stretch.segment.open() as source:
+            if stretch.fits(source):
+                span = Span(stretch.segment, stretch.begin, stretch.end)
+                return Part(*place, span=span)
+        segments = self._segments(stretch)
+        first = segments[0].base_offset if segments else LAST
+        if first > stretch.start:
+            begins = f"with {first}" if segments else "nowhere"
+            self._lost(
+                f"offsets {stretch.start} to {stretch.stop} of {stretch.topic}-"
+                f"{stretch.partition} were to be read, and the log now begins"
+                f" {begins}: {stretch.directory}"
             )
+        return Part(*place) if first < stretch.stop else None
 
-    def _lost(self, stretch: Stretch, why: str) -> None:
-        text = (
-            f"offsets {stretch.start} to {stretch.stop} of {stretch.topic}-"
-            f"{stretch.partition} were to be read, but {why}: {stretch.directory}"
-        )
+    def _segments(self, stretch: Stretch) -> list[LogSegment]:
+        """List the segments there are now, if this machine sees the directory."""
+        try:
+            return list_segments(stretch.directory)
+        except FileNotFoundError:
+            text = (
+                f"{stretch.segment.path} was seen by the driver and is not there on the"
+                f" executor {socket.gethostname()}: it was deleted since, or this"
+                " executor does not see the log directories under the same path"
+            )
+            if not stretch.directory.parent.is_dir():
+                raise FileNotFoundError(text) from None
+            self._lost(text)
+            return []
+
+    def _lost(self, text: str) -> None:
         if self.fail_on_data_loss:
             raise DataLossError(text)
         log.warning("%s", text)

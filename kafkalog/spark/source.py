@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.export.missing import require
+from kafkalog.files.remote import as_path
 from kafkalog.query.reading import Request
 from kafkalog.spark.columns import arrow_schema, sql_schema
 from kafkalog.spark.offsets import batch_ranges
@@ -92,7 +92,7 @@ def warn_of_ignored(options: SourceOptions) -> None:
 
 def open_partitions(options: SourceOptions) -> Partitions:
     """Look at what the directories hold now; relative paths are the driver's."""
-    sources = [Path(path).absolute() for path in options.paths]
+    sources = [as_path(path, options.storage).absolute() for path in options.paths]
     return Partitions(sources, read_committed=options.read_committed)
 
 

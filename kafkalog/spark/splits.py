@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.files.location import Location
 from kafkalog.files.reading import ByteSource
 from kafkalog.formats.headers import Rows, scan_headers
 from kafkalog.formats.layout import MAX_BATCH_BYTES
@@ -40,7 +40,7 @@ class Stretch:
 
     topic: str
     partition: int
-    directory: Path
+    directory: Location
     segment: LogSegment
     begin: int
     end: int
@@ -65,7 +65,7 @@ Task = list[Stretch]
 
 def plan_tasks(
     ranges: Iterable[OffsetRange],
-    directory_of: Callable[[tuple[str, int]], Path],
+    directory_of: Callable[[tuple[str, int]], Location],
     *,
     target_bytes: int,
     pack: bool = True,
@@ -75,22 +75,21 @@ def plan_tasks(
     With `pack` a task may have stretches of several ranges.
     """
     tasks: list[Task] = []
+    size = 0
     for one in ranges:
-        directory, fresh = directory_of((one.topic, one.partition)), True
+        directory, fresh = directory_of(one.place), True
         for stretch in _stretches(one, directory, target_bytes):
-            size = stretch.size_in_bytes
-            full = not tasks or size + sum(s.size_in_bytes for s in tasks[-1]) > (
-                target_bytes
-            )
-            if full or (fresh and not pack):
+            size += stretch.size_in_bytes
+            if not tasks or size > target_bytes or (fresh and not pack):
                 tasks.append([])
+                size = stretch.size_in_bytes
             tasks[-1].append(stretch)
             fresh = False
     return tasks
 
 
 def _stretches(
-    wanted: OffsetRange, directory: Path, target_bytes: int
+    wanted: OffsetRange, directory: Location, target_bytes: int
 ) -> Iterator[Stretch]:
     """Cut a range at segments, and these at about `target_bytes`."""
     segments = from_offset(list_segments(directory), wanted.start)
