@@ -23,15 +23,14 @@ import numpy as np
 
 from kafkalog.errors import ConfigError
 from kafkalog.files.reading import Bytes, Take
-from kafkalog.files.stores import (
+from kafkalog.files.store_options import (
     OPTIONS,
-    OpenFile,
+    Hidden,
     Options,
-    Store,
-    connect,
     read_options,
     without_options,
 )
+from kafkalog.files.stores import OpenFile, Store, connect
 
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?:/([^/]*))?(.*)", re.DOTALL)
 HOST: Final = re.compile(r"[\w.-]*(:\d+)?", re.ASCII)
@@ -99,8 +98,8 @@ def as_path(text: str, options: Mapping[str, str]) -> Path | RemotePath:
         raise ConfigError(f"what follows {scheme}:// is no name of a host or bucket")
     if scheme in OPTIONS:
         read_options(scheme, given)
-    parts = (part for part in below.split("/") if part)
-    return RemotePath(scheme, authority, "/".join(parts), tuple(sorted(given.items())))
+    below = "/".join(part for part in below.split("/") if part)
+    return RemotePath(scheme, authority, below).with_options(given)
 
 
 def _take_user(scheme: str, authority: str, options: dict[str, str]) -> str:
@@ -154,6 +153,11 @@ class RemotePath:
     def with_suffix(self, suffix: str) -> RemotePath:
         """Give the path with another suffix, as `Path` does."""
         return self.with_name(PurePosixPath(self.name).with_suffix(suffix).name)
+
+    def with_options(self, options: Mapping[str, str]) -> RemotePath:
+        """Give the path in a file system with these options instead of its own."""
+        hidden = tuple((name, Hidden(options[name])) for name in sorted(options))
+        return replace(self, options=hidden)
 
     def absolute(self) -> RemotePath:
         """Give itself."""
@@ -269,18 +273,20 @@ class RemoteSource:
         """Ask for bytes, `READ_AHEAD_BYTES` or more; fewer come where the file ends."""
         length = min(max(length, READ_AHEAD_BYTES), self.size - position)
         try:
-            data = self._path.ask(lambda _: self._file.read_at(position, length))
+            data = self._ask_for(position, length)
         except OSError:
             size = self._path.stat().st_size
             if position + length <= size:
                 raise
-            self.size = max(position, size)  # cut since it was opened
-            data = self._path.ask(
-                lambda _: self._file.read_at(position, self.size - position)
-            )
-        self._ahead, self._ahead_at = np.frombuffer(data, np.uint8), position
+            data = self._ask_for(position, size - position)  # cut since it was opened
+        self._ahead, self._ahead_at = data, position
         if len(data) < length:
             self.size = position + len(data)
+
+    def _ask_for(self, position: int, length: int) -> Bytes:
+        if length <= 0:
+            return np.empty(0, np.uint8)
+        return self._path.ask(lambda _: self._file.read_at(position, length))
 
     def read_anew(self) -> None:
         """Let go of what was read ahead: it may have changed since."""

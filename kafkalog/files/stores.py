@@ -3,27 +3,33 @@
 pyarrow knows ``s3``, ``gs`` and ``hdfs``; whatever else there is, fsspec. Either is
 imported when the first path of its schemes is asked for something.
 
-Options hold credentials. No error names their values, and what a library says of its
-troubles is given without them.
-
 Knows: two libraries. Does not know: what a path stands for.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
-from urllib.parse import quote
+
+import numpy as np
 
 from kafkalog.errors import ConfigError, MissingDependencyError
+from kafkalog.files.reading import Bytes
+from kafkalog.files.store_options import (
+    Options,
+    read_options,
+    told_without,
+    without_options,
+)
 
-Options = tuple[tuple[str, str], ...]
-Readers = Mapping[str, Callable[[str], Any]]
+ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+"""Variables of the environment by which S3 is found without an option."""
+
+MARK_BYTES: Final = 16
 
 
 class Found(NamedTuple):
@@ -39,7 +45,7 @@ class OpenFile(Protocol):
 
     size: int
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position: int, length: int) -> Bytes:
         """Read up to `length` bytes; fewer come where the file ends."""
 
 
@@ -56,113 +62,18 @@ class Store(Protocol):
         """Open a file. Raises `FileNotFoundError` where there is none."""
 
 
-def _truth(text: str) -> bool:
-    return {"true": True, "false": False}[text.strip().lower()]
-
-
-def _seconds(text: str) -> timedelta:
-    return timedelta(seconds=float(text))
-
-
-S3_OPTIONS: Final[Readers] = {
-    "access_key": str,
-    "secret_key": str,
-    "session_token": str,
-    "anonymous": _truth,
-    "region": str,
-    "scheme": str,
-    "endpoint_override": str,
-    "force_virtual_addressing": _truth,
-    "role_arn": str,
-    "session_name": str,
-    "external_id": str,
-    "load_frequency": int,
-    "proxy_options": str,
-    "request_timeout": float,
-    "connect_timeout": float,
-    "tls_ca_file_path": str,
-}
-GCS_OPTIONS: Final[Readers] = {
-    "anonymous": _truth,
-    "access_token": str,
-    "credential_token_expiration": datetime.fromisoformat,
-    "target_service_account": str,
-    "scheme": str,
-    "endpoint_override": str,
-    "project_id": str,
-    "retry_time_limit": _seconds,
-}
-HDFS_OPTIONS: Final[Readers] = {
-    "user": str,
-    "kerb_ticket": str,
-    "buffer_size": int,
-    "extra_conf": json.loads,
-}
-OPTIONS: Final[Mapping[str, Readers]] = {
-    "s3": S3_OPTIONS,
-    "gs": GCS_OPTIONS,
-    "gcs": GCS_OPTIONS,
-    "hdfs": HDFS_OPTIONS,
-}
-"""The options of the schemes that pyarrow knows, as its constructors call them."""
-
-NO_SECRETS: Final = frozenset({_truth, _seconds, int, float, datetime.fromisoformat})
-ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-
-
-def read_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Turn text into what the file system of `scheme` takes.
-
-    Raises `ConfigError` that names what is wrong, all at once, without any value.
-
-    >>> read_options("s3", {"region": "eu-west-1", "anonymous": "true"})
-    {'region': 'eu-west-1', 'anonymous': True}
-    >>> read_options("s3", {"acces_key": "...", "anonymous": "?"})
-    Traceback (most recent call last):
-        ...
-    kafkalog.errors.ConfigError: s3 has no storage option acces_key (it has access_key,
-    ...); the storage option anonymous has no such value
-    """
-    readers = OPTIONS.get(scheme)
-    if readers is None:
-        return {name: _read_any(text) for name, text in options.items()}
-    read, faults = {}, []
-    for name, text in options.items():
-        if name not in readers:
-            known = ", ".join(readers)
-            faults.append(f"{scheme} has no storage option {name} (it has {known})")
-            continue
-        try:
-            read[name] = readers[name](text)
-        except (ValueError, KeyError):
-            faults.append(f"the storage option {name} has no such value")
-    if faults:
-        raise ConfigError("; ".join(faults))
-    return read
-
-
-def _read_any(text: str) -> Any:
-    """Read ``true``, ``false``, JSON objects and lists; all else stays text."""
-    if text in ("true", "false") or text[:1] in ("{", "["):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
-    return text
-
-
 @cache
 def _connected(process: int, scheme: str, authority: str, options: Options) -> Store:
     del process  # what a parent process holds is of no use behind a fork
-    arguments = read_options(scheme, dict(options))
     connect = CONNECT.get(scheme, _through_fsspec)
     try:
-        return connect(scheme, authority, arguments)
+        return connect(scheme, authority, read_options(scheme, dict(options)))
     except (ConfigError, MissingDependencyError):
         raise
     except (TypeError, ValueError) as error:
-        failure: Exception = ConfigError(f"{scheme}: {_told(error, scheme, options)}")
+        failure: Exception = ConfigError(
+            f"{scheme}: {told_without(error, scheme, options)}"
+        )
     except Exception as error:
         failure = without_options(error, f"{scheme}://{authority}", scheme, options)
     # Not inside of `except`: what it was raised for would come along as its context.
@@ -176,51 +87,6 @@ def connect(scheme: str, authority: str, options: Options) -> Store:
     `MissingDependencyError` for one whose package is not installed.
     """
     return _connected(os.getpid(), scheme, authority, options)
-
-
-def without_options(
-    error: Exception, url: str, scheme: str, options: Options
-) -> OSError:
-    """Make of what a library raised an `OSError` that holds no option's value.
-
-    >>> error = OSError("AWS Error ACCESS_DENIED for key AKIA7")
-    >>> without_options(error, "s3://b/x", "s3", (("access_key", "AKIA7"),))
-    OSError('AWS Error ACCESS_DENIED for key ***: s3://b/x')
-    """
-    if isinstance(error, FileNotFoundError):
-        return FileNotFoundError(2, os.strerror(2), url)
-    told = _told(error, scheme, options)
-    if isinstance(error, OSError) and error.errno is not None:
-        return OSError(error.errno, told, url)
-    return OSError(f"{told}: {url}")
-
-
-def _told(error: Exception, scheme: str, options: Options) -> str:
-    """One line of what an error says, the options' values struck out."""
-    told = error.strerror if isinstance(error, OSError) else None
-    text = told or str(error) or type(error).__name__
-    readers = OPTIONS.get(scheme, {})
-    hidden = {
-        spelled
-        for name, value in options
-        if readers.get(name, str) not in NO_SECRETS
-        for part in _texts(_read_any(value))
-        for spelled in (part, quote(part, safe=""), repr(part)[1:-1])
-    }
-    for spelled in sorted(hidden, key=len, reverse=True):
-        text = text.replace(spelled, "***")
-    return " ".join(text.split())
-
-
-def _texts(value: Any) -> list[str]:
-    """List the texts in a value, as deep as they lie, and the lines of each."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        return [text for one in value for text in _texts(one)]
-    if value is None or isinstance(value, bool):
-        return []
-    return [text for text in (str(value), *str(value).splitlines()) if text.strip()]
 
 
 class ArrowStore:
@@ -251,18 +117,29 @@ class ArrowStore:
 
     def open(self, below: str) -> OpenFile:
         """Open a file: one request, for its size."""
-        return _ArrowFile(self._filesystem.open_input_file(self._place(below)))
+        return _ArrowFile(self._filesystem, self._place(below))
 
 
 class _ArrowFile:
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.size: int = file.size()
+    def __init__(self, filesystem: Any, place: str) -> None:
+        self._filesystem, self._place = filesystem, place
+        self._file = filesystem.open_input_file(place)
+        self.size: int = self._file.size()
 
-    def read_at(self, position: int, length: int) -> bytes:
-        """Ask for a range of bytes."""
-        read: bytes = self._file.read_at(length, position)
-        return read
+    def read_at(self, position: int, length: int) -> Bytes:
+        """Ask for a range of bytes.
+
+        Of an object that was replaced by a shorter one pyarrow says that it read all,
+        and leaves the end of the buffer as it was: so it is marked.
+        """
+        room = np.empty(length, np.uint8)
+        mark = np.frombuffer(os.urandom(MARK_BYTES), np.uint8)[:length]
+        room[length - len(mark) :] = mark
+        self._file.seek(position)
+        end = position + int(self._file.readinto(room))
+        if (room[length - len(mark) :] == mark).all():
+            end = min(end, self._filesystem.get_file_info(self._place).size or 0)
+        return room[: max(0, end - position)]
 
 
 class FsspecStore:
@@ -306,10 +183,11 @@ class _FsspecFile:
         self._filesystem, self._place = filesystem, place
         self.size = int(info["size"])
 
-    def read_at(self, position: int, length: int) -> bytes:
+    def read_at(self, position: int, length: int) -> Bytes:
         """Ask for a range of bytes."""
         end = position + length
-        return bytes(self._filesystem.cat_file(self._place, start=position, end=end))
+        data = self._filesystem.cat_file(self._place, start=position, end=end)
+        return np.frombuffer(data, np.uint8)
 
 
 def _found(info: Mapping[str, Any]) -> Found:

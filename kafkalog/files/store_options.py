@@ -1,0 +1,173 @@
+"""Options of the file systems behind URLs: read from text, and kept from being seen.
+
+They hold credentials. No error names their values, and what a library says of its
+troubles is given without them.
+
+Knows: what options are called. Does not know: what is done with them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+from kafkalog.errors import ConfigError
+
+
+class Hidden(str):
+    """Text that nobody sees who prints what it is in.
+
+    >>> [Hidden("secret")], Hidden("secret") == "secret"
+    ([***], True)
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "***"
+
+
+Options = tuple[tuple[str, Hidden], ...]
+Readers = Mapping[str, Callable[[str], Any]]
+
+
+def _truth(text: str) -> bool:
+    return {"true": True, "false": False}[text.strip().lower()]
+
+
+def _seconds(text: str) -> timedelta:
+    return timedelta(seconds=float(text))
+
+
+S3_OPTIONS: Final[Readers] = {
+    "access_key": str,
+    "secret_key": str,
+    "session_token": str,
+    "anonymous": _truth,
+    "region": str,
+    "scheme": str,
+    "endpoint_override": str,
+    "force_virtual_addressing": _truth,
+    "role_arn": str,
+    "session_name": str,
+    "external_id": str,
+    "load_frequency": int,
+    "proxy_options": str,
+    "request_timeout": float,
+    "connect_timeout": float,
+    "tls_ca_file_path": str,
+}
+GCS_OPTIONS: Final[Readers] = {
+    "anonymous": _truth,
+    "access_token": str,
+    "credential_token_expiration": datetime.fromisoformat,
+    "target_service_account": str,
+    "scheme": str,
+    "endpoint_override": str,
+    "project_id": str,
+    "retry_time_limit": _seconds,
+}
+HDFS_OPTIONS: Final[Readers] = {
+    "user": str,
+    "kerb_ticket": str,
+    "buffer_size": int,
+    "extra_conf": json.loads,
+}
+OPTIONS: Final[Mapping[str, Readers]] = {
+    "s3": S3_OPTIONS,
+    "gs": GCS_OPTIONS,
+    "gcs": GCS_OPTIONS,
+    "hdfs": HDFS_OPTIONS,
+}
+"""The options of the schemes that pyarrow knows, as its constructors call them."""
+
+NO_SECRETS: Final = frozenset({_truth, _seconds, int, float, datetime.fromisoformat})
+
+
+def read_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Turn text into what the file system of `scheme` takes.
+
+    Raises `ConfigError` that names what is wrong, all at once, without any value.
+
+    >>> read_options("s3", {"region": "eu-west-1", "anonymous": "true"})
+    {'region': 'eu-west-1', 'anonymous': True}
+    >>> read_options("s3", {"acces_key": "...", "anonymous": "?"})
+    Traceback (most recent call last):
+        ...
+    kafkalog.errors.ConfigError: s3 has no storage option acces_key (it has access_key,
+    ...); the storage option anonymous has no such value
+    """
+    readers = OPTIONS.get(scheme)
+    if readers is None:
+        return {name: _read_any(text) for name, text in options.items()}
+    read, faults = {}, []
+    for name, text in options.items():
+        if name not in readers:
+            known = ", ".join(readers)
+            faults.append(f"{scheme} has no storage option {name} (it has {known})")
+            continue
+        try:
+            read[name] = readers[name](text)
+        except (ValueError, KeyError):
+            faults.append(f"the storage option {name} has no such value")
+    if faults:
+        raise ConfigError("; ".join(faults))
+    return read
+
+
+def _read_any(text: str) -> Any:
+    """Read ``true``, ``false``, JSON objects and lists; all else stays text."""
+    with suppress(ValueError):
+        if text in ("true", "false") or text[:1] in ("{", "["):
+            return json.loads(text)
+    return str(text)
+
+
+def without_options(
+    error: Exception, url: str, scheme: str, options: Options
+) -> OSError:
+    """Make of what a library raised an `OSError` that holds no option's value.
+
+    >>> error = OSError("AWS Error ACCESS_DENIED for key AKIA7")
+    >>> without_options(error, "s3://b/x", "s3", (("access_key", Hidden("AKIA7")),))
+    OSError('AWS Error ACCESS_DENIED for key ***: s3://b/x')
+    """
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(2, os.strerror(2), url)
+    told = told_without(error, scheme, options)
+    if isinstance(error, OSError) and error.errno is not None:
+        return OSError(error.errno, told, url)
+    return OSError(f"{told}: {url}")
+
+
+def told_without(error: Exception, scheme: str, options: Options) -> str:
+    """One line of what an error says, the options' values struck out."""
+    told = error.strerror if isinstance(error, OSError) else None
+    text = told or str(error) or type(error).__name__
+    readers = OPTIONS.get(scheme, {})
+    hidden = {
+        spelled
+        for name, value in options
+        if readers.get(name, str) not in NO_SECRETS
+        for part in _texts(_read_any(value))
+        for spelled in (part, quote(part, safe=""), repr(part)[1:-1])
+    }
+    for spelled in sorted(hidden, key=len, reverse=True):
+        text = text.replace(spelled, "***")
+    return " ".join(text.split())
+
+
+def _texts(value: Any) -> list[str]:
+    """List the texts in a value, as deep as they lie, and the lines of each."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [text for one in value for text in _texts(one)]
+    if value is None or isinstance(value, bool):
+        return []
+    return [text for text in (str(value), *str(value).splitlines()) if text.strip()]

@@ -1,0 +1,413 @@
+"""Paths behind a URL: what they are called, what they hide, what they answer."""
+
+import os
+import pickle
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pytest
+
+import kafkalog
+from kafkalog.errors import ConfigError, MissingDependencyError
+from kafkalog.files import stores
+from kafkalog.files.location import entries, locate, open_source
+from kafkalog.files.remote import READ_AHEAD_BYTES, RemotePath, as_path
+from kafkalog.files.store_options import read_options
+from tests.files.far import (
+    KEY,
+    SECRET,
+    counted,
+    fill,
+    in_memory,
+    s3_server,
+    through_arrow,
+)
+
+CREDENTIALS = {"access_key": KEY, "secret_key": SECRET}
+
+# ------------------------------------------------------------------------- URLs
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/var/kafka-logs", "/var/kafka-logs"),
+        ("logs/orders-0", "logs/orders-0"),
+        ("a:b/c", "a:b/c"),
+        ("logs/s3://b", "logs/s3://b"),
+        ("file:/var/logs", "/var/logs"),
+        ("file:///var/logs/", "/var/logs"),
+        ("FILE://localhost/var/logs", "/var/logs"),
+        ("file:///var/kafka%20logs/caf%C3%A9%23%3F", "/var/kafka logs/café#?"),
+        ("file:///a?b#c", "/a?b#c"),
+    ],
+)
+def test_local_paths_and_file_urls_are_local(text, path):
+    assert as_path(text, {"region": "x"}) == Path(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("s3://bucket/logs", "s3://bucket/logs"),
+        ("s3a://bucket/logs/", "s3://bucket/logs"),
+        ("S3N://bucket//logs//orders-0", "s3://bucket/logs/orders-0"),
+        ("s3://bucket", "s3://bucket"),
+        ("gs://bucket/a%20b", "gs://bucket/a%20b"),
+        ("hdfs://namenode:8020/logs", "hdfs://namenode:8020/logs"),
+        ("hdfs:///logs", "hdfs:///logs"),
+        ("hdfs:/logs", "hdfs:///logs"),
+        ("abfs://box@account.dfs.core.windows.net/a", None),
+        ("memory://logs/a", "memory://logs/a"),
+    ],
+)
+def test_a_url_is_given_back_in_one_form(text, url):
+    assert str(as_path(text, {})) == (url or text)
+
+
+def test_a_path_has_the_manners_of_a_local_one():
+    path = as_path("s3://bucket/logs/orders-0/0.log", {})
+    local = Path("/logs/orders-0/0.log")
+    for one, other in [(path, local), (path.parent, local.parent)]:
+        assert one.name == other.name
+        assert str(one.with_suffix(".txnindex")).endswith(
+            str(other.with_suffix(".txnindex"))
+        )
+        assert str(one.with_name("x.log")).endswith(str(other.with_name("x.log")))
+        assert str(one / "a" / "b").endswith(str(other / "a" / "b"))
+    root = as_path("s3://bucket", {})
+    assert (root.name, root.parent, root / "a") == ("", root, as_path(f"{root}/a", {}))
+    assert path.absolute() == path.resolve() == path
+    assert sorted([path, path.parent]) == [path.parent, path]
+    assert len({path, as_path(str(path), {}), as_path(str(path), CREDENTIALS)}) == 2
+    assert locate(path) is path
+    assert not hasattr(path, "__fspath__")  # Path(path) would eat a slash of the URL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file://elsewhere/logs",
+        "s3:///logs",
+        "s3://bucket/logs?access_key=AKIAWHOEVER",
+        "s3://bucket/logs#AKIAWHOEVER",
+        f"s3://{KEY}:{SECRET}@bucket/logs",  # a slash that was not quoted
+        f"s3://{KEY}:123/x@bucket/logs",
+        "hdfs://name node/logs",
+    ],
+)
+def test_what_is_no_url_is_refused_without_showing_it(text):
+    with pytest.raises(ConfigError) as caught:
+        as_path(text, {})
+    assert KEY not in str(caught.value)
+    assert "wJalr" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ schemes, options
+
+
+def test_an_unknown_scheme_is_named():
+    with pytest.raises(ConfigError, match="knows wonder:"):
+        kafkalog.scan("wonder://somewhere/logs")
+
+
+def test_a_missing_package_is_named_with_the_pip_line(monkeypatch):
+    with pytest.raises(MissingDependencyError, match=r"pip install adlfs$"):
+        as_path("abfs://box@account/x", {}).exists()
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingDependencyError, match=r"'kafkalog\[remote\]'"):
+        as_path("memory://nowhere-yet/x", {}).exists()
+    monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
+    with pytest.raises(MissingDependencyError, match=r"'kafkalog\[remote\]'"):
+        as_path("gs://nowhere-yet/x", {}).exists()
+
+
+def test_neither_package_is_imported_before_it_is_needed():
+    code = (
+        "import sys, kafkalog.query.scan; from kafkalog.files.remote import as_path;"
+        "as_path('s3://b/x', {'region': 'x'}); as_path('memory://x', {});"
+        "print({'fsspec', 'pyarrow', 'pyarrow.fs'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
+
+
+def test_wrong_options_are_named_all_at_once_without_their_values():
+    wrong = {"acces_key": KEY, "anonymous": SECRET, "request_timeout": SECRET}
+    with pytest.raises(ConfigError) as caught:
+        as_path("s3://bucket/logs", wrong)
+    said = str(caught.value)
+    assert all(name in said for name in ("acces_key", "anonymous", "request_timeout"))
+    assert "secret_key" in said  # one of those there are
+    assert KEY not in said
+    assert SECRET not in said
+
+
+def test_options_that_do_not_go_together_are_refused_without_their_values():
+    path = as_path("s3://bucket/logs", {"access_key": KEY, "region": "eu-west-1"})
+    with pytest.raises(ConfigError, match=r"s3: .*secret_key") as caught:
+        path.exists()
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_options_of_fsspec_are_text_truth_or_json():
+    given = {"anon": "true", "key": "7", "client_kwargs": '{"a": [1]}', "token": "{"}
+    assert read_options("abfs", given) == {
+        "anon": True,
+        "key": "7",
+        "client_kwargs": {"a": [1]},
+        "token": "{",
+    }
+
+
+# ------------------------------------------------------------------------ secrets
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        as_path("s3://bucket/logs", CREDENTIALS),
+        as_path(f"s3://{KEY}:wJalr%2FXUtn+FEMI%20secret@bucket/logs", {}),
+        as_path(f"sftp://{KEY}:wJalr%2FXUtn+FEMI%20secret@host:22/logs", {}),
+    ],
+)
+def test_a_path_shows_its_credentials_to_nobody(path):
+    again = pickle.loads(pickle.dumps(path / "orders-0"))
+    assert again.parent == path
+    assert {KEY, SECRET} <= set(dict(path.options).values())
+    shown = [str(path), repr(path), f"{path}", repr(again), repr([path.options])]
+    shown.append(repr(kafkalog.query.plan.Part(directory=path)))
+    for text in shown:
+        assert KEY not in text
+        assert "wJalr" not in text
+
+
+def test_a_user_in_a_url_gives_way_to_options():
+    path = as_path("s3://someone:else@bucket/logs", CREDENTIALS)
+    assert dict(path.options) == CREDENTIALS
+    assert dict(as_path("hdfs://kafka@namenode/x", {}).options) == {"user": "kafka"}
+
+
+@pytest.mark.parametrize("kind", [OSError, ValueError, RuntimeError, PermissionError])
+def test_what_a_library_says_comes_without_credentials(kind, monkeypatch):
+    class Careless:
+        def find(self, below):
+            raise kind(f"{below}: {SECRET!r} of {KEY}\nin wJalr%2FXUtn%2BFEMI%20secret")
+
+    careless = Careless()
+    monkeypatch.setitem(stores.CONNECT, "careless", lambda *_: careless)
+    path = as_path(f"careless://{kind.__name__}/a", {"password": SECRET, "user": KEY})
+    with pytest.raises(OSError, match=r"\*\*\*") as caught:
+        path.exists()
+    told = "".join(traceback.format_exception(caught.value))
+    assert f"careless://{kind.__name__}/a" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert KEY not in told
+    assert "wJalr" not in told
+    assert caught.value.__context__ is caught.value.__cause__ is None
+
+
+def test_each_set_of_options_has_its_own_connection_and_each_process(monkeypatch):
+    made = []
+
+    def connect(scheme, authority, options):
+        made.append((authority, options))
+        return object()
+
+    monkeypatch.setitem(stores.CONNECT, "own", connect)
+    for options in ({}, {"user": "a"}, {"user": "b"}, {"user": "a"}):
+        path = as_path("own://host/x", options)
+        stores.connect(path.scheme, path.authority, path.options)
+    assert made == [("host", {}), ("host", {"user": "a"}), ("host", {"user": "b"})]
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    stores.connect(path.scheme, path.authority, path.options)
+    assert len(made) == 4
+
+
+# ------------------------------------------------------------- listing and reading
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "0.log").write_bytes(bytes(range(256)) * 4096)
+    (tmp_path / "orders-0" / "0.index").write_bytes(b"")
+    (tmp_path / "checkpoint").write_bytes(b"0\n0\n")
+    return tmp_path
+
+
+@pytest.fixture(params=["memory", "arrow"])
+def far(request, directory, monkeypatch, tmp_path):
+    if request.param == "arrow":
+        return through_arrow(directory, monkeypatch)
+    fsspec.filesystem("memory").store.clear()
+    return in_memory(directory, "far")
+
+
+def test_a_listing_says_what_is_a_directory(far, directory):
+    def seen(path):
+        return sorted(
+            (one.name, one.is_dir(follow_symlinks=False), one.is_file())
+            for one in entries(path)
+        )
+
+    assert seen(far) == seen(directory)
+    assert seen(far / "orders-0") == seen(directory / "orders-0")
+    names = sorted(path.name for path in (far / "orders-0").iterdir())
+    assert names == ["0.index", "0.log"]
+
+
+def test_questions_are_answered_as_of_a_local_path(far, directory):
+    for name in ("orders-0", "checkpoint", "orders-0/0.log", "nothing", "orders"):
+        one, other = far / name, directory / name
+        assert one.exists() == other.exists()
+        assert one.is_dir() == other.is_dir()
+        assert one.is_file() == other.is_file()
+        if other.is_file():
+            assert one.stat().st_size == other.stat().st_size
+            assert one.read_bytes() == other.read_bytes()
+    assert far.is_dir()
+
+
+def test_what_is_missing_is_named_by_its_url(far):
+    missing = far / "nothing"
+    for ask in (
+        missing.stat,
+        missing.read_bytes,
+        missing.open,
+        missing.entries,
+        lambda: kafkalog.scan(missing),
+        lambda: kafkalog.open(missing),
+        lambda: kafkalog.scan_offset_indexes(missing),
+    ):
+        with pytest.raises(FileNotFoundError) as caught:
+            ask()
+        assert str(missing) in str(caught.value)
+
+
+def test_any_range_is_read_as_from_a_local_file(far, directory):
+    with (
+        open_source(far / "orders-0/0.log") as one,
+        open_source(directory / "orders-0/0.log") as other,
+    ):
+        assert one.size == other.size == 1 << 20
+        size, ahead = one.size, READ_AHEAD_BYTES
+        for position in (0, 8, 61, ahead - 1, 7, ahead, size - 9, size, size + 5, 0):
+            for length in (0, 1, 61, ahead + 3, 2 * size):
+                got, wanted = one.read(position, length), other.read(position, length)
+                assert got.tobytes() == wanted.tobytes(), (position, length)
+
+
+def test_small_steps_make_few_requests_and_none_asks_for_bytes_twice(
+    far, directory, monkeypatch
+):
+    kinds = {"memory": stores._FsspecFile, "tree": stores._ArrowFile}
+    with counted(monkeypatch, kinds[far.scheme]) as ranges:
+        with open_source(far / "orders-0/0.log") as source:
+            for position in range(0, source.size, 4096):
+                source.read(position, 61)
+                source.read(position, 4100)
+        assert len(ranges) == 4
+        assert sum(length for _, length in ranges) == 1 << 20
+
+
+def test_room_is_used_and_what_was_read_stays(far):
+    room = np.zeros(100, np.uint8)
+    with (far / "orders-0/0.log").open() as source:
+        got = source.read(10, 20, lambda length: room)
+        assert np.shares_memory(got, room)
+        kept = source.read(0, 61)
+        source.read(1 << 19, 61)
+        assert kept.tobytes() == bytes(range(61))
+
+
+def test_a_file_that_is_cut_while_it_is_read_ends_there(far, directory):
+    if far.scheme == "tree":
+        path = directory / "orders-0/0.log"
+        cut = path.write_bytes
+    else:
+        memory = fsspec.filesystem("memory")
+
+        def cut(data):
+            memory.pipe_file("/far/orders-0/0.log", data)
+
+    with (far / "orders-0/0.log").open() as source:
+        source.read(0, 61)
+        cut(bytes(1000 + READ_AHEAD_BYTES))
+        assert len(source.read(READ_AHEAD_BYTES, 5000)) == 1000
+        assert source.size == READ_AHEAD_BYTES + 1000
+        assert len(source.read(READ_AHEAD_BYTES + 999, 61)) == 1
+        assert len(source.read(READ_AHEAD_BYTES + 2000, 61)) == 0
+
+
+def test_what_was_read_ahead_is_read_anew_when_asked(far, directory):
+    with (far / "orders-0/0.log").open() as source:
+        first = source.read(0, 61).tobytes()
+        if far.scheme == "tree":
+            with (directory / "orders-0/0.log").open("r+b") as file:
+                file.write(b"other")
+        else:
+            memory = fsspec.filesystem("memory")
+            memory.store["/far/orders-0/0.log"].getbuffer()[:5] = b"other"
+        assert source.read(0, 61).tobytes() == first
+        source.read_anew()
+        assert source.read(0, 61).tobytes() == b"other" + first[5:]
+
+
+# ------------------------------------------------------------------------------ S3
+
+
+@pytest.fixture(scope="module")
+def server():
+    with s3_server() as options:
+        yield options
+
+
+def test_s3_is_asked_for_ranges_over_the_network(server, directory, monkeypatch):
+    fill(server, "ranges", directory)
+    path = as_path("s3a://ranges/orders-0/0.log", server)
+    with counted(monkeypatch, stores._ArrowFile) as ranges, path.open() as source:
+        assert source.size == 1 << 20
+        assert source.read(600_000, 3).tolist() == [192, 193, 194]
+    assert ranges == [(600_000, READ_AHEAD_BYTES)]
+    found = {entry.name: entry.is_dir() for entry in entries(path.parent.parent)}
+    assert found == {"orders-0": True, "checkpoint": False}
+
+
+def test_an_object_replaced_by_a_shorter_one_ends_there(server, directory):
+    fill(server, "shorter", directory)
+    path = as_path("s3://shorter/orders-0/0.log", server)
+    with path.open() as source, path.open() as other:
+        (directory / "orders-0" / "0.log").write_bytes(bytes(1000))
+        fill(server, "shorter", directory)
+        assert source.read(900, 5000).tolist() == [0] * 100
+        assert source.size == 1000
+        assert len(other.read(5000, 61)) == 0
+        assert other.size == 5000
+        assert len(other.read(0, 6000)) == 1000
+
+
+def test_what_s3_complains_of_shows_no_credentials(server):
+    path = as_path("s3://no-such-bucket/logs", server)
+    with pytest.raises(OSError, match="s3://no-such-bucket/logs") as caught:
+        path.entries()
+    told = "".join(traceback.format_exception(caught.value))
+    for secret in server.values():
+        assert str(secret) not in told.replace("s3://", "")
+
+
+def test_a_server_that_is_gone_is_an_error_with_the_url(directory):
+    with s3_server() as options:
+        gone = dict(options)
+    gone["secret_key"] = SECRET
+    path = as_path("s3://bucket/logs", gone)
+    with pytest.raises(OSError, match="s3://bucket/logs") as caught:
+        path.exists()
+    assert isinstance(path, RemotePath)
+    assert KEY not in str(caught.value)
