@@ -97,18 +97,10 @@ def reported(context: click.Context) -> Iterator[None]:
 def report_problems(problems: Sequence[Problem]) -> None:
     """Tell what a scan left out, a line each; raises `Damaged` if there is any."""
     for problem in problems:
-        place = "" if problem.path is None else f": {problem.path}"
-        byte = "" if problem.position is None else f" at byte {problem.position}"
-        complain(f"left out: {problem.reason}{place}{byte}{_lost(problem)}")
+        complain(f"left out: {problem}")
     if problems:
         times = "once" if len(problems) == 1 else f"{len(problems)} times"
         raise Damaged(f"damage was passed over {times}")
-
-
-def _lost(problem: Problem) -> str:
-    if problem.first_offset is None or problem.last_offset is None:
-        return ""
-    return f", offsets {problem.first_offset} to {problem.last_offset}"
 
 
 def describe(error: BaseException) -> str:

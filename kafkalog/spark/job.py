@@ -1,0 +1,293 @@
+"""``python -m kafkalog.spark.job``: log directories -> Parquet, by a job on Spark.
+
+Runs on one machine or a cluster; ``spark-submit`` takes this file as well. What comes
+in a run is written once: the next run goes on from there. See ``docs/spark.md``.
+
+Knows: words of the command line. Does not know: how a run is made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kafkalog.cli import exits, output, terminal
+from kafkalog.cli.options import examples
+from kafkalog.cli.output import Field
+from kafkalog.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kafkalog.spark.run import Outcome
+
+PARTITION: Final = (
+    Field("topic", "topic"),
+    Field("partition", "partition", right=True),
+    Field("start", "start", right=True),
+    Field("end", "end", right=True),
+    Field("rows", "rows", lambda rows: f"{rows:,}", right=True),
+)
+
+FLAGS: Final = {
+    "--subscribe": ("subscribe", "NAMES", "Topics, with commas between."),
+    "--subscribe-pattern": ("subscribePattern", "REGEX", "Topics, as Java's pattern."),
+    "--assign": ("assign", "JSON", 'Partitions: {"orders":[0,1]}.'),
+    "--starting-offsets": (
+        "startingOffsets",
+        "OFFSETS",
+        'Where the first run starts: earliest, or {"orders":{"0":23}}.',
+    ),
+    "--ending-offsets": (
+        "endingOffsets",
+        "OFFSETS",
+        'Where this run ends: latest, or {"orders":{"0":50}}.',
+    ),
+    "--starting-timestamp": (
+        "startingTimestamp",
+        "MS",
+        "Where the first run starts: with the first offset of that time or later.",
+    ),
+    "--ending-timestamp": ("endingTimestamp", "MS", "Where this run ends, likewise."),
+    "--isolation": (
+        "kafka.isolation.level",
+        "LEVEL",
+        "read_uncommitted, by default, or read_committed.",
+    ),
+    "--columns": ("columns", "NAMES", "Columns, with commas between."),
+    "--on-corruption": (
+        "onCorruption",
+        "WHAT",
+        "raise, by default: write nothing where there is damage; or skip it.",
+    ),
+    "--fail-on-data-loss": (
+        "failOnDataLoss",
+        "BOOLEAN",
+        "Whether offsets that are gone end the run, as by default.",
+    ),
+}
+"""For each flag the source's option, and how it is shown."""
+
+
+def parameter_of(name: str) -> str:
+    """Name an option as a parameter.
+
+    >>> parameter_of("kafka.isolation.level")
+    'kafka_isolation_level'
+    """
+    return name.replace(".", "_").lower()
+
+
+class JobCommand(click.Command):
+    """A command that ends as `exits` says."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the job; say what ended it, if anything did."""
+        with exits.reported(ctx):
+            return super().invoke(ctx)
+
+
+def source_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Add a flag for each of `FLAGS`, named as its option."""
+    for flag, (name, metavar, text) in reversed(FLAGS.items()):
+        add = click.option(flag, parameter_of(name), metavar=metavar, help=text)
+        function = add(function)
+    return function
+
+
+def read_pairs(
+    context: click.Context, parameter: click.Parameter, texts: Sequence[str]
+) -> dict[str, str]:
+    """Read NAME=VALUE, as often as given."""
+    wrong = [text for text in texts if not re.match(r"[^=\s]+=", text)]
+    if wrong:
+        names = ", ".join(repr(text.partition("=")[0]) for text in wrong)
+        raise click.BadParameter(f"expected NAME=VALUE, got {names}")
+    return dict(text.split("=", 1) for text in texts)
+
+
+@click.command(
+    "kafkalog.spark.job",
+    cls=JobCommand,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "python -m kafkalog.spark.job --source /var/lib/kafka/data --to parquet lake",
+        "python -m kafkalog.spark.job --source /mnt/kafka --to parquet /mnt/lake "
+        "--master spark://host:7077 --subscribe orders,audit",
+    ),
+)
+@click.option(
+    "--source",
+    "sources",
+    metavar="DIR",
+    multiple=True,
+    required=True,
+    help="A log directory, or a partition's; may be repeated.",
+)
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["parquet"]),
+    required=True,
+    help="The format.",
+)
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--master", metavar="URL", help="Of Spark; by default as configured.")
+@source_flags
+@click.option("--include-headers", is_flag=True, help="Write the column headers, too.")
+@click.option(
+    "--option",
+    "others",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=read_pairs,
+    help="Another option of the source; may be repeated.",
+)
+@click.option(
+    "--conf",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=read_pairs,
+    help="A setting of Spark; may be repeated.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
+    default="zstd",
+    show_default=True,
+    help="Of Parquet's columns.",
+)
+@click.option(
+    "--format",
+    "shown",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How to tell what was done.",
+)
+def command(
+    sources: tuple[str, ...],
+    form: str,
+    out: Path,
+    master: str | None,
+    include_headers: bool,
+    others: Mapping[str, str],
+    conf: Mapping[str, str],
+    compression: str,
+    shown: str,
+    **flags: str | None,
+) -> None:
+    """Write what came since the last run to OUT, as Parquet by topic and date.
+
+    Offsets are kept in a manifest a run, in OUT/_kafkalog. A run that fails has written
+    nothing. Exit codes: 0 fine; 1 damage, which with --on-corruption skip was left out;
+    2 usage; 3 no such file, no permission, or Spark failed; 4 another job is writing to
+    OUT, or other files are there; 130 interrupted.
+    """
+    given = {name: flags[parameter_of(name)] for name, _, _ in FLAGS.values()}
+    given["includeHeaders"] = "true" if include_headers else None
+    options = {name: text for name, text in given.items() if text is not None}
+    if twice := sorted(options.keys() & others.keys()):
+        raise ConfigError(f"given twice: {', '.join(map(_flag_of, twice))}")
+    options |= {**others, "paths": json.dumps(sources)}
+    outcome = _run(options, out, compression, lambda: start_spark(master, conf))
+    _tell(outcome, out, shown)
+    left_out = [] if outcome.manifest is None else outcome.manifest["left_out"]
+    for text in left_out:
+        exits.complain(text)
+    if left_out:
+        raise exits.Damaged(f"all else was written; left out: {len(left_out)}")
+
+
+def start_spark(master: str | None, conf: Mapping[str, str]) -> Any:
+    """Start Spark, or take what runs: with this Python for its workers, and quiet.
+
+    Both only where nothing else is configured.
+    """
+    from pyspark.sql import SparkSession
+
+    python = conf.get("spark.pyspark.python", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", python)
+    builder = SparkSession.builder.appName("kafkalog")
+    if master is not None:
+        builder = builder.master(master)
+    quiet = {
+        "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+    }
+    for name, value in {**quiet, **conf}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _run(
+    options: Mapping[str, str], out: Path, compression: str, session: Callable[[], Any]
+) -> Outcome:
+    from kafkalog.spark.options import asked_columns, parse_options
+    from kafkalog.spark.run import Job, run_job
+
+    try:
+        parsed = parse_options(options, streaming=False)
+    except ConfigError as error:
+        raise ConfigError(_in_flags(str(error))) from None
+    columns = asked_columns(options)
+    job = Job(options=parsed, columns=columns, out=out, compression=compression)
+    try:
+        return run_job(job, session)
+    except (FileExistsError, BlockingIOError) as error:
+        raise exits.Refused(exits.describe(error)) from None
+
+
+def _tell(outcome: Outcome, out: Path, shown: str) -> None:
+    """Say what was done: data on standard output, the rest beside it."""
+    if outcome.finished is not None:
+        say(f"run {outcome.finished}, which had been cut off, is finished")
+    manifest, path = outcome.manifest or {}, outcome.path
+    if shown == "json":
+        told = {"manifest": None if path is None else str(path), **manifest}
+        output.emit(f"{json.dumps(told, ensure_ascii=False)}\n")
+    elif manifest:
+        output.print_rows(manifest["partitions"], PARTITION, "table")
+    if not manifest:
+        say(f"nothing new for {out}")
+        return
+    files = manifest["files"]
+    size = terminal.in_units(sum(file["size_in_bytes"] for file in files))
+    written = f"{manifest['rows']:,} rows, files: {len(files):,}, {size}"
+    say(f"run {manifest['run']}: {written}")
+    say(f"manifest: {path}")
+
+
+def say(text: str) -> None:
+    """Print a line on standard error."""
+    click.echo(terminal.harmless(text), err=True)
+
+
+def _flag_of(name: str) -> str:
+    return next((flag for flag, (of, _, _) in FLAGS.items() if of == name), name)
+
+
+def _in_flags(text: str) -> str:
+    """Name options in a message by their flags.
+
+    >>> _in_flags("option startingOffsets: expected e.g. {}")
+    '--starting-offsets: expected e.g. {}'
+    """
+    return re.sub(r"\boption ([\w.]+)(?=:)", lambda found: _flag_of(found[1]), text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job, and return its exit code."""
+    try:
+        command.main(arguments, prog_name="kafkalog.spark.job")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+"""One run of the job: what came since the last one, from log directories into files.
+
+Offsets are settled first, by the manifest of the last run and what the directories hold
+now; then tasks, by bytes; then executors write, and the driver commits. So a run reads
+up to where the logs ended when it began, and the next one goes on from there.
+
+Knows: the order of things. Does not know: the command line, how files are committed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import kafkalog
+from kafkalog import errors
+from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
+from kafkalog.export.files import check_target
+from kafkalog.export.missing import require
+from kafkalog.query.reading import Request
+from kafkalog.spark.limits import EARLIEST, LATEST, SpecificOffsets
+from kafkalog.spark.offset_json import Place, from_json, to_json
+from kafkalog.spark.offsets import (
+    batch_ranges,
+    ending_offsets,
+    starting_offsets,
+    stream_ranges,
+)
+from kafkalog.spark.options import TARGET_PARTITION_BYTES, SourceOptions
+from kafkalog.spark.output import FOLDER, Manifest, Output, locked
+from kafkalog.spark.parquet import (
+    TaskWriter,
+    Written,
+    file_columns,
+    heard,
+    read_schema,
+)
+from kafkalog.spark.partitions import Partitions
+from kafkalog.spark.ranges import OffsetRange
+from kafkalog.spark.reading import TaskReader
+from kafkalog.spark.splits import Task
+
+LEAST_TASK_BYTES: Final = 32 << 20
+"""How much of logs a task has at least, unless less was asked for."""
+TASKS_PER_CORE: Final = 2
+RAISED: Final = re.compile(r"^([\w.]+(?:Error|Exception)): (.*)$", re.MULTILINE)
+JAVA_STACK: Final = "\n\tat "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is to be written where: `columns` of what `options` choose, below `out`."""
+
+    options: SourceOptions
+    columns: tuple[str, ...]
+    out: Path
+    compression: str = "zstd"
+
+    def __post_init__(self) -> None:
+        if not file_columns(self.columns):
+            raise ConfigError("the topic is in the path: expected another column")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run did: its manifest and the path of it, None if nothing was new.
+
+    `finished` is the number of an earlier run that had been cut off, and is whole now.
+    """
+
+    manifest: Manifest | None = None
+    path: Path | None = None
+    finished: int | None = None
+
+
+def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
+    """Write what is new; `session` starts Spark, and is called only if something is.
+
+    Raises `BlockingIOError` while another job writes there, `FileExistsError` where
+    other files are, `ConfigError` where earlier runs wrote other columns, and what
+    reading raises, as on the driver: then nothing has been written.
+    """
+    from kafkalog.spark.source import open_partitions
+
+    held = open_partitions(job.options)
+    check_target(job.out, "parquet", overwrite=(job.out / FOLDER).is_dir())
+    with locked(job.out) as output, heard() as left_out:
+        finished = output.recover()
+        last = output.last()
+        if last is not None and last["columns"] != list(job.columns):
+            raise ConfigError(
+                f"{job.out} has the columns {', '.join(last['columns'])}; expected no"
+                f" others, got {', '.join(job.columns)}"
+            )
+        ends, ranges = find_new(job.options, held, last)
+        if not ranges:
+            return Outcome(finished=finished)
+        run = _Run(job, held, ranges, output, last)
+        path, manifest = run.make(session(), ends, left_out)
+        return Outcome(manifest=manifest, path=path, finished=finished)
+
+
+def find_new(
+    options: SourceOptions, held: Partitions, last: Manifest | None
+) -> tuple[dict[Place, int], list[OffsetRange]]:
+    """Say where the next run ends in each partition chosen, and what it reads.
+
+    Where a first run starts the options say; later ones go on from `last`, and read
+    partitions that it does not know from their earliest offset.
+    """
+    if last is None:
+        starts = starting_offsets(options, held)
+        ends = ending_offsets(options, held)
+        settled = replace(
+            options, starting=SpecificOffsets(starts), ending=SpecificOffsets(ends)
+        )
+        return ends, batch_ranges(settled, held)
+    known = from_json(last["offsets"])
+    chosen = options.topics.choose(held.places())
+    begin = SpecificOffsets({place: known.get(place, EARLIEST) for place in chosen})
+    starts = starting_offsets(replace(options, starting=begin), held)
+    ends = ending_offsets(options, held)
+    if options.ending is not LATEST:  # an end that was asked for may have been passed
+        ends = {place: max(end, starts[place]) for place, end in ends.items()}
+    return ends, stream_ranges(options, held, starts, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run that has something to read."""
+
+    job: Job
+    held: Partitions
+    ranges: list[OffsetRange]
+    output: Output
+    last: Manifest | None
+
+    def make(
+        self, spark: Any, ends: dict[Place, int], left_out: list[str]
+    ) -> tuple[Path, Manifest]:
+        """Write and commit; returns the manifest and where it is."""
+        started = datetime.now(UTC)
+        number = 1 if self.last is None else self.last["run"] + 1
+        with self.output.staged(number) as staging:
+            written = self._write(spark, staging)
+            rows: Counter[Place] = Counter()
+            for one in written:
+                rows.update(one.rows)
+                left_out += one.left_out
+            known = {} if self.last is None else from_json(self.last["offsets"])
+            about = {
+                "kafkalog": kafkalog.__version__,
+                "started": started.isoformat(timespec="seconds"),
+                "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+                "columns": list(self.job.columns),
+                "rows": rows.total(),
+                "offsets": to_json({**known, **ends}),
+                "partitions": [self._told(one, rows) for one in self.ranges],
+                "left_out": list(dict.fromkeys(left_out)),
+            }
+            files = [file for one in written for file in one.files]
+            return self.output.commit(number, staging, files, about)
+
+    def _told(self, one: OffsetRange, rows: Counter[Place]) -> dict[str, Any]:
+        return {
+            "topic": one.topic,
+            "partition": one.partition,
+            "start": one.start,
+            "end": one.end,
+            "rows": rows[one.place],
+            "directory": str(self.held.directory(one.place)),
+        }
+
+    def _write(self, spark: Any, staging: Path) -> list[Written]:
+        """Have executors write the records of all ranges."""
+        options, context = self.job.options, spark.sparkContext
+        columns = file_columns(self.job.columns)
+        request = Request(
+            read_committed=options.read_committed,
+            control_records=options.control_records,
+            skip=options.on_corruption == "skip",
+        )
+        writer = TaskWriter(
+            reader=TaskReader(
+                schema=read_schema(columns),
+                request=request,
+                fail_on_data_loss=options.fail_on_data_loss,
+            ),
+            columns=columns,
+            staging=staging,
+            compression=self.job.compression,
+        )
+        tasks = self._divide(context.defaultParallelism)
+        if not tasks:
+            return []
+        raised = require("py4j.protocol", "spark").Py4JError
+        try:
+            done: list[Written] = (
+                context.parallelize(tasks, len(tasks)).map(writer).collect()
+            )
+        except raised as error:
+            raise told_by_spark(str(error)) from error
+        return done
+
+    def _divide(self, cores: int) -> Sequence[Task]:
+        """Make tasks: fewer bytes each than by default, if cores had none otherwise."""
+        from kafkalog.spark.source import make_splits
+
+        options = self.job.options
+        splits = make_splits(options, self.held, self.ranges)
+        tasks = [split.task for split in splits]
+        if options.target_partition_bytes != TARGET_PARTITION_BYTES:
+            return tasks
+        size = sum(stretch.size_in_bytes for task in tasks for stretch in task)
+        wanted = max(size // (TASKS_PER_CORE * cores), LEAST_TASK_BYTES)
+        if wanted >= TARGET_PARTITION_BYTES:
+            return tasks
+        finer = replace(options, target_partition_bytes=wanted)
+        return [split.task for split in make_splits(finer, self.held, self.ranges)]
+
+
+def told_by_spark(text: str) -> Exception:
+    r"""Make of Spark's text of a failed task the error that the task had raised.
+
+    >>> told_by_spark("Traceback:\nkafkalog.errors.CorruptRecordError: crc: a.log")
+    CorruptRecordError('crc: a.log')
+    """
+    found = RAISED.findall(text.partition(JAVA_STACK)[0])
+    if not found:
+        return KafkaLogError(f"Spark failed: {' '.join(text.split())}")
+    name, message = found[-1]
+    name = name.rpartition(".")[2]
+    kind: Any = getattr(errors, name, None) or getattr(builtins, name, RuntimeError)
+    if not issubclass(kind, (KafkaLogError, OSError)):
+        return RuntimeError(f"{name}: {message}")
+    one_line = issubclass(kind, (LocatedError, ConfigError, OSError))
+    raised: Exception = kind(message) if one_line else KafkaLogError(message)
+    return raised
