@@ -79,8 +79,13 @@ class BatchReader(datasource.DataSourceReader):  # type: ignore[misc]
         return make_splits(self.options, held, batch_ranges(self.options, held))
 
     def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
-        """Read one task; none is what Spark makes of no tasks at all."""
-        return iter(()) if partition is None else self.tasks.read(partition.task)
+        """Read one task.
+
+        Of no tasks at all Spark makes one of its own, and before 4.2 one of None.
+        """
+        if not isinstance(partition, Split):
+            return iter(())
+        return self.tasks.read(partition.task)
 
 
 def warn_of_ignored(options: SourceOptions) -> None:

@@ -126,8 +126,13 @@ class StreamReader(*BASES):  # type: ignore[misc]
         return make_splits(self.options, held, ranges)
 
     def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
-        """Read one task; none is what Spark makes of no tasks at all."""
-        return iter(()) if partition is None else self.tasks.read(partition.task)
+        """Read one task.
+
+        Of no tasks at all Spark makes one of its own, and before 4.2 one of None.
+        """
+        if not isinstance(partition, Split):
+            return iter(())
+        return self.tasks.read(partition.task)
 
     def commit(self, end: Json) -> None:
         """Do nothing: offsets are kept by Spark's checkpoint."""
