@@ -68,6 +68,7 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         """Say in a line what is missing, why and where.
 
+        >>> from pathlib import Path
         >>> print(Problem(Path("a.log"), 17, 4, 6, "crc differs"))
         crc differs: a.log at byte 17, offsets 4 to 6
         """
