@@ -63,11 +63,12 @@ def scan(
 
     Parameters
     ----------
-    source : path, bytes-like, or list of such
+    source : path, URL, bytes-like, or list of such
         A ``.log`` or ``.checkpoint`` file, a partition's directory, a log directory of
-        many partitions; or whole batches in memory. A partition is read from its log
-        start offset, unless `start_offset` says otherwise. A live broker's directory
-        may be read; nothing is ever written.
+        many partitions, local or behind a URL (``s3://``, ``hdfs://``, ...; with
+        options by `kafkalog.files.remote.as_path`); or whole batches in memory. A
+        partition is read from its log start offset, unless `start_offset` says
+        otherwise. A live broker's directory may be read; nothing is ever written.
     columns : iterable of str, optional
         Which columns, in which order; the first eight of `COLUMNS` if None.
     start_offset, end_offset : int or {(topic, partition): int}, optional
