@@ -3,8 +3,9 @@
 Knows: every option, its form, its default. Does not know: files, logs or Spark.
 Source: KafkaSourceProvider of Spark's Kafka source, for the options that are Kafka's.
 It demands one of assign, subscribe and subscribePattern, this one reads all topics
-where there is none; and it takes no notice of options that nobody has, which are
-wrong here.
+where there is none. It takes no notice of options that nobody has, of endingTimestamp
+in a stream, and in a batch of what is wrong in the options of triggers: these are
+errors here, and so are times before 1970, which to Kafka mean other things than times.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Knows: the ways to choose among the partitions that are there. Does not know: where
 they are, or what is in them.
-Source: ConsumerStrategy of Spark's Kafka source, the one that asks Kafka's Admin.
+Source: ConsumerStrategy of Spark's Kafka source, the one that asks Kafka's Admin. It
+leaves internal topics out even where they are named; here a topic named is read.
 """
 
 from __future__ import annotations

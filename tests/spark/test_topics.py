@@ -42,6 +42,11 @@ def test_a_partition_that_its_topic_lacks_is_left_out():
     assert Assign((("orders", 1), ("orders", 7))).choose(PLACES) == [("orders", 1)]
 
 
+def test_an_internal_topic_is_read_if_it_is_named():
+    assert Subscribe(("__consumer_offsets",)).choose(PLACES) == [PLACES[-1]]
+    assert Assign((PLACES[-1],)).choose(PLACES) == [PLACES[-1]]
+
+
 def test_a_pattern_need_not_match_the_whole_name():
     assert SubscribePattern("orders").choose(PLACES) == [
         ("orders", 0),
