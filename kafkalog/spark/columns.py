@@ -97,6 +97,8 @@ def arrow_schema(schema: Any) -> pa.Schema:
     names = [field.name for field in schema.fields]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         wrong.append(f"columns named twice: {', '.join(repeated)}")
+    if not names:
+        wrong.append("no columns")
     if wrong:
         raise ConfigError("schema: " + "; ".join(wrong))
     return pa.schema(fields)

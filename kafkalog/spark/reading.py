@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalog.errors import DataLossError
 from kafkalog.export.missing import require
-from kafkalog.formats.decoding import LAST, Bounds
+from kafkalog.formats.decoding import Bounds
+from kafkalog.log.log import find_end
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.plan import Part, Span
 from kafkalog.query.reading import Request
@@ -74,30 +75,36 @@ class TaskReader:
                 span = Span(stretch.segment, stretch.begin, stretch.end)
                 return Part(*place, span=span)
         segments = self._segments(stretch)
-        first = segments[0].base_offset if segments else LAST
-        if first > stretch.start:
-            begins = f"with {first}" if segments else "nowhere"
+        if not segments:
+            return None
+        first, end = (
+            segments[0].base_offset,
+            find_end(stretch.directory, past_damage=True),
+        )
+        if first > stretch.start or end < stretch.stop:
             self._lost(
                 f"offsets {stretch.start} to {stretch.stop} of {stretch.topic}-"
-                f"{stretch.partition} were to be read, and the log now begins"
-                f" {begins}: {stretch.directory}"
+                f"{stretch.partition} were to be read, and the log now begins with"
+                f" {first} and ends at {end}: {stretch.directory}"
             )
-        return Part(*place) if first < stretch.stop else None
+        return Part(*place)
 
     def _segments(self, stretch: Stretch) -> list[LogSegment]:
         """List the segments there are now, if this machine sees the directory."""
+        text = (
+            f"{stretch.segment.path} was seen by the driver and is not there on the"
+            f" executor {socket.gethostname()}: it was deleted since, or this executor"
+            " does not see the log directories under the same path"
+        )
         try:
-            return list_segments(stretch.directory)
+            segments = list_segments(stretch.directory)
         except FileNotFoundError:
-            text = (
-                f"{stretch.segment.path} was seen by the driver and is not there on the"
-                f" executor {socket.gethostname()}: it was deleted since, or this"
-                " executor does not see the log directories under the same path"
-            )
             if not stretch.directory.parent.is_dir():
                 raise FileNotFoundError(text) from None
+            segments = []
+        if not segments:
             self._lost(text)
-            return []
+        return segments
 
     def _lost(self, text: str) -> None:
         if self.fail_on_data_loss:

@@ -32,6 +32,11 @@ MOST_ROWS: Final = 32_000
 MOST_BYTES: Final = 8 << 20
 US_PER_MS: Final = 1000
 MOST_MS: Final = (2**63 - 1) // US_PER_MS
+OFFSET_BYTES: Final = 4
+HEADER_BYTES: Final = 2 * OFFSET_BYTES + 3
+LONGEST_NAME: Final = 32
+"""No name of a codec or a segment is longer."""
+
 CONSTANT: Final = ("topic", "partition", "segment")
 """Columns with one value for all records of a chunk."""
 
@@ -58,7 +63,7 @@ class RowMaker:
             for name in self.schema.names
             if name not in CONSTANT
         }
-        for start, stop in _cuts(records):
+        for start, stop in _cuts(_bytes_through(records, self.schema)):
             count = stop - start
             arrays = [
                 whole[name].slice(start, count)
@@ -101,7 +106,7 @@ class RowMaker:
         if isinstance(column, HeadersColumn):
             return _headers(column)
         if name == "timestamp":
-            return _microseconds(column)
+            return _microseconds(column, records.topic)
         if name == "codec":
             codes = pa.array(np.ascontiguousarray(column))
             return pa.DictionaryArray.from_arrays(
@@ -110,12 +115,12 @@ class RowMaker:
         return pa.array(column.astype(COLUMNS[name].arrow_type.to_pandas_dtype()))
 
 
-def _microseconds(column: npt.NDArray[np.int64]) -> pa.Array:
+def _microseconds(column: npt.NDArray[np.int64], topic: str) -> pa.Array:
     """Return times as Spark has them; -1, no time, is the last ms of 1969, as there."""
     if len(column) and (int(column.max()) > MOST_MS or int(column.min()) < -MOST_MS):
         beyond = column[(column > MOST_MS) | (column < -MOST_MS)][0]
         raise InvalidRecordError(
-            f"a timestamp of {beyond} ms is beyond Spark's microseconds;"
+            f"a timestamp of {beyond} ms in {topic} is beyond Spark's microseconds;"
             " leave the column out to read the rest"
         )
     buffers = [None, pa.py_buffer(column * US_PER_MS)]
@@ -135,11 +140,10 @@ def _headers(column: HeadersColumn) -> pa.Array:
     return pa.Array.from_buffers(HEADERS, len(column), buffers, children=[struct])
 
 
-def _cuts(records: Records) -> Iterator[tuple[int, int]]:
-    """Cut a chunk into runs of rows that keep the limits."""
-    ends = _bytes_through(records)
-    start, count = 0, len(records)
-    while start < count:
+def _cuts(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Cut rows, of which `ends` says how many bytes they take so far, within limits."""
+    start = 0
+    while start < len(ends):
         before = ends[start - 1] if start else 0
         stop = int(np.searchsorted(ends, before + MOST_BYTES, side="right"))
         stop = max(start + 1, min(stop, start + MOST_ROWS))
@@ -147,19 +151,27 @@ def _cuts(records: Records) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _bytes_through(records: Records) -> npt.NDArray[np.int64]:
-    """How many bytes the rows up to each take, itself included."""
-    count = len(records)
-    total = np.zeros(count, np.int64)
-    fixed = len(records.topic.encode())
+def _bytes_through(records: Records, schema: pa.Schema) -> npt.NDArray[np.int64]:
+    """How many bytes the rows up to each take as Arrow, itself included; at most."""
+    fixed = len(schema.names)  # for what says which are null
+    for kind in schema.types:
+        fixed += OFFSET_BYTES if pa.types.is_nested(kind) else _width(kind)
+    if "topic" in schema.names:
+        fixed += len(records.topic.encode())
+    total = np.arange(1, len(records) + 1) * fixed
     for column in records.columns.values():
         if isinstance(column, BytesColumn):
             total += column.offsets[1:]
-            fixed += column.offsets.itemsize
         elif isinstance(column, HeadersColumn):
             ends = column.offsets[1:]
             for part in (column.key, column.value):
-                total += cast("BytesColumn", part).offsets[ends] + 4 * ends
-        else:
-            fixed += cast("npt.NDArray[Any]", column).itemsize
-    return total + np.arange(1, count + 1) * fixed
+                total += cast("BytesColumn", part).offsets[ends]
+            total += ends * HEADER_BYTES
+    return total
+
+
+def _width(kind: pa.DataType) -> int:
+    """Bytes that a value takes beside its text; what is short text is taken along."""
+    if pa.types.is_string(kind):
+        return OFFSET_BYTES + LONGEST_NAME
+    return OFFSET_BYTES if pa.types.is_binary(kind) else -(-int(kind.bit_width) // 8)

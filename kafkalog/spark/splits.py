@@ -106,7 +106,8 @@ def _stretches(
         if begin >= end or start >= stop:
             continue
         cuts = _cuts(segment, source, begin, end, target_bytes)
-        offsets = [start, *(_first_offset(source, cut) for cut in cuts), stop]
+        firsts = (_first_offset(source, cut) for cut in cuts)
+        offsets = [start, *(min(max(start, one), stop) for one in firsts), stop]
         for (a, b), (first, last) in zip(
             pairwise([begin, *cuts, end]), pairwise(offsets), strict=True
         ):

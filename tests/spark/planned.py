@@ -1,0 +1,46 @@
+"""Tasks planned and read as the source does it, without Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kafkalog.query.reading import Request
+from kafkalog.spark.columns import COLUMNS
+from kafkalog.spark.partitions import Partitions
+from kafkalog.spark.ranges import OffsetRange
+from kafkalog.spark.reading import TaskReader
+from kafkalog.spark.splits import plan_tasks
+
+
+def whole(directory, **settings):
+    """Return where a partition's log starts and ends."""
+    held = Partitions([directory], **settings)
+    [place] = held.places()
+    return held.earliest([place])[place], held.latest([place])[place]
+
+
+def plan(directory, start, end, target_bytes=1 << 27, *, pack=True):
+    """Divide a range of a partition's offsets into tasks."""
+    held = Partitions([directory])
+    [place] = held.places()
+    ranges = [OffsetRange(*place, start, end)]
+    return plan_tasks(ranges, held.directory, target_bytes=target_bytes, pack=pack)
+
+
+def reader_of(*columns, fail_on_data_loss=True, **request):
+    """Return a reader of some columns."""
+    schema = pa.schema([pa.field(name, COLUMNS[name].arrow_type) for name in columns])
+    return TaskReader(
+        schema=schema, request=Request(**request), fail_on_data_loss=fail_on_data_loss
+    )
+
+
+def offsets_of(tasks, **settings):
+    """Read the offsets of all tasks' records, in order."""
+    reader = reader_of("offset", **settings)
+    return [
+        offset
+        for task in tasks
+        for batch in reader.read(task)
+        for offset in batch["offset"].to_pylist()
+    ]
