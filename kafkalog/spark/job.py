@@ -111,6 +111,17 @@ def read_pairs(
     return dict(text.split("=", 1) for text in texts)
 
 
+def read_out(context: click.Context, parameter: click.Parameter, text: str) -> Path:
+    """Read the path to write to."""
+    from kafkalog.files.remote import as_path
+
+    path = as_path(text, {})
+    if not isinstance(path, Path):
+        reason = "expected a local or shared directory: runs need its locks and renames"
+        raise click.BadParameter(f"{reason}, got {path}")
+    return path
+
+
 @click.command(
     "kafkalog.spark.job",
     cls=JobCommand,
@@ -136,7 +147,7 @@ def read_pairs(
     required=True,
     help="The format.",
 )
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", callback=read_out)
 @click.option("--master", metavar="URL", help="Of Spark; by default as configured.")
 @source_flags
 @click.option("--include-headers", is_flag=True, help="Write the column headers, too.")
@@ -229,7 +240,7 @@ def _run(
     options: Mapping[str, str], out: Path, compression: str, session: Callable[[], Any]
 ) -> Outcome:
     from kafkalog.spark.options import asked_columns, parse_options
-    from kafkalog.spark.run import Job, run_job
+    from kafkalog.spark.run import Job, check_out, run_job
 
     try:
         parsed = parse_options(options, streaming=False)
@@ -238,8 +249,12 @@ def _run(
     columns = asked_columns(options)
     job = Job(options=parsed, columns=columns, out=out, compression=compression)
     try:
+        check_out(out)
+    except (FileExistsError, PermissionError) as error:
+        raise exits.Refused(exits.describe(error)) from None
+    try:
         return run_job(job, session)
-    except (FileExistsError, BlockingIOError) as error:
+    except BlockingIOError as error:
         raise exits.Refused(exits.describe(error)) from None
 
 

@@ -15,6 +15,7 @@ import logging
 import os
 import socket
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from kafkalog.errors import (
+    DataLossError,
+    InvalidRecordError,
+    KafkaLogError,
+    LocatedError,
+)
 from kafkalog.export.missing import require
 from kafkalog.spark.columns import COLUMNS
 from kafkalog.spark.output import Staged
@@ -49,12 +56,23 @@ NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 IN_THE_PATH: Final = "topic"
 
 
+STOP: Final = "stop"
+"""The name of a file which says that the run has failed."""
+FINAL: Final = (LocatedError, DataLossError, InvalidRecordError)
+"""Errors that no second attempt would cure."""
+
+
 class Written(NamedTuple):
-    """What a task wrote: files, rows of each partition, and what was left out."""
+    """What a task wrote: files, rows of each partition, and what was left out.
+
+    Or what ended it: an error that is raised is one that Spark should try again, and
+    tells of with a page of Java.
+    """
 
     files: list[Staged]
     rows: dict[tuple[str, int], int]
     left_out: list[str]
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +86,36 @@ class TaskWriter:
 
     def __call__(self, task: Task) -> Written:
         """Read a task, and write its files to disk, for good."""
+        self._check_visible()
+        stop = self.staging / STOP
+        if stop.exists():
+            return Written([], {}, [], KafkaLogError("another task has failed"))
+        try:
+            return self._write(task)
+        except FINAL as error:
+            stop.touch()
+            return Written([], {}, [], error)
+
+    def _write(self, task: Task) -> Written:
         files = _Files(self.staging, self.compression)
-        rows: dict[tuple[str, int], int] = {}
+        rows: Counter[tuple[str, int]] = Counter()
         with heard() as left_out:
             for stretch in task:
                 place = stretch.topic, stretch.partition
-                rows.setdefault(place, 0)
                 for batch in self.reader.read([stretch]):
                     rows[place] += batch.num_rows
                     for date, part in by_date(batch):
                         folder = f"topic={stretch.topic}/date={date}"
                         files.add(folder, part.select(self.columns))
-        return Written(files.finish(), rows, left_out)
+        return Written(files.finish(), dict(rows), left_out)
+
+    def _check_visible(self) -> None:
+        if not self.staging.is_dir():
+            raise FileNotFoundError(
+                f"{self.staging} was made by the driver, and is not there on the"
+                f" executor {socket.gethostname()}: every executor needs the output"
+                " directory under the same path"
+            )
 
 
 def file_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -189,7 +225,7 @@ class _Files:
         table = pa.Table.from_batches(one.held)
         if one.writer is None:
             one.name = f"{uuid.uuid4().hex}.staged"
-            one.file = self._create(one.name)
+            one.file = (self._staging / one.name).open("xb")
             one.writer = pq.ParquetWriter(
                 one.file, table.schema, compression=self._compression
             )
@@ -197,15 +233,6 @@ class _Files:
         one.rows += table.num_rows
         self._held_bytes -= one.held_bytes
         one.held, one.held_bytes = [], 0
-
-    def _create(self, name: str) -> Any:
-        if not self._staging.is_dir():
-            raise FileNotFoundError(
-                f"{self._staging} was made by the driver, and is not there on the"
-                f" executor {socket.gethostname()}: every executor needs the output"
-                " directory under the same path"
-            )
-        return (self._staging / name).open("xb")
 
     def _close(self, folder: str) -> None:
         one = self._growing.pop(folder)

@@ -35,6 +35,7 @@ from kafkalog.spark.offsets import (
 from kafkalog.spark.options import TARGET_PARTITION_BYTES, SourceOptions
 from kafkalog.spark.output import FOLDER, Manifest, Output, locked
 from kafkalog.spark.parquet import (
+    FINAL,
     TaskWriter,
     Written,
     file_columns,
@@ -82,14 +83,12 @@ class Outcome:
 def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
     """Write what is new; `session` starts Spark, and is called only if something is.
 
-    Raises `BlockingIOError` while another job writes there, `FileExistsError` where
-    other files are, `ConfigError` where earlier runs wrote other columns, and what
-    reading raises, as on the driver: then nothing has been written.
+    Raises `BlockingIOError` while another job writes there, `ConfigError` where earlier
+    runs wrote other columns, and what reading raises; then nothing has been written.
     """
     from kafkalog.spark.source import open_partitions
 
     held = open_partitions(job.options)
-    check_target(job.out, "parquet", overwrite=(job.out / FOLDER).is_dir())
     with locked(job.out) as output, heard() as left_out:
         finished = output.recover()
         last = output.last()
@@ -104,6 +103,14 @@ def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
         run = _Run(job, held, ranges, output, last)
         path, manifest = run.make(session(), ends, left_out)
         return Outcome(manifest=manifest, path=path, finished=finished)
+
+
+def check_out(out: Path) -> None:
+    """Refuse to write where other files are than those of earlier runs.
+
+    Raises `FileExistsError`, or `PermissionError` among Kafka's own files.
+    """
+    check_target(out, "parquet", overwrite=(out / FOLDER).is_dir())
 
 
 def find_new(
@@ -149,6 +156,8 @@ class _Run:
         number = 1 if self.last is None else self.last["run"] + 1
         with self.output.staged(number) as staging:
             written = self._write(spark, staging)
+            if failed := [one.error for one in written if one.error is not None]:
+                raise min(failed, key=lambda error: not isinstance(error, FINAL))
             rows: Counter[Place] = Counter()
             for one in written:
                 rows.update(one.rows)
@@ -199,12 +208,13 @@ class _Run:
         tasks = self._divide(context.defaultParallelism)
         if not tasks:
             return []
-        raised = require("py4j.protocol", "spark").Py4JError
+        told = require("py4j.protocol", "spark").Py4JError
+        told_in_python = require("pyspark.errors", "spark").PySparkException
         try:
             done: list[Written] = (
                 context.parallelize(tasks, len(tasks)).map(writer).collect()
             )
-        except raised as error:
+        except (told, told_in_python) as error:
             raise told_by_spark(str(error)) from error
         return done
 
