@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog.errors import BatchTooLargeError, ConfigError, LocatedError
 from kafkalog.export.arrow import bitmap
 from kafkalog.export.missing import require
 from kafkalog.query.reading import Problem
 from kafkalog.query.scan import ON_CORRUPTION
-from kafkalog.spark.rows import MOST_BYTES, MOST_ROWS
+from kafkalog.spark.byte_rows import Run, find_runs
 from kafkalog.spark.unpacked import (
     DEFAULT_RECORD_COLUMNS,
+    POSITION,
     RECORD_COLUMNS,
     HeadersOf,
     RecordsOf,
+    Unpacked,
     Unpacking,
 )
 
@@ -143,10 +146,10 @@ class BytesDecoder:
                 raise ConfigError(
                     f"expected columns {', '.join(absent)}, got {', '.join(there)}"
                 )
-            packing = _Packing({name: batch.column(name) for name in self.keep})
-            for row, made in self._unpack(batch.column(self.column)):
-                yield from packing.add(row, made)
-            yield from packing.give()
+            for rows, made in self._unpack(batch.column(self.column)):
+                kept = [batch.column(name).take(rows) for name in self.keep]
+                names = [*self.keep, *made.schema.names]
+                yield pa.RecordBatch.from_arrays([*kept, *made.columns], names=names)
 
     @property
     def udf(self) -> Any:
@@ -167,9 +170,9 @@ class BytesDecoder:
         """Make of a column of bytes one of lists of structs; null of null."""
         schema, counts = self.unpacking.schema, np.zeros(len(column) + 1, np.int64)
         made = []
-        for row, batch in self._unpack(column):
+        for rows, batch in self._unpack(column):
             made.append(batch)
-            counts[row + 1] += batch.num_rows
+            counts[1:] += np.bincount(rows, minlength=len(column))
         table = pa.Table.from_batches(made, schema).combine_chunks()
         structs = table.to_struct_array()
         if structs.num_chunks > 1 or counts.sum() > np.iinfo(np.int32).max:
@@ -186,62 +189,43 @@ class BytesDecoder:
             pa.list_(kind), len(column), buffers, children=[items]
         )
 
-    def _unpack(self, column: pa.Array) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield what each row of bytes is unpacked into, with the row's number."""
-        if not (
-            pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
-        ):
-            raise ConfigError(
-                f"expected a column of bytes, {self.column} is {column.type}"
-            )
-        for row, cell in enumerate(column):
-            data = cell.as_buffer()
-            if not data:
-                continue
-            where = f"row {row} of {self.column}"
+    def _unpack(self, column: pa.Array) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        """Yield what the rows of bytes are unpacked into, and of which rows it is."""
+        kind = column.type
+        if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+            raise ConfigError(f"expected a column of bytes, {self.column} is {kind}")
+        for run in find_runs(column):
             try:
-                for made in self.unpacking.batches(data):
+                for made in self.unpacking.batches(run.data):
                     if isinstance(made, Problem):
-                        text = f"{made.reason} at byte {made.position}"
-                        log.warning("left out: %s: %s", where, text)
+                        where, position = self._place(run, made.position)
+                        text = f"{where}: {made.reason} at byte {position}"
+                        log.warning("left out: %s", text)
                     else:
-                        yield row, made
+                        rows = run.rows_at(made.positions)
+                        yield pa.array(run.first + rows), _apart(made, run.starts[rows])
             except LocatedError as error:
-                reason = f"{where}: {error.reason}"
-                kind = type(error)
-                raise kind(reason, position=error.position, cause=error.cause) from None
+                where, position = self._place(run, error.position)
+                reason, of = f"{where}: {error.reason}", type(error)
+                raise of(reason, position=position, cause=error.cause) from None
+
+    def _place(self, run: Run, position: int | None) -> tuple[str, int]:
+        """Say in which row a position of a run lies, and where there."""
+        place = 0 if position is None else position
+        row = int(run.rows_at(place))
+        where = f"row {run.first + row} of {self.column}"
+        return where, place - int(run.starts[row])
 
 
-@dataclass(slots=True)
-class _Packing:
-    """Gathers small batches until they are worth handing on; `kept` go beside them."""
-
-    kept: Mapping[str, pa.Array]
-    _made: list[pa.RecordBatch] = field(default_factory=list)
-    _of_rows: list[int] = field(default_factory=list)
-    _bytes: int = 0
-    _count: int = 0
-
-    def add(self, row: int, made: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take what a row gave; hand on what came before, where both are too much."""
-        size = made.nbytes
-        if self._bytes + size > MOST_BYTES or self._count + len(made) > MOST_ROWS:
-            yield from self.give()
-        self._made.append(made)
-        self._of_rows.append(row)
-        self._bytes += size
-        self._count += len(made)
-
-    def give(self) -> Iterator[pa.RecordBatch]:
-        """Hand on all that was taken."""
-        if not self._made:
-            return
-        table = pa.Table.from_batches(self._made).combine_chunks()
-        rows = np.repeat(self._of_rows, [len(one) for one in self._made])
-        beside = [column.take(pa.array(rows)) for column in self.kept.values()]
-        names = [*self.kept, *table.column_names]
-        yield from pa.table([*beside, *table.columns], names=names).to_batches()
-        self._made, self._of_rows, self._bytes, self._count = [], [], 0, 0
+def _apart(made: Unpacked, starts: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Return a batch whose positions count from the start of their own row's bytes."""
+    batch = made.batch
+    if POSITION not in batch.schema.names:
+        return batch
+    place = batch.schema.get_field_index(POSITION)
+    own = pa.array(made.positions - starts)
+    columns = [*batch.columns[:place], own, *batch.columns[place + 1 :]]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _on_arrow(decoder: BytesDecoder) -> Any:

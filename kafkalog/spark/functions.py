@@ -14,11 +14,11 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
 from kafkalog.export.missing import require
+from kafkalog.files.location import Location
 from kafkalog.files.remote import RemotePath
 from kafkalog.query.plan import as_ms
 from kafkalog.spark.columns import sql_schema
@@ -237,10 +237,8 @@ def _split_row(number: int, stretch: Stretch, reader: TaskReader) -> tuple[Any, 
 def _with_options(stretch: Stretch, options: Mapping[str, str]) -> Stretch:
     """Return a stretch whose file system has these options, if it takes any."""
 
-    def fitted(path: Path | RemotePath) -> Any:
-        if isinstance(path, Path):
-            return path
-        return path.with_options(options)
+    def fitted(path: Location) -> Location:
+        return path.with_options(options) if isinstance(path, RemotePath) else path
 
     segment = replace(stretch.segment, path=fitted(stretch.segment.path))
     return replace(stretch, directory=fitted(stretch.directory), segment=segment)

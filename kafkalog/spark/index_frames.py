@@ -113,9 +113,9 @@ def list_segments(spark: SparkSession, path: Paths, **options: Any) -> DataFrame
     ``directory``; ``baseOffset`` and ``nextOffset``, one past its last; ``sizeInBytes``
     of the ``.log``; how many entries its indexes hold, null where there is none; the
     time of its first batch that tells one and the greatest there is, null where there
-    is none, the latter at most Spark's own last; when the file was last written; and
-    `state`, ``deleted`` and the like. Segments that a broker removes meanwhile are left
-    out.
+    is none, the latter at most Spark's own last; when the file was last written, null
+    where its storage does not tell; and `state`, ``deleted`` and the like. Segments
+    that a broker removes meanwhile are left out.
 
     Parameters as of `offsets_for_times`.
     """
@@ -174,12 +174,14 @@ def summarize_segments(bunch: list[Held]) -> Iterator[pa.RecordBatch]:
             if isinstance(one, SegmentSummary):
                 with suppress(FileNotFoundError):
                     file = directory / one.file
-                    written = file.stat().st_mtime_ns // 1000
+                    written = file.stat().st_mtime_ns // 1000 or None
                     rows.append((topic, partition, *_told(one, written, directory)))
         yield _to_batch(rows, SEGMENTS)
 
 
-def _told(one: SegmentSummary, written_us: int, directory: Location) -> tuple[Any, ...]:
+def _told(
+    one: SegmentSummary, written_us: int | None, directory: Location
+) -> tuple[Any, ...]:
     return (
         one.file,
         one.base_offset,

@@ -44,10 +44,19 @@ else:
 OF_FILES: Final = frozenset({"topic", "partition", "segment"})
 """Columns of the source that bytes by themselves do not tell."""
 
+POSITION: Final = "position"
+
 RECORD_COLUMNS: Final = tuple(name for name in COLUMNS if name not in OF_FILES)
 DEFAULT_RECORD_COLUMNS: Final = tuple(
     name for name in default_columns(include_headers=False) if name not in OF_FILES
 )
+
+
+class Unpacked(NamedTuple):
+    """A batch, and of each row the position of the batch of Kafka's it is from."""
+
+    batch: pa.RecordBatch
+    positions: npt.NDArray[np.int64]
 
 
 class Unpacking(Protocol):
@@ -61,7 +70,7 @@ class Unpacking(Protocol):
     def schema(self) -> pa.Schema:
         """The same in Arrow."""
 
-    def batches(self, data: Any) -> Iterator[pa.RecordBatch | Problem]:
+    def batches(self, data: Any) -> Iterator[Unpacked | Problem]:
         """Unpack bytes, and say in its place what is left out, if that is asked."""
 
 
@@ -73,8 +82,8 @@ class RecordsOf:
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
     >>> batch.append(b"k", b"v", timestamp=1700000000000)
     >>> [made] = RecordsOf(names=("offset", "value")).batches(batch.build())
-    >>> made.to_pylist()
-    [{'offset': 7, 'value': b'v'}]
+    >>> made.batch.to_pylist(), made.positions
+    ([{'offset': 7, 'value': b'v'}], array([0]))
     """
 
     names: tuple[str, ...]
@@ -89,19 +98,28 @@ class RecordsOf:
     @property
     def schema(self) -> pa.Schema:
         """The same in Arrow."""
-        return pa.schema([(name, COLUMNS[name].arrow_type) for name in self.names])
+        return _arrow_schema(self.names)
 
-    def batches(self, data: Any) -> Iterator[pa.RecordBatch | Problem]:
+    def batches(self, data: Any) -> Iterator[Unpacked | Problem]:
         """Unpack bytes; raise `CorruptRecordError` at damage, unless it is skipped."""
-        maker = RowMaker(self.schema)
+        names = self.names
+        if POSITION not in names:
+            names = (*names, POSITION)
+        maker = RowMaker(_arrow_schema(names))
         scan = Scan(
             parts=((Part(memory=data), Bounds()),),
             columns=maker.scanned,
             request=Request(skip=self.skip, control_records=self.control_records),
         )
         for records in scan.chunks():
-            yield from maker.batches(records)
+            for batch in maker.batches(records):
+                positions = batch.column(POSITION).to_numpy()
+                yield Unpacked(batch.select(self.names), positions)
         yield from scan.problems
+
+
+def _arrow_schema(names: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([(name, COLUMNS[name].arrow_type) for name in names])
 
 
 class HeaderColumn(NamedTuple):
@@ -133,7 +151,7 @@ def _codec(rows: Rows) -> npt.NDArray[np.int8]:
 HEADER_COLUMNS: Final = {
     "baseOffset": HeaderColumn("bigint", pa.int64(), _field("base_offset")),
     "lastOffset": HeaderColumn("bigint", pa.int64(), _field("last_offset")),
-    "position": HeaderColumn("bigint", pa.int64(), _field("position")),
+    POSITION: HeaderColumn("bigint", pa.int64(), _field("position")),
     "sizeInBytes": HeaderColumn("bigint", pa.int64(), _field("size_in_bytes")),
     "count": HeaderColumn("int", pa.int32(), _field("count")),
     "magic": HeaderColumn("tinyint", pa.int8(), _field("magic")),
@@ -163,7 +181,7 @@ class HeadersOf:
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
     >>> batch.append(b"k", b"v", timestamp=1700000000000)
     >>> [made] = HeadersOf().batches(batch.build())
-    >>> made.select(["baseOffset", "codec", "isValid"]).to_pylist()
+    >>> made.batch.select(["baseOffset", "codec", "isValid"]).to_pylist()
     [{'baseOffset': 7, 'codec': 'none', 'isValid': True}]
     """
 
@@ -181,7 +199,7 @@ class HeadersOf:
         types = {name: column.arrow_type for name, column in HEADER_COLUMNS.items()}
         return pa.schema(types | {IS_VALID: pa.bool_()})
 
-    def batches(self, data: Any) -> Iterator[pa.RecordBatch | Problem]:
+    def batches(self, data: Any) -> Iterator[Unpacked | Problem]:
         """Unpack bytes; raise `CorruptRecordError` where no header can be."""
         steps = FileRecords(
             source=MemorySource(data),
@@ -201,9 +219,9 @@ class HeadersOf:
             ]
             valid = np.ones(len(step.rows), np.bool_)
             valid[find_unsound(step.data, step.origin, step.rows)] = False
-            yield pa.RecordBatch.from_arrays(
-                [*arrays, pa.array(valid)], schema=self.schema
-            )
+            arrays.append(pa.array(valid))
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            yield Unpacked(batch, np.ascontiguousarray(step.rows["position"]))
 
 
 def _codec_names(codes: npt.NDArray[np.int8]) -> pa.Array:

@@ -1,0 +1,362 @@
+"""Columns of batches' bytes: every golden file in one, and rows of all that can be."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog.errors import ConfigError, CorruptRecordError
+from kafkalog.spark import batch_headers, decode_batches
+from kafkalog.spark.columns import COLUMNS
+from tests import golden_data
+from tests.query import told
+from tests.query.batches import KINDS, build
+
+NAMES = [name for name in COLUMNS if name not in ("topic", "partition", "segment")]
+GOOD = build(2, "lz4", 100)
+LATER = build(2, "none", 200, 5)
+FLIPPED = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
+ZEROS = bytes(100)
+HEADLESS = bytes(12) + b"\x01" * 60
+
+
+def column(rows, kind=None):
+    return pa.array(rows, pa.binary() if kind is None else kind)
+
+
+def table(rows, **beside):
+    return pa.record_batch({"content": column(rows), **beside})
+
+
+def decoded(decoder, batch):
+    """Return the rows that a decoder makes of a batch."""
+    return [row for made in decoder([batch]) for row in made.to_pylist()]
+
+
+def offsets_of(decoder, rows):
+    batch = table(rows, row=pa.array(range(len(rows))))
+    return [(one["row"], one["offset"]) for one in decoded(decoder, batch)]
+
+
+def numbered(**options):
+    return decode_batches(columns=["offset"], keep={"row": "bigint"}, **options)
+
+
+def golden_files(name):
+    return [
+        (directory, file)
+        for set_name, directory in told.DIRECTORIES
+        if set_name == name
+        for file in told.files(name, directory)
+    ]
+
+
+def as_told(row):
+    """See a row as Kafka tells it; a scan's columns in their order."""
+    row = {COLUMNS[name].scanned: row[name] for name in NAMES}
+    time_ms = round(row["timestamp"].timestamp() * 1000)
+    row["timestamp"] = None if time_ms == -1 else time_ms
+    for name in ("key", "value"):
+        row[name] = told.told_bytes(row[name])
+    row["headers"] = tuple(
+        (one["key"], told.told_bytes(one["value"])) for one in row["headers"] or ()
+    )
+    return row
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_golden_files_in_one_column_are_what_kafka_says(name):
+    files = golden_files(name)
+    content = [told.path_of(name, *file).read_bytes() for file in files]
+    decoder = decode_batches(columns=NAMES, keep={"file": "int"}, control_records=True)
+    found = decoded(decoder, table(content, file=pa.array(range(len(files)))))
+    expected = [
+        {"file": number} | dict(zip(told.COLUMNS, row, strict=True))
+        for number, (directory, file) in enumerate(files)
+        for in_file, row in told.records(name, directory)
+        if in_file == file
+    ]
+    for row in expected:
+        for column_ in ("topic", "partition", "segment"):
+            del row[column_]
+    assert expected
+    assert [{"file": row["file"]} | as_told(row) for row in found] == expected
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_headers_of_golden_files_are_what_kafka_says(name):
+    files = golden_files(name)
+    content = [told.path_of(name, *file).read_bytes() for file in files]
+    keep = {"file": "int"}
+    batch = table(content, file=pa.array(range(len(files))))
+    found = decoded(batch_headers(keep=keep), batch)
+    expected = [
+        (number, row)
+        for number, (directory, file) in enumerate(files)
+        for (in_file, _), row in told.batches(name, directory).items()
+        if in_file == file
+    ]
+    assert len(found) == len(expected) > 0
+    for one, (number, row) in zip(found, expected, strict=True):
+        assert one["file"] == number
+        for ours, theirs in (
+            ("position", "position"),
+            ("sizeInBytes", "size"),
+            ("lastOffset", "last_offset"),
+            ("magic", "magic"),
+            ("codec", "codec"),
+            ("crc", "crc"),
+            ("isValid", "valid"),
+        ):
+            assert one[ours] == row[theirs], ours
+        assert one["timestampType"] == told.TYPES[row["timestamp_type"]]
+        if row["magic"] == 2:
+            for ours, theirs in (
+                ("baseOffset", "base_offset"),
+                ("count", "count"),
+                ("maxTimestamp", "max_timestamp"),
+                ("leaderEpoch", "partition_leader_epoch"),
+                ("producerId", "producer_id"),
+                ("producerEpoch", "producer_epoch"),
+                ("baseSequence", "base_sequence"),
+                ("isTransactional", "is_transactional"),
+                ("isControl", "is_control"),
+            ):
+                assert one[ours] == row[theirs], ours
+
+
+@pytest.mark.parametrize(("magic", "codec"), KINDS)
+def test_each_row_is_a_batch_of_any_kind(magic, codec):
+    rows = [build(magic, codec, first) for first in (30, 10, 20)]
+    found = offsets_of(numbered(), rows)
+    assert found == [
+        (i, first + n) for i, first in enumerate((30, 10, 20)) for n in range(3)
+    ]
+
+
+def test_null_and_empty_rows_have_no_records():
+    rows = [None, b"", GOOD, b"", None, GOOD + LATER, b""]
+    of_both = [100, 101, 102, 200, 201, 202, 203, 204]
+    assert offsets_of(numbered(), rows) == [
+        *((2, offset) for offset in of_both[:3]),
+        *((5, offset) for offset in of_both),
+    ]
+    assert offsets_of(numbered(), [None, b""]) == []
+    assert offsets_of(numbered(), []) == []
+
+
+@pytest.mark.parametrize(
+    "tail", [GOOD[:40], GOOD[:-1], b"\0", ZEROS], ids=["short", "long", "zero", "zeros"]
+)
+def test_what_a_row_lacks_at_its_end_is_not_sought_in_the_next(tail):
+    rows = [LATER + tail, GOOD, tail, GOOD[len(tail) :], GOOD]
+    sound = [rows[i] for i in (0, 1, 2, 4)]
+    assert {row for row, _ in offsets_of(numbered(), sound)} == {0, 1, 3}
+    skipping = numbered(on_corruption="skip")
+    assert {row for row, _ in offsets_of(skipping, rows)} == {0, 1, 4}
+
+
+def test_positions_count_from_the_start_of_the_row():
+    decoder = decode_batches(columns=["position", "offset"])
+    found = decoded(decoder, table([GOOD, GOOD + LATER, LATER]))
+    second = len(GOOD)
+    assert [row["position"] for row in found] == [0] * 6 + [second] * 5 + [0] * 5
+    headers = decoded(batch_headers(), table([GOOD, GOOD + LATER, LATER]))
+    assert [row["position"] for row in headers] == [0, 0, second, 0]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_a_slice_of_a_column_is_read_like_another(kind):
+    whole = column([GOOD, None, LATER, GOOD], kind)
+    batch = pa.record_batch({"content": whole.slice(1, 2)})
+    decoder = decode_batches(columns=["offset"])
+    assert [row["offset"] for row in decoded(decoder, batch)] == [*range(200, 205)]
+
+
+def test_bytes_beneath_a_null_are_not_read():
+    ends = pa.py_buffer(
+        b"".join(n.to_bytes(4, "little") for n in (0, 60, 60 + len(GOOD)))
+    )
+    data = pa.py_buffer(HEADLESS[:60] + GOOD)
+    hidden = pa.Array.from_buffers(pa.binary(), 2, [pa.py_buffer(b"\x02"), ends, data])
+    batch = pa.record_batch({"content": hidden})
+    found = decoded(decode_batches(columns=["offset"]), batch)
+    assert [row["offset"] for row in found] == [100, 101, 102]
+
+
+@pytest.mark.parametrize(
+    ("rows", "row", "position", "reason"),
+    [
+        ([GOOD, LATER + FLIPPED, GOOD], 1, len(LATER), "the checksum is not"),
+        ([GOOD, LATER, HEADLESS], 2, 0, "the size of an entry is below"),
+        ([None, GOOD + HEADLESS], 1, len(GOOD), "the size of an entry is below"),
+    ],
+)
+def test_damage_is_an_error_with_row_and_byte(rows, row, position, reason):
+    told_so = rf"^row {row} of content: {reason}.* at byte {position}$"
+    with pytest.raises(CorruptRecordError, match=told_so) as raised:
+        offsets_of(numbered(), rows)
+    assert raised.value.position == position
+
+
+def test_what_is_damaged_is_skipped_and_named_where_that_is_asked(caplog):
+    rows = [GOOD, GOOD + FLIPPED + LATER, HEADLESS, LATER]
+    with caplog.at_level(logging.WARNING, "kafkalog"):
+        found = offsets_of(numbered(on_corruption="skip"), rows)
+    assert {row: [o for r, o in found if r == row] for row, _ in found} == {
+        0: [100, 101, 102],
+        1: [100, 101, 102, *range(200, 205)],
+        3: [*range(200, 205)],
+    }
+    named = [
+        re.match(r"left out: row (\d) .* at byte (\d+)$", m) for m in caplog.messages
+    ]
+    assert [(int(one[1]), int(one[2])) for one in named] == [(1, len(GOOD)), (2, 0)]
+
+
+def test_a_wrong_checksum_is_no_error_for_headers_and_is_said():
+    found = decoded(batch_headers(), table([GOOD + FLIPPED + LATER]))
+    assert [row["isValid"] for row in found] == [True, False, True]
+    with pytest.raises(CorruptRecordError, match="row 1 of content"):
+        decoded(batch_headers(), table([GOOD, HEADLESS]))
+    kept = decoded(batch_headers(on_corruption="skip"), table([GOOD, HEADLESS]))
+    assert [row["baseOffset"] for row in kept] == [100]
+
+
+PIECES = st.sampled_from(
+    [
+        *(None, b"", GOOD, LATER, GOOD + LATER, GOOD[:50], LATER + GOOD[:9], ZEROS),
+        *(FLIPPED, GOOD + FLIPPED + LATER, HEADLESS, LATER + ZEROS, b"\0"),
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12))
+def test_rows_together_give_what_each_gives_alone(rows):
+    skipping = numbered(on_corruption="skip")
+    alone = [
+        (number, offset)
+        for number, row in enumerate(rows)
+        for _, offset in offsets_of(skipping, [row])
+    ]
+    assert offsets_of(skipping, rows) == alone
+
+
+@given(st.lists(PIECES, max_size=12))
+def test_lists_have_for_each_row_what_it_gives_alone(rows):
+    decoder = decode_batches(columns=["offset", "value"], on_corruption="skip")
+    expected = [None if row is None else decoded(decoder, table([row])) for row in rows]
+    lists = decoder.lists(column(rows))
+    lists.validate(full=True)
+    assert lists.to_pylist() == expected
+
+
+def test_what_is_asked_wrongly_is_named():
+    with pytest.raises(ConfigError, match=r"expected columns out of .*, got topic, x"):
+        decode_batches(columns=["topic", "offset", "x"])
+    with pytest.raises(ConfigError, match="columns named twice: offset"):
+        decode_batches(columns=["offset"], keep={"offset": "bigint"})
+    with pytest.raises(ConfigError, match="columns named twice: magic"):
+        batch_headers(keep={"magic": "int"})
+    with pytest.raises(ConfigError, match="expected raise or skip, got ignore"):
+        batch_headers(on_corruption="ignore")
+    with pytest.raises(ConfigError, match="expected columns bytes, path, got content"):
+        decoded(decode_batches("bytes", keep={"path": "string"}), table([GOOD]))
+    text = pa.record_batch({"content": ["no bytes"]})
+    with pytest.raises(ConfigError, match="a column of bytes, content is string"):
+        decoded(decode_batches(), text)
+
+
+def test_large_rows_come_in_batches_that_suit_spark():
+    rows = [build(2, "zstd", 0, 300, text=b"v" * 1000)] * 100
+    batches = list(decode_batches()([table(rows)]))
+    assert sum(batch.num_rows for batch in batches) == 30_000
+    assert max(batch.nbytes for batch in batches) <= 9 << 20
+
+
+@pytest.fixture(scope="module")
+def golden(spark):
+    """All segments of a golden set as rows of bytes, read by Spark's own source."""
+    logs = str(golden_data.logs("k431-clean"))
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    return reader.option("pathGlobFilter", "*.log").load(logs)
+
+
+def golden_rows():
+    """Return what that reads: not the files below a name that begins with ``_``."""
+    return {
+        (f"{directory}/{file}", row[told.COLUMNS.index("offset")]): row
+        for directory, file in golden_files("k431-clean")
+        if file.endswith(".log") and not directory.startswith("_")
+        for in_file, row in told.records("k431-clean", directory)
+        if in_file == file
+    }
+
+
+def keyed(row):
+    return "/".join(row["path"].split("/")[-2:]), row["offset"]
+
+
+@pytest.mark.spark
+def test_map_in_arrow_gives_what_kafka_says(golden):
+    decoder = decode_batches(
+        columns=NAMES, keep={"path": "string"}, control_records=True
+    )
+    rows = golden.mapInArrow(decoder, decoder.schema).toArrow().to_pylist()
+    expected = golden_rows()
+    assert sorted(map(keyed, rows)) == sorted(expected)
+    for row in rows:
+        of_kafka = dict(zip(told.COLUMNS, expected[keyed(row)], strict=True))
+        ours = as_told(row)
+        assert {name: of_kafka[name] for name in ours} == ours
+
+
+@pytest.mark.spark
+def test_the_udf_gives_what_kafka_says(golden):
+    from pyspark.sql import functions
+
+    decoder = decode_batches(columns=NAMES, control_records=True)
+    exploded = functions.explode(decoder.udf("content")).alias("one")
+    frame = golden.select("path", exploded).select("path", "one.*")
+    rows = frame.toArrow().to_pylist()
+    expected = golden_rows()
+    assert sorted(map(keyed, rows)) == sorted(expected)
+    for row in rows:
+        of_kafka = dict(zip(told.COLUMNS, expected[keyed(row)], strict=True))
+        ours = as_told(row)
+        assert {name: of_kafka[name] for name in ours} == ours
+
+
+@pytest.mark.spark
+def test_headers_come_by_the_udf_and_by_map_in_arrow_alike(golden):
+    headers = batch_headers(keep={"path": "string"})
+    frame = golden.select("path", headers.udf("content").alias("of"))
+    by_udf = frame.selectExpr("path", "inline(of)")
+    assert by_udf.columns == golden.mapInArrow(headers, headers.schema).columns
+    mapped = golden.mapInArrow(headers, headers.schema)
+    assert by_udf.count() > 0
+    assert sorted(by_udf.collect()) == sorted(mapped.collect())
+    assert by_udf.where("not isValid").count() == 0
+
+
+@pytest.mark.spark
+def test_the_udf_serves_sql_and_a_null_is_null(spark):
+    spark.udf.register("headers_of", batch_headers().udf)
+    rows = "values (null, 0), (unhex('{}'), 1), (unhex(''), 2) as t(content, n)"
+    query = f"select headers_of(content).baseOffset b from {rows} order by n"
+    found = spark.sql(query.format((GOOD + LATER).hex())).collect()
+    assert [row.b for row in found] == [None, [100, 200], []]
+
+
+@pytest.mark.spark
+def test_an_error_names_the_row_and_the_byte_in_spark(spark):
+    rows = f"values (unhex('{GOOD.hex()}')), (unhex('{FLIPPED.hex()}')) as t(content)"
+    frame = spark.sql(f"select * from {rows}").coalesce(1)
+    decoder = decode_batches()
+    with pytest.raises(Exception, match=r"row 1 of content: the checksum .* at byte 0"):
+        frame.mapInArrow(decoder, decoder.schema).collect()

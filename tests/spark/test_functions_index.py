@@ -1,0 +1,228 @@
+"""Times and segments of many partitions at once are what each log and file says."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from kafkalog import RecordBatchBuilder
+from kafkalog.errors import ConfigError
+from kafkalog.spark.index_frames import BUNCH
+from tests import golden_data
+from tests.query import told
+from tests.spark.test_golden import LOG_STARTS
+
+pytestmark = pytest.mark.spark
+
+FIRST_MS = 1_700_000_000_000
+FAR_MS = 9_223_372_036_854_775_807
+OFFSET, TIME = (told.COLUMNS.index(name) for name in ("offset", "timestamp"))
+CONTROL = told.COLUMNS.index("is_control")
+
+
+def living(name):
+    """Return the directories of a set that are partitions, not about to go."""
+    return [
+        directory
+        for set_name, directory in told.DIRECTORIES
+        if set_name == name
+        and not directory.endswith("-delete")
+        and (golden_data.logs(name) / directory).is_dir()
+    ]
+
+
+def first_at(name, directory, time_ms):
+    """Offset of the first record at or after a time, the slow way."""
+    start = LOG_STARTS.get((name, directory), 0)
+    return next(
+        (
+            row[OFFSET]
+            for file, row in told.records(name, directory)
+            if file.endswith(".log")
+            and row[OFFSET] >= start
+            and row[TIME] is not None
+            and row[TIME] >= time_ms
+        ),
+        None,
+    )
+
+
+def times_of(name):
+    """Some times around those of a set's records, in ms."""
+    known = {
+        row[TIME]
+        for directory in living(name)
+        for _, row in told.records(name, directory)
+        if row[TIME] is not None
+    }
+    some = sorted(known)[:: max(1, len(known) // 10)]
+    return [1, *some, max(known), max(known) + 1]
+
+
+def milliseconds(frame):
+    return [
+        (row["topic"], row["partition"], row["ms"], row["offset"])
+        for row in frame.selectExpr("*", "unix_millis(timestamp) ms").collect()
+    ]
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_offsets_for_times_are_the_first_records_kafka_tells(spark, name):
+    from kafkalog.spark import offsets_for_times
+
+    times = times_of(name)
+    found = milliseconds(offsets_for_times(spark, golden_data.logs(name), times))
+    assert sorted(found, key=str) == sorted(
+        (
+            (*told.split_name(directory), time_ms, first_at(name, directory, time_ms))
+            for directory in living(name)
+            for time_ms in times
+        ),
+        key=str,
+    )
+
+
+def test_a_time_may_be_a_datetime_and_topics_chosen(spark):
+    from kafkalog.spark import offsets_for_times
+
+    logs = golden_data.logs("k431-clean")
+    time = datetime.fromtimestamp(FIRST_MS / 1000 + 1, UTC)
+    frame = offsets_for_times(spark, logs, time, subscribe="orders.lz4,orders.zstd")
+    names = ["orders.lz4-0", "orders.zstd-0"]
+    assert sorted(milliseconds(frame)) == [
+        (
+            *told.split_name(one),
+            FIRST_MS + 1000,
+            first_at("k431-clean", one, FIRST_MS + 1000),
+        )
+        for one in names
+    ]
+    assert frame.columns == ["topic", "partition", "timestamp", "offset"]
+    with pytest.raises(ConfigError, match="is beyond Spark's"):
+        offsets_for_times(spark, logs, [FAR_MS])
+    with pytest.raises(ValueError, match="a time needs a zone"):
+        offsets_for_times(spark, logs, [datetime(2025, 1, 1)])
+    with pytest.raises(ConfigError, match="found no partition of nothing"):
+        offsets_for_times(spark, logs, 0, subscribe="nothing")
+
+
+def test_what_is_not_committed_is_not_there_for_those_who_ask(spark, tmp_path):
+    from kafkalog.spark import offsets_for_times
+
+    directory = tmp_path / "open-0"
+    directory.mkdir()
+    plain = RecordBatchBuilder(base_offset=0)
+    plain.append(b"", b"", timestamp=FIRST_MS)
+    undecided = RecordBatchBuilder(
+        base_offset=1,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    undecided.append(b"", b"", timestamp=FIRST_MS + 5)
+    file = directory / f"{0:020d}.log"
+    file.write_bytes(plain.build() + undecided.build())
+    committed = {"kafka.isolation.level": "read_committed"}
+    for options, last in (({}, 1), (committed, None)):
+        times = [FIRST_MS, FIRST_MS + 1]
+        found = milliseconds(offsets_for_times(spark, tmp_path, times, **options))
+        assert [offset for *_, offset in found] == [0, last]
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_segments_are_what_lies_there_and_what_kafka_tells(spark, name):
+    from kafkalog.spark import list_segments
+
+    logs = golden_data.logs(name)
+    frame = list_segments(spark, logs)
+    rows = frame.selectExpr(
+        "*", "unix_millis(maxTimestamp) ms", "unix_micros(modificationTime) us"
+    ).collect()
+    files = [
+        (directory, file)
+        for directory in living(name)
+        for file in told.files(name, directory)
+        if file.endswith((".log", ".log.deleted"))
+    ]
+    assert {(row.directory.rpartition("/")[2], row.segment) for row in rows} == set(
+        files
+    )
+    assert len(rows) == len(files)
+    for row in rows:
+        directory = row.directory.rpartition("/")[2]
+        assert (row.topic, row.partition) == told.split_name(directory)
+        status = os.stat(logs / directory / row.segment)
+        assert (row.sizeInBytes, row.us) == (status.st_size, status.st_mtime_ns // 1000)
+        assert row.state == ("deleted" if row.segment.endswith("deleted") else None)
+        batches = [
+            one
+            for (file, _), one in told.batches(name, directory).items()
+            if file == row.segment
+        ]
+        assert row.baseOffset == int(row.segment.partition(".")[0])
+        assert row.nextOffset == max(
+            [row.baseOffset, *(one["last_offset"] + 1 for one in batches)]
+        )
+        times = [one["max_timestamp"] for one in batches if one["max_timestamp"] >= 0]
+        assert row.ms == (max(times) if times else None)
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_entries_of_indexes_are_as_many_as_kafka_tells(spark, name):
+    from kafkalog.spark import list_segments
+
+    rows = {
+        (row.directory.rpartition("/")[2], row.segment): row
+        for row in list_segments(spark, golden_data.logs(name)).collect()
+    }
+    checked = 0
+    for directory in living(name):
+        for one in golden_data.truth(name, directory, "indexes"):
+            stem, _, kind = one["file"].partition(".")
+            row = rows.get((directory, f"{stem}.log"))
+            column = {"index": "indexEntries", "timeindex": "timeIndexEntries"}.get(
+                kind
+            )
+            if row is not None and column is not None and one["sanity"] == "ok":
+                assert row[column] == len(one["entries"]), (directory, one["file"])
+                checked += 1
+    assert checked or name == "oldclients"
+
+
+def test_a_time_beyond_sparks_is_the_last_spark_has(spark, tmp_path):
+    from kafkalog.spark import list_segments
+
+    directory = tmp_path / "far-0"
+    directory.mkdir()
+    builder = RecordBatchBuilder(base_offset=0)
+    builder.append(b"", b"", timestamp=FAR_MS)
+    (directory / f"{0:020d}.log").write_bytes(builder.build())
+    frame = list_segments(spark, directory).selectExpr("year(maxTimestamp) y", "topic")
+    assert [tuple(row) for row in frame.collect()] == [(294247, "far")]
+
+
+def test_many_partitions_are_shared_out(spark, tmp_path):
+    from kafkalog.spark import list_segments, offsets_for_times
+
+    builder = RecordBatchBuilder(base_offset=0)
+    builder.append(b"", b"", timestamp=FIRST_MS)
+    count = 2 * BUNCH + 1
+    for number in range(count):
+        directory = tmp_path / f"wide-{number}"
+        directory.mkdir()
+        (directory / f"{0:020d}.log").write_bytes(builder.build())
+    frame = offsets_for_times(spark, tmp_path, [FIRST_MS, FIRST_MS + 1])
+    assert frame.rdd.getNumPartitions() == 3
+    found = {
+        (partition, ms): offset for _, partition, ms, offset in milliseconds(frame)
+    }
+    wanted = {
+        (number, FIRST_MS + i): [0, None][i] for number in range(count) for i in (0, 1)
+    }
+    assert found == wanted
+    assert list_segments(spark, tmp_path).count() == count
+    assert list_segments(spark, tmp_path, subscribePattern="^no$").collect() == []
+    assert offsets_for_times(spark, tmp_path, []).collect() == []
