@@ -86,6 +86,9 @@ OPTIONS: Final[Mapping[str, Readers]] = {
 }
 """The options of the schemes that pyarrow knows, as its constructors call them."""
 
+MOST_TOLD: Final = 500
+"""Characters of what a library says; one without libjvm says forty thousand."""
+
 NO_SECRETS: Final = frozenset({_truth, _seconds, int, float, datetime.fromisoformat})
 
 
@@ -159,7 +162,8 @@ def told_without(error: Exception, scheme: str, options: Options) -> str:
     }
     for spelled in sorted(hidden, key=len, reverse=True):
         text = text.replace(spelled, "***")
-    return " ".join(text.split())
+    line = " ".join(text.split())
+    return line if len(line) <= MOST_TOLD else f"{line[:MOST_TOLD]} ..."
 
 
 def _texts(value: Any) -> list[str]:

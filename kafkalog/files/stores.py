@@ -70,7 +70,7 @@ def _connected(process: int, scheme: str, authority: str, options: Options) -> S
         return connect(scheme, authority, read_options(scheme, dict(options)))
     except (ConfigError, MissingDependencyError):
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, FileNotFoundError) as error:
         failure: Exception = ConfigError(
             f"{scheme}: {told_without(error, scheme, options)}"
         )

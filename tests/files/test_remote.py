@@ -14,7 +14,7 @@ from kafkalog.errors import ConfigError, MissingDependencyError
 from kafkalog.files import stores
 from kafkalog.files.location import locate
 from kafkalog.files.remote import as_path
-from kafkalog.files.store_options import read_options
+from kafkalog.files.store_options import read_options, without_options
 from tests.files.far import KEY, SECRET
 
 CREDENTIALS = {"access_key": KEY, "secret_key": SECRET}
@@ -219,3 +219,21 @@ def test_each_set_of_options_has_its_own_connection_and_each_process(monkeypatch
     monkeypatch.setattr(os, "getpid", lambda: -1)
     stores.connect(path.scheme, path.authority, path.options)
     assert len(made) == 4
+
+
+def test_what_a_library_says_at_length_is_cut():
+    said = OSError(f"no {SECRET} in " + "/usr/lib/jvm " * 4000)
+    options = as_path("hdfs://namenode/x", {"user": SECRET}).options
+    told = str(without_options(said, "hdfs://namenode/x", "hdfs", options))
+    assert told.startswith("no *** in /usr/lib/jvm")
+    assert told.endswith("...: hdfs://namenode/x")
+    assert len(told) < 600
+
+
+def test_a_file_that_an_option_names_and_is_missing_is_not_the_path(monkeypatch):
+    def connect(scheme, authority, options):
+        raise FileNotFoundError(2, "no such certificate", "ca.pem")
+
+    monkeypatch.setitem(stores.CONNECT, "certified", connect)
+    with pytest.raises(ConfigError, match="no such certificate"):
+        as_path("certified://host/x", {}).exists()
