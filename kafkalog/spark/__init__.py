@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from kafkalog.spark.bytes_columns import batch_headers, decode_batches
     from kafkalog.spark.functions import list_splits, map_batches, read, read_split
     from kafkalog.spark.index_frames import list_segments, offsets_for_times
+    from kafkalog.spark.problem_frames import list_problems
 
 __all__ = [
     "batch_headers",
     "decode_batches",
+    "list_problems",
     "list_segments",
     "list_splits",
     "map_batches",
@@ -28,6 +30,7 @@ __all__ = [
 _HOMES: Final = {
     "batch_headers": "bytes_columns",
     "decode_batches": "bytes_columns",
+    "list_problems": "problem_frames",
     "list_segments": "index_frames",
     "list_splits": "functions",
     "map_batches": "functions",

@@ -109,7 +109,7 @@ def map_batches(
         While the DataFrame is used, where `fn` gives something else than it should.
     """
     result = as_struct(schema)
-    reader, tasks = _plan(path, columns, options)
+    reader, tasks = plan_tasks_of(path, columns, options)
     mapping = _Mapping(reader, fn, arrow_form(result))
     return frame_of(spark, tasks, mapping.run, result)
 
@@ -132,7 +132,7 @@ def list_splits(
     """
     from pyspark.sql.functions import broadcast
 
-    reader, tasks = _plan(path, columns, options)
+    reader, tasks = plan_tasks_of(path, columns, options)
     rows = [
         _split_row(number, one, reader)
         for number, task in enumerate(tasks)
@@ -206,7 +206,7 @@ def _path_texts(path: Paths) -> str | list[str]:
     return [str(one) for one in path]
 
 
-def _plan(
+def plan_tasks_of(
     path: Paths, columns: Iterable[str] | None, options: Mapping[str, Any]
 ) -> tuple[TaskReader, list[Task]]:
     """Settle what is to be read, as the source does when Spark plans a query."""

@@ -48,16 +48,12 @@ class TaskReader:
     fail_on_data_loss: bool = True
 
     def read(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """Read a task's records, in order of each partition's offsets."""
+        """Read a task's records, in order of each partition's offsets.
+
+        What is left out, where that was asked for, is warned of.
+        """
         maker = RowMaker(self.schema)
-        for stretch in task:
-            part = self._find(stretch)
-            if part is None:
-                continue
-            bounds = Bounds(start_offset=stretch.start, end_offset=stretch.stop)
-            scan = Scan(
-                parts=((part, bounds),), columns=maker.scanned, request=self.request
-            )
+        for stretch, scan in self.scans(task, maker.scanned):
             if COUNTED.issuperset(self.schema.names):
                 count = scan.count()
                 yield from maker.counted(stretch.topic, stretch.partition, count)
@@ -66,6 +62,21 @@ class TaskReader:
                     yield from maker.batches(records)
             for problem in scan.problems:
                 log.warning("left out: %s", problem)
+
+    def scans(
+        self, task: Task, columns: tuple[str, ...]
+    ) -> Iterator[tuple[Stretch, Scan]]:
+        """Find each stretch's records; those that are nowhere have no scan."""
+        for stretch in task:
+            part = self._find(stretch)
+            if part is not None:
+                bounds = Bounds(start_offset=stretch.start, end_offset=stretch.stop)
+                yield (
+                    stretch,
+                    Scan(
+                        parts=((part, bounds),), columns=columns, request=self.request
+                    ),
+                )
 
     def _find(self, stretch: Stretch) -> Part | None:
         """Say where a stretch's records are now; None if they are nowhere."""

@@ -7,6 +7,7 @@ import shutil
 import pytest
 from pyspark.errors import PySparkException
 
+from kafkalog.spark import list_problems
 from tests import golden_data
 from tests.query.batches import build
 
@@ -175,6 +176,22 @@ def test_damage_is_left_out_when_asked(spark, damaged):
     frame = load(spark, path.parent.parent, onCorruption="skip")
     found = [offset for _, offset in offsets(frame)]
     assert found == [0, 1, 2, *range(6, 30)]
+
+
+def test_what_is_left_out_is_listed(spark, damaged):
+    path, position = damaged
+    [problem] = list_problems(spark, path.parent.parent).collect()
+    assert problem.asDict() == {
+        "topic": "orders",
+        "partition": 0,
+        "path": str(path),
+        "position": position,
+        "firstOffset": 3,
+        "lastOffset": 5,
+        "reason": problem.reason,
+    }
+    assert "checksum" in problem.reason
+    assert list_problems(spark, ROOT).collect() == []
 
 
 def test_a_limit_takes_only_what_it_needs(spark):
