@@ -1,0 +1,89 @@
+"""What the job is tried with: log directories that grow, and its output read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from click.testing import CliRunner
+
+from kafkalog import RecordBatchBuilder
+from kafkalog.spark import job
+from tests.query import told
+
+IN_THE_PATH = ds.partitioning(
+    pa.schema([("topic", pa.string()), ("date", pa.string())]), flavor="hive"
+)
+START_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+
+
+def call(logs, out, *arguments):
+    """Call the job as from a shell, in this process and its session."""
+    given = ["--source", str(logs), "--to", "parquet", str(out), *arguments]
+    ran = CliRunner().invoke(job.command, given, prog_name="job")
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.output
+    return ran
+
+
+def told_by(ran):
+    """Return what a call with ``--format json`` said."""
+    return json.loads(ran.stdout)
+
+
+def files_of(out):
+    """Name what readers see, by walking as they do: nothing that begins with _ or ."""
+    return sorted(
+        path.relative_to(out).as_posix()
+        for path in Path(out).rglob("*")
+        if path.is_file()
+        and not any(part[0] in "._" for part in path.relative_to(out).parts)
+    )
+
+
+def manifest(out, number):
+    path = Path(out) / "_kafkalog" / f"manifest-{number:05d}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def table(out):
+    """Read all files, as a reader that is told the directory alone."""
+    return ds.dataset(out, format="parquet", partitioning=IN_THE_PATH).to_table()
+
+
+def rows(out):
+    """Return the rows of all files in the form of `test_golden.expected`, sorted."""
+    return sorted(_row(one) for one in _plain(table(out)).to_pylist())
+
+
+def _plain(read):
+    index = read.schema.get_field_index("timestamp")
+    in_ms = read["timestamp"].cast(pa.int64())
+    return read.set_column(index, "timestamp", in_ms)
+
+
+def _row(one):
+    headers = one.get("headers")
+    if headers is not None:
+        headers = tuple((h["key"], told.told_bytes(h["value"])) for h in headers)
+    cells = (repr(told.told_bytes(one[name])) for name in ("key", "value"))
+    plain = (one["topic"], one["partition"], one["offset"], one["timestamp"] // 1000)
+    return (*plain, one["timestampType"], *cells, repr(headers))
+
+
+def add_segment(logs, name, base_offset, count, *, step_ms=1, start_ms=START_MS):
+    """Give a partition a segment of `count` records more, made of batches of 100."""
+    folder = Path(logs) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    batches = []
+    for first in range(base_offset, base_offset + count, 100):
+        builder = RecordBatchBuilder(base_offset=first)
+        for offset in range(first, min(first + 100, base_offset + count)):
+            time_ms = start_ms + (offset - base_offset) * step_ms
+            builder.append(b"%d" % offset, b"value " * 10, timestamp=time_ms)
+        batches.append(bytes(builder.build()))
+    path = folder / f"{base_offset:020d}.log"
+    path.write_bytes(b"".join(batches))
+    return path
