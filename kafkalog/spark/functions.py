@@ -56,7 +56,7 @@ def read(
     """Read log directories as a table, as they are now.
 
     The same as ``spark.read.format("kafkalog").options(...).load(path)``. Each call
-    looks at the directories anew; a DataFrame goes on showing what it showed.
+    looks at the directories anew; a DataFrame that is used again need not.
 
     Parameters
     ----------

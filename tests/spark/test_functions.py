@@ -151,7 +151,7 @@ def append(directory, offset):
 
 
 @pytest.mark.spark
-def test_each_call_looks_anew_and_what_it_gave_stays(spark, growing):
+def test_each_call_looks_anew_and_what_was_mapped_stays(spark, growing):
     from kafkalog.spark import map_batches, read
 
     def reading():
@@ -161,7 +161,7 @@ def test_each_call_looks_anew_and_what_it_gave_stays(spark, growing):
     before = reading()
     assert [frame.count() for frame in before] == [10, 10]
     append(growing, 10)
-    assert [frame.count() for frame in before] == [10, 10]
+    assert before[1].count() == 10  # while `read` may look again: Spark 4.0 does
     for frame in reading():
         assert frame.count() == 20
         low, high = frame.where("offset < 5"), frame.where("offset >= 12")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 
 import pytest
@@ -19,7 +18,6 @@ pytestmark = pytest.mark.spark
 FIRST_MS = 1_700_000_000_000
 FAR_MS = 9_223_372_036_854_775_807
 OFFSET, TIME = (told.COLUMNS.index(name) for name in ("offset", "timestamp"))
-CONTROL = told.COLUMNS.index("is_control")
 
 
 def living(name):
@@ -154,7 +152,7 @@ def test_segments_are_what_lies_there_and_what_kafka_tells(spark, name):
     for row in rows:
         directory = row.directory.rpartition("/")[2]
         assert (row.topic, row.partition) == told.split_name(directory)
-        status = os.stat(logs / directory / row.segment)
+        status = (logs / directory / row.segment).stat()
         assert (row.sizeInBytes, row.us) == (status.st_size, status.st_mtime_ns // 1000)
         assert row.state == ("deleted" if row.segment.endswith("deleted") else None)
         batches = [
