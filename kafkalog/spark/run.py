@@ -12,7 +12,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ from kafkalog.spark.offsets import (
     starting_offsets,
     stream_ranges,
 )
-from kafkalog.spark.options import TARGET_PARTITION_BYTES, SourceOptions
+from kafkalog.spark.options import SourceOptions
 from kafkalog.spark.output import FOLDER, Manifest, Output, locked
 from kafkalog.spark.parquet import (
     FINAL,
@@ -45,11 +45,7 @@ from kafkalog.spark.parquet import (
 from kafkalog.spark.partitions import Partitions
 from kafkalog.spark.ranges import OffsetRange
 from kafkalog.spark.reading import TaskReader
-from kafkalog.spark.splits import Task
 
-LEAST_TASK_BYTES: Final = 32 << 20
-"""How much of logs a task has at least, unless less was asked for."""
-TASKS_PER_CORE: Final = 2
 RAISED: Final = re.compile(r"^([\w.]+(?:Error|Exception)): (.*)$", re.MULTILINE)
 JAVA_STACK: Final = "\n\tat "
 
@@ -205,7 +201,12 @@ class _Run:
             staging=staging,
             compression=self.job.compression,
         )
-        tasks = self._divide(context.defaultParallelism)
+        from kafkalog.spark.source import make_splits
+
+        splits = make_splits(
+            self.job.options, self.held, self.ranges, context.defaultParallelism
+        )
+        tasks = [split.task for split in splits]
         if not tasks:
             return []
         told = require("py4j.protocol", "spark").Py4JError
@@ -217,22 +218,6 @@ class _Run:
         except (told, told_in_python) as error:
             raise told_by_spark(str(error)) from error
         return done
-
-    def _divide(self, cores: int) -> Sequence[Task]:
-        """Make tasks: fewer bytes each than by default, if cores had none otherwise."""
-        from kafkalog.spark.source import make_splits
-
-        options = self.job.options
-        splits = make_splits(options, self.held, self.ranges)
-        tasks = [split.task for split in splits]
-        if options.target_partition_bytes != TARGET_PARTITION_BYTES:
-            return tasks
-        size = sum(stretch.size_in_bytes for task in tasks for stretch in task)
-        wanted = max(size // (TASKS_PER_CORE * cores), LEAST_TASK_BYTES)
-        if wanted >= TARGET_PARTITION_BYTES:
-            return tasks
-        finer = replace(options, target_partition_bytes=wanted)
-        return [split.task for split in make_splits(finer, self.held, self.ranges)]
 
 
 def told_by_spark(text: str) -> Exception:

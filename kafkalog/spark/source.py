@@ -13,6 +13,7 @@ Source: ``KafkaSourceProvider.scala``, ``KafkaBatch.scala``.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -116,17 +117,23 @@ def task_reader(options: SourceOptions, schema: Any) -> TaskReader:
 
 
 def make_splits(
-    options: SourceOptions, held: Partitions, ranges: Iterable[OffsetRange]
+    options: SourceOptions,
+    held: Partitions,
+    ranges: Iterable[OffsetRange],
+    cores: int | None = None,
 ) -> list[Split]:
     """Divide ranges among tasks, as the options say.
 
     Small ranges share a task, but where a number of tasks or records was asked for.
+    How many cores there are a source is not told: unless `cores` says, those of the
+    driver's machine stand for them, which matters only where there are few tasks.
     """
     least, most = options.min_partitions, options.max_records_per_partition
     tasks = plan_tasks(
         split_ranges(list(ranges), least, most),
         held.directory,
-        target_bytes=options.target_partition_bytes,
+        most_bytes=options.target_partition_bytes,
+        cores=cores or os.cpu_count() or 1,
         pack=least is None and most is None,
     )
     return [Split(task) for task in tasks]

@@ -11,8 +11,9 @@ Knows: segments and their sizes. Does not know: options, Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,9 @@ from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.ranges import OffsetRange
 
-OFFSET_BYTES = 8
+OFFSET_BYTES: Final = 8
+LEAST_BYTES: Final = 32 << 20
+"""What a task has at least, where there is as much: starting one costs time, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,31 +70,43 @@ def plan_tasks(
     ranges: Iterable[OffsetRange],
     directory_of: Callable[[tuple[str, int]], Location],
     *,
-    target_bytes: int,
+    most_bytes: int,
+    cores: int = 1,
     pack: bool = True,
 ) -> list[Task]:
-    """Divide ranges of offsets into tasks of at most about `target_bytes`.
+    """Divide ranges of offsets into tasks of at most about `most_bytes`.
 
-    With `pack` a task may have stretches of several ranges.
+    With `pack` a task may have stretches of several ranges, and tasks are such that
+    `cores` are all busy to the end. Without, no two ranges share a task.
     """
+    wholes = [list(_stretches(one, directory_of(one.place))) for one in ranges]
+    if pack:
+        wholes = [[stretch for whole in wholes for stretch in whole]]
+        total = sum(stretch.size_in_bytes for stretch in wholes[0])
+        most_bytes = min(most_bytes, max(LEAST_BYTES, _even(total, most_bytes, cores)))
     tasks: list[Task] = []
-    size = 0
-    for one in ranges:
-        directory, fresh = directory_of(one.place), True
-        for stretch in _stretches(one, directory, target_bytes):
+    for whole in wholes:
+        size = most_bytes
+        for stretch in (part for one in whole for part in _cut(one, most_bytes)):
             size += stretch.size_in_bytes
-            if not tasks or size > target_bytes or (fresh and not pack):
+            if size > most_bytes:
                 tasks.append([])
                 size = stretch.size_in_bytes
             tasks[-1].append(stretch)
-            fresh = False
     return tasks
 
 
-def _stretches(
-    wanted: OffsetRange, directory: Location, target_bytes: int
-) -> Iterator[Stretch]:
-    """Cut a range at segments, and these at about `target_bytes`."""
+def _even(total: int, most_bytes: int, cores: int) -> int:
+    """Return the size of tasks that come in whole rounds of all cores.
+
+    A little more than a part, for cuts lie where batches begin.
+    """
+    rounds = max(1, -(-total // (most_bytes * cores)))
+    return total // (rounds * cores) * 65 // 64 + 1
+
+
+def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:
+    """Part a range at its segments."""
     segments = from_offset(list_segments(directory), wanted.start)
     segments = [one for one in segments if one.base_offset < wanted.end]
     for segment, source in read_on(directory, segments):
@@ -103,41 +118,49 @@ def _stretches(
         end = source.size
         if stop <= segment.most:
             end = _position_behind(segment, source, stop)
-        if begin >= end or start >= stop:
-            continue
-        cuts = _cuts(segment, source, begin, end, target_bytes)
-        firsts = (_first_offset(source, cut) for cut in cuts)
-        offsets = [start, *(min(max(start, one), stop) for one in firsts), stop]
-        for (a, b), (first, last) in zip(
-            pairwise([begin, *cuts, end]), pairwise(offsets), strict=True
-        ):
+        if begin < end and start < stop:
             yield Stretch(
                 topic=wanted.topic,
                 partition=wanted.partition,
                 directory=directory,
                 segment=segment,
-                begin=a,
-                end=b,
-                start=first,
-                stop=last,
-                marks=tuple(
-                    (place, _offset_at(source, place))
-                    for place in (a, b)
-                    if place in (begin, *cuts)
-                ),
+                begin=begin,
+                end=end,
+                start=start,
+                stop=stop,
+                marks=((begin, _offset_at(source, begin)),),
             )
 
 
-def _cuts(
-    segment: LogSegment, source: ByteSource, begin: int, end: int, target_bytes: int
-) -> list[int]:
-    """Positions between `begin` and `end` that part them evenly."""
-    parts = -(-(end - begin) // target_bytes)
-    wanted = [begin + (end - begin) * i // parts for i in range(1, parts)]
-    if not wanted:
-        return []
-    near = segment.positions_near(source, wanted)
-    return [position for position in near if begin < position < end]
+def _cut(whole: Stretch, most_bytes: int) -> list[Stretch]:
+    """Part a stretch evenly where the offset index knows that a batch begins.
+
+    Offsets of a cut are those of the batch there, but within those of the whole.
+    """
+    parts = -(-whole.size_in_bytes // most_bytes)
+    if parts < 2:
+        return [whole]
+    wanted = [whole.begin + whole.size_in_bytes * i // parts for i in range(1, parts)]
+    with whole.segment.open() as source:
+        near = whole.segment.positions_near(source, wanted)
+        cuts = [position for position in near if whole.begin < position < whole.end]
+        firsts = [_first_offset(source, cut) for cut in cuts]
+        marks = {cut: _offset_at(source, cut) for cut in cuts} | dict(whole.marks)
+    firsts = [min(max(whole.start, first), whole.stop) for first in firsts]
+    bounds = pairwise([whole.start, *firsts, whole.stop])
+    return [
+        replace(
+            whole,
+            begin=begin,
+            end=end,
+            start=start,
+            stop=stop,
+            marks=tuple((at, marks[at]) for at in (begin, end) if at in marks),
+        )
+        for (begin, end), (start, stop) in zip(
+            pairwise([whole.begin, *cuts, whole.end]), bounds, strict=True
+        )
+    ]
 
 
 def _position_behind(segment: LogSegment, source: ByteSource, stop: int) -> int:

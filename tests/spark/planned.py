@@ -19,12 +19,12 @@ def whole(directory, **settings):
     return held.earliest([place])[place], held.latest([place])[place]
 
 
-def plan(directory, start, end, target_bytes=1 << 27, *, pack=True):
+def plan(directory, start, end, most_bytes=1 << 27, **settings):
     """Divide a range of a partition's offsets into tasks."""
     held = Partitions([directory])
     [place] = held.places()
     ranges = [OffsetRange(*place, start, end)]
-    return plan_tasks(ranges, held.directory, target_bytes=target_bytes, pack=pack)
+    return plan_tasks(ranges, held.directory, most_bytes=most_bytes, **settings)
 
 
 def reader_of(*columns, fail_on_data_loss=True, **request):

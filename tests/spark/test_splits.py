@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
+from kafkalog.spark import splits
 from kafkalog.spark.partitions import Partitions
 from kafkalog.spark.ranges import OffsetRange
 from kafkalog.spark.splits import plan_tasks
@@ -37,17 +38,17 @@ def scanned(directory, start, end):
 def test_tasks_of_any_size_read_a_log_once(directory):
     start, end = whole(directory)
     wanted = scanned(directory, start, end)
-    for target_bytes in SIZES:
-        assert offsets_of(plan(directory, start, end, target_bytes)) == wanted
+    for most_bytes in SIZES:
+        assert offsets_of(plan(directory, start, end, most_bytes)) == wanted
 
 
-@given(data=st.data(), target_bytes=st.integers(1, 20_000))
-def test_any_range_is_read_once(data, target_bytes):
+@given(data=st.data(), most_bytes=st.integers(1, 20_000))
+def test_any_range_is_read_once(data, most_bytes):
     directory = data.draw(st.sampled_from(DIRECTORIES))
     first, last = whole(directory)
     start = data.draw(st.integers(first, last))
     end = data.draw(st.integers(start, last))
-    tasks = plan(directory, start, end, target_bytes)
+    tasks = plan(directory, start, end, most_bytes)
     assert offsets_of(tasks) == scanned(directory, start, end)
 
 
@@ -105,13 +106,23 @@ def test_small_ranges_share_tasks_unless_they_must_not():
     ranges = [OffsetRange(*place, first[place], last[place]) for place in places]
 
     def tasks(pack):
-        return plan_tasks(ranges, held.directory, target_bytes=1 << 27, pack=pack)
+        return plan_tasks(ranges, held.directory, most_bytes=1 << 27, pack=pack)
 
     filled = [one for one in ranges if one.count]
     assert len(tasks(True)) == 1
     assert {one.partition for one in filled} > {0}
     assert 1 < len(tasks(False)) <= len(filled)
     assert sorted(offsets_of(tasks(False))) == sorted(offsets_of(tasks(True)))
+
+
+@pytest.mark.parametrize(("cores", "count"), [(1, 3), (2, 4), (3, 3), (4, 4)])
+def test_tasks_come_in_whole_rounds_of_the_cores(big, monkeypatch, cores, count):
+    monkeypatch.setattr(splits, "LEAST_BYTES", 2 << 20)
+    tasks = plan(big.place, 0, big.records, 7 << 20, cores=cores)
+    sizes = [sum(part.size_in_bytes for part in task) for task in tasks]
+    assert len(tasks) == count
+    assert max(sizes) < 1.1 * min(sizes)
+    assert len(plan(big.place, 0, big.records // 9, 7 << 20, cores=cores)) == 1
 
 
 def test_tasks_travel(big):
