@@ -17,7 +17,12 @@ from typing import Final
 from kafkalog.errors import ConfigError
 from kafkalog.spark.offset_json import Place
 
-INTERNAL: Final = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+INTERNAL: Final = {
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+    "__cluster_metadata",  # no client is told of this one
+}
 """Topics that a broker keeps for itself; no pattern finds them."""
 
 JAVA_ONLY: Final = re.compile(

@@ -124,7 +124,8 @@ class Topics:
             time.sleep(0.1)
 
     def _transactional(self, name):
-        producer = Producer(self._settings() | {"transactional.id": name})
+        settings = {"transactional.id": name, "transaction.timeout.ms": 900_000}
+        producer = Producer(self._settings() | settings)
         producer.init_transactions(WAIT_SECONDS)
         return producer
 

@@ -16,7 +16,10 @@ class Sources:
     def __init__(self, spark, broker):
         self.spark = spark
         self.places = {
-            "kafka": {"kafka.bootstrap.servers": broker.address},
+            "kafka": {
+                "kafka.bootstrap.servers": broker.address,
+                "kafkaConsumer.pollTimeoutMs": "2000",  # how long it waits for no record
+            },
             "kafkalog": {"path": str(broker.logs)},
         }
 
