@@ -45,7 +45,7 @@ else:
 
 HELD_BYTES: Final = 64 << 20
 """How many bytes of rows wait for row groups; the largest is written when more do."""
-MOST_OPEN: Final = 64
+MOST_OPEN: Final = 256
 DAY_US: Final = 86_400_000_000
 FIRST_DAY, LAST_DAY = (
     int(np.datetime64(date, "D").astype(np.int64))

@@ -184,28 +184,11 @@ class _Run:
 
     def _write(self, spark: Any, staging: Path) -> list[Written]:
         """Have executors write the records of all ranges."""
-        options, context = self.job.options, spark.sparkContext
-        columns = file_columns(self.job.columns)
-        request = Request(
-            read_committed=options.read_committed,
-            control_records=options.control_records,
-            skip=options.on_corruption == "skip",
-        )
-        writer = TaskWriter(
-            reader=TaskReader(
-                schema=read_schema(columns),
-                request=request,
-                fail_on_data_loss=options.fail_on_data_loss,
-            ),
-            columns=columns,
-            staging=staging,
-            compression=self.job.compression,
-        )
         from kafkalog.spark.source import make_splits
 
-        splits = make_splits(
-            self.job.options, self.held, self.ranges, context.defaultParallelism
-        )
+        context, writer = spark.sparkContext, self._writer(staging)
+        cores = context.defaultParallelism
+        splits = make_splits(self.job.options, self.held, self.ranges, cores)
         tasks = [split.task for split in splits]
         if not tasks:
             return []
@@ -218,6 +201,25 @@ class _Run:
         except (told, told_in_python) as error:
             raise told_by_spark(str(error)) from error
         return done
+
+    def _writer(self, staging: Path) -> TaskWriter:
+        options, columns = self.job.options, file_columns(self.job.columns)
+        request = Request(
+            read_committed=options.read_committed,
+            control_records=options.control_records,
+            skip=options.on_corruption == "skip",
+        )
+        reader = TaskReader(
+            schema=read_schema(columns),
+            request=request,
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
+        return TaskWriter(
+            reader=reader,
+            columns=columns,
+            staging=staging,
+            compression=self.job.compression,
+        )
 
 
 def told_by_spark(text: str) -> Exception:
