@@ -1,70 +1,231 @@
-"""The one seam through which kafkalog writes: whole files, put down for good.
+"""The one seam through which kafkalog writes: each effect on the disk is one call.
+
+`Disk` has a method for each thing that is asked of the operating system and changes
+something: create or open, write, cut, force, rename, remove. `DurableFile` is an open
+file, whose methods go through the disk that opened it. Code that writes is given a
+disk, `DISK` being the real one; a test gives one that counts, fails or records.
+
+Nothing is buffered, and nothing is swallowed: what has returned is with the operating
+system, what was forced is on the disk, and what failed raises `OSError`.
 
 A small file that is rewritten (a checkpoint, ``meta.properties``) is replaced: written
 beside its place, forced to disk, renamed over it, and the directory forced to disk, so
 that after a power cut either the old content is there or the new, never a part of it.
 
-Knows: the order of write, fsync and rename. Does not know: what it stores. One writer
-a path at a time: two would share ``<name>.tmp``.
-Source: ``CheckpointFile.java``, ``Utils.atomicMoveWithFallback``.
+Knows: calls of the operating system and their order. Does not know: what it stores.
+One writer a path at a time: two would share ``<name>.tmp``.
+Source: ``CheckpointFile.java``, ``FileRecords.java``, ``Utils.atomicMoveWithFallback``.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+Path_ = str | os.PathLike[str]
 
 TEMPORARY: Final = ".tmp"
 """What is added to a file's name while its replacement is written, as Kafka does."""
 
 
-def replace(path: str | os.PathLike[str], data: bytes) -> None:
-    r"""Make `data` the whole content of `path`, whether it exists or not.
+class DurableFile:
+    r"""A file open for reading and writing at positions; made by `Disk.open`.
 
-    Once this returns, a power cut does not undo it; if it raises, `path` is either
-    untouched or already new, and a ``.tmp`` beside it may be left, for the next
-    replacement to overwrite.
+    `path` is its name as far as this handle was told; `rename` keeps it right.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
-    ...     replace(Path(directory, "checkpoint"), b"0\n0\n")
-    ...     os.listdir(directory)
-    ['checkpoint']
+    ...     with DISK.open(Path(directory, "0.log"), create=True) as file:
+    ...         file.write(b"abcdef", 0)
+    ...         file.truncate(4)
+    ...         file.sync()
+    ...         file.size(), file.read(1, 100)
+    (4, b'bcd')
     """
-    target = Path(path)
-    temporary = target.with_name(target.name + TEMPORARY)
-    _write(temporary, data, os.O_TRUNC)
-    temporary.replace(target)
-    fsync_directory(target.parent)
+
+    __slots__ = ("_disk", "descriptor", "path")
+
+    def __init__(self, disk: Disk, path: Path, descriptor: int) -> None:
+        self._disk = disk
+        self.path = path
+        self.descriptor = descriptor
+
+    def write(self, data: ReadableBuffer, position: int) -> None:
+        """Write all of `data` at `position`; zeros fill what lies before it."""
+        self._disk.write(self, data, position)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes, or grow it to them by a hole of zeros."""
+        self._disk.truncate(self, size)
+
+    def sync(self) -> None:
+        """Force what was written, and the file's size, to disk."""
+        self._disk.sync(self)
+
+    def rename(self, target: Path_) -> None:
+        """Give the open file another name; what had it is gone."""
+        self._disk.rename(self.path, target)
+        self.path = Path(target)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Read `length` bytes at `position`, fewer only at the end of the file."""
+        data = os.pread(self.descriptor, length, position)
+        while len(data) < length:
+            piece = os.pread(self.descriptor, length - len(data), position + len(data))
+            if not piece:
+                break
+            data += piece
+        return data
+
+    def size(self) -> int:
+        """Return the size of the file in bytes."""
+        return os.fstat(self.descriptor).st_size
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `close` has not been called."""
+        return self.descriptor >= 0
+
+    def close(self) -> None:
+        """Give up the handle, without forcing anything; twice is once."""
+        if self.is_open:
+            descriptor, self.descriptor = self.descriptor, -1
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
-def write_new(path: str | os.PathLike[str], data: bytes) -> None:
-    """Create `path` with `data` in it, for good; `FileExistsError` if it is there.
+class Disk:
+    """What may be done to the files of a log, one method an effect.
 
-    A power cut before this returns may leave a part of `data`: for content that a
-    checksum guards, or that is given its final name later.
+    The first part of the class is those effects: to watch or to fail all of them, a
+    test overrides these and nothing else. The second is whole files, made of them.
     """
-    target = Path(path)
-    _write(target, data, os.O_EXCL)
-    fsync_directory(target.parent)
 
+    def open(
+        self, path: Path_, *, create: bool = False, exclusive: bool = False
+    ) -> DurableFile:
+        """Open a file, without cutting it.
 
-def fsync_directory(path: str | os.PathLike[str]) -> None:
-    """Force the names in a directory to disk: creations, renames, removals."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        With `create` a missing one is made, empty; with `exclusive` it is made, and
+        `FileExistsError` raised if it was there.
+        """
+        flags = os.O_RDWR | os.O_CLOEXEC
+        flags |= os.O_CREAT if create or exclusive else 0
+        flags |= os.O_EXCL if exclusive else 0
+        return DurableFile(self, Path(path), os.open(path, flags, 0o666))
 
-
-def _write(path: Path, data: bytes, flags: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o666)
-    try:
-        rest = memoryview(data)
+    def write(self, file: DurableFile, data: ReadableBuffer, position: int) -> None:
+        """Write all of `data`; a write that makes no headway raises `OSError`."""
+        view = memoryview(data)
+        rest = view.cast("B") if view.nbytes else memoryview(b"")
         while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            written = os.pwrite(file.descriptor, rest, position)
+            if not written:
+                raise OSError(errno.EIO, "nothing was written", str(file.path))
+            position += written
+            rest = rest[written:]
+
+    def truncate(self, file: DurableFile, size: int) -> None:
+        """Give a file a size: less cuts it, more adds zeros."""
+        os.ftruncate(file.descriptor, size)
+
+    def sync(self, file: DurableFile) -> None:
+        """Force a file's bytes and size to disk; its name is `sync_directory`'s."""
+        os.fsync(file.descriptor)
+
+    def sync_directory(self, path: Path_) -> None:
+        """Force the names in a directory to disk: creations, renames, removals."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: Path_, target: Path_) -> None:
+        """Rename a file or directory at once, over a file that has the name."""
+        Path(source).replace(target)
+
+    def remove(self, path: Path_) -> None:
+        """Remove a file's name; `FileNotFoundError` if there is none."""
+        Path(path).unlink()
+
+    def make_directory(self, path: Path_) -> None:
+        """Make a directory; `FileExistsError` if it is there."""
+        Path(path).mkdir()
+
+    def remove_directory(self, path: Path_) -> None:
+        """Remove an empty directory."""
+        Path(path).rmdir()
+
+    def set_modified(self, path: Path_, time_ms: int) -> None:
+        """Set a file's modification time, in ms since 1970."""
+        os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
+
+    def replace(self, path: Path_, data: ReadableBuffer) -> None:
+        r"""Make `data` the whole content of `path`, whether it exists or not.
+
+        Once this returns, a power cut does not undo it; if it raises, `path` is either
+        untouched or already new, and a ``.tmp`` beside it may be left, for the next
+        replacement to overwrite.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     DISK.replace(Path(directory, "checkpoint"), b"0\n0\n")
+        ...     os.listdir(directory)
+        ['checkpoint']
+        """
+        target = Path(path)
+        with self.open(target.with_name(target.name + TEMPORARY), create=True) as file:
+            if file.size():
+                file.truncate(0)
+            file.write(data, 0)
+            file.sync()
+            file.rename(target)
+        self.sync_directory(target.parent)
+
+    def write_over(self, path: Path_, data: ReadableBuffer, *, sync: bool) -> None:
+        """Write `data` at the start of a file, made if it is missing, never cut.
+
+        As Kafka writes producer snapshots: what a longer file had behind `data` stays.
+        """
+        with self.open(path, create=True) as file:
+            file.write(data, 0)
+            if sync:
+                file.sync()
+
+    def sync_path(self, path: Path_) -> None:
+        """Force a file that nobody here has open; `FileNotFoundError` if not there."""
+        with self.open(path) as file:
+            file.sync()
+
+    def create_if_missing(self, path: Path_) -> None:
+        """Make an empty file, or leave the one there as it is."""
+        self.open(path, create=True).close()
+
+    def remove_if_there(self, path: Path_) -> bool:
+        """Remove a file; whether there was one."""
+        try:
+            self.remove(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+DISK: Final = Disk()
+"""The machine's own disk."""

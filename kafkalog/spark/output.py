@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import CorruptCheckpointError
-from kafkalog.files.durable_file import fsync_directory, replace
+from kafkalog.files.durable_file import DISK
 
 FOLDER: Final = "_kafkalog"
 LOCK: Final = "lock"
@@ -113,7 +113,7 @@ class Output:
             self._check_whole(place)
         manifest = {"version": 1, "run": number, **about, "files": places}
         text = json.dumps(manifest, indent=1, ensure_ascii=False)
-        replace(self._path("pending", number), f"{text}\n".encode())
+        DISK.replace(self._path("pending", number), f"{text}\n".encode())
         return self._finish(number), manifest
 
     def _check_whole(self, place: Manifest) -> None:
@@ -139,9 +139,9 @@ class Output:
                 ).located(pending)
             changed |= {target.parent, target.parent.parent}
         for directory in sorted(changed):
-            fsync_directory(directory)
+            DISK.sync_directory(directory)
         done = pending.replace(self._path("manifest", number))
-        fsync_directory(self.folder)
+        DISK.sync_directory(self.folder)
         return done
 
     def _path(self, kind: str, number: int) -> Path:

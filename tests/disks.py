@@ -1,0 +1,83 @@
+"""Disks that stand in for the real one: they note what is done, or fail at it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any, Final
+
+from kafkalog.files.durable_file import Disk, DurableFile
+
+EFFECTS: Final = (
+    "open",
+    "write",
+    "truncate",
+    "sync",
+    "sync_directory",
+    "rename",
+    "remove",
+    "make_directory",
+    "remove_directory",
+    "set_modified",
+)
+"""The methods of a disk that change something, or ask for a file."""
+
+
+class NotingDisk(Disk):
+    """Does what it is asked, and notes it: `calls` holds (effect, name, *numbers).
+
+    A name is that of the file alone; of written bytes the position and the size.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def asked(self, effect: str) -> list[tuple[Any, ...]]:
+        """Return the calls of one kind."""
+        return [call for call in self.calls if call[0] == effect]
+
+
+class FailingDisk(NotingDisk):
+    """Fails at one call, counted from 0, as a full disk; later calls succeed.
+
+    A write that fails has written the first half of its bytes.
+    """
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        super().__init__()
+        self.fail_at = fail_at
+
+
+def _name(what: Any) -> str:
+    path = what.path if isinstance(what, DurableFile) else what
+    return os.path.basename(path)  # noqa: PTH119
+
+
+def _described(effect: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    first, *rest = arguments
+    if effect == "write":
+        data, position = rest
+        return (effect, _name(first), position, memoryview(data).nbytes)
+    if effect == "rename":
+        return (effect, _name(first), _name(rest[0]))
+    return (effect, _name(first), *rest)
+
+
+def _watched(effect: str) -> Any:
+    real = getattr(Disk, effect)
+
+    def watched(self: NotingDisk, *arguments: Any, **options: Any) -> Any:
+        self.calls.append(_described(effect, arguments))
+        if getattr(self, "fail_at", None) == len(self.calls) - 1:
+            if effect == "write":
+                file, data, position = arguments
+                half = memoryview(data).nbytes // 2
+                real(self, file, memoryview(data).cast("B")[:half], position)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, *arguments, **options)
+
+    return watched
+
+
+for _effect in EFFECTS:
+    setattr(NotingDisk, _effect, _watched(_effect))
