@@ -82,6 +82,8 @@ class CorruptSnapshotError(CorruptionError):
 class CorruptCheckpointError(CorruptionError):
     """A text checkpoint or properties file does not have its form."""
 
+    kafka_name = "KafkaStorageException"
+
 
 class UnsupportedFormatError(LocatedError):
     """Sound bytes we do not speak: a version or a compression type."""
@@ -111,6 +113,87 @@ class InvalidRecordError(KafkaLogError, ValueError):
     """Records that cannot be written: no format has room for them."""
 
     kafka_name = "InvalidRecordException"
+
+
+class InvalidAppendError(KafkaLogError, ValueError):
+    """An append is refused: no record of it is readable afterwards."""
+
+
+class OffsetsOutOfOrderError(InvalidAppendError):
+    """Offsets of a follower's batches do not rise."""
+
+    kafka_name = "OffsetsOutOfOrderException"
+
+
+class RecordTooLargeError(InvalidAppendError):
+    """A batch exceeds ``max.message.bytes``."""
+
+    kafka_name = "RecordTooLargeException"
+
+
+class RecordBatchTooLargeError(InvalidAppendError):
+    """What is appended at once exceeds ``segment.bytes``."""
+
+    kafka_name = "RecordBatchTooLargeException"
+
+
+class UnexpectedAppendOffsetError(InvalidAppendError):
+    """A follower's batches begin below the log's end: `first_offset`, `last_offset`."""
+
+    kafka_name = "UnexpectedAppendOffsetException"
+
+    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+
+class LogSegmentOffsetOverflowError(InvalidAppendError):
+    """An offset lies too far from its segment's base to be stored relative to it."""
+
+    kafka_name = "LogSegmentOffsetOverflowException"
+
+
+class LogStateError(KafkaLogError):
+    """What was asked cannot be done to the log as it is."""
+
+    kafka_name = "IllegalStateException"
+
+
+class LogArgumentError(LogStateError, ValueError):
+    """What was asked cannot be done to any log, or not to this one: an argument."""
+
+    kafka_name = "IllegalArgumentException"
+
+
+class LogRollError(LogStateError):
+    """A segment cannot begin where it was to: one is there, or beyond it."""
+
+    kafka_name = "KafkaException"
+
+
+class LogClosedError(LogStateError):
+    """The log was closed, or closed itself to writers when the disk failed."""
+
+    kafka_name = "KafkaStorageException"
+
+
+class LogLockedError(LogStateError):
+    """The log directory is being written to: by a broker, or by kafkalog elsewhere."""
+
+    kafka_name = "KafkaException"
+
+
+class ReadOnlyLogError(LogStateError):
+    """A log that was opened for reading is to be changed."""
+
+    kafka_name = None
+
+
+class InconsistentTopicIdError(LogStateError):
+    """``partition.metadata`` has another topic's id."""
+
+    kafka_name = "InconsistentTopicIdException"
 
 
 class ConfigError(KafkaLogError, ValueError):
