@@ -1,0 +1,104 @@
+"""The segments of a log that is written to, by base offset, the lowest first.
+
+Finding one costs the same in a log of one segment and, but for a few comparisons, in
+one of a thousand; nothing is listed or copied to append.
+
+Knows: the order of segments. Does not know: what is in them.
+Source: ``LogSegments.java``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+
+from kafkalog.errors import LogArgumentError
+from kafkalog.segment.growing_segment import GrowingSegment
+
+
+class SegmentMap:
+    """Segments by base offset."""
+
+    def __init__(self) -> None:
+        self._bases: list[int] = []
+        self._segments: dict[int, GrowingSegment] = {}
+
+    def __len__(self) -> int:
+        return len(self._bases)
+
+    def __iter__(self) -> Iterator[GrowingSegment]:
+        """Give the segments there are now, the lowest base offset first."""
+        return iter([self._segments[base] for base in self._bases])
+
+    def __contains__(self, base_offset: int) -> bool:
+        return base_offset in self._segments
+
+    def add(self, segment: GrowingSegment) -> None:
+        """Take in a segment, in place of one with the same base offset."""
+        if segment.base_offset not in self._segments:
+            insort(self._bases, segment.base_offset)
+        self._segments[segment.base_offset] = segment
+
+    def remove(self, base_offset: int) -> None:
+        """Let go of a segment, if it is there."""
+        if self._segments.pop(base_offset, None) is not None:
+            del self._bases[bisect_left(self._bases, base_offset)]
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self._bases.clear()
+        self._segments.clear()
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """The base offsets, rising."""
+        return list(self._bases)
+
+    @property
+    def first(self) -> GrowingSegment:
+        """The segment with the lowest base offset."""
+        return self._segments[self._bases[0]]
+
+    @property
+    def active(self) -> GrowingSegment:
+        """The segment that is appended to: the last."""
+        return self._segments[self._bases[-1]]
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of all ``.log`` files."""
+        return sum(segment.size for segment in self._segments.values())
+
+    def floor(self, offset: int) -> GrowingSegment | None:
+        """Return the segment with the greatest base at or below `offset`."""
+        place = bisect_right(self._bases, offset)
+        return self._segments[self._bases[place - 1]] if place else None
+
+    def lower(self, offset: int) -> GrowingSegment | None:
+        """Return the segment with the greatest base below `offset`."""
+        place = bisect_left(self._bases, offset)
+        return self._segments[self._bases[place - 1]] if place else None
+
+    def higher(self, offset: int) -> GrowingSegment | None:
+        """Return the segment with the lowest base above `offset`."""
+        place = bisect_right(self._bases, offset)
+        return self._segments[self._bases[place]] if place < len(self) else None
+
+    def above(self, offset: int) -> list[GrowingSegment]:
+        """Segments with a base above `offset`."""
+        places = self._bases[bisect_right(self._bases, offset) :]
+        return [self._segments[base] for base in places]
+
+    def between(self, start: int, end: int) -> list[GrowingSegment]:
+        """Segments that may hold offsets from `start` to below `end`.
+
+        From the one that holds `start`, or the first, to the last that begins below
+        `end`; none if both are the same.
+        """
+        if end < start:
+            raise LogArgumentError(f"segments from offset {start} to {end}, below it")
+        if start == end:
+            return []
+        first = max(0, bisect_right(self._bases, start) - 1)
+        last = bisect_left(self._bases, end)
+        return [self._segments[base] for base in self._bases[first:last]]
