@@ -154,6 +154,30 @@ class LogSegmentOffsetOverflowError(InvalidAppendError):
     kafka_name = "LogSegmentOffsetOverflowException"
 
 
+class InvalidProducerEpochError(InvalidAppendError):
+    """A producer or a transaction marker has an epoch that a later one has replaced."""
+
+    kafka_name = "InvalidProducerEpochException"
+
+
+class OutOfOrderSequenceError(InvalidAppendError):
+    """A client's batch does not follow its producer's last one."""
+
+    kafka_name = "OutOfOrderSequenceException"
+
+
+class InvalidTxnStateError(InvalidAppendError):
+    """A batch does not go with its producer's transaction, or with there being none."""
+
+    kafka_name = "InvalidTxnStateException"
+
+
+class TransactionCoordinatorFencedError(InvalidAppendError):
+    """A transaction marker is of a coordinator that another has replaced."""
+
+    kafka_name = "TransactionCoordinatorFencedException"
+
+
 class LogStateError(KafkaLogError):
     """What was asked cannot be done to the log as it is."""
 
