@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import (
     BatchTooLargeError,
+    CompressionError,
     ConfigError,
     CorruptCheckpointError,
     CorruptIndexError,
@@ -26,6 +27,7 @@ from kafkalog.errors import (
     InvalidAppendError,
     InvalidProducerEpochError,
     InvalidRecordError,
+    InvalidTimestampError,
     InvalidTxnStateError,
     KafkaLogError,
     LocatedError,
@@ -43,6 +45,7 @@ from kafkalog.errors import (
     ReadOnlyLogError,
     RecordBatchTooLargeError,
     RecordTooLargeError,
+    RecordValidationError,
     TransactionCoordinatorFencedError,
     UnexpectedAppendOffsetError,
     UnsupportedFormatError,
@@ -67,6 +70,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BatchTooLargeError",
+    "CompressionError",
     "ConfigError",
     "CorruptCheckpointError",
     "CorruptIndexError",
@@ -78,6 +82,7 @@ __all__ = [
     "InvalidAppendError",
     "InvalidProducerEpochError",
     "InvalidRecordError",
+    "InvalidTimestampError",
     "InvalidTxnStateError",
     "KafkaLogError",
     "LocatedError",
@@ -100,6 +105,7 @@ __all__ = [
     "RecordBatchBuilder",
     "RecordBatchTooLargeError",
     "RecordTooLargeError",
+    "RecordValidationError",
     "Records",
     "Scan",
     "TimeIndex",

@@ -109,14 +109,47 @@ class NotALogDirectoryError(KafkaLogError, ValueError):
     """The path exists and holds nothing of Kafka's."""
 
 
-class InvalidRecordError(KafkaLogError, ValueError):
-    """Records that cannot be written: no format has room for them."""
+class InvalidAppendError(KafkaLogError, ValueError):
+    """An append is refused: no record of it is readable afterwards."""
+
+
+class InvalidRecordError(InvalidAppendError):
+    """Records that cannot be written: no format has room for them, or may not be."""
 
     kafka_name = "InvalidRecordException"
 
 
-class InvalidAppendError(KafkaLogError, ValueError):
-    """An append is refused: no record of it is readable afterwards."""
+class InvalidTimestampError(InvalidAppendError):
+    """A record's timestamp is out of range, or of a type that its producer may not set.
+
+    The cause of a `RecordValidationError`.
+    """
+
+    kafka_name = "InvalidTimestampException"
+
+
+class RecordValidationError(InvalidAppendError):
+    """Single records of a batch are refused, and with them the whole append.
+
+    `record_errors` has each one's index in the batch, and why. ``__cause__`` is an
+    `InvalidTimestampError` if any is refused for its timestamp, else an
+    `InvalidRecordError`.
+    """
+
+    kafka_name = "RecordValidationException"
+
+    def __init__(
+        self, cause: InvalidAppendError, record_errors: tuple[tuple[int, str], ...]
+    ) -> None:
+        super().__init__(str(cause))
+        self.__cause__ = cause
+        self.record_errors = record_errors
+
+
+class CompressionError(InvalidAppendError):
+    """A compressed batch that is to be appended does not unpack."""
+
+    kafka_name = "KafkaException"
 
 
 class OffsetsOutOfOrderError(InvalidAppendError):
