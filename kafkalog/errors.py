@@ -214,7 +214,7 @@ class TransactionCoordinatorFencedError(InvalidAppendError):
 class LogStateError(KafkaLogError):
     """What was asked cannot be done to the log as it is."""
 
-    kafka_name = "IllegalStateException"
+    kafka_name: ClassVar[str | None] = "IllegalStateException"
 
 
 class LogArgumentError(LogStateError, ValueError):

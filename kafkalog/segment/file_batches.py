@@ -1,0 +1,157 @@
+"""The batches of a ``.log`` that is written to, as Kafka's engine walks them.
+
+Here nothing is judged but the framing: where an entry is too small to be one, that is
+damage, and where it runs past the end, the entries end before it, without a word. So
+what recovery keeps, a lookup finds and truncation cuts is what Kafka's would. (What a
+reader is given passes `file_records`, which trusts nothing.)
+
+Knows: entries of one file. Does not know: indexes, producers, what is cut.
+Source: ``FileRecords.java``, ``FileLogInputStream.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog._speedups import Status
+from kafkalog.errors import CorruptRecordError
+from kafkalog.files.durable_file import DurableFile
+from kafkalog.formats.headers import Bytes, Rows, scan_headers
+from kafkalog.formats.layout import (
+    BATCH_HEADER_BYTES,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LEAST_SIZE,
+    LOG_OVERHEAD,
+)
+
+FIRST_STEP_BYTES: Final = 16 << 10
+STEP_BYTES: Final = 4 << 20
+STEP_GROWTH: Final = 8
+MAGIC_AT: Final = 16
+
+
+class Window(NamedTuple):
+    """Entries that lie whole in `data`, whose first byte is at `origin` in the file."""
+
+    rows: Rows
+    data: Bytes
+    origin: int
+
+
+class Found(NamedTuple):
+    """Where an entry begins, the offset its header says, and its size."""
+
+    offset: int
+    position: int
+    size_in_bytes: int
+
+
+def windows(
+    file: DurableFile, start: int, end: int, first_bytes: int = FIRST_STEP_BYTES
+) -> Iterator[Window]:
+    """Yield the entries from position `start` to `end`, a window of them at a time.
+
+    Raises `CorruptRecordError` where an entry is too small, once what precedes it was
+    given.
+    """
+    position, length = start, first_bytes
+    while position < end - HEADER_SIZE_UP_TO_MAGIC:
+        piece = file.read(position, min(length, end - position))
+        data = np.frombuffer(piece, np.uint8)
+        rows, status, place = scan_headers(data, 0, position)
+        if len(rows):
+            yield Window(rows, data, position)
+        length = max(length, min(length * STEP_GROWTH, STEP_BYTES))
+        if status == Status.OK and place == 0:
+            raise _cut_short(file, position)
+        position += place
+        if status == Status.OK or position >= end - HEADER_SIZE_UP_TO_MAGIC:
+            continue
+        size = _size(file, position)
+        if position + LOG_OVERHEAD + size > end:
+            return
+        if status == Status.ENTRY_INCOMPLETE:
+            length = max(length, LOG_OVERHEAD + size)
+        else:
+            window = _of_strange_magic(file, position, size)
+            yield window
+            position += LOG_OVERHEAD + size
+
+
+def position_of(file: DurableFile, offset: int, start: int, end: int) -> Found | None:
+    """Find the first entry from `start` on whose last offset is `offset` or more.
+
+    Of an entry that begins beyond it, having passed it or not, the header's first
+    number is what counts: of magic 2 the base offset, before that the last one.
+    """
+    before: Found | None = None
+    before_last = -1
+    for rows, _, _ in windows(file, start, end):
+        # What stands first in an entry is, before magic 2, its last offset.
+        firsts = np.where(rows["magic"] < 2, rows["last_offset"], rows["base_offset"])
+        reached = np.flatnonzero(firsts >= offset)
+        place = int(reached[0]) if len(reached) else len(rows)
+        if place:
+            before = _found(rows, firsts, place - 1)
+            before_last = int(rows["last_offset"][place - 1])
+        if place < len(rows):
+            at = _found(rows, firsts, place)
+            passed = at.offset > offset and before is not None
+            return before if passed and before_last >= offset else at
+    return before if before_last >= offset else None
+
+
+def greatest_timestamp(file: DurableFile, start: int, end: int) -> tuple[int, int]:
+    """Greatest timestamp from `start` on, and the last offset of its first batch.
+
+    Both are -1 where no batch has a timestamp.
+    """
+    timestamp = offset = -1
+    for rows, _, _ in windows(file, start, end):
+        place = int(np.argmax(rows["max_timestamp"]))
+        if rows["max_timestamp"][place] > timestamp:
+            timestamp = int(rows["max_timestamp"][place])
+            offset = int(rows["last_offset"][place])
+    return timestamp, offset
+
+
+def _found(rows: Rows, firsts: npt.NDArray[np.int64], place: int) -> Found:
+    row = rows[place]
+    return Found(int(firsts[place]), int(row["position"]), int(row["size_in_bytes"]))
+
+
+def _size(file: DurableFile, position: int) -> int:
+    """Read the size field of an entry; raises where it is too small for any."""
+    size = int.from_bytes(file.read(position + 8, 4), signed=True)
+    if size < LEAST_SIZE:
+        reason = f"a size of {size} is below {LEAST_SIZE}, the least of any entry"
+        error = CorruptRecordError(reason, position=position, cause="size")
+        raise error.located(file.path)
+    return size
+
+
+def _of_strange_magic(file: DurableFile, position: int, size: int) -> Window:
+    """Read an entry as Kafka does whatever its magic says: as 2 from 2 on, else as 1.
+
+    The magic lies outside the checksum of a batch, so that one of magic 3 may be sound.
+    """
+    data = np.frombuffer(file.read(position, LOG_OVERHEAD + size), np.uint8)
+    header = data[:BATCH_HEADER_BYTES].copy()
+    header[MAGIC_AT] = 2 if 2 <= header[MAGIC_AT] < 128 else 1
+    known = np.concatenate((header, data[BATCH_HEADER_BYTES:]))
+    rows, status, _ = scan_headers(known, 0, position, 1)
+    if status != Status.OK:
+        reason = f"a size of {size} is below what its magic needs"
+        error = CorruptRecordError(reason, position=position, cause="size")
+        raise error.located(file.path)
+    return Window(rows, known if header[MAGIC_AT] == 2 else data, position)
+
+
+def _cut_short(file: DurableFile, position: int) -> CorruptRecordError:
+    reason = "the file ends before the size it had when it was opened"
+    error = CorruptRecordError(reason, position=position, cause="size")
+    return error.located(file.path)
