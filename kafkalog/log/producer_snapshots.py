@@ -1,0 +1,150 @@
+"""The producer snapshots of a partition's directory: which there are, and what is in one.
+
+The set is kept as the directory was when it was listed, and as this log has changed it
+since: a file that vanishes behind its back is still in it, and is missed by nobody.
+
+Knows: files of snapshots. Does not know: what producers may do, when one is due.
+Source: ``ProducerStateManager.java``, ``SnapshotFile.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kafkalog.errors import CorruptSnapshotError
+from kafkalog.files.durable_file import Disk
+from kafkalog.files.naming import file_name, parse_file_name
+from kafkalog.formats.producer_snapshot import ENTRY, format_snapshot, parse_snapshot
+from kafkalog.log.producer_entry import NONE, BatchMetadata, ProducerStateEntry
+
+DELETED: Final = ".deleted"
+
+
+class SnapshotFiles:
+    """The snapshots of `directory`, by offset; `paths` is what is there."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self.directory = directory
+        self.disk = disk
+        self.paths: dict[int, Path] = {}
+        self.reload()
+
+    def reload(self) -> None:
+        """List the directory again; one that is not there holds none."""
+        self.paths = {}
+        if self.directory.is_dir():
+            for path in self.directory.iterdir():
+                name = parse_file_name(path.name)
+                if name is None or (name.kind, name.suffix) != ("snapshot", None):
+                    continue
+                if path.is_file():
+                    self.paths[name.base_offset] = path
+
+    def latest(self) -> int | None:
+        """Offset of the newest snapshot, None without one."""
+        return max(self.paths, default=None)
+
+    def oldest(self) -> int | None:
+        """Offset of the oldest snapshot, None without one."""
+        return min(self.paths, default=None)
+
+    def read(self, offset: int) -> list[ProducerStateEntry]:
+        """Read the snapshot at `offset`; raises `CorruptSnapshotError`."""
+        path = self.paths[offset]
+        try:
+            return parse_entries(path.read_bytes())
+        except CorruptSnapshotError as error:
+            raise error.located(path) from None
+
+    def write(
+        self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool
+    ) -> Path:
+        """Write the snapshot at `offset`, over one that may be there, without cutting.
+
+        With `sync` its bytes are forced to disk; its name is not.
+        """
+        path = self.directory / file_name(offset, "snapshot")
+        self.disk.write_over(path, format_entries(entries), sync=sync)
+        self.paths[offset] = path
+        return path
+
+    def remove(self, offset: int) -> None:
+        """Remove the snapshot at `offset` at once, if there is one."""
+        path = self.paths.pop(offset, None)
+        if path is not None:
+            self.disk.remove_if_there(path)
+
+    def remove_strays(self, base_offsets: Collection[int]) -> None:
+        """Remove those that belong to no segment, but for one that a clean stop left.
+
+        Of those at no base offset the newest is kept, unless it lies below the last.
+        """
+        self.reload()
+        strays = sorted(self.paths.keys() - set(base_offsets))
+        newest = max(base_offsets, default=NONE)
+        if strays and strays[-1] >= newest:
+            strays.pop()
+        for offset in strays:
+            self.remove(offset)
+
+    def mark(self, offset: int) -> Path | None:
+        """Rename the snapshot at `offset` to ``.deleted``, for it to be removed later.
+
+        Answers its path then; None if there was none.
+        """
+        path = self.paths.pop(offset, None)
+        if path is None:
+            return None
+        marked = path.with_name(path.name + DELETED)
+        try:
+            self.disk.rename(path, marked)
+        except FileNotFoundError:
+            return None
+        return marked
+
+    def move(self, directory: Path) -> None:
+        """Learn that the directory has another name now."""
+        self.directory = directory
+        self.paths = {
+            offset: directory / path.name for offset, path in self.paths.items()
+        }
+
+
+def parse_entries(data: bytes) -> list[ProducerStateEntry]:
+    """Read the producers of a snapshot, in its order, each with its last batch."""
+    entries = []
+    for row in parse_snapshot(data).tolist():
+        producer_id, epoch, sequence, last, delta, time, coordinator, first = row
+        first = first if first >= 0 else NONE
+        entry = ProducerStateEntry(producer_id, epoch, coordinator, time, first)
+        if last >= 0:
+            entry.add(epoch, BatchMetadata(sequence, last, delta, time))
+        entries.append(entry)
+    return entries
+
+
+def format_entries(entries: Iterable[ProducerStateEntry]) -> bytes:
+    """Write a snapshot of producers, in the order given; of each the last batch.
+
+    >>> parse_entries(format_entries([ProducerStateEntry(7, 3, 9, 1700000000000)]))[0]
+    ProducerStateEntry(producer_id=7, producer_epoch=3, coordinator_epoch=9, \
+last_timestamp=1700000000000, txn_first_offset=-1, batches=deque([], maxlen=5))
+    """
+    rows = [
+        (
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.offset_delta,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+        for entry in entries
+    ]
+    return format_snapshot(np.array(rows, ENTRY))
