@@ -52,6 +52,8 @@ from kafkalog.errors import (
 )
 
 if TYPE_CHECKING:
+    from kafkalog.config.broker_config import BrokerConfig
+    from kafkalog.config.log_config import LogConfig
     from kafkalog.formats.builder import RecordBatchBuilder, encode_batches
     from kafkalog.formats.record_batch import Record, RecordBatch
     from kafkalog.indexes.offset_index import OffsetIndex
@@ -70,6 +72,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BatchTooLargeError",
+    "BrokerConfig",
     "CompressionError",
     "ConfigError",
     "CorruptCheckpointError",
@@ -89,6 +92,7 @@ __all__ = [
     "Log",
     "LogArgumentError",
     "LogClosedError",
+    "LogConfig",
     "LogLockedError",
     "LogRollError",
     "LogSegmentOffsetOverflowError",
@@ -122,7 +126,9 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "BrokerConfig": "config.broker_config",
     "Log": "log.log",
+    "LogConfig": "config.log_config",
     "OffsetIndex": "indexes.offset_index",
     "Record": "formats.record_batch",
     "RecordBatch": "formats.record_batch",

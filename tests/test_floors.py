@@ -11,8 +11,8 @@ import kafkalog
 FLOORS = """
     _speedups
     errors
-    config
     codecs
+    config
     formats
     files
     indexes
