@@ -1,12 +1,14 @@
 """The order in which a Java ``HashMap`` with ``Long`` keys gives its entries.
 
-Kafka writes a snapshot's producers in that order, and takes new producers of one append
-into its map in it. Entries lie in buckets, and in a bucket in the order they came. There
-are 16 buckets at first, and twice as many when more than three quarters of them could be
-full, or when a bucket gets its ninth entry while they are fewer than 64; never fewer.
+Kafka writes a snapshot's producers in that order, and takes the producers of one append
+over in it. Entries lie in buckets, and in a bucket in the order they came. There are 16
+buckets at first, and twice as many when there are entries for more than three quarters
+of them, or when a bucket gets its ninth entry while there are fewer than 64; they never
+become fewer.
 
 With 64 buckets or more, Java makes a tree of a bucket that gets its ninth entry, and
-gives its root first. That is not followed here: ids would have to be chosen for it.
+from then on gives them in an order that depends on the tree. That is not followed here:
+ids fall so only if they are chosen to.
 
 Knows: keys and their order. Does not know: what stands under a key.
 Source: ``java.util.HashMap``, ``java.lang.Long.hashCode``.
@@ -74,3 +76,31 @@ class HashOrderedDict(dict[int, V]):
         bucket = spread_hash(key) & mask
         same = sum(spread_hash(other) & mask == bucket for other in self)
         return same > _CROWDED_BUCKET
+
+
+def computed_order(keys: list[int], *, again: bool) -> list[int]:
+    """Order keys that came by ``computeIfAbsent`` as a map of their own gives them.
+
+    There a key goes to the front of its bucket, and buckets are doubled at the call
+    *behind* the one that filled them. `again` says that such a call, for a key that was
+    there, followed the last new key.
+
+    >>> computed_order([17, 1, 0], again=False)
+    [0, 1, 17]
+    """
+    if len(keys) < 2:
+        return keys
+    buckets = _LEAST_BUCKETS
+    hashes: list[int] = []
+    for count, key in enumerate(keys):
+        if count > buckets * 3 // 4:
+            buckets *= 2
+        if buckets < _BUCKETS_FOR_TREES:
+            mask, bucket = buckets - 1, spread_hash(key) & (buckets - 1)
+            if sum(one & mask == bucket for one in hashes) >= _CROWDED_BUCKET - 1:
+                buckets *= 2
+        hashes.append(spread_hash(key))
+    if again and len(keys) > buckets * 3 // 4:
+        buckets *= 2
+    newest_first = keys[::-1]
+    return sorted(newest_first, key=lambda key: spread_hash(key) & (buckets - 1))

@@ -144,9 +144,9 @@ class ProducerStateEntry:
         if producer_epoch != self.producer_epoch:
             return None
         for batch in self.batches:
-            if batch.last_sequence == last_sequence:
-                if batch.first_sequence == base_sequence:
-                    return batch
+            same_end = batch.last_sequence == last_sequence
+            if same_end and batch.first_sequence == base_sequence:
+                return batch
         return None
 
 

@@ -1,4 +1,4 @@
-"""The producer snapshots of a partition's directory: which there are, and what is in one.
+"""The producer snapshots in a partition's directory: which there are, what is in one.
 
 The set is kept as the directory was when it was listed, and as this log has changed it
 since: a file that vanishes behind its back is still in it, and is missed by nobody.

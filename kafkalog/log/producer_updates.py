@@ -1,4 +1,4 @@
-"""The batches of one append, judged against what is known of their producers.
+"""The batches of an append, judged against what is known of their producers.
 
 Knows: an append's producers. Does not know: how batches are written.
 Source: ``UnifiedLog.java`` (``analyzeAndValidateProducerState``, ``updateProducers``,
@@ -7,44 +7,69 @@ Source: ``UnifiedLog.java`` (``analyzeAndValidateProducerState``, ``updateProduc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kafkalog.formats.appends import AppendOrigin
-from kafkalog.formats.headers import Bytes, Rows
-from kafkalog.log.producer_append import TV_UNKNOWN
-from kafkalog.log.producer_entry import NO_GUARD, BatchMetadata, CompletedTxn, Marker
-from kafkalog.log.producers import ProducerStateManager
+import numpy as np
 
-Markers = Mapping[int, Marker | None]
+from kafkalog.errors import InvalidTxnStateError
+from kafkalog.formats.appends import AppendOrigin
+from kafkalog.formats.headers import Rows
+from kafkalog.formats.layout import CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG
+from kafkalog.log.hash_order import computed_order
+from kafkalog.log.markers import Markers
+from kafkalog.log.offset_metadata import OffsetMetadata
+from kafkalog.log.producer_append import TV_UNKNOWN, ProducerAppendInfo
+from kafkalog.log.producer_entry import (
+    NO_GUARD,
+    BatchMetadata,
+    CompletedTxn,
+    Marker,
+    last_sequence_of,
+)
+from kafkalog.log.producers import ProducerStateManager, check_epoch_is_current
+
 NO_MARKERS: Final[Markers] = MappingProxyType({})
 
-
-def read_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker | None]:
-    """Read the markers of the control batches among `rows`: row number to marker.
-
-    None stands for a control batch that compaction emptied. `origin` is the position of
-    the first byte of `data`. Raises `CorruptRecordError`.
-    """
-    raise NotImplementedError
+_COLUMNS: Final = (
+    "position",
+    "base_offset",
+    "last_offset",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "attributes",
+)
+_Row = tuple[int, int, int, int, int, int, int, int]
 
 
 class ProducerUpdates:
     """What one append does to producers, or what loading one segment does.
 
-    `add` judges batches and changes nothing that an append refused would leave; `apply`
-    takes all over, after which each of `completed` goes into the transaction index and
-    to `ProducerStateManager.complete_txn`. Changes of verifications are made by `add`.
+    `add` judges batches and leaves alone what is known, verifications aside; `apply`
+    takes all over, after which each of `completed` is for the transaction index and for
+    `ProducerStateManager.complete_txn`.
 
     Parameters
     ----------
     guard : int
         What `ProducerStateManager.start_verification` gave for this append.
     transaction_version : int
-        That of the markers; -1 not told, which a leader's marker is refused for. While
-        loading it is 0.
+        That of the markers; -1 not told, which a leader refuses. Loading takes 0.
     """
+
+    __slots__ = (
+        "_again",
+        "_guard",
+        "_infos",
+        "_is_client",
+        "_origin",
+        "_producers",
+        "_verified",
+        "_version",
+        "completed",
+    )
 
     def __init__(
         self,
@@ -55,7 +80,14 @@ class ProducerUpdates:
         transaction_version: int = TV_UNKNOWN,
     ) -> None:
         self.completed: list[CompletedTxn] = []
-        raise NotImplementedError
+        self._producers = producers
+        self._origin = origin
+        self._guard = guard
+        self._version = transaction_version
+        self._is_client = origin is AppendOrigin.CLIENT
+        self._verified = self._is_client or origin is AppendOrigin.COORDINATOR
+        self._infos: dict[int, ProducerAppendInfo] = {}
+        self._again = False
 
     def add(
         self,
@@ -68,32 +100,95 @@ class ProducerUpdates:
         """Judge batches in their order; `rows` are `BATCH`, with their final offsets.
 
         `markers` has one for each control batch of a producer, as `read_markers` gives
-        them. The first of the rows will lie at byte `position` of the segment whose base
-        offset is `segment_base`; -1 where that is not told, as in loading.
+        them. The first of the rows will lie at byte `position` of the segment whose
+        base offset is `segment_base`; -1 where that is not told, as in loading.
 
-        Answers the batch of which one from a client is a duplicate: then none of the
-        append is to be written. Raises what `ProducerAppendInfo` raises.
+        Answers the batch that one from a client repeats: then none of the append is to
+        be written. Raises what `ProducerAppendInfo` raises.
         """
-        raise NotImplementedError
+        owned = np.flatnonzero(rows["producer_id"] > NO_PRODUCER_ID)
+        if not len(owned):
+            return None
+        shift = position - int(rows["position"][0])
+        for index, row in zip(owned.tolist(), as_tuples(rows[owned]), strict=True):
+            if self._is_client and (found := self._duplicate(row)) is not None:
+                return found
+            if self._verified:
+                self._check_verification(row)
+            place = OffsetMetadata(row[1])
+            if segment_base != -1:
+                place = OffsetMetadata(row[1], segment_base, row[0] + shift)
+            self._take(row, place, markers.get(index))
+        return None
 
     def apply(self) -> None:
         """Take the update over; `completed` are for the caller to complete."""
-        raise NotImplementedError
+        infos = self._infos
+        for producer_id in computed_order(list(infos), again=self._again):
+            self._producers.update(infos[producer_id])
+
+    def _duplicate(self, row: _Row) -> BatchMetadata | None:
+        _, base, last, _, producer_id, epoch, sequence, _ = row
+        entry = self._producers.last_entry(producer_id)
+        if entry is None:
+            return None
+        return entry.find_duplicate(
+            epoch, sequence, last_sequence_of(sequence, last - base)
+        )
+
+    def _check_verification(self, row: _Row) -> None:
+        """Let a transaction begin only with the guard of its verification."""
+        producer_id, epoch, attributes = row[4], row[5], row[7]
+        producers = self._producers
+        if not attributes & TRANSACTIONAL_FLAG:
+            return
+        if producers.has_ongoing_txn(producer_id, epoch):
+            return
+        entry = producers.last_entry(producer_id)
+        if entry is not None:
+            check_epoch_is_current(entry, epoch)
+        if attributes & CONTROL_FLAG or not producers.transaction_verification:
+            return
+        if self._guard == NO_GUARD or self._guard != producers.guard_of(producer_id):
+            raise InvalidTxnStateError(
+                f"producer {producer_id}: the batch at offset {row[1]} "
+                f"is not part of an open transaction"
+            )
+
+    def _take(self, row: _Row, place: OffsetMetadata, marker: Marker | None) -> None:
+        _, base, last, timestamp, producer_id, epoch, sequence, attributes = row
+        info = self._infos.get(producer_id)
+        self._again = info is not None
+        if info is None:
+            info = self._producers.prepare_update(producer_id, self._origin)
+            self._infos[producer_id] = info
+        control = bool(attributes & CONTROL_FLAG)
+        transactional = bool(attributes & TRANSACTIONAL_FLAG)
+        if not control:
+            last_sequence = last_sequence_of(sequence, last - base)
+            info.append_data(
+                *(epoch, sequence, last_sequence, timestamp, place, last, transactional)
+            )
+        elif marker is not None:
+            ended = info.append_marker(marker, epoch, base, self._version)
+            if ended is not None:
+                self.completed.append(ended)
+        if transactional:
+            self._end_verification(producer_id, epoch, control)
+
+    def _end_verification(self, producer_id: int, epoch: int, control: bool) -> None:
+        """Drop the verification that led here, but not that of the next transaction.
+
+        A marker of version 2 has the epoch of what comes next.
+        """
+        verifications = self._producers.verifications
+        state = verifications.get(producer_id)
+        if state is not None:
+            next_one = state.supports_epoch_bump and control and epoch == state.epoch
+            if not next_one:
+                del verifications[producer_id]
 
 
-class PlainAppends:
-    """Many appends of one batch each, from clients: the plain ones at their beginning.
-
-    Plain is a batch without producer, and one that continues its producer's sequence
-    outside of any transaction: `count` rows, from the first. It is the same as an
-    append of its own for each, `ProducerUpdates` and `apply`, with less ado; what comes
-    at row `count` goes that way. `apply` takes over as many as were written.
-    """
-
-    def __init__(self, producers: ProducerStateManager, rows: Rows) -> None:
-        self.count = 0
-        raise NotImplementedError
-
-    def apply(self, count: int) -> None:
-        """Take over the first `count` of them."""
-        raise NotImplementedError
+def as_tuples(rows: Rows) -> list[_Row]:
+    """Take of rows what producers need, as plain numbers."""
+    return list(zip(*(rows[name].tolist() for name in _COLUMNS), strict=True))

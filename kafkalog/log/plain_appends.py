@@ -1,0 +1,96 @@
+"""Many appends at once of which a producer's rules have nothing to say.
+
+Knows: the one way in which nearly all appends go. Does not know: any other way.
+Source: what ``UnifiedLog.analyzeAndValidateProducerState`` comes to, there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkalog.formats.headers import Rows
+from kafkalog.formats.layout import (
+    CONTROL_FLAG,
+    NO_PRODUCER_ID,
+    SEQUENCE_MASK,
+    TRANSACTIONAL_FLAG,
+)
+from kafkalog.log.producer_entry import NONE, BatchMetadata, ProducerStateEntry
+from kafkalog.log.producer_updates import as_tuples
+from kafkalog.log.producers import ProducerStateManager
+
+_NOT_PLAIN: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
+
+
+class PlainAppends:
+    """Appends of one batch each, from clients: the plain ones at their beginning.
+
+    Plain is a batch without producer, and one that continues the sequence of a producer
+    that has no transaction: `count` rows, from the first, their offsets final. For each
+    it is the same as `ProducerUpdates.add` and `apply`, with less ado; what comes at
+    row `count` has to go that way.
+    """
+
+    __slots__ = ("_runs", "_taken", "count")
+
+    def __init__(self, producers: ProducerStateManager, rows: Rows) -> None:
+        self.count = len(rows)
+        self._taken: list[tuple[ProducerStateEntry, BatchMetadata] | None] = []
+        self._runs: dict[int, _Run] = {}
+        if not (rows["producer_id"] > NO_PRODUCER_ID).any():
+            return
+        for row in as_tuples(rows):
+            _, base, last, timestamp, producer_id, epoch, sequence, attributes = row
+            if producer_id <= NO_PRODUCER_ID:
+                self._taken.append(None)
+                continue
+            run = self._run_of(producers, producer_id)
+            if (
+                run is None
+                or attributes & _NOT_PLAIN
+                or not run.take(epoch, sequence, last - base)
+            ):
+                self.count = len(self._taken)
+                break
+            batch = BatchMetadata(run.last_sequence, last, last - base, timestamp)
+            self._taken.append((run.entry, batch))
+
+    def apply(self, count: int) -> None:
+        """Take over the first `count` of them, which were written."""
+        for taken in self._taken[:count]:
+            if taken is not None:
+                entry, batch = taken
+                entry.batches.append(batch)
+                entry.last_timestamp = batch.timestamp
+
+    def _run_of(self, producers: ProducerStateManager, producer_id: int) -> _Run | None:
+        run = self._runs.get(producer_id)
+        if run is None:
+            entry = producers.last_entry(producer_id)
+            if entry is None or not entry.batches or entry.txn_first_offset != NONE:
+                return None
+            if producer_id in producers.verifications:
+                return None
+            run = self._runs[producer_id] = _Run(entry)
+        return run
+
+
+class _Run:
+    """Batches that follow one another behind the last one known of a producer."""
+
+    __slots__ = ("entry", "last_sequence", "least")
+
+    def __init__(self, entry: ProducerStateEntry) -> None:
+        self.entry = entry
+        self.last_sequence = entry.last_sequence
+        # Above all sequences remembered no batch can repeat one of them.
+        self.least = max(batch.first_sequence for batch in entry.batches) + 1
+
+    def take(self, epoch: int, sequence: int, offset_delta: int) -> bool:
+        follows = sequence == self.last_sequence + 1 and sequence >= self.least
+        if not follows or epoch != self.entry.producer_epoch:
+            return False
+        if sequence > SEQUENCE_MASK - offset_delta:
+            return False
+        self.last_sequence = sequence + offset_delta
+        return True
