@@ -5,7 +5,7 @@ own for the tasks: so all that these need is in a `Split`. Offsets have Kafka's 
 batch that is run again after a crash has the offsets that it had, and so its rows.
 
 Before Spark 4.2 a source is not told where a batch begins. There this reader goes by
-the last batch it planned, and of a stream just restarted limits no first batch.
+the last batch it planned, and does not limit the first of a driver.
 
 Knows: what Spark asks of a stream. Does not know: how anything is read.
 Source: ``KafkaMicroBatchStream.scala``.

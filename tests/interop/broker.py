@@ -72,7 +72,6 @@ class Broker:
                 self._java("kafka.Kafka", str(self.settings), heap="512m"),
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
             )
         self._wait()
         return self

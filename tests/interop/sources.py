@@ -18,7 +18,7 @@ class Sources:
         self.places = {
             "kafka": {
                 "kafka.bootstrap.servers": broker.address,
-                "kafkaConsumer.pollTimeoutMs": "2000",  # how long it waits for no record
+                "kafkaConsumer.pollTimeoutMs": "2000",  # where there is no record
             },
             "kafkalog": {"path": str(broker.logs)},
         }
