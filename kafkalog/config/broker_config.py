@@ -31,7 +31,7 @@ from kafkalog.config.log_config import (
     LogConfig,
     local_retention_conflicts,
 )
-from kafkalog.config.settings import Conflict, Settings, setting
+from kafkalog.config.settings import Conflict, Settings, attribute_of, setting
 from kafkalog.config.values import (
     BOOLEAN,
     DOUBLE,
@@ -232,14 +232,15 @@ class BrokerConfig(Settings):
             ("segment.jitter.ms", 0, "must be greater than or equal to 0"),
             ("flush.ms", 0, "must be greater than or equal to 0"),
         ):
-            found = self._default_of(topic_name)
+            name, found = self._standing_for(topic_name)
             if found < least:
-                names = SYNONYMS[topic_name]
-                yield Conflict(f"{names[0]} {expected}, found {found}", names)
-        if self._default_of("retention.ms") == 0:
-            names = SYNONYMS["retention.ms"]
+                yield Conflict(
+                    f"{name} {expected}, found {found}", SYNONYMS[topic_name]
+                )
+        name, found = self._standing_for("retention.ms")
+        if found == 0:
             expected = "must be unlimited (-1) or, greater than or equal to 1"
-            yield Conflict(f"{names[0]} {expected}, found 0", names)
+            yield Conflict(f"{name} {expected}, found 0", SYNONYMS["retention.ms"])
 
     def _directory_conflicts(self) -> Iterator[Conflict]:
         names = ("cordoned.log.dirs", "log.dirs", "log.dir")
@@ -256,13 +257,18 @@ class BrokerConfig(Settings):
 
     def _default_of(self, topic_name: str) -> Any:
         """Give what a topic has that does not set `topic_name` itself."""
-        for name in SYNONYMS[topic_name]:
-            value = getattr(self, name.replace(".", "_"))
-            if value is None:
-                continue
-            if name.endswith(".hours"):
-                value *= HOUR_MS
-            elif name.endswith(".minutes"):
-                value *= MINUTE_MS
-            return max(value, -1) if topic_name == "retention.ms" else value
-        raise AssertionError(f"the last of {SYNONYMS[topic_name]} has a default")
+        return self._standing_for(topic_name)[1]
+
+    def _standing_for(self, topic_name: str) -> tuple[str, Any]:
+        """Give the first of the broker's names that is set, and its value there."""
+        *names, last = SYNONYMS[topic_name]
+        is_set = (
+            each for each in names if getattr(self, attribute_of(each)) is not None
+        )
+        name = next(is_set, last)  # the last has a default
+        value = getattr(self, attribute_of(name))
+        if name.endswith(".hours"):
+            value *= HOUR_MS
+        elif name.endswith(".minutes"):
+            value *= MINUTE_MS
+        return name, max(value, -1) if topic_name == "retention.ms" else value

@@ -62,11 +62,8 @@ class Setting:
         return str(value)
 
     def _refusal(self, value: object, expected: str) -> ConfigError:
-        shown = repr(value)
-        if len(shown) > SHOWN_CHARACTERS:
-            shown = f"{shown[: SHOWN_CHARACTERS - 3]}..."
         return ConfigError(
-            f"Invalid value {shown} for configuration {self.name}: {expected}"
+            f"Invalid value {_shown(value)} for configuration {self.name}: {expected}"
         )
 
 
@@ -113,7 +110,7 @@ class Settings:
         """Put parsed values in place of those given; name all that is wrong."""
         wrong: dict[str, str] = {}
         for name, each in settings_of(type(self)).items():
-            attribute = _attribute(name)
+            attribute = attribute_of(name)
             try:
                 parsed = each.parse(getattr(self, attribute))
             except ConfigError as error:
@@ -141,12 +138,12 @@ class Settings:
             if name in settings_of(cls)
         }
         faults = [
-            f"Unknown {cls.owner} config name: {name!s:.{SHOWN_CHARACTERS}}"
+            f"Unknown {cls.owner} config name: {_shown(name)}"
             for name in sorted(properties.keys() - known.keys(), key=str)
             if not ignore_unknown
         ]
         try:
-            made = cls(**{_attribute(name): known[name] for name in known})
+            made = cls(**{attribute_of(name): known[name] for name in known})
         except ConfigError as error:
             raise ConfigError("; ".join([*faults, str(error)])) from None
         _refuse(faults)
@@ -162,7 +159,7 @@ class Settings:
     def values(self) -> dict[str, Any]:
         """Give all settings by Kafka's names, as Python values; None is unset."""
         return {
-            name: getattr(self, _attribute(name)) for name in settings_of(type(self))
+            name: getattr(self, attribute_of(name)) for name in settings_of(type(self))
         }
 
     def to_properties(self) -> dict[str, str]:
@@ -179,8 +176,19 @@ class Settings:
         yield from ()
 
 
-def _attribute(name: str) -> str:
+def attribute_of(name: str) -> str:
+    """Give the attribute that holds a setting.
+
+    >>> attribute_of("segment.bytes")
+    'segment_bytes'
+    """
     return name.replace(".", "_")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)  # of which no character ends a line
+    cut = len(text) > SHOWN_CHARACTERS
+    return f"{text[: SHOWN_CHARACTERS - 3]}..." if cut else text
 
 
 def _refuse(faults: Iterable[str]) -> None:
