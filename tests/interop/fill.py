@@ -6,7 +6,7 @@ import itertools
 import time
 
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 T = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -37,7 +37,7 @@ class Topics:
     def __init__(self, broker):
         self.broker = broker
         self.admin = AdminClient(self._settings())
-        self.plain = Producer(self._settings() | {"linger.ms": 20})
+        self.plain = self._producer()
         self.open = None
 
     def __enter__(self):
@@ -53,6 +53,15 @@ class Topics:
     def create(self, name, partitions=1, **config):
         config = {key.replace("_", "."): str(value) for key, value in config.items()}
         self._made([NewTopic(name, partitions, 1, config=config)])
+
+    def _producer(self):
+        return Producer(self._settings() | {"linger.ms": 20})
+
+    def widen(self, name, partitions):
+        wanted = [NewPartitions(name, partitions)]
+        for one in self.admin.create_partitions(wanted).values():
+            one.result(WAIT_SECONDS)
+        self.plain = self._producer()  # the former would not know of them yet
 
     def _made(self, topics):
         for one in self.admin.create_topics(topics).values():

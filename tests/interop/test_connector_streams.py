@@ -1,0 +1,176 @@
+"""Streams of a live broker's directory are those of Spark's own Kafka source."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.interop.fill import RECORDS
+from tests.interop.sources import Sources, catch_up, rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop]
+
+PARTITIONS = 3
+UNEVEN = (70, 20, 5)  # records of each partition
+
+
+class Pair:
+    """The same stream of both sources, each with a checkpoint and a directory."""
+
+    def __init__(self, spark, broker, folder, **options):
+        self.sources = Sources(spark, broker)
+        self.spark = spark
+        self.folder = folder
+        self.options = options
+
+    def catch_up(self):
+        """Have both read what there is; give the offsets of their batches."""
+        return [self.catch_up_one(name) for name in self.sources.places]
+
+    def catch_up_one(self, name):
+        stream = self.sources.stream(name, **self.options)
+        out, checkpoint = self.folder / name, self.folder / f"{name}.checkpoint"
+        return catch_up(stream, out, checkpoint)
+
+    def written(self):
+        return [
+            rows(self.spark.read.parquet(str(self.folder / name)))
+            for name in self.sources.places
+        ]
+
+
+@pytest.fixture
+def pair(spark, broker, tmp_path):
+    def make(**options):
+        options = {"startingOffsets": "earliest"} | options
+        return Pair(spark, broker, tmp_path, **options)
+
+    return make
+
+
+@pytest.fixture
+def topic(topics, tmp_path):
+    name = f"streamed.{tmp_path.name}"
+    topics.create(name, PARTITIONS)
+    return name
+
+
+def produce_unevenly(topics, topic, first=0):
+    for partition, count in enumerate(UNEVEN):
+        for number in range(first, first + count):
+            topics.plain.produce(topic, b"%d" % number, partition=partition)
+    assert topics.plain.flush(60) == 0
+
+
+def check_written(pair):
+    theirs, ours = pair.written()
+    assert theirs
+    assert ours == theirs
+
+
+def test_batches_of_a_stream_end_at_the_same_offsets(pair, topics, topic):
+    produce_unevenly(topics, topic)
+    stream = pair(subscribe=topic, maxOffsetsPerTrigger=17)
+    theirs, ours = stream.catch_up()
+    assert len(theirs) > 4
+    assert ours == theirs
+    check_written(stream)
+
+
+def test_a_stream_taken_up_from_its_checkpoint_goes_on_where_it_was(
+    pair, topics, topic
+):
+    stream = pair(subscribe=topic, maxOffsetsPerTrigger=31, includeHeaders="true")
+    for turn in range(3):
+        topics.produce(topic, turn * RECORDS, RECORDS, PARTITIONS)
+        theirs, ours = stream.catch_up()
+        assert theirs
+        assert ours == theirs
+    assert stream.catch_up() == [[], []]
+    check_written(stream)
+
+
+def test_a_stream_of_committed_records_waits_where_a_transaction_is_open(pair):
+    options = {"kafka__isolation__level": "read_committed"}
+    stream = pair(subscribe="money", **options)
+    theirs, ours = stream.catch_up()
+    assert theirs
+    assert ours == theirs
+    check_written(stream)
+
+
+def test_a_stream_from_a_time_begins_at_the_same_offsets(pair, topics):
+    stream = pair(
+        subscribe="orders",
+        startingOffsetsByTimestamp=json.dumps(
+            {"orders": dict.fromkeys("012", 1_700_000_111_000)}
+        ),
+    )
+    theirs, ours = stream.catch_up()
+    assert theirs
+    assert ours == theirs
+    check_written(stream)
+
+
+def test_records_deleted_under_a_stream_are_skipped_if_that_is_allowed(
+    pair, topics, topic
+):
+    produce_unevenly(topics, topic)
+    stream = pair(subscribe=topic, failOnDataLoss="false")
+    stream.catch_up()
+    produce_unevenly(topics, topic, 100)
+    topics.delete_before(topic, 0, 100)
+    theirs, ours = stream.catch_up()
+    assert ours == theirs
+    check_written(stream)
+    assert len(stream.written()[1]) == 2 * sum(UNEVEN) - 30
+
+
+def test_records_deleted_under_a_stream_end_it_unless_that_is_allowed(
+    pair, topics, topic
+):
+    produce_unevenly(topics, topic)
+    stream = pair(subscribe=topic)
+    stream.catch_up()
+    produce_unevenly(topics, topic, 100)
+    topics.delete_before(topic, 0, 100)
+    for name in stream.sources.places:
+        with pytest.raises(Exception, match="70") as told:
+            stream.catch_up_one(name)
+        assert "failOnDataLoss" in str(told.value)
+
+
+def test_a_partition_made_under_a_stream_is_read_from_its_first_offset(
+    pair, topics, topic
+):
+    produce_unevenly(topics, topic)
+    stream = pair(subscribe=topic)
+    stream.catch_up()
+    topics.widen(topic, PARTITIONS + 1)
+    topics.produce(topic, 0, 4 * RECORDS, PARTITIONS + 1)
+    theirs, ours = stream.catch_up()
+    assert ours == theirs
+    check_written(stream)
+
+
+def test_a_segment_that_is_written_to_meanwhile_is_read_as_far_as_it_goes(
+    pair, topics, topic
+):
+    stream = pair(subscribe=topic, maxOffsetsPerTrigger=500)
+    query = (
+        stream.sources.stream("kafkalog", **stream.options)
+        .writeStream.format("parquet")
+        .option("path", str(stream.folder / "kafkalog"))
+        .option("checkpointLocation", str(stream.folder / "checkpoint"))
+        .start()
+    )
+    try:
+        for turn in range(40):
+            topics.produce(topic, turn * RECORDS, RECORDS, PARTITIONS)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    wanted = rows(stream.sources.frame("kafka", {"subscribe": topic}))
+    assert len(wanted) == 40 * RECORDS
+    assert rows(stream.spark.read.parquet(str(stream.folder / "kafkalog"))) == wanted
