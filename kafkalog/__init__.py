@@ -24,7 +24,9 @@ from kafkalog.errors import (
     CorruptSnapshotError,
     DataLossError,
     InconsistentTopicIdError,
+    IndexOffsetOverflowError,
     InvalidAppendError,
+    InvalidOffsetError,
     InvalidProducerEpochError,
     InvalidRecordError,
     InvalidTimestampError,
@@ -49,11 +51,13 @@ from kafkalog.errors import (
     TransactionCoordinatorFencedError,
     UnexpectedAppendOffsetError,
     UnsupportedFormatError,
+    UnsupportedIndexError,
 )
 
 if TYPE_CHECKING:
     from kafkalog.config.broker_config import BrokerConfig
     from kafkalog.config.log_config import LogConfig
+    from kafkalog.files.properties_file import read_properties
     from kafkalog.formats.builder import RecordBatchBuilder, encode_batches
     from kafkalog.formats.record_batch import Record, RecordBatch
     from kafkalog.indexes.offset_index import OffsetIndex
@@ -82,7 +86,9 @@ __all__ = [
     "CorruptionError",
     "DataLossError",
     "InconsistentTopicIdError",
+    "IndexOffsetOverflowError",
     "InvalidAppendError",
+    "InvalidOffsetError",
     "InvalidProducerEpochError",
     "InvalidRecordError",
     "InvalidTimestampError",
@@ -117,8 +123,10 @@ __all__ = [
     "TransactionIndex",
     "UnexpectedAppendOffsetError",
     "UnsupportedFormatError",
+    "UnsupportedIndexError",
     "encode_batches",
     "open",
+    "read_properties",
     "scan",
     "scan_offset_indexes",
     "scan_time_indexes",
@@ -139,6 +147,7 @@ _HOMES: Final = {
     "TransactionIndex": "indexes.txn_index",
     "encode_batches": "formats.builder",
     "open": "log.log",
+    "read_properties": "files.properties_file",
     "scan": "query.scan",
     "scan_offset_indexes": "query.index_scan",
     "scan_time_indexes": "query.index_scan",

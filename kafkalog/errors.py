@@ -89,6 +89,12 @@ class UnsupportedFormatError(LocatedError):
     """Sound bytes we do not speak: a version or a compression type."""
 
 
+class UnsupportedIndexError(UnsupportedFormatError):
+    """A transaction index has an entry of a later version."""
+
+    kafka_name = "KafkaException"
+
+
 class BatchTooLargeError(LocatedError):
     """A batch decompresses to more than ``max_batch_bytes`` allows."""
 
@@ -227,6 +233,18 @@ class LogRollError(LogStateError):
     """A segment cannot begin where it was to: one is there, or beyond it."""
 
     kafka_name = "KafkaException"
+
+
+class InvalidOffsetError(LogStateError):
+    """An index has an entry for this offset, or for one above it."""
+
+    kafka_name = "InvalidOffsetException"
+
+
+class IndexOffsetOverflowError(LogStateError):
+    """An offset lies too far from its index's base to be stored relative to it."""
+
+    kafka_name = "IndexOffsetOverflowException"
 
 
 class LogClosedError(LogStateError):

@@ -23,12 +23,20 @@ from kafkalog._speedups.records import (
 )
 from kafkalog._speedups.search import (
     count_rising,
+    find_slot,
     first_nonzero,
     search_ranges,
     search_slots,
     search_value,
     take_field,
     widen_slots,
+)
+from kafkalog._speedups.validate import (
+    group_batches,
+    judge_batches,
+    place_batches,
+    stamp_batches,
+    survey_records,
 )
 from kafkalog._speedups.varint import decode_varints, encode_varints
 
@@ -43,18 +51,24 @@ __all__ = [
     "decode_varints",
     "encode_varints",
     "find_batch",
+    "find_slot",
     "first_nonzero",
     "gather",
+    "group_batches",
     "join",
+    "judge_batches",
     "locate_payloads",
     "measure",
     "measure_records",
     "measure_wrappers",
+    "place_batches",
     "scan_batches",
     "search_ranges",
     "search_slots",
     "search_value",
     "split_records",
+    "stamp_batches",
+    "survey_records",
     "take_field",
     "widen_slots",
     "write_headers",

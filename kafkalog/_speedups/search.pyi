@@ -13,6 +13,15 @@ def search_value(
     missing: int,
     target: int,
 ) -> int: ...  # the value, or `missing`
+def find_slot(
+    data: npt.NDArray[np.uint8] | bytes | memoryview,  # const uint8_t[::1], whole slots
+    stride: int,
+    at: int,
+    width: int,
+    base: int,
+    target: int,
+    above: bool,
+) -> int: ...  # slot
 def search_slots(
     data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
     stride: int,

@@ -22,6 +22,7 @@ cdef enum:
     LANES = 16  # searches in flight: keep memory busy, and fit the first cache
     NEAR = 4
     SPARSE = 8  # slots a target
+    WARM_BYTES = 8192  # at the end of an index, asked first, as Kafka does
 
 ctypedef fused field_t:
     int32_t
@@ -157,6 +158,57 @@ def search_value(
     return wrapping_add(
         any_width(&data[slot * stride + value_at], value_width == 8), value_base
     )
+
+
+cdef inline Py_ssize_t probe(
+    const uint8_t* keys, Py_ssize_t stride, Py_ssize_t low, Py_ssize_t high,
+    int64_t target, bint wide, bint* met,
+) noexcept nogil:
+    # Kafka's binary search in [low, high], slot by slot; `low` is taken as not above.
+    # `met`: an equal key was come upon; the last slot left is not looked at for one.
+    cdef Py_ssize_t middle
+    cdef int64_t key
+    while low < high:
+        middle = (low + high + 1) // 2
+        key = any_width(keys + middle * stride, wide)
+        if key > target:
+            high = middle - 1
+        elif key < target:
+            low = middle
+        else:
+            met[0] = True
+            return middle
+    return low
+
+
+def find_slot(
+    const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
+    Py_ssize_t width, int64_t base, int64_t target, bint above,
+):
+    """Return the last slot whose field + `base` is <= `target`, else -1.
+
+    With `above` the first slot whose field + `base` is >= `target`, else -1; slot 0 is
+    only found above, not equal. For fields that do not ascend the answer is what a
+    broker finds: the same slots are asked in the same order, the last 8 KiB first.
+    """
+    cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
+    cdef Py_ssize_t warm, slot
+    cdef const uint8_t* keys
+    cdef bint wide = width == 8, met = False
+    if not count:
+        return -1
+    keys = &data[at]
+    target = saturating_sub(target, base)
+    warm = max(0, count - 1 - WARM_BYTES // stride)
+    if any_width(keys + warm * stride, wide) < target:
+        slot = probe(keys, stride, warm, count - 1, target, wide, &met)
+    elif any_width(keys, wide) > target:
+        return 0 if above else -1
+    else:
+        slot = probe(keys, stride, 0, warm, target, wide, &met)
+    if met or not above:
+        return slot
+    return -1 if slot == count - 1 else slot + 1
 
 
 def search_slots(

@@ -20,15 +20,20 @@ Source: ``CheckpointFile.java``, ``FileRecords.java``, ``Utils.atomicMoveWithFal
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 Path_ = str | os.PathLike[str]
+Data: TypeAlias = "ReadableBuffer | npt.NDArray[np.uint8]"
 
 TEMPORARY: Final = ".tmp"
 """What is added to a file's name while its replacement is written, as Kafka does."""
@@ -56,7 +61,7 @@ class DurableFile:
         self.path = path
         self.descriptor = descriptor
 
-    def write(self, data: ReadableBuffer, position: int) -> None:
+    def write(self, data: Data, position: int) -> None:
         """Write all of `data` at `position`; zeros fill what lies before it."""
         self._disk.write(self, data, position)
 
@@ -82,6 +87,13 @@ class DurableFile:
                 break
             data += piece
         return data
+
+    def map(self, length: int) -> mmap.mmap:
+        """Map the first `length` bytes, to be read: later writes show in it.
+
+        Bytes that the file no longer has when they are read kill the process (SIGBUS).
+        """
+        return mmap.mmap(self.descriptor, length, prot=mmap.PROT_READ)
 
     def size(self) -> int:
         """Return the size of the file in bytes."""
@@ -130,9 +142,9 @@ class Disk:
         flags |= os.O_EXCL if exclusive else 0
         return DurableFile(self, Path(path), os.open(path, flags, 0o666))
 
-    def write(self, file: DurableFile, data: ReadableBuffer, position: int) -> None:
+    def write(self, file: DurableFile, data: Data, position: int) -> None:
         """Write all of `data`; a write that makes no headway raises `OSError`."""
-        view = memoryview(data)
+        view = memoryview(cast("ReadableBuffer", data))
         rest = view.cast("B") if view.nbytes else memoryview(b"")
         while rest:
             written = os.pwrite(file.descriptor, rest, position)
@@ -177,7 +189,7 @@ class Disk:
         """Set a file's modification time, in ms since 1970."""
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
-    def replace(self, path: Path_, data: ReadableBuffer) -> None:
+    def replace(self, path: Path_, data: Data) -> None:
         r"""Make `data` the whole content of `path`, whether it exists or not.
 
         Once this returns, a power cut does not undo it; if it raises, `path` is either
@@ -199,7 +211,7 @@ class Disk:
             file.rename(target)
         self.sync_directory(target.parent)
 
-    def write_over(self, path: Path_, data: ReadableBuffer, *, sync: bool) -> None:
+    def write_over(self, path: Path_, data: Data, *, sync: bool) -> None:
         """Write `data` at the start of a file, made if it is missing, never cut.
 
         As Kafka writes producer snapshots: what a longer file had behind `data` stays.

@@ -30,8 +30,8 @@ from kafkalog import _speedups
 from kafkalog.indexes.table import Entries, IndexTable
 
 ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
-_OFFSET: Final = (0, 4)  # byte in an entry, and width
-_POSITION: Final = (4, 4)
+OFFSET: Final = (0, 4)  # byte in an entry, and width
+POSITION: Final = (4, 4)
 
 
 class OffsetIndex(IndexTable):
@@ -101,11 +101,11 @@ class OffsetIndex(IndexTable):
         array([   0, 4096, 4096, 8192])
         """
         if type(offsets) is int:
-            found = _speedups.search_value(  # _OFFSET, then _POSITION, spelled out
+            found = _speedups.search_value(  # OFFSET, then POSITION, spelled out
                 self._data, 8, 0, 4, self.base_offset, 4, 4, 0, 0, offsets
             )
             return np.int64(found)
-        return self._take(_POSITION, 0, 0, self.slots(offsets))[()]
+        return self._take(POSITION, 0, 0, self.slots(offsets))[()]
 
     def slots(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Slot of the greatest entry at or below each offset, else -1.
@@ -113,7 +113,7 @@ class OffsetIndex(IndexTable):
         >>> OffsetIndex.build([510, 520], [4096, 8192], 500).slots([509, 510, 521])
         array([-1,  0,  1])
         """
-        return self._slots(_OFFSET, self.base_offset, offsets)
+        return self._slots(OFFSET, self.base_offset, offsets)
 
     def slots_at_positions(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Slot of the greatest entry at or before each byte of the ``.log``, else -1.
@@ -122,7 +122,7 @@ class OffsetIndex(IndexTable):
         >>> index.slots_at_positions([4095, 4096, 10**12])
         array([-1,  0,  1])
         """
-        return self._slots(_POSITION, 0, positions)
+        return self._slots(POSITION, 0, positions)
 
     def between_offsets(self, start: int, end: int) -> slice[int, int, None]:
         """Slice of the entries with ``start <= offset < end``.
@@ -131,7 +131,7 @@ class OffsetIndex(IndexTable):
         >>> index.offsets[index.between_offsets(511, 531)]
         array([520, 530])
         """
-        return self._between(_OFFSET, self.base_offset, start, end)
+        return self._between(OFFSET, self.base_offset, start, end)
 
     def between_positions(self, start: int, end: int) -> slice[int, int, None]:
         """Slice of the entries with ``start <= position < end``.
@@ -142,7 +142,7 @@ class OffsetIndex(IndexTable):
         >>> index.offsets[index.between_positions(0, 12288)]
         array([510, 520])
         """
-        return self._between(_POSITION, 0, start, end)
+        return self._between(POSITION, 0, start, end)
 
     def offset_from(self, position: int) -> int | None:
         """Offset of the first entry at or behind a byte of the ``.log``; None for none.

@@ -31,8 +31,8 @@ from kafkalog import _speedups
 from kafkalog.indexes.table import Entries, IndexTable
 
 ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
-_TIMESTAMP: Final = (0, 8)  # byte in an entry, and width
-_OFFSET: Final = (8, 4)
+TIMESTAMP: Final = (0, 8)  # byte in an entry, and width
+OFFSET: Final = (8, 4)
 
 
 class TimeIndex(IndexTable):
@@ -109,11 +109,11 @@ class TimeIndex(IndexTable):
         """
         base = self.base_offset
         if type(timestamps) is int:
-            found = _speedups.search_value(  # _TIMESTAMP, then _OFFSET, spelled out
+            found = _speedups.search_value(  # TIMESTAMP, then OFFSET, spelled out
                 self._data, 12, 0, 8, 0, 8, 4, base, base, timestamps
             )
             return np.int64(found)
-        return self._take(_OFFSET, base, base, self.slots(timestamps))[()]
+        return self._take(OFFSET, base, base, self.slots(timestamps))[()]
 
     def slots(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Slot of the greatest entry at or before each timestamp, else -1.
@@ -121,7 +121,7 @@ class TimeIndex(IndexTable):
         >>> TimeIndex.build([1000, 3000], [507, 520], 500).slots([999, 1000, 5000])
         array([-1,  0,  1])
         """
-        return self._slots(_TIMESTAMP, 0, timestamps)
+        return self._slots(TIMESTAMP, 0, timestamps)
 
     def slots_at_offsets(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Slot of the last entry at or below each absolute offset, else -1.
@@ -130,7 +130,7 @@ class TimeIndex(IndexTable):
         >>> index.slots_at_offsets([506, 507, 520])
         array([-1,  0,  1])
         """
-        return self._slots(_OFFSET, self.base_offset, offsets)
+        return self._slots(OFFSET, self.base_offset, offsets)
 
     def between_timestamps(self, start: int, end: int) -> slice[int, int, None]:
         """Slice of the entries with ``start <= timestamp < end``, in ms.
@@ -139,7 +139,7 @@ class TimeIndex(IndexTable):
         >>> index.offsets[index.between_timestamps(1000, 3000)]
         array([507])
         """
-        return self._between(_TIMESTAMP, 0, start, end)
+        return self._between(TIMESTAMP, 0, start, end)
 
     def between_offsets(self, start: int, end: int) -> slice[int, int, None]:
         """Slice of the entries with ``start <= offset < end``.
@@ -148,7 +148,7 @@ class TimeIndex(IndexTable):
         >>> index.timestamps[index.between_offsets(508, 600)]
         array([3000])
         """
-        return self._between(_OFFSET, self.base_offset, start, end)
+        return self._between(OFFSET, self.base_offset, start, end)
 
     @classmethod
     def count_sound(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:

@@ -24,7 +24,7 @@ Source: ``TransactionIndex.java``, ``AbortedTxn.java``.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,15 @@ ENTRY: Final = np.dtype(
         ("last_stable_offset", ">i8"),
     ]
 )
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry: what a producer began at `first_offset`, and a marker ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
 
 
 class TransactionIndex(IndexTable):

@@ -1,0 +1,339 @@
+"""What the offset and the time index share while a segment is written to.
+
+    | entry | entry | ... | 0 0 0 ... or stale entries |
+                          ^ next entry               ^ size_in_bytes
+
+The file is made when the index is first needed, at its full size, which is a hole until
+entries are written into it. How many there are is kept here alone: a file that is
+opened is taken to be full of entries, so whoever was not sure of its end rebuilds it,
+and one that is closed is first cut behind its last entry.
+
+Entries are written at once and read where they are: in the file, mapped. What is not
+asked for is not read: opening an existing index reads its last entry.
+
+Knows: a file of slots, and its size. Does not know: what an entry means, the log.
+Source: ``AbstractIndex.java``, ``LazyIndex.java``.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from threading import RLock
+from typing import ClassVar, Final
+
+from kafkalog import _speedups
+from kafkalog.errors import (
+    CorruptIndexError,
+    IndexOffsetOverflowError,
+    LogArgumentError,
+    LogClosedError,
+)
+from kafkalog.files.durable_file import DISK, Data, Disk, DurableFile
+from kafkalog.formats.layout import MAX_OFFSET_DELTA
+
+SMALL_BYTES: Final = 1 << 16  # up to here a copy is better than a mapping, which keeps
+# the file open
+
+
+class GrowingIndex(ABC):
+    """An index that is appended to, cut back, trimmed, renamed; loaded when needed.
+
+    `rename`, `move_to`, `remove` and `close` do not load it, all else does. Loading
+    makes the file if it is missing. One writer and any number of readers may use it at
+    once, from several threads.
+    """
+
+    ENTRY_BYTES: ClassVar[int]
+    OFFSET: ClassVar[tuple[int, int]]  # where in an entry its offset is, and its width
+
+    def __init__(
+        self, path: Path, base_offset: int, max_bytes: int, disk: Disk = DISK
+    ) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.max_bytes = max_bytes
+        self._disk = disk
+        self._lock = RLock()
+        self._loaded = False
+        self._closed = False
+        self._count = 0
+        self._size = 0
+        self._max_entries = 0
+        self._forced = False
+        self._file: DurableFile | None = None
+        self._view: bytes | mmap.mmap = b""
+        self._viewed = 0  # entries that `_view` is good for
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the file has been looked at, and so is there."""
+        return self._loaded
+
+    @property
+    def entry_count(self) -> int:
+        """Number of entries."""
+        self._load()
+        return self._count
+
+    @property
+    def max_entries(self) -> int:
+        """Number of entries that the file has room for as it is."""
+        self._load()
+        return self._max_entries
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Size of the file; `entry_count` * `ENTRY_BYTES` of it are used."""
+        self._load()
+        return self._size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the segment must roll before another entry can be made."""
+        self._load()
+        return self._count >= self._max_entries
+
+    def holds_offset(self, offset: int) -> bool:
+        """Whether an offset can be stored relative to the base."""
+        return 0 <= offset - self.base_offset <= MAX_OFFSET_DELTA
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries of `offset` and above, as Kafka's search for it finds them.
+
+        Their bytes stay in the file until it is trimmed or written over.
+        """
+        with self._lock:
+            self._ready()
+            slot = self._find(self.OFFSET, self.base_offset, offset)
+            exact = slot >= 0 and self._offset_at(slot) == offset
+            self._cut_to(slot if exact else slot + 1)
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise `CorruptIndexError` for what cannot be: the last entry, the size."""
+
+    @abstractmethod
+    def _note_last(self, entry: bytes | memoryview | None) -> None:
+        """Take note of what the last entry is; None if there is none."""
+
+    def truncate(self) -> None:
+        """Drop all entries; the file keeps its size and bytes."""
+        with self._lock:
+            self._ready()
+            self._cut_to(0)
+
+    def reset(self) -> None:
+        """Drop all entries, and make the file as large as it may be."""
+        with self._lock:
+            self.truncate()
+            self.resize(self.max_bytes)
+
+    def resize(self, size: int) -> bool:
+        """Give the file a size, rounded down to whole entries; whether it changed.
+
+        Raises `LogArgumentError` if there are more entries than that, which then are
+        lost, as in Kafka: the limit was lowered while the log was closed.
+        """
+        with self._lock:
+            self._ready()
+            size = size // self.ENTRY_BYTES * self.ENTRY_BYTES
+            if size == self._size:
+                return False
+            self._forget_view()
+            self._handle().truncate(size)
+            self._forced = False
+            self._size = size
+            self._max_entries = size // self.ENTRY_BYTES
+            if self._count > self._max_entries:
+                reason = f"{self._count} entries do not fit in {size} bytes"
+                raise LogArgumentError(f"{reason}: {self.path}")
+            return True
+
+    def trim(self) -> None:
+        """Cut the file behind its last entry; nothing if it was closed."""
+        with self._lock:
+            self._load()
+            if not self._closed:
+                self.resize(self._count * self.ENTRY_BYTES)
+                self._release()
+
+    def flush(self) -> None:
+        """Force the file to disk."""
+        with self._lock:
+            self._ready()
+            if not self._forced:
+                was_open = self._file is not None
+                self._handle().sync()
+                self._forced = True
+                if not was_open:
+                    self._release()
+
+    def close(self) -> None:
+        """Trim, and let go of the file; nothing if it was not loaded, or is closed."""
+        with self._lock:
+            if self._loaded and not self._closed:
+                self.trim()
+                self.close_handle()
+
+    def close_handle(self) -> None:
+        """Let go of the file as it is, as a crash would."""
+        with self._lock:
+            if self._loaded:
+                self._closed = True
+                self._forget_view()
+                self._release()
+
+    def remove(self) -> bool:
+        """Remove the file; whether there was one."""
+        with self._lock:
+            self.close_handle()
+            return self._disk.remove_if_there(self.path)
+
+    def rename(self, target: Path) -> None:
+        """Give the file another name; if it was not loaded, there may be none."""
+        with self._lock:
+            source, self.path = self.path, target
+            try:
+                self._disk.rename(source, target)
+            except FileNotFoundError:
+                if self._loaded or os.path.lexists(source):
+                    raise
+            if self._file is not None:
+                self._file.path = target
+
+    def move_to(self, directory: Path) -> None:
+        """Take note that the directory of the file was renamed."""
+        with self._lock:
+            self.path = directory / self.path.name
+            if self._file is not None:
+                self._file.path = self.path
+
+    def _load(self) -> None:
+        if not self._loaded:
+            with self._lock:
+                if not self._loaded:
+                    self._open()
+                    self._loaded = True
+
+    def _ready(self) -> None:
+        """Load; a closed index is an error."""
+        self._load()
+        if self._closed:
+            raise LogClosedError(f"the index is closed: {self.path}")
+
+    def _open(self) -> None:
+        """Open what is there, taken to be all entries, or make an empty file."""
+        try:
+            file = self._disk.open(self.path)
+        except FileNotFoundError:
+            self._create()
+            return
+        with file:
+            self._size = file.size()
+            self._count = self._max_entries = self._size // self.ENTRY_BYTES
+            last = (self._count - 1) * self.ENTRY_BYTES
+            self._note_last(file.read(last, self.ENTRY_BYTES) if self._count else None)
+
+    def _create(self) -> None:
+        room = self.max_bytes // self.ENTRY_BYTES
+        file = self._disk.open(self.path, exclusive=True)
+        try:
+            file.truncate(room * self.ENTRY_BYTES)
+        except OSError:
+            file.close()
+            raise
+        if not room:  # as in Kafka the file is there now, and stays
+            file.close()
+            reason = f"{self.max_bytes} bytes have no room for an entry"
+            raise LogArgumentError(f"{reason}: {self.path}")
+        self._file = file
+        self._max_entries, self._size = room, room * self.ENTRY_BYTES
+        self._note_last(None)
+
+    def _handle(self) -> DurableFile:
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    def _release(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.close()
+
+    def _put(self, entries: Data, count: int) -> None:
+        """Write entries behind the last; all or none of them count."""
+        (self._file or self._handle()).write(entries, self._count * self.ENTRY_BYTES)
+        self._count += count
+        self._forced = False
+
+    def _cut_to(self, count: int) -> None:
+        self._note_last(self._entry(count - 1) if count else None)
+        if count < self._count:
+            self._count = count
+            self._forget_view()
+
+    def _content(self) -> bytes | mmap.mmap:
+        """Return the bytes of the file, at least those of its entries."""
+        if self._viewed < self._count:
+            was_open = self._file is not None
+            if self._size > SMALL_BYTES:
+                self._view = self._handle().map(self._size)
+                self._viewed = self._max_entries
+            else:
+                used = self._count * self.ENTRY_BYTES
+                self._view = self._handle().read(0, used)
+                self._viewed = self._count
+            if not was_open:
+                self._release()
+        return self._view
+
+    def _forget_view(self) -> None:
+        self._view, self._viewed = b"", 0
+
+    def _entry(self, slot: int) -> memoryview:
+        at = slot * self.ENTRY_BYTES
+        return memoryview(self._content())[at : at + self.ENTRY_BYTES]
+
+    def _offset_at(self, slot: int) -> int:
+        at, width = self.OFFSET
+        relative = self._entry(slot)[at : at + width]
+        return self.base_offset + int.from_bytes(relative, "big", signed=True)
+
+    def _require(self, slot: int) -> None:
+        self._ready()
+        if not 0 <= slot < self._count:
+            reason = f"no entry {slot}, there are {self._count}"
+            raise LogArgumentError(f"{reason}: {self.path}")
+
+    def _relative(self, offset: int) -> int:
+        if not self.holds_offset(offset):
+            reason = f"offset {offset} is too far from the base {self.base_offset}"
+            raise IndexOffsetOverflowError(f"{reason}: {self.path}")
+        return offset - self.base_offset
+
+    def _full(self) -> LogArgumentError:
+        reason = f"the index is full with {self._count} entries"
+        return LogArgumentError(f"{reason}: {self.path}")
+
+    def _find(
+        self, field: tuple[int, int], base: int, target: int, *, above: bool = False
+    ) -> int:
+        """Search the field at ``(byte, width)`` as Kafka does: a slot, or -1."""
+        used = memoryview(self._content())[: self._count * self.ENTRY_BYTES]
+        return _speedups.find_slot(used, self.ENTRY_BYTES, *field, base, target, above)
+
+    def _torn(self) -> CorruptIndexError | None:
+        left = self._size % self.ENTRY_BYTES
+        if not left:
+            return None
+        reason = f"{left} bytes remain behind {self._size // self.ENTRY_BYTES} entries"
+        position = self._size - left
+        error = CorruptIndexError(reason, position=position, cause="truncated")
+        return error.located(self.path)
+
+    def __repr__(self) -> str:
+        count = f"{self._count} entries" if self._loaded else "not loaded"
+        return f"{type(self).__name__}({count} from {self.base_offset})"

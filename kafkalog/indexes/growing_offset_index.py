@@ -1,0 +1,162 @@
+"""The offset index of a segment that is written to; its layout is `offset_index`'s.
+
+An entry is the last offset of a batch and the position where the batch begins; offsets
+rise strictly. Kafka's own search is used, so that an index that was damaged, or taken
+for full, misleads as it would mislead a broker.
+
+Knows: offsets and positions. Does not know: when an entry is due.
+Source: ``OffsetIndex.java``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import CorruptIndexError, InvalidOffsetError
+from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.indexes.growing_index import GrowingIndex
+from kafkalog.indexes.offset_index import ENTRY, OFFSET, POSITION, OffsetIndex
+
+_SLOT: Final = Struct(">ii")
+
+
+class OffsetPosition(NamedTuple):
+    """An absolute offset, and the byte of the ``.log`` to read from for it."""
+
+    offset: int
+    position: int
+
+
+class GrowingOffsetIndex(GrowingIndex):
+    """One segment's offset index, as its writer has it.
+
+    `append` and `append_many` raise `LogArgumentError` for an entry too many,
+    `InvalidOffsetError` for one that does not rise, `IndexOffsetOverflowError` for one
+    too far from the base; entries before it stay.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     index = GrowingOffsetIndex(Path(directory, "500.index"), 500, 1000)
+    ...     index.append(510, 4096)
+    ...     index.append(520, 8192)
+    ...     print(index.lookup(519), index.lookup(509).position, index.size_in_bytes)
+    ...     index.close()
+    ...     index.path.stat().st_size
+    OffsetPosition(offset=510, position=4096) 0 1000
+    16
+    """
+
+    ENTRY_BYTES: ClassVar[int] = ENTRY.itemsize
+    OFFSET: ClassVar[tuple[int, int]] = OFFSET
+
+    def __init__(
+        self, path: Path, base_offset: int, max_bytes: int, disk: Disk = DISK
+    ) -> None:
+        super().__init__(path, base_offset, max_bytes, disk)
+        self._last_offset = base_offset
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last entry, or the base offset."""
+        self._load()
+        return self._last_offset
+
+    @property
+    def table(self) -> OffsetIndex:
+        """The entries there are now, copied, to be asked many things at once."""
+        with self._lock:
+            self._ready()
+            used = bytes(self._content()[: self._count * self.ENTRY_BYTES])
+        return OffsetIndex(np.frombuffer(used, ENTRY), self.base_offset)
+
+    def entry(self, slot: int) -> OffsetPosition:
+        """Return an entry; `LogArgumentError` if there are not so many."""
+        with self._lock:
+            self._require(slot)
+            return self._at(slot)
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """Return the greatest entry at or below `offset`; else the base at byte 0."""
+        with self._lock:
+            self._ready()
+            slot = self._find(OFFSET, self.base_offset, offset)
+            return OffsetPosition(self.base_offset, 0) if slot < 0 else self._at(slot)
+
+    def fetch_upper_bound(self, position: int, size: int) -> int | None:
+        """Return an offset that no record of a read exceeds, or None.
+
+        The read is of `size` bytes from `position` on, the offset that of the first
+        entry at or behind its end. The sum is an int32, as in Kafka; where it is the
+        first entry's own position the second is found.
+        """
+        end = (position + size + 2**31) % 2**32 - 2**31
+        with self._lock:
+            self._ready()
+            slot = self._find(POSITION, 0, end, above=True)
+            return None if slot < 0 else self._offset_at(slot)
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry for the batch that ends with `offset` and lies at `position`."""
+        with self._lock:
+            self._ready()
+            if self._count >= self._max_entries:
+                raise self._full()
+            if self._count and offset <= self._last_offset:
+                reason = f"offset {offset} is not above {self._last_offset}, the last"
+                raise InvalidOffsetError(f"{reason}: {self.path}")
+            self._put(_SLOT.pack(self._relative(offset), position), 1)
+            self._last_offset = offset
+
+    def append_many(
+        self, offsets: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
+    ) -> None:
+        """Add an entry for each of several batches, by one write if all are taken."""
+        with self._lock:
+            if not self.takes(offsets):
+                for offset, position in zip(
+                    offsets.tolist(), positions.tolist(), strict=True
+                ):
+                    self.append(offset, position)
+            elif len(offsets):
+                entries = np.empty(len(offsets), ENTRY)
+                entries["relative_offset"] = offsets - self.base_offset
+                entries["position"] = positions
+                self._put(entries.view(np.uint8), len(entries))
+                self._last_offset = int(offsets[-1])
+
+    def takes(self, offsets: npt.NDArray[np.int64]) -> bool:
+        """Whether entries of these offsets would all be added."""
+        self._ready()
+        if not len(offsets):
+            return True
+        first, last = int(offsets[0]), int(offsets[-1])
+        return bool(
+            len(offsets) <= self._max_entries - self._count
+            and (first > self._last_offset or not self._count)
+            and self.holds_offset(first)
+            and self.holds_offset(last)
+            and (offsets[1:] > offsets[:-1]).all()
+        )
+
+    def check(self) -> None:
+        """Raise `CorruptIndexError` for a last offset below the base, or torn bytes."""
+        if self.entry_count and self._last_offset < self.base_offset:
+            reason = f"the last offset is {self._last_offset}, below the base offset"
+            at = (self._count - 1) * self.ENTRY_BYTES
+            raise CorruptIndexError(reason, position=at).located(self.path)
+        if torn := self._torn():
+            raise torn
+
+    def _at(self, slot: int) -> OffsetPosition:
+        relative, position = _SLOT.unpack(self._entry(slot))
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def _note_last(self, entry: bytes | memoryview | None) -> None:
+        relative = 0 if entry is None else _SLOT.unpack(entry)[0]
+        self._last_offset = self.base_offset + relative

@@ -1,0 +1,197 @@
+"""The time index of a segment that is written to; its layout is `time_index`'s.
+
+An entry is the greatest timestamp so far, and the last offset of the first batch that
+bears it. Timestamps rise strictly: what does not rise is left out, silently if it is
+equal. One slot is kept free for the entry that is made when the segment is closed.
+
+Knows: timestamps and offsets. Does not know: when an entry is due.
+Source: ``TimeIndex.java``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import (
+    CorruptIndexError,
+    InvalidOffsetError,
+    LogStateError,
+)
+from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.indexes.growing_index import GrowingIndex
+from kafkalog.indexes.time_index import ENTRY, OFFSET, TIMESTAMP, TimeIndex
+
+_SLOT: Final = Struct(">qi")
+
+
+class TimestampOffset(NamedTuple):
+    """A timestamp in ms, -1 for none, and the absolute offset that goes with it."""
+
+    timestamp: int
+    offset: int
+
+
+class GrowingTimeIndex(GrowingIndex):
+    """One segment's time index, as its writer has it.
+
+    `maybe_append` and `maybe_append_many` raise `LogArgumentError` where no slot is
+    left but the one kept, even for an entry that would be left out,
+    `InvalidOffsetError` for an offset below the last, `LogStateError` for a timestamp
+    below the last, `IndexOffsetOverflowError` for an offset too far from the base;
+    entries before it stay.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     index = GrowingTimeIndex(Path(directory, "500.timeindex"), 500, 24)
+    ...     index.maybe_append(1_000, 507)
+    ...     index.maybe_append(1_000, 510, skip_full=True)
+    ...     index.entry_count, index.is_full, index.lookup(2_000)
+    (1, True, TimestampOffset(timestamp=1000, offset=507))
+    """
+
+    ENTRY_BYTES: ClassVar[int] = ENTRY.itemsize
+    OFFSET: ClassVar[tuple[int, int]] = OFFSET
+
+    def __init__(
+        self, path: Path, base_offset: int, max_bytes: int, disk: Disk = DISK
+    ) -> None:
+        super().__init__(path, base_offset, max_bytes, disk)
+        self._last = TimestampOffset(NO_TIMESTAMP, base_offset)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all slots but the one for the closing entry are taken."""
+        self._load()
+        return self._count >= self._max_entries - 1
+
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """The last entry, or -1 and the base offset."""
+        self._load()
+        return self._last
+
+    @property
+    def table(self) -> TimeIndex:
+        """The entries there are now, copied, to be asked many things at once."""
+        with self._lock:
+            self._ready()
+            used = bytes(self._content()[: self._count * self.ENTRY_BYTES])
+        return TimeIndex(np.frombuffer(used, ENTRY), self.base_offset)
+
+    def entry(self, slot: int) -> TimestampOffset:
+        """Return an entry; `LogArgumentError` if there are not so many."""
+        with self._lock:
+            self._require(slot)
+            return self._at(slot)
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """Return the greatest entry at or before `timestamp`; else -1 and the base."""
+        with self._lock:
+            self._ready()
+            slot = self._find(TIMESTAMP, 0, timestamp)
+            if slot < 0:
+                return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+            return self._at(slot)
+
+    def maybe_append(
+        self, timestamp: int, offset: int, *, skip_full: bool = False
+    ) -> None:
+        """Add an entry if `timestamp` is above the last one.
+
+        With `skip_full` into the kept slot, too: when a segment is closed.
+        """
+        with self._lock:
+            self._ready()
+            if self.is_full and not skip_full:
+                raise self._full()
+            if (refusal := self._refusal(timestamp, offset)) is not None:
+                raise refusal
+            if timestamp > self._last.timestamp:
+                if self._count >= self._max_entries:
+                    raise self._full()
+                self._put(_SLOT.pack(timestamp, self._relative(offset)), 1)
+                self._last = TimestampOffset(timestamp, offset)
+
+    def maybe_append_many(
+        self, timestamps: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
+    ) -> None:
+        """Do `maybe_append` for each of several, by one write if none is refused."""
+        with self._lock:
+            if not self.takes(timestamps, offsets):
+                for timestamp, offset in zip(
+                    timestamps.tolist(), offsets.tolist(), strict=True
+                ):
+                    self.maybe_append(timestamp, offset)
+                return
+            rises = np.empty(len(timestamps), bool)
+            rises[:1] = timestamps[:1] > self._last.timestamp
+            np.greater(timestamps[1:], timestamps[:-1], out=rises[1:])
+            entries = np.empty(np.count_nonzero(rises), ENTRY)
+            if len(entries):
+                entries["timestamp"] = timestamps[rises]
+                entries["relative_offset"] = offsets[rises] - self.base_offset
+                self._put(entries.view(np.uint8), len(entries))
+                self._note_last(entries[-1:].tobytes())
+
+    def takes(
+        self, timestamps: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
+    ) -> bool:
+        """Whether none of these would be refused: all rise, or rest, and have room."""
+        self._ready()
+        if not len(timestamps):
+            return True
+        first = TimestampOffset(int(timestamps[0]), int(offsets[0]))
+        return bool(
+            self._count + len(timestamps) < self._max_entries
+            and (first.timestamp >= self._last.timestamp or not self._count)
+            and (first.offset >= self._last.offset or not self._count)
+            and self.holds_offset(first.offset)
+            and self.holds_offset(int(offsets[-1]))
+            and (timestamps[1:] >= timestamps[:-1]).all()
+            and (offsets[1:] >= offsets[:-1]).all()
+        )
+
+    def check(self) -> None:
+        """Raise `CorruptIndexError` for an end below the start, or torn bytes."""
+        with self._lock:
+            if self.entry_count:
+                last, first = self._last, self._at(0).timestamp
+                at = (self._count - 1) * self.ENTRY_BYTES
+                reason = None
+                if last.timestamp < first:
+                    reason = f"last timestamp {last.timestamp} is below the first"
+                elif last.offset < self.base_offset:
+                    reason = f"last offset {last.offset} is below the base offset"
+                if reason is not None:
+                    raise CorruptIndexError(reason, position=at).located(self.path)
+            if torn := self._torn():
+                raise torn
+
+    def _at(self, slot: int) -> TimestampOffset:
+        timestamp, relative = _SLOT.unpack(self._entry(slot))
+        return TimestampOffset(timestamp, self.base_offset + relative)
+
+    def _note_last(self, entry: bytes | memoryview | None) -> None:
+        timestamp, relative = (
+            (NO_TIMESTAMP, 0) if entry is None else _SLOT.unpack(entry)
+        )
+        self._last = TimestampOffset(timestamp, self.base_offset + relative)
+
+    def _refusal(self, timestamp: int, offset: int) -> LogStateError | None:
+        if not self._count:
+            return None
+        last = self._last
+        if offset < last.offset:
+            reason = f"offset {offset} is below the last one, {last.offset}"
+            return InvalidOffsetError(f"{reason}: {self.path}")
+        if timestamp < last.timestamp:
+            reason = f"timestamp {timestamp} is below the last one, {last.timestamp}"
+            return LogStateError(f"{reason}: {self.path}")
+        return None

@@ -1,0 +1,200 @@
+"""The transaction index of a segment that is written to; layout: `txn_index`'s.
+
+There is no file until a transaction is aborted. Entries go behind the physical end of
+the file, so behind a torn one they are lost until the index is rebuilt.
+
+Knows: aborted transactions. Does not know: those still open, other segments.
+Source: ``TransactionIndex.java``, ``AbortedTxn.java``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from struct import Struct
+from threading import RLock
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import CorruptIndexError, LogArgumentError, UnsupportedIndexError
+from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.indexes.table import Entries
+from kafkalog.indexes.txn_index import ENTRY, AbortedTransaction, TransactionIndex
+
+_SLOT: Final = Struct(">hqqqq")
+_WIDTH: Final = _SLOT.size
+
+
+class GrowingTransactionIndex:
+    """One segment's aborted transactions, as its writer has them.
+
+    Nothing is read before it is needed, and no file stays open: aborts are rare.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     index = GrowingTransactionIndex(Path(directory, "1000.txnindex"), 1000)
+    ...     index.append(AbortedTransaction(4242, 1000, 1005, 1006))
+    ...     found, complete = index.collect_aborted(1003, 1006)
+    ...     found[0].producer_id, complete, index.path.stat().st_size
+    (4242, True, 34)
+    """
+
+    def __init__(self, path: Path, base_offset: int, disk: Disk = DISK) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._disk = disk
+        self._lock = RLock()
+        self._size: int | None = None  # of the file, 0 for none; None: not looked at
+        self._forced = False
+        self._last_offset: int | None = None
+        self._table: TransactionIndex | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no whole entry."""
+        return self._size_in_bytes() < _WIDTH
+
+    @property
+    def table(self) -> TransactionIndex:
+        """The whole entries there are now, to be asked many things at once."""
+        with self._lock:
+            if self._table is None:
+                data = b""
+                if whole := self._size_in_bytes() // _WIDTH * _WIDTH:
+                    with self._disk.open(self.path) as file:
+                        data = file.read(0, whole)
+                entries = np.frombuffer(data, ENTRY)
+                self._table = TransactionIndex(entries, self.base_offset)
+            return self._table
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        """Add an entry; makes the file.
+
+        Raises `LogArgumentError` unless its marker lies behind that of the last entry
+        made here; one that was in the file when it was opened is not compared with.
+        """
+        with self._lock:
+            last = self._last_offset
+            if last is not None and transaction.last_offset <= last:
+                reason = f"last offset {transaction.last_offset} is not above {last}"
+                raise LogArgumentError(f"{reason}: {self.path}")
+            size = self._size_in_bytes()
+            with self._disk.open(self.path, create=True) as file:
+                file.write(_SLOT.pack(0, *transaction), size)
+            self._changed(size + _WIDTH, transaction.last_offset)
+
+    def collect_aborted(
+        self, start: int, end: int
+    ) -> tuple[list[AbortedTransaction], bool]:
+        """Return what a read of ``[start, end)`` meets, and whether that is all.
+
+        If it is not, later segments may hold more. Raises `UnsupportedIndexError` where
+        an entry that is come to has a later version.
+        """
+        table = self.table
+        deciding = self._first(
+            table.entries, table.entries["last_stable_offset"] >= end
+        )
+        return _transactions(table.aborted(start, end)), deciding is not None
+
+    def transactions(self) -> list[AbortedTransaction]:
+        """Return all entries; raises `UnsupportedIndexError` for a later version."""
+        entries = self.table.entries
+        self._first(entries, np.zeros(len(entries), bool))
+        return _transactions(entries)
+
+    def check(self) -> None:
+        """Raise `CorruptIndexError` for an entry that ends before the segment begins.
+
+        And `UnsupportedIndexError` for a later version, if that comes first.
+        """
+        entries = self.table.entries
+        slot = self._first(entries, entries["last_offset"] < self.base_offset)
+        if slot is not None:
+            last = int(entries["last_offset"][slot])
+            reason = f"entry {slot} ends at {last}, below {self.base_offset}, the base"
+            error = CorruptIndexError(reason, position=slot * _WIDTH, cause="order")
+            raise error.located(self.path)
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the file before the first entry that ends at `offset` or above."""
+        with self._lock:
+            entries = self.table.entries
+            slot = self._first(entries, entries["last_offset"] >= offset)
+            if slot is not None:
+                last = int(entries["last_offset"][slot - 1]) if slot else None
+                self._cut(slot * _WIDTH, last)
+
+    def reset(self) -> None:
+        """Drop all entries; a file that is there stays, empty."""
+        with self._lock:
+            if self._size_in_bytes():
+                self._cut(0, None)
+            self._last_offset = None
+
+    def flush(self) -> None:
+        """Force the file to disk, if there is one."""
+        with self._lock:
+            if not self._forced and os.path.lexists(self.path):
+                self._disk.sync_path(self.path)
+                self._forced = True
+
+    def close(self) -> None:
+        """Forget what was read; whatever is done next reads it again."""
+        with self._lock:
+            self._size = self._table = self._last_offset = None
+            self._forced = False
+
+    def remove(self) -> bool:
+        """Remove the file; whether there was one."""
+        with self._lock:
+            self.close()
+            return self._disk.remove_if_there(self.path)
+
+    def rename(self, target: Path) -> None:
+        """Give the file another name, if there is a file."""
+        with self._lock:
+            source, self.path = self.path, target
+            if os.path.lexists(source):
+                self._disk.rename(source, target)
+
+    def move_to(self, directory: Path) -> None:
+        """Take note that the directory of the file was renamed."""
+        self.path = directory / self.path.name
+
+    def _size_in_bytes(self) -> int:
+        with self._lock:
+            if self._size is None:
+                try:
+                    self._size = self.path.stat().st_size
+                except FileNotFoundError:
+                    self._size = 0
+            return self._size
+
+    def _cut(self, size: int, last_offset: int | None) -> None:
+        with self._disk.open(self.path) as file:
+            file.truncate(size)
+        self._changed(size, last_offset)
+
+    def _changed(self, size: int, last_offset: int | None) -> None:
+        self._size, self._last_offset = size, last_offset
+        self._forced, self._table = False, None
+
+    def _first(self, entries: Entries, hits: npt.NDArray[np.bool_]) -> int | None:
+        """Slot of the first hit; none before or at it may have a later version."""
+        slots = np.flatnonzero(hits)
+        first = int(slots[0]) if len(slots) else None
+        passed = entries if first is None else entries[: first + 1]
+        later = np.flatnonzero(passed["version"] >> 8 > 0)  # its first byte, signed
+        if len(later):
+            slot = int(later[0])
+            reason = f"entry {slot} has version {int(passed['version'][slot]) >> 8}"
+            error = UnsupportedIndexError(reason, position=slot * _WIDTH)
+            raise error.located(self.path)
+        return first
+
+
+def _transactions(entries: Entries) -> list[AbortedTransaction]:
+    return [AbortedTransaction(*entry[1:]) for entry in entries.tolist()]
