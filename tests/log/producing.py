@@ -1,0 +1,109 @@
+"""Batches of producers, appended one at a time to what is known of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kafkalog.formats.appends import AppendOrigin
+from kafkalog.formats.layout import BATCH, CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kafkalog.log.clock import ManualClock
+from kafkalog.log.offset_metadata import OffsetMetadata
+from kafkalog.log.producer_entry import Marker
+from kafkalog.log.producers import ProducerStateManager
+
+PRODUCER = 1
+NOW = 1_700_000_000_000
+DAY_MS = 86_400_000
+CLIENT = AppendOrigin.CLIENT
+COORDINATOR = AppendOrigin.COORDINATOR
+REPLICATION = AppendOrigin.REPLICATION
+
+
+class Producing:
+    """Producers' state in a directory, with a clock, and short ways to append to it."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.clock = ManualClock(NOW)
+        self.state = self.reopened()
+
+    def reopened(self) -> ProducerStateManager:
+        return ProducerStateManager(self.directory, clock=self.clock, **self.settings)
+
+    def data(
+        self,
+        offset: int,
+        sequence: int = 0,
+        *,
+        producer: int = PRODUCER,
+        epoch: int = 0,
+        txn: bool = False,
+        origin: AppendOrigin = CLIENT,
+        time: int | None = None,
+    ) -> None:
+        """Append one record, as an append of its own."""
+        info = self.state.prepare_update(producer, origin)
+        timestamp = self.clock.time_ms if time is None else time
+        place = OffsetMetadata(offset)
+        info.append_data(epoch, sequence, sequence, timestamp, place, offset, txn)
+        self.state.update(info)
+        self.state.map_end_offset = offset + 1
+
+    def marker(
+        self,
+        offset: int,
+        *,
+        producer: int = PRODUCER,
+        epoch: int = 0,
+        abort: bool = False,
+        coordinator: int = 0,
+        version: int = 0,
+    ) -> None:
+        """Append a marker, as a coordinator's append of its own."""
+        info = self.state.prepare_update(producer, COORDINATOR)
+        marker = Marker(abort, coordinator, self.clock.time_ms)
+        completed = info.append_marker(marker, epoch, offset, version)
+        self.state.update(info)
+        if completed is not None:
+            self.state.complete_txn(completed)
+        self.state.map_end_offset = offset + 1
+
+    def snapshots(self) -> list[int]:
+        """Offsets of the snapshots that lie in the directory."""
+        return sorted(
+            int(path.name.split(".")[0]) for path in self.directory.glob("*.snapshot")
+        )
+
+
+def batch(
+    offset: int,
+    sequence: int = 0,
+    *,
+    count: int = 1,
+    producer: int = PRODUCER,
+    epoch: int = 0,
+    txn: bool = False,
+    control: bool = False,
+    time: int = NOW,
+    position: int = 0,
+    size: int = 100,
+) -> tuple[Any, ...]:
+    """One row of `rows_of`."""
+    flags = TRANSACTIONAL_FLAG * txn | CONTROL_FLAG * control
+    last = offset + count - 1
+    return (
+        *(position, size, offset, last, time, time, producer, 0, 0, sequence, count),
+        *(flags, epoch, 2, (0, 0, 0)),
+    )
+
+
+def rows_of(*batches: tuple[Any, ...]) -> np.ndarray[Any, np.dtype[np.void]]:
+    """Headers of batches, one behind another from byte 0 on."""
+    rows = np.array(list(batches), BATCH)
+    sizes = rows["size_in_bytes"]
+    rows["position"] = np.cumsum(sizes) - sizes
+    return rows
