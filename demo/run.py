@@ -1,4 +1,4 @@
-"""The main job, on log directories that brokers wrote: list, verify, read, export.
+"""The main job, on log directories that brokers wrote: from listing to Spark.
 
 ``make demo`` runs this. It reads ``tests/golden`` and writes only into ``demo-out``.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,10 +21,14 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "demo-out"
 SETS = sorted((ROOT / "tests" / "golden").glob("*/logs"))
 SHOWN = ROOT / "tests" / "golden" / "k431-clean" / "logs"
-COMMAND = str(Path(sys.executable).with_name("kafkalog"))
+COMMAND = ("-m", "kafkalog")
+JOB = ("-m", "kafkalog.spark.job")
+ON_SPARK = str(ROOT / "demo" / "on_spark.py")
+FIND_JAVA = str(ROOT / "tests" / "spark" / "java.sh")
 LINES = 6
 WIDTH = 110
 COLUMNS = "offset,timestamp,key,value,headers"
+TOLD = re.compile("run |nothing new")
 FOUND_DAMAGE = 1  # the exit code of a command that found some
 
 
@@ -34,17 +39,25 @@ def say(step: str) -> None:
 
 def run(*arguments: str | Path) -> str:
     """Run the command line, and return what it printed."""
+    return python(*COMMAND, *arguments, fine=(0, FOUND_DAMAGE)).stdout
+
+
+def python(
+    *arguments: str | Path, fine: tuple[int, ...] = (0,)
+) -> subprocess.CompletedProcess[str]:
+    """Run Python, and end the demo unless that ends with one of the codes `fine`."""
     ran = subprocess.run(
-        [COMMAND, *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
         cwd=ROOT,
     )
-    if ran.returncode not in (0, FOUND_DAMAGE):
-        print(ran.stderr, file=sys.stderr)
-        raise SystemExit(f"kafkalog {arguments[0]} ended with {ran.returncode}")
-    return ran.stdout
+    if ran.returncode not in fine:
+        print(ran.stdout, ran.stderr, sep="\n", file=sys.stderr)
+        told = " ".join(map(str, arguments))
+        raise SystemExit(f"python {told}: ended with {ran.returncode}")
+    return ran
 
 
 def show(text: str) -> None:
@@ -102,6 +115,23 @@ def exported() -> None:
         print(f"  {logs.parent.name:<18} {rows:>6} rows in {files} files")
 
 
+def on_spark() -> None:
+    """Have the job write Parquet, twice, and Spark count, ask and compare."""
+    found = subprocess.run([FIND_JAVA], capture_output=True, text=True, check=False)
+    if found.returncode:
+        say(f"left out: Spark, as there is {found.stdout.strip()}")
+        return
+    lake = OUT / "lake"
+    source = SHOWN.relative_to(ROOT)
+    say(f"python -m kafkalog.spark.job --source {source} --to parquet lake; twice")
+    asked = ("--source", SHOWN, "--to", "parquet", lake, "--include-headers")
+    for _ in range(2):
+        said = python(*JOB, *asked).stderr.splitlines()
+        print(f"  {next(line for line in said if TOLD.match(line))}")
+    say('spark.read.format("kafkalog"), in SQL, and beside that Parquet')
+    print(python(ON_SPARK, lake, SHOWN, *SETS).stdout, end="")
+
+
 def main() -> None:
     """Run all steps."""
     shutil.rmtree(OUT, ignore_errors=True)
@@ -111,7 +141,8 @@ def main() -> None:
     verified()
     read()
     exported()
-    say("not built yet: the Spark job; writing a log, crashing and recovering it")
+    on_spark()
+    say("not built yet: writing a log, crashing and recovering it")
 
 
 if __name__ == "__main__":
