@@ -101,14 +101,7 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     >>> marker.type, marker.coordinator_epoch
     (<ControlRecordType.COMMIT: 1>, 9)
     """
-    if key is None or len(key) < _KEY.size:
-        length = -1 if key is None else len(key)
-        reason = f"a control record's key has {_KEY.size} bytes, not {length}"
-        raise CorruptRecordError(reason, position=0)
-    version, type_id = _KEY.unpack_from(key)
-    if version < 0:
-        reason = f"control record key has version {version}"
-        raise CorruptRecordError(reason, position=0)
+    version, type_id = parse_control_key(key)
     kind = ControlRecordType(type_id)
     epoch = _coordinator_epoch(value) if kind.is_marker else None
     message = _kraft_message(_KRAFT[kind], value) if kind in _KRAFT else None
@@ -121,6 +114,25 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
         coordinator_epoch=epoch,
         message=message,
     )
+
+
+def parse_control_key(key: bytes | None) -> tuple[int, int]:
+    """Read version and type out of the key of a record of a control batch.
+
+    Raises `CorruptRecordError`.
+
+    >>> parse_control_key(bytes.fromhex("00000001"))
+    (0, 1)
+    """
+    if key is None or len(key) < _KEY.size:
+        length = -1 if key is None else len(key)
+        reason = f"a control record's key has {_KEY.size} bytes, not {length}"
+        raise CorruptRecordError(reason, position=0)
+    version, type_id = _KEY.unpack_from(key)
+    if version < 0:
+        reason = f"control record key has version {version}"
+        raise CorruptRecordError(reason, position=0)
+    return version, type_id
 
 
 def end_transaction_marker(

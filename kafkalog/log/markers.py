@@ -11,12 +11,16 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from kafkalog.errors import LocatedError, LogArgumentError
-from kafkalog.formats.control import ControlRecord, ControlRecordType, parse_control
+from kafkalog.formats.control import (
+    ControlRecordType,
+    parse_control,
+    parse_control_key,
+)
 from kafkalog.formats.decoding import Bounds, Views, decode
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
 from kafkalog.formats.workspace import Workspace
-from kafkalog.log.producer_entry import Marker
+from kafkalog.log.producer_entry import NONE, Marker
 
 Markers = Mapping[int, Marker | None]
 """Row number of a producer's control batch -> its marker; None where it is empty."""
@@ -29,44 +33,31 @@ def read_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker |
     Raises `CorruptRecordError`, and `LogArgumentError` for a record that is no marker.
     """
     markers: dict[int, Marker | None] = dict.fromkeys(_control_rows(rows))
-    for index, control, timestamp in control_records(data, rows, origin):
-        marker = as_marker(control, timestamp)
+    for index, type_id, marker in control_records(data, rows, origin):
         if marker is None:
-            reason = f"control record {control.type_id} in a producer's batch at offset"
             offset = int(rows["base_offset"][index])
-            raise LogArgumentError(f"{reason} {offset}, where only markers are")
+            raise LogArgumentError(
+                f"control record of type {type_id} in a producer's batch "
+                f"at offset {offset}, where only markers are"
+            )
         markers[index] = marker
     return markers
 
 
 def known_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker | None]:
-    """Read markers as `read_markers` does, leaving out what is none.
+    """Read markers as `read_markers` does, with None for a record that is no marker.
 
     For readers, who are to pass over what brokers to come may write.
     """
-    found = {
-        index: as_marker(control, timestamp)
-        for index, control, timestamp in control_records(data, rows, origin)
-    }
+    records = control_records(data, rows, origin)
+    found = {index: marker for index, _, marker in records}
     return dict.fromkeys(_control_rows(rows)) | found
-
-
-def as_marker(control: ControlRecord, timestamp: int) -> Marker | None:
-    """Take a control record for a marker; None if it is not."""
-    if not control.type.is_marker:
-        return None
-    epoch = control.coordinator_epoch
-    return Marker(
-        control.type is ControlRecordType.ABORT,
-        0 if epoch is None else epoch,
-        timestamp,
-    )
 
 
 def control_records(
     data: Bytes, rows: Rows, origin: int = 0
-) -> Iterator[tuple[int, ControlRecord, int]]:
-    """Yield the first record of each producer's control batch: row, record, its time.
+) -> Iterator[tuple[int, int, Marker | None]]:
+    """Yield the first record of each producer's control batch: row, type, marker.
 
     Raises `CorruptRecordError` for a batch or a record that cannot be.
     """
@@ -86,10 +77,20 @@ def control_records(
         if isinstance(views, LocatedError):
             raise views
         for position, slot in _firsts(views):
-            record = parse_control(
-                _bytes(views, slot, "key"), _bytes(views, slot, "value")
-            )
-            yield places[position], record, int(views.records["timestamp"][slot])
+            yield (places[position], *_marker(views, slot))
+
+
+def _marker(views: Views, slot: int) -> tuple[int, Marker | None]:
+    key, value = _bytes(views, slot, "key"), _bytes(views, slot, "value")
+    _, type_id = parse_control_key(key)
+    if not ControlRecordType(type_id).is_marker:
+        return type_id, None
+    epoch = parse_control(key, value).coordinator_epoch
+    return type_id, Marker(
+        type_id == ControlRecordType.ABORT,
+        NONE if epoch is None else epoch,
+        int(views.records["timestamp"][slot]),
+    )
 
 
 def _control_rows(rows: Rows) -> list[int]:

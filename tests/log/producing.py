@@ -10,8 +10,11 @@ import numpy as np
 from kafkalog.formats.appends import AppendOrigin
 from kafkalog.formats.layout import BATCH, CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.clock import ManualClock
+from kafkalog.log.markers import Markers
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.producer_entry import Marker
+from kafkalog.log.producer_append import TV_UNKNOWN
+from kafkalog.log.producer_entry import NO_GUARD, BatchMetadata, Marker
+from kafkalog.log.producer_updates import NO_MARKERS, ProducerUpdates
 from kafkalog.log.producers import ProducerStateManager
 
 PRODUCER = 1
@@ -107,3 +110,28 @@ def rows_of(*batches: tuple[Any, ...]) -> np.ndarray[Any, np.dtype[np.void]]:
     sizes = rows["size_in_bytes"]
     rows["position"] = np.cumsum(sizes) - sizes
     return rows
+
+
+def append(
+    producing: Producing,
+    *batches: tuple[Any, ...],
+    origin: AppendOrigin = CLIENT,
+    guard: int = NO_GUARD,
+    version: int = TV_UNKNOWN,
+    markers: Markers = NO_MARKERS,
+) -> BatchMetadata | None:
+    """Append batches as one append; answer the batch that one of them repeats."""
+    state = producing.state
+    updates = ProducerUpdates(state, origin, guard=guard, transaction_version=version)
+    found = updates.add(rows_of(*batches), markers, segment_base=0, position=0)
+    if found is None:
+        updates.apply()
+        for completed in updates.completed:
+            state.complete_txn(completed)
+    return found
+
+
+def batches_of(producing: Producing, producer: int = PRODUCER) -> list[int]:
+    """Last offsets of the batches remembered."""
+    entry = producing.state.last_entry(producer)
+    return [] if entry is None else [one.last_offset for one in entry.batches]

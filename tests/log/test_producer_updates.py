@@ -1,25 +1,16 @@
 """The producers of whole appends: duplicates, verification, order, many at once."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog.errors import (
-    CorruptRecordError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
-    KafkaLogError,
-    LogArgumentError,
     OutOfOrderSequenceError,
 )
-from kafkalog.formats.builder import RecordBatchBuilder
-from kafkalog.formats.control import ControlRecordType, end_transaction_marker
-from kafkalog.formats.headers import scan_headers
 from kafkalog.log.hash_order import computed_order
-from kafkalog.log.markers import known_markers, read_markers
-from kafkalog.log.plain_appends import PlainAppends
 from kafkalog.log.producer_entry import NO_GUARD, CompletedTxn, Marker
 from kafkalog.log.producer_updates import ProducerUpdates
 from kafkalog.log.producers import ProducerStateManager
@@ -30,7 +21,9 @@ from tests.log.producing import (
     PRODUCER,
     REPLICATION,
     Producing,
+    append,
     batch,
+    batches_of,
     rows_of,
 )
 
@@ -46,24 +39,6 @@ def producing(tmp_path):
 @pytest.fixture
 def strict(tmp_path):
     return Producing(tmp_path)
-
-
-def append(
-    producing, *batches, origin=CLIENT, guard=NO_GUARD, version=-1, markers=None
-):
-    """Append batches as one append; answer the batch that one of them repeats."""
-    state = producing.state
-    updates = ProducerUpdates(state, origin, guard=guard, transaction_version=version)
-    found = updates.add(rows_of(*batches), markers or {}, segment_base=0, position=0)
-    if found is None:
-        updates.apply()
-        for completed in updates.completed:
-            state.complete_txn(completed)
-    return found
-
-
-def batches_of(producing, producer=PRODUCER):
-    return [one.last_offset for one in producing.state.last_entry(producer).batches]
 
 
 # Duplicates
@@ -264,168 +239,6 @@ def test_a_plain_batch_leaves_the_verification_as_it_is(strict):
     guard = strict.state.start_verification(PRODUCER, 0, 0, False)
     append(strict, batch(0, 0))
     assert strict.state.guard_of(PRODUCER) == guard
-
-
-# Markers in bytes
-
-
-def control_batch(kind, offset=7, codec="none"):
-    builder = RecordBatchBuilder(
-        base_offset=offset,
-        producer_id=PRODUCER,
-        producer_epoch=3,
-        is_transactional=True,
-        is_control=True,
-        codec=codec,
-    )
-    key, value = end_transaction_marker(ControlRecordType.COMMIT, 9)
-    if kind is not None:
-        key = b"\0\0" + int(kind).to_bytes(2, "big")
-    builder.append(key, value, timestamp=NOW)
-    return builder.build()
-
-
-def scanned(*batches):
-    data = np.frombuffer(b"".join(batches), np.uint8)
-    return data, scan_headers(data)[0]
-
-
-def plain_batch(offset):
-    builder = RecordBatchBuilder(base_offset=offset)
-    builder.append(None, b"v", timestamp=NOW)
-    return builder.build()
-
-
-def test_markers_are_read_from_control_batches():
-    data, rows = scanned(
-        plain_batch(0), control_batch(0, 1), plain_batch(2), control_batch(1, 3, "zstd")
-    )
-    marks = {1: Marker(True, 9, NOW), 3: Marker(False, 9, NOW)}
-    assert read_markers(data, rows) == known_markers(data, rows) == marks
-    rows["position"] += 1000
-    assert read_markers(data, rows, 1000) == marks
-    assert read_markers(data, rows[[0, 2]], 1000) == {}
-
-
-def test_an_emptied_control_batch_has_no_marker():
-    whole = control_batch(0)
-    emptied = bytearray(whole[:61])
-    emptied[8:12] = (61 - 12).to_bytes(4, "big")
-    emptied[57:61] = bytes(4)
-    data, rows = scanned(bytes(emptied), control_batch(1, 8))
-    assert read_markers(data, rows) == {0: None, 1: Marker(False, 9, NOW)}
-
-
-@pytest.mark.parametrize("kind", [2, 77])
-def test_a_control_record_that_is_no_marker_is_refused_where_one_must_be(kind):
-    data, rows = scanned(control_batch(kind))
-    with pytest.raises(LogArgumentError, match=f"control record {kind}"):
-        read_markers(data, rows)
-    assert known_markers(data, rows) == {0: None}
-
-
-def test_a_damaged_marker_is_an_error():
-    data, rows = scanned(control_batch(0)[:-1] + b"\1")
-    with pytest.raises(CorruptRecordError):
-        read_markers(data, rows)
-
-
-# Many at once
-
-CHOICES = st.tuples(
-    st.sampled_from([-1, 1, 2, 3]),
-    st.integers(-1, 4),
-    st.integers(1, 3),
-    st.integers(0, 1),
-    st.sampled_from([False] * 8 + [True]),
-)
-
-
-def one_by_one(state, rows):
-    """Append each row by itself until one is refused or repeated, or no plain one."""
-    for at in range(len(rows)):
-        updates = ProducerUpdates(state, CLIENT)
-        try:
-            if updates.add(rows[at : at + 1]) is not None:
-                return at
-        except KafkaLogError:
-            return at
-        updates.apply()
-    return len(rows)
-
-
-@given(st.lists(CHOICES, max_size=30))
-def test_plain_appends_are_what_they_are_one_by_one(tmp_path_factory, choices):
-    none = tmp_path_factory.getbasetemp() / "none"
-    states = [ProducerStateManager(none, transaction_verification=False) for _ in "ab"]
-    offset, nexts = 0, {-1: 0, 1: 0, 2: 0, 3: 0}
-    for state in states:
-        for producer in (1, 2, 3):
-            updates = ProducerUpdates(state, CLIENT)
-            updates.add(rows_of(batch(0, 2**31 - 8, producer=producer)))
-            updates.apply()
-            nexts[producer] = 2**31 - 7
-    rows = []
-    for producer, shift, count, epoch, txn in choices:
-        sequence = nexts[producer] if shift < 2 else nexts[producer] + shift - 3
-        sequence %= 2**31
-        row = batch(offset, sequence, count=count, producer=producer, txn=txn)
-        rows.append(
-            row if epoch == 0 or shift < 4 else batch(offset, sequence, epoch=1)
-        )
-        nexts[producer] = (sequence + count) % 2**31
-        offset += count
-    rows = rows_of(*rows)
-    plain = PlainAppends(states[0], rows)
-    plain.apply(plain.count)
-    assert one_by_one(states[1], rows[: plain.count]) == plain.count
-    known = [[repr(one) for one in state.producers.values()] for state in states]
-    assert known[0] == known[1]
-
-
-def test_all_appends_that_follow_one_another_are_plain(producing):
-    append(producing, batch(0, 0, count=2))
-    rows = rows_of(*(batch(2 * at, 2 * at, count=2) for at in range(1, 65)))
-    plain = PlainAppends(producing.state, rows)
-    assert plain.count == 64
-    assert batches_of(producing) == [1]
-    plain.apply(62)
-    assert batches_of(producing) == [117, 119, 121, 123, 125]
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        batch(9, 1, txn=True),
-        batch(9, 1, control=True),
-        batch(9, 2),
-        batch(9, 0),
-        batch(9, 0, epoch=1),
-        batch(9, 0, producer=2),
-    ],
-)
-def test_what_is_not_plain_ends_the_plain_ones(producing, row):
-    append(producing, batch(0, 0))
-    nobody = batch(1, -1, producer=-1, epoch=-1)
-    assert PlainAppends(producing.state, rows_of(nobody, row, nobody)).count == 1
-
-
-def test_a_producer_in_a_transaction_or_verified_is_not_plain(producing):
-    append(producing, batch(0, 0, txn=True))
-    append(producing, batch(1, 0, producer=2))
-    producing.state.start_verification(2, 0, 0, False)
-    rows = rows_of(batch(2, 1), batch(3, 1, producer=2))
-    assert PlainAppends(producing.state, rows).count == 0
-    assert PlainAppends(producing.state, rows[1:]).count == 0
-
-
-def test_what_repeats_a_batch_behind_a_gap_is_not_plain(producing):
-    for sequence in (5, 3):
-        append(producing, batch(sequence, sequence), origin=REPLICATION)
-    rows = rows_of(batch(9, 4), batch(10, 5))
-    assert PlainAppends(producing.state, rows).count == 0
-    append(producing, batch(9, 4))
-    assert append(producing, batch(10, 5)).first_offset == 5
 
 
 def test_errors_have_kafkas_names():
