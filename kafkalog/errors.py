@@ -84,6 +84,8 @@ class CorruptCheckpointError(CorruptionError):
 
     kafka_name = "KafkaStorageException"
 
+    kafka_name = "KafkaStorageException"
+
 
 class UnsupportedFormatError(LocatedError):
     """Sound bytes we do not speak: a version or a compression type."""
