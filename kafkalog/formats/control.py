@@ -109,7 +109,7 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
         type=kind,
         type_id=type_id,
         version=version,
-        key=key,
+        key=key or b"",
         value=value,
         coordinator_epoch=epoch,
         message=message,

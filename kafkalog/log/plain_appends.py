@@ -11,12 +11,11 @@ from typing import Final
 from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
-    NO_PRODUCER_ID,
     SEQUENCE_MASK,
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.log.producer_entry import NONE, BatchMetadata, ProducerStateEntry
-from kafkalog.log.producer_updates import as_tuples
+from kafkalog.log.producer_updates import owned_batches
 from kafkalog.log.producers import ProducerStateManager
 
 _NOT_PLAIN: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
@@ -35,33 +34,25 @@ class PlainAppends:
 
     def __init__(self, producers: ProducerStateManager, rows: Rows) -> None:
         self.count = len(rows)
-        self._taken: list[tuple[ProducerStateEntry, BatchMetadata] | None] = []
+        self._taken: list[tuple[int, ProducerStateEntry, BatchMetadata]] = []
         self._runs: dict[int, _Run] = {}
-        if not (rows["producer_id"] > NO_PRODUCER_ID).any():
-            return
-        for row in as_tuples(rows):
+        for index, row in owned_batches(rows):
             _, base, last, timestamp, producer_id, epoch, sequence, attributes = row
-            if producer_id <= NO_PRODUCER_ID:
-                self._taken.append(None)
-                continue
             run = self._run_of(producers, producer_id)
-            if (
-                run is None
-                or attributes & _NOT_PLAIN
-                or not run.take(epoch, sequence, last - base)
-            ):
-                self.count = len(self._taken)
+            plain = run is not None and not attributes & _NOT_PLAIN
+            if run is None or not plain or not run.take(epoch, sequence, last - base):
+                self.count = index
                 break
             batch = BatchMetadata(run.last_sequence, last, last - base, timestamp)
-            self._taken.append((run.entry, batch))
+            self._taken.append((index, run.entry, batch))
 
     def apply(self, count: int) -> None:
         """Take over the first `count` of them, which were written."""
-        for taken in self._taken[:count]:
-            if taken is not None:
-                entry, batch = taken
-                entry.batches.append(batch)
-                entry.last_timestamp = batch.timestamp
+        for index, entry, batch in self._taken:
+            if index >= count:
+                break
+            entry.batches.append(batch)
+            entry.last_timestamp = batch.timestamp
 
     def _run_of(self, producers: ProducerStateManager, producer_id: int) -> _Run | None:
         run = self._runs.get(producer_id)
