@@ -6,13 +6,15 @@ Source: ``LogManager.scala``, ``OffsetCheckpointFile.java``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, TypeVar
 
 from kafkalog.errors import CorruptCheckpointError
+from kafkalog.files.durable_file import Disk
 from kafkalog.files.location import Location
-from kafkalog.formats.checkpoint import parse_offsets
+from kafkalog.formats.checkpoint import format_offsets, parse_offsets
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
@@ -40,6 +42,13 @@ def read_offsets(directory: Location, name: str) -> Offsets:
     Raises `CorruptCheckpointError`, with file and byte.
     """
     return read_if_there(directory / name, parse_offsets) or {}
+
+
+def write_offsets(
+    directory: Path, name: str, offsets: Mapping[tuple[str, int], int], disk: Disk
+) -> None:
+    """Make `offsets` the content of an offset checkpoint, for good."""
+    disk.replace(directory / name, format_offsets(offsets))
 
 
 def known_offsets(directory: Location, name: str) -> Offsets:

@@ -11,7 +11,7 @@ Source: ``UnifiedLog.java``, ``LocalLog.java``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
@@ -237,15 +237,8 @@ class Log:
         `timestamps` are integers, of any shape, or ``datetime64``; the offsets come in
         the same shape, -1 where there is none.
         """
-        asked = np.asarray(timestamps)
-        if asked.dtype.kind == "M":
-            asked = asked.astype("datetime64[ms]").astype(np.int64)
-        if asked.size and asked.dtype.kind not in "iu":
-            raise TypeError(f"timestamps must be whole numbers, not {asked.dtype}")
-        wanted, places = np.unique(asked, return_inverse=True)
         start = self.log_start_offset
-        found = [self._offset_for_time(int(one), start) for one in wanted]
-        return np.array(found, np.int64)[places].reshape(asked.shape)
+        return for_each_time(timestamps, lambda one: self._offset_for_time(one, start))
 
     def _offset_for_time(self, timestamp: int, start: int) -> int:
         """Offset of the first record at or above both."""
@@ -339,3 +332,20 @@ def _first_offset(
             raise views.located(segment.path)
         return int(views.records["offset"][0])
     return None
+
+
+def for_each_time(
+    timestamps: npt.ArrayLike, find: Callable[[int], int]
+) -> npt.NDArray[np.int64]:
+    """Ask `find` for the offset of each of many timestamps, once each, in their shape.
+
+    They are integers, ms since 1970, or ``datetime64``.
+    """
+    asked = np.asarray(timestamps)
+    if asked.dtype.kind == "M":
+        asked = asked.astype("datetime64[ms]").astype(np.int64)
+    if asked.size and asked.dtype.kind not in "iu":
+        raise TypeError(f"timestamps must be whole numbers, not {asked.dtype}")
+    wanted, places = np.unique(asked, return_inverse=True)
+    found = [find(int(one)) for one in wanted]
+    return np.array(found, np.int64)[places].reshape(asked.shape)

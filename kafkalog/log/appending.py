@@ -1,0 +1,285 @@
+"""An append, from bytes to the log: what Kafka does, in Kafka's order.
+
+    1. judged by itself     headers, checksums; a leader's: records, stamped or rebuilt
+    2. offsets              a leader gives them; others bring them, and they must follow
+    3. leader epochs        entered, batch by batch
+    4. size, roll           against segment.bytes; a new segment begins if it must
+    5. producers            sequences, transactions; a duplicate ends here, unwritten
+    6. written              and with that the log's end moves
+    7. what follows         producers, aborted transactions, stable offset, flush.messages
+
+What is refused at 4 or 5 has left its epochs, and its roll, behind, as in Kafka.
+
+Knows: the order. Does not know: who calls.
+Source: ``UnifiedLog.append``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.codecs.compression import Codec
+from kafkalog.config import LogConfig
+from kafkalog.errors import (
+    KafkaLogError,
+    RecordBatchTooLargeError,
+    UnexpectedAppendOffsetError,
+)
+from kafkalog.formats.analysis import analyze_appends
+from kafkalog.formats.appends import UNKNOWN_OFFSET, AppendMemory, AppendOrigin, Appends
+from kafkalog.formats.headers import Bytes, Rows
+from kafkalog.formats.layout import (
+    CODECS,
+    MAX_OFFSET_DELTA,
+    NO_PRODUCER_ID,
+    TimestampType,
+)
+from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.formats.validation import AppendRules, validate_appends
+from kafkalog.indexes.txn_index import AbortedTransaction
+from kafkalog.log.flushing import flush
+from kafkalog.log.markers import read_markers
+from kafkalog.log.producer_append import TV_UNKNOWN
+from kafkalog.log.producer_entry import NO_GUARD
+from kafkalog.log.producer_updates import ProducerUpdates
+from kafkalog.log.rolling import roll, should_roll
+from kafkalog.log.state import LogState
+from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """What became of an append: its offsets, and what its batches said.
+
+    `first_offset` is -1 where only unpacking a batch of magic 0 or 1 would tell.
+    `log_append_time` is -1 with CreateTime, timestamps are ms. `last_leader_epoch`,
+    `source_codec` and `valid_bytes` are those of what came in, whatever was written.
+    Of a duplicate the offsets are those of the batch that was written then.
+    """
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    last_leader_epoch: int | None
+    source_codec: str
+    valid_bytes: int
+    is_duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendTerms:
+    """How something is appended: by whom, in which leader's epoch.
+
+    `guard` is that of a verified transaction, `transaction_version` -1 not told.
+    """
+
+    origin: AppendOrigin
+    leader_epoch: int
+    guard: int = NO_GUARD
+    transaction_version: int = TV_UNKNOWN
+
+    @property
+    def assigns(self) -> bool:
+        """Whether offsets are given here; else they come with the batches."""
+        return self.origin not in (AppendOrigin.RAFT_LEADER, AppendOrigin.REPLICATION)
+
+
+Outcome = AppendResult | KafkaLogError
+
+
+def append_all(
+    log: LogState,
+    pieces: Sequence[Any],
+    terms: AppendTerms,
+    memory: AppendMemory,
+    *,
+    follower: bool = False,
+) -> list[Outcome]:
+    """Append each of `pieces`, and say of each what became of it.
+
+    A refused one leaves its error here, and those that follow are appended all the
+    same. Raises `OSError`, behind which nothing of this call is certain.
+    """
+    log.topic_id_file.flush()
+    assigns = terms.assigns and not follower
+    max_bytes = None if follower else log.config.max_message_bytes
+    appends = analyze_appends(
+        pieces,
+        origin=terms.origin,
+        leader_epoch=terms.leader_epoch,
+        max_message_bytes=max_bytes,
+        monotonic=not assigns,
+        memory=memory,
+    )
+    if assigns:
+        appends = validate_appends(
+            appends,
+            rules_of(log.config),
+            origin=terms.origin,
+            leader_epoch=terms.leader_epoch,
+            now_ms=log.runtime.now_ms(),
+            memory=memory,
+        )
+    outcomes: list[Outcome] = []
+    for index in range(len(appends)):
+        refusal = appends.errors.get(index)
+        if refusal is not None:
+            outcomes.append(refusal)
+            continue
+        try:
+            outcomes.append(_append(log, appends, index, terms, assigns=assigns))
+        except KafkaLogError as error:
+            outcomes.append(error)
+    return outcomes
+
+
+def rules_of(config: LogConfig) -> AppendRules:
+    """Say what a topic's settings ask of an append."""
+    kind = config.compression_type
+    codec = None
+    if kind != "producer":
+        codec = Codec.NONE if kind == "uncompressed" else Codec[kind.upper()]
+    stamped = config.log_append_time
+    return AppendRules(
+        max_message_bytes=config.max_message_bytes,
+        codec=codec,
+        level=config.compression_level,
+        timestamp_type=TimestampType.LOG_APPEND_TIME
+        if stamped
+        else TimestampType.CREATE_TIME,
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        compacted=config.compact,
+    )
+
+
+def _append(
+    log: LogState, appends: Appends, index: int, terms: AppendTerms, *, assigns: bool
+) -> AppendResult:
+    """Append one of those that passed, by itself."""
+    if appends.info["valid_bytes"][index] <= 0:
+        return _result(log, appends, index)
+    if assigns:
+        appends.place(log.log_end_offset, index, index + 1)
+    else:
+        _check_follows(log, appends, index)
+    rows, data = _batches(appends, index)
+    info = appends.info[index]
+    first, last = int(info["first_offset"]), int(info["last_offset"])
+    max_timestamp = int(info["max_timestamp"])
+    _note_epochs(log, rows)
+    _make_room(log, len(data), first, last, max_timestamp)
+    segment = log.segments.active
+    updates = ProducerUpdates(
+        log.producers,
+        terms.origin,
+        guard=terms.guard,
+        transaction_version=terms.transaction_version,
+    )
+    if (rows["producer_id"] != NO_PRODUCER_ID).any():
+        known = updates.add(
+            rows,
+            read_markers(appends.data, rows),
+            segment_base=segment.base_offset,
+            position=segment.size,
+        )
+        if known is not None:
+            offsets = (known.first_offset, known.last_offset)
+            return _result(log, appends, index, offsets, known.timestamp)
+    segment.append(data, rows, last)
+    log.move_end(last + 1)
+    raise_to_log_end(log)
+    _finish(log, updates, last)
+    return _result(log, appends, index)
+
+
+def _check_follows(log: LogState, appends: Appends, index: int) -> None:
+    """Refuse offsets below the log's end; a gap before them is taken."""
+    info = appends.info[index]
+    first = known = int(info["first_offset"])
+    if first == UNKNOWN_OFFSET:
+        known = int(info["last_offset_of_first_batch"])
+    if known >= log.log_end_offset:
+        return
+    rows, _ = _batches(appends, index)
+    if first == UNKNOWN_OFFSET:
+        first = RecordBatch(appends.data, int(rows["position"][0])).base_offset
+    last = int(info["last_offset"])
+    raise UnexpectedAppendOffsetError(
+        f"offset {known} is below the log's end, {log.log_end_offset}", first, last
+    )
+
+
+def _batches(appends: Appends, index: int) -> tuple[Rows, Bytes]:
+    begin, end = appends.row_bounds[index : index + 2]
+    start, stop = appends.byte_bounds[index : index + 2]
+    return appends.rows[begin:end], appends.data[start:stop]
+
+
+def _note_epochs(log: LogState, rows: Rows) -> None:
+    """Enter the batches' leader epochs; batches of old formats have none."""
+    fields = rows[["magic", "leader_epoch", "base_offset"]].tolist()
+    for magic, epoch, offset in fields:
+        if magic >= 2:
+            log.leader_epochs.assign(epoch, offset)
+        elif log.leader_epochs.latest_epoch is not None:
+            log.leader_epochs.clear_and_flush()
+
+
+def _make_room(
+    log: LogState, size: int, first: int, last: int, max_timestamp: int
+) -> None:
+    """Refuse what fits no segment, and begin a segment where one is needed."""
+    if size > log.config.segment_size:
+        raise RecordBatchTooLargeError(
+            f"{size} bytes are appended at once, and a segment has "
+            f"{log.config.segment_size}"
+        )
+    if should_roll(log, size, max_timestamp, last):
+        # Without unpacking, all that is known of old formats is this bound.
+        roll(log, last - MAX_OFFSET_DELTA if first == UNKNOWN_OFFSET else first)
+
+
+def _finish(log: LogState, updates: ProducerUpdates, last_offset: int) -> None:
+    """Do what follows once an append is written."""
+    producers, index = log.producers, log.segments.active.txn_index
+    updates.apply()
+    for completed in updates.completed:
+        stable = producers.last_stable_offset(completed)
+        if completed.is_aborted:
+            index.append(AbortedTransaction(*completed[:3], stable))
+        producers.complete_txn(completed)
+    producers.map_end_offset = last_offset + 1
+    find_first_unstable(log)
+    if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+        flush(log, log.log_end_offset)
+
+
+def _result(
+    log: LogState,
+    appends: Appends,
+    index: int,
+    offsets: tuple[int, int] | None = None,
+    log_append_time: int | None = None,
+) -> AppendResult:
+    """Say what became of an append; `offsets` are those of which it is a duplicate."""
+    info = appends.info[index]
+    first, last = offsets or (int(info["first_offset"]), int(info["last_offset"]))
+    if log_append_time is None:
+        log_append_time = int(info["log_append_time"])
+    epoch = int(info["last_leader_epoch"])
+    return AppendResult(
+        first,
+        last,
+        int(info["max_timestamp"]),
+        log_append_time,
+        log.log_start_offset,
+        epoch if epoch >= 0 else None,
+        CODECS[int(info["source_codec"])],
+        int(info["valid_bytes"]),
+        is_duplicate=offsets is not None,
+    )

@@ -1,0 +1,65 @@
+"""Removing segments and snapshots: marked at once, removed after a delay.
+
+Files get ``.deleted`` behind their names, so that they are gone for the log and for
+whoever opens it, while those who are reading them go on.
+
+Knows: marking and removing. Does not know: why something is to go.
+Source: ``LocalLog.deleteSegmentFiles``, ``UnifiedLog.deleteProducerSnapshots``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.runtime import Runtime
+from kafkalog.log.segment_map import SegmentMap
+from kafkalog.segment.growing_segment import GrowingSegment
+
+DELETED = ".deleted"
+
+
+def remove_segments(
+    segments: SegmentMap,
+    doomed: Sequence[GrowingSegment],
+    runtime: Runtime,
+    delay_ms: int,
+) -> None:
+    """Take segments out of the log, mark their files, and remove them in `delay_ms`."""
+    if not doomed:
+        return
+    for segment in doomed:
+        segments.remove(segment.base_offset)
+    delete_files(doomed, runtime, delay_ms)
+
+
+def delete_files(
+    doomed: Sequence[GrowingSegment], runtime: Runtime, delay_ms: int
+) -> None:
+    """Mark the files of segments, where they are not, and remove them in `delay_ms`."""
+    for segment in doomed:
+        if not segment.is_marked(DELETED):
+            segment.rename("", DELETED)
+
+    def remove() -> None:
+        for segment in doomed:
+            segment.delete()
+
+    runtime.later("delete-file", remove, delay_ms)
+
+
+def delete_snapshots(
+    doomed: Sequence[GrowingSegment],
+    producers: ProducerStateManager,
+    runtime: Runtime,
+    delay_ms: int,
+) -> None:
+    """Mark the snapshots at the base offsets of segments, and remove them later."""
+    marked = [producers.snapshots.mark(one.base_offset) for one in doomed]
+    paths = [path for path in marked if path is not None]
+
+    def remove() -> None:
+        for path in paths:
+            runtime.disk.remove_if_there(path)
+
+    runtime.later("delete-producer-snapshot", remove, delay_ms)

@@ -1,0 +1,101 @@
+"""Files that an interrupted deletion, compaction or split left in a partition.
+
+    .deleted    was to be removed: it is
+    .cleaned    was being written: it is removed
+    .swap       was whole, and to take the place of other segments: it does, unless a
+                .cleaned at or below it tells that a split was not done
+
+Knows: suffixes and offsets. Does not know: what the files hold, but for the offset
+behind a ``.log.swap``.
+Source: ``LogLoader.load``, ``removeTempFilesAndCollectSwapFiles``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kafkalog.files.durable_file import Disk
+from kafkalog.log.recovery_report import RecoveryReport
+
+CLEANED: Final = ".cleaned"
+DELETED: Final = ".deleted"
+METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
+SWAP: Final = ".swap"
+NO_CLEANED: Final = 2**63
+
+NextOffset = Callable[[int], int]
+"""Gives one past the last offset of the ``.log.swap`` at a base offset."""
+
+
+def clear_leftovers(
+    directory: Path, disk: Disk, next_offset: NextOffset, report: RecoveryReport
+) -> None:
+    """Remove what was to go, and finish what was to take its place."""
+    swaps = _remove_unfinished(directory, disk, report)
+    bases = [
+        offset_of(name)
+        for name in swaps
+        if name.removesuffix(SWAP).endswith(".log") and name.endswith(SWAP)
+    ]
+    if bases:
+        start, end = min(bases), max(next_offset(base) for base in bases)
+        _remove_between(directory, disk, start, end, report)
+    for name in file_names(directory):
+        if name.endswith(SWAP):
+            target = name.removesuffix(SWAP)
+            disk.rename(directory / name, directory / target)
+            report.renamed.append(name)
+
+
+def file_names(directory: Path) -> list[str]:
+    """Names of the files in a directory, no directories, in their order."""
+    with os.scandir(directory) as entries:
+        return sorted(entry.name for entry in entries if entry.is_file())
+
+
+def offset_of(name: str) -> int:
+    """Read the number a file's name begins with; `ValueError` where there is none."""
+    number, dot, _ = name.partition(".")
+    if not dot or not (number.isascii() and number.removeprefix("-").isdigit()):
+        raise ValueError(f"no offset begins the name {name!r}")
+    return int(number)
+
+
+def _remove_unfinished(
+    directory: Path, disk: Disk, report: RecoveryReport
+) -> list[str]:
+    """Remove what was deleted, or not written to its end; answer the sound swaps."""
+    names = file_names(directory)
+    cleaned = [name for name in names if name.endswith(CLEANED)]
+    least = min(map(offset_of, cleaned), default=NO_CLEANED)
+    swaps = [name for name in names if name.endswith(SWAP)]
+    for name in names:
+        deleted = name.endswith(DELETED) and not name.endswith(METADATA_SNAPSHOT)
+        if deleted or (name in swaps and offset_of(name) >= least):
+            _remove(directory, disk, name, report)
+    for name in cleaned:
+        _remove(directory, disk, name, report)
+    return [name for name in swaps if offset_of(name) < least]
+
+
+def _remove_between(
+    directory: Path, disk: Disk, start: int, end: int, report: RecoveryReport
+) -> None:
+    """Remove the files that what was swapped in stands for."""
+    for name in file_names(directory):
+        if name.endswith(SWAP):
+            continue
+        try:
+            offset = offset_of(name)
+        except ValueError:
+            continue
+        if start <= offset < end:
+            _remove(directory, disk, name, report)
+
+
+def _remove(directory: Path, disk: Disk, name: str, report: RecoveryReport) -> None:
+    disk.remove_if_there(directory / name)
+    report.removed.append(name)

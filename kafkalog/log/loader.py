@@ -1,0 +1,230 @@
+"""Opening a log to write to it: what an interrupted task left is finished, segments are
+taken in, and after a crash those that were not forced to disk are read through.
+
+Of a log that was closed in order nothing is read but names, sizes and the newest
+snapshot. The content of its indexes is taken as it is: after a crash, those that may be
+wrong are made anew.
+
+Knows: the order of all this. Does not know: what a running log does.
+Source: ``LogLoader.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from kafkalog.config import LogConfig
+from kafkalog.errors import (
+    CorruptIndexError,
+    InvalidOffsetError,
+    LogSegmentOffsetOverflowError,
+    LogStateError,
+)
+from kafkalog.log.deletion import delete_snapshots, remove_segments
+from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.log.leftovers import SWAP, clear_leftovers, file_names, offset_of
+from kafkalog.log.offset_metadata import OffsetMetadata
+from kafkalog.log.producer_loading import rebuild_producers
+from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.recovery_report import RecoveredSegment, RecoveryReport
+from kafkalog.log.rolling import open_segment
+from kafkalog.log.runtime import Runtime
+from kafkalog.log.segment_map import SegmentMap
+from kafkalog.log.segment_recovery import Cut, recover_segment
+from kafkalog.log.splitting import split_segment
+from kafkalog.segment.growing_segment import GrowingSegment
+
+INDEXES: Final = (".index", ".timeindex", ".txnindex")
+Loaded = TypeVar("Loaded")
+LAST_OFFSET: Final = 2**63 - 1
+UNFLUSHED: Final = "unflushed"
+
+
+class LoadedOffsets(NamedTuple):
+    """Where a log that was loaded begins, is forced to disk, and ends."""
+
+    log_start_offset: int
+    recovery_point: int
+    end: OffsetMetadata
+
+
+class TooFarError(Exception):
+    """A segment has offsets too far apart, and is to be split."""
+
+    def __init__(self, segment: GrowingSegment) -> None:
+        super().__init__(segment)
+        self.segment = segment
+
+
+@dataclass(slots=True, kw_only=True)
+class LogLoader:
+    """One loading of the log in `directory`, into `segments`, `producers`, `epochs`.
+
+    `clean` says that it was closed in order; `log_start_offset` and `recovery_point`
+    are as checkpointed. `new_producers` makes what recovery keeps its own count in.
+    """
+
+    directory: Path
+    config: LogConfig
+    runtime: Runtime
+    segments: SegmentMap
+    producers: ProducerStateManager
+    epochs: LeaderEpochs
+    new_producers: Callable[[], ProducerStateManager]
+    clean: bool
+    log_start_offset: int
+    recovery_point: int
+    report: RecoveryReport = field(default_factory=RecoveryReport)
+
+    def load(self) -> LoadedOffsets:
+        """Load all; what was found and done is in `report`."""
+        self.report.clean = self.clean
+        disk = self.runtime.disk
+        clear_leftovers(self.directory, disk, self._end_of_swap, self.report)
+        self._with_splits(self._load_segments)
+        recovery_point, end = self._with_splits(self._recover)
+        self.segments.active.resize_indexes()
+        self.epochs.truncate_from_end(end)
+        start = max(self.log_start_offset, self.segments.first.base_offset)
+        self.epochs.truncate_from_start(self.log_start_offset)
+        if not self.producers.is_empty:
+            raise LogStateError("producers are known before the log is loaded")
+        self.producers.snapshots.remove_strays(self.segments.base_offsets)
+        self._rebuild(self.producers, start, end, clean=self.clean)
+        active = self.segments.active
+        place = OffsetMetadata(end, active.base_offset, active.size)
+        return LoadedOffsets(start, recovery_point, place)
+
+    def _end_of_swap(self, base_offset: int) -> int:
+        segment = self._open(base_offset, SWAP)
+        segment.load()
+        try:
+            return segment.next_offset()
+        finally:
+            segment.close_handles()
+
+    def _open(self, base_offset: int, suffix: str = "") -> GrowingSegment:
+        return open_segment(
+            self.directory, base_offset, self.config, self.runtime, suffix
+        )
+
+    def _with_splits(self, load: Callable[[], Loaded]) -> Loaded:
+        """Load; a segment whose offsets are too far apart is split, and then again."""
+        while True:
+            try:
+                return load()
+            except TooFarError as error:
+                far = error.segment
+            self.report.split.append(far.base_offset)
+            gone = split_segment(
+                far, self.segments, self.directory, self.config, self.runtime
+            )
+            self._delete_snapshots(gone)
+
+    def _load_segments(self) -> None:
+        """Take in each segment; read through those that lack an index."""
+        for segment in self.segments:
+            segment.close()
+        self.segments.clear()
+        names = set(file_names(self.directory))
+        for name in sorted(names):
+            if name.endswith(INDEXES):
+                log = name.partition(".")[0] + ".log"
+                if log not in names:
+                    self.runtime.disk.remove_if_there(self.directory / name)
+                    self.report.removed.append(name)
+            elif name.endswith(".log"):
+                segment = self._open(offset_of(name))
+                segment.load()
+                self._check(segment, names)
+                self.segments.add(segment)
+
+    def _check(self, segment: GrowingSegment, names: set[str]) -> None:
+        if segment.offset_index.path.name not in names:
+            self._recover_segment(segment, "index missing")
+            return
+        if segment.time_index.path.name not in names:
+            segment.time_index.resize(0)
+        if segment.txn_index.path.name in names:
+            try:
+                segment.txn_index.check()
+            except CorruptIndexError:
+                self._recover_segment(segment, "index corrupt")
+
+    def _recover_segment(self, segment: GrowingSegment, why: str) -> Cut:
+        """Read one segment through, and take a snapshot behind it."""
+        producers = self.new_producers()
+        self._rebuild(producers, self.log_start_offset, segment.base_offset)
+        try:
+            cut = recover_segment(segment, producers, self.epochs)
+        except LogSegmentOffsetOverflowError:
+            raise TooFarError(segment) from None
+        producers.take_snapshot()
+        recovered = RecoveredSegment(segment.base_offset, why, *cut)
+        self.report.recovered.append(recovered)
+        return cut
+
+    def _recover(self) -> tuple[int, int]:
+        """Read through what may not be whole; answer recovery point and log end."""
+        if not self.clean:
+            self._recover_unflushed()
+        end = self._end_or_none()
+        if not len(self.segments):
+            segment = self._open(self.log_start_offset)
+            segment.create(self.config.initial_file_size)
+            self.segments.add(segment)
+        if end is None:
+            end = self.segments.active.next_offset()
+        elif self.clean:
+            return end, end
+        return min(self.recovery_point, end), end
+
+    def _recover_unflushed(self) -> None:
+        unflushed = self.segments.between(self.recovery_point, LAST_OFFSET)
+        for place, segment in enumerate(unflushed):
+            try:
+                bytes_cut = self._recover_segment(segment, UNFLUSHED).bytes_cut
+            except (InvalidOffsetError, OSError) as error:
+                bytes_cut = segment.truncate_to(segment.base_offset)
+                emptied = (segment.base_offset, UNFLUSHED, bytes_cut, str(error))
+                self.report.recovered.append(RecoveredSegment(*emptied))
+            if bytes_cut:
+                self._drop(unflushed[place + 1 :])
+                return
+
+    def _end_or_none(self) -> int | None:
+        """End of the log; None if there is none, or it lies before the log's start."""
+        if not len(self.segments):
+            return None
+        end = self.segments.active.next_offset()
+        if end >= self.log_start_offset:
+            return end
+        self._drop(list(self.segments))
+        self.epochs.clear_and_flush()
+        self.producers.truncate_fully_and_start_at(self.log_start_offset)
+        return None
+
+    def _drop(self, segments: Sequence[GrowingSegment]) -> None:
+        if segments:
+            self.report.dropped += [one.base_offset for one in segments]
+            delay = self.config.file_delete_delay_ms
+            remove_segments(self.segments, segments, self.runtime, delay)
+            self._delete_snapshots(segments)
+
+    def _delete_snapshots(self, segments: Sequence[GrowingSegment]) -> None:
+        delay = self.config.file_delete_delay_ms
+        delete_snapshots(segments, self.producers, self.runtime, delay)
+
+    def _rebuild(
+        self,
+        producers: ProducerStateManager,
+        start: int,
+        offset: int,
+        *,
+        clean: bool = False,
+    ) -> None:
+        now = self.runtime.now_ms()
+        rebuild_producers(producers, self.segments, start, offset, now, clean=clean)

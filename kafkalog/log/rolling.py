@@ -1,0 +1,117 @@
+"""When a segment is full or old enough, and how the next one begins.
+
+Asked before each append, never in between: a log that nothing is appended to does not
+roll. A segment is left when
+
+    size      it and what is appended exceed segment.bytes
+    time      the timestamps of what is appended lie more than segment.ms, less the
+              jitter, after those of its first batch; without timestamps, the clock
+    indexes   one of them is full
+    offsets   the last of what is appended is too far from its base
+
+Knows: one segment's end and the next one's beginning. Does not know: what is appended.
+Source: ``LogSegment.shouldRoll``, ``LocalLog.roll``, ``UnifiedLog.roll``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafkalog.config import LogConfig
+from kafkalog.errors import LogRollError
+from kafkalog.files.naming import file_name
+from kafkalog.log.deletion import DELETED, delete_files
+from kafkalog.log.flushing import flush
+from kafkalog.log.runtime import Runtime
+from kafkalog.log.state import LogState
+from kafkalog.log.watermarks import raise_to_log_end
+from kafkalog.segment.growing_segment import GrowingSegment, SegmentSettings
+
+
+def open_segment(
+    directory: Path,
+    base_offset: int,
+    config: LogConfig,
+    runtime: Runtime,
+    suffix: str = "",
+) -> GrowingSegment:
+    """Give a segment its settings; its files are neither made nor looked at."""
+    settings = SegmentSettings(
+        index_interval_bytes=config.index_interval_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        roll_jitter_ms=config.random_segment_jitter_ms(),
+    )
+    return GrowingSegment(
+        directory, base_offset, settings, runtime.now_ms, runtime.disk, suffix
+    )
+
+
+def should_roll(
+    log: LogState, size_in_bytes: int, max_timestamp: int, last_offset: int
+) -> bool:
+    """Whether an append of that size goes into a new segment."""
+    segment, config = log.segments.active, log.config
+    limit_ms = config.max_segment_ms - segment.settings.roll_jitter_ms
+    old = segment.waited_ms(log.runtime.now_ms(), max_timestamp) > limit_ms
+    return (
+        segment.size > config.segment_size - size_in_bytes
+        or (segment.size > 0 and old)
+        or segment.offset_index.is_full
+        or segment.time_index.is_full
+        or not segment.can_hold(last_offset)
+    )
+
+
+def roll(log: LogState, wanted_base: int = 0) -> GrowingSegment:
+    """Begin a segment at the log's end, or at `wanted_base` if that is beyond.
+
+    Raises `LogRollError` where a segment is there, or beyond.
+    """
+    base = max(wanted_base, log.log_end_offset)
+    segment = _begin(log, base)
+    log.segments.add(segment)
+    log.move_end(log.log_end_offset)
+    log.producers.map_end_offset = base
+    snapshot = log.producers.take_snapshot(sync=False)
+    raise_to_log_end(log)
+
+    def flush_rolled() -> None:
+        if snapshot is not None and snapshot.exists():
+            log.runtime.disk.sync_path(snapshot)
+        flush(log, base)
+
+    log.runtime.later("flush-log", flush_rolled)
+    return segment
+
+
+def replace_segment(log: LogState, base: int, old: GrowingSegment) -> GrowingSegment:
+    """Begin a segment at `base` in place of the log's last, whose files are to go."""
+    if base == old.base_offset:
+        old.rename("", DELETED)
+    segment = open_segment(log.directory, base, log.config, log.runtime)
+    segment.create(log.config.initial_file_size)
+    log.segments.add(segment)
+    if base != old.base_offset:
+        log.segments.remove(old.base_offset)
+    delete_files([old], log.runtime, log.config.file_delete_delay_ms)
+    return segment
+
+
+def _begin(log: LogState, base: int) -> GrowingSegment:
+    active = log.segments.active
+    if base in log.segments:
+        if base == active.base_offset and active.size == 0:
+            # An index too small for one entry makes every segment full.
+            return replace_segment(log, base, active)
+        raise LogRollError(f"a segment at {base} is there already: {log.directory}")
+    if base < active.base_offset:
+        raise LogRollError(
+            f"a segment cannot begin at {base}, before the active one at "
+            f"{active.base_offset}: {log.directory}"
+        )
+    for kind in ("log", "index", "timeindex", "txnindex"):
+        log.runtime.disk.remove_if_there(log.directory / file_name(base, kind))
+    active.become_inactive()
+    segment = open_segment(log.directory, base, log.config, log.runtime)
+    segment.create(log.config.initial_file_size)
+    return segment

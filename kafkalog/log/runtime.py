@@ -1,0 +1,97 @@
+"""What a log that is written to lives on: clock, scheduler, disk, and one lock.
+
+When the disk fails, the error goes to the caller as it is, and from then on the log
+takes nothing more: what is in memory may be ahead of the files, and only opening it
+again tells.
+
+Knows: how work is guarded. Does not know: what the work is.
+Source: ``LogDirFailureChannel.java``, ``LocalLog.maybeHandleIOException``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from threading import RLock
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from kafkalog.errors import LogClosedError
+from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.log.clock import Clock, Scheduler, Task, Work
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+class Runtime:
+    """Clock, scheduler, disk and lock of one log, and why it is closed to writers."""
+
+    def __init__(self, clock: Clock, scheduler: Scheduler, disk: Disk = DISK) -> None:
+        self.clock = clock
+        self.scheduler = scheduler
+        self.disk = disk
+        self.lock = RLock()
+        self.failure: OSError | None = None
+        self.closed = False
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self.clock.now_ms()
+
+    def check(self) -> None:
+        """Raise `LogClosedError` if the log is closed, or the disk has failed."""
+        if self.failure is not None:
+            reason = f"the log closed itself when the disk failed: {self.failure}"
+            raise LogClosedError(reason) from self.failure
+        if self.closed:
+            raise LogClosedError("the log is closed")
+
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Do work on the log: alone, and not after the disk has failed."""
+        with self.lock:
+            self.check()
+            try:
+                return work()
+            except OSError as error:
+                self.failure = error
+                raise
+
+    def later(self, name: str, work: Work, delay_ms: int = 0) -> Task:
+        """Have work on the log done in `delay_ms`; not at all once it is closed."""
+
+        def guarded() -> None:
+            if not self.closed:
+                self.run(work)
+
+        return self.scheduler.schedule(name, guarded, delay_ms)
+
+
+class Guarded(Protocol):
+    """What has a runtime."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """That of its log."""
+
+
+Self_ = TypeVar("Self_", bound=Guarded)
+
+
+def guarded(
+    method: Callable[Concatenate[Self_, P], Result],
+) -> Callable[Concatenate[Self_, P], Result]:
+    """Let a method of a log work alone, and not after the disk has failed."""
+
+    @wraps(method)
+    def call(self: Self_, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        runtime = self.runtime
+        with runtime.lock:
+            if runtime.closed or runtime.failure is not None:
+                runtime.check()
+            try:
+                return method(self, *args, **kwargs)
+            except OSError as error:
+                runtime.failure = error
+                raise
+
+    return call

@@ -1,0 +1,174 @@
+"""One segment read through after a crash: cut behind its last sound batch, and its
+indexes made anew.
+
+Index entries are made by position here, once more than ``index.interval.bytes`` lie
+behind the batch of the last one; a running log counts from when it was opened. So the
+two differ, and both are right.
+
+Knows: one segment, and producers up to its beginning. Does not know: its neighbours.
+Source: ``LogSegment.recover``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.errors import CorruptRecordError, LogSegmentOffsetOverflowError
+from kafkalog.formats.appends import AppendOrigin
+from kafkalog.formats.headers import Rows, checksum_error, find_unsound
+from kafkalog.formats.layout import CONTROL_FLAG, MAX_OFFSET_DELTA, NO_PRODUCER_ID
+from kafkalog.indexes.txn_index import AbortedTransaction
+from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.log.markers import read_markers
+from kafkalog.log.producer_updates import ProducerUpdates
+from kafkalog.log.producers import ProducerStateManager
+from kafkalog.segment.file_batches import Window, windows
+from kafkalog.segment.growing_segment import GrowingSegment
+
+STEP_BYTES = 4 << 20
+
+
+class Cut(NamedTuple):
+    """What was cut: bytes, and because of what damage."""
+
+    bytes_cut: int
+    damage: str | None
+
+
+def recover_segment(
+    segment: GrowingSegment, producers: ProducerStateManager, epochs: LeaderEpochs
+) -> Cut:
+    """Read a segment through, from its beginning, and cut it where it is not sound.
+
+    `producers` are as they were at its beginning, and follow it to its end.
+    Raises `LogSegmentOffsetOverflowError` where an offset is too far from the base.
+    """
+    pass_ = _Pass(segment, producers, epochs)
+    damage = None
+    try:
+        for window in windows(segment.file, 0, segment.size, STEP_BYTES):
+            pass_.take(window)
+    except CorruptRecordError as error:
+        damage = error.reason
+    lost = segment.cut(pass_.valid_bytes)
+    segment.offset_index.trim()
+    segment.time_index.maybe_append(*segment.greatest_timestamp, skip_full=True)
+    segment.time_index.trim()
+    return Cut(lost, damage)
+
+
+class _Pass:
+    """One pass over a segment: how far it is sound, and where its last entry is."""
+
+    def __init__(
+        self,
+        segment: GrowingSegment,
+        producers: ProducerStateManager,
+        epochs: LeaderEpochs,
+    ) -> None:
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment.txn_index.reset()
+        segment.forget_timestamps()
+        self.valid_bytes = 0
+        self._segment = segment
+        self._producers = producers
+        self._epochs = epochs
+        self._indexed_at = 0
+
+    def take(self, window: Window) -> None:
+        """Take the batches of a window, up to the first that is not sound."""
+        rows = window.rows
+        unsound = find_unsound(window.data, window.origin, rows)
+        sound = rows[: unsound[0]] if len(unsound) else rows
+        too_far = sound["last_offset"] - self._segment.base_offset
+        far = np.flatnonzero((too_far < 0) | (too_far > MAX_OFFSET_DELTA))
+        held = sound[: far[0]] if len(far) else sound
+        for run in _runs(held):
+            self._take_run(window, run)
+        if len(far):
+            raise LogSegmentOffsetOverflowError(
+                f"offset {int(sound['last_offset'][far[0]])} is too far from the base "
+                f"of {self._segment.path}"
+            )
+        if len(unsound):
+            raise checksum_error(rows[unsound[0]])
+
+    def _take_run(self, window: Window, rows: Rows) -> None:
+        """Take batches of which none but the last ends a transaction."""
+        self._index(rows)
+        last = rows[-1]
+        self.valid_bytes = int(last["position"] + last["size_in_bytes"])
+        modern = rows[rows["magic"] >= 2]
+        if not len(modern):
+            return
+        self._note_epochs(modern)
+        held = modern[modern["producer_id"] != NO_PRODUCER_ID]
+        if len(held):
+            self._note_producers(window, held)
+        self._producers.map_end_offset = int(modern["last_offset"][-1]) + 1
+
+    def _index(self, rows: Rows) -> None:
+        """Make the entries of the indexes for a run of batches."""
+        segment = self._segment
+        interval = segment.settings.index_interval_bytes
+        positions = rows["position"].astype(np.int64)
+        timestamp, offset = segment.greatest_timestamp
+        done = 0
+        while True:
+            at = int(np.searchsorted(positions, self._indexed_at + interval, "right"))
+            seen = rows[done : at + 1]
+            if len(seen):
+                place = int(np.argmax(seen["max_timestamp"]))
+                if seen["max_timestamp"][place] > timestamp:
+                    timestamp = int(seen["max_timestamp"][place])
+                    offset = int(seen["last_offset"][place])
+                    segment.note_timestamp(timestamp, offset)
+            if at >= len(rows):
+                return
+            self._indexed_at = int(positions[at])
+            segment.offset_index.append(int(rows["last_offset"][at]), self._indexed_at)
+            segment.time_index.maybe_append(timestamp, offset)
+            done = at + 1
+
+    def _note_epochs(self, rows: Rows) -> None:
+        """Enter each leader epoch that is above all known."""
+        latest = self._epochs.latest_epoch
+        epochs = rows["leader_epoch"]
+        known = -1 if latest is None else latest
+        for place in _records_of(epochs, known):
+            row = rows[place]
+            self._epochs.assign(int(row["leader_epoch"]), int(row["base_offset"]))
+
+    def _note_producers(self, window: Window, rows: Rows) -> None:
+        producers = self._producers
+        updates = ProducerUpdates(producers, AppendOrigin.REPLICATION)
+        updates.add(rows, read_markers(window.data, rows, window.origin))
+        updates.apply()
+        for completed in updates.completed:
+            stable = producers.last_stable_offset(completed)
+            if completed.is_aborted:
+                entry = AbortedTransaction(*completed[:3], stable)
+                self._segment.txn_index.append(entry)
+            producers.complete_txn(completed)
+
+
+def _runs(rows: Rows) -> Iterator[Rows]:
+    """Part batches behind each that may end a transaction."""
+    control = (rows["attributes"] & CONTROL_FLAG > 0) & (rows["magic"] >= 2)
+    start = 0
+    for place in np.flatnonzero(control & (rows["producer_id"] != NO_PRODUCER_ID)):
+        yield rows[start : place + 1]
+        start = int(place) + 1
+    if start < len(rows):
+        yield rows[start:]
+
+
+def _records_of(values: npt.NDArray[np.int32], known: int) -> list[int]:
+    """Places of the values that are greater than all before them, and than `known`."""
+    before = np.maximum.accumulate(np.concatenate(([known], values)))[:-1]
+    return np.flatnonzero(values > before).tolist()

@@ -1,0 +1,101 @@
+"""Offsets by timestamp, and the special timestamps that stand for places of a log.
+
+A timestamp is looked for in the first segment whose greatest is not before it, and in
+no other: with times that go back and forth, an older record may be passed over.
+
+Knows: what each timestamp asks for. Does not know: who asks.
+Source: ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment.findOffsetByTimestamp``,
+``FileRecords.searchForTimestamp``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kafkalog.errors import LocatedError
+from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.log.state import LogState
+from kafkalog.segment.file_batches import Window, windows
+from kafkalog.segment.growing_segment import GrowingSegment
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp and offset, and the epoch of the leader it came by.
+
+    `timestamp` is -1 where a place was asked for; `leader_epoch` None if unknown.
+    """
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+def find_offset(log: LogState, timestamp: int) -> TimestampOffset | None:
+    """Find the first record at or after a timestamp, or what a special one means."""
+    epochs = log.leader_epochs
+    match timestamp:
+        case -2 | -4:  # earliest, earliest local
+            first = epochs.earliest
+            known = first is not None and first.start_offset <= log.log_start_offset
+            epoch = first.epoch if first is not None and known else None
+            return TimestampOffset(NO_TIMESTAMP, log.log_start_offset, epoch)
+        case -1:  # latest
+            return TimestampOffset(
+                NO_TIMESTAMP, log.log_end_offset, epochs.latest_epoch
+            )
+        case -5 | -6:  # of tiered storage, which there is none of
+            return TimestampOffset(NO_TIMESTAMP, -1, -1)
+        case -3:  # of the greatest timestamp
+            return _find_greatest(log)
+    for segment in log.segments:
+        if segment.largest_timestamp >= timestamp:
+            return _find_in(segment, timestamp, log.log_start_offset)
+    return None
+
+
+def _find_greatest(log: LogState) -> TimestampOffset | None:
+    """Find the first record with the greatest timestamp of the log."""
+    segment = max(log.segments, key=lambda one: one.greatest_timestamp[0])
+    timestamp, offset = segment.greatest_timestamp
+    _, position = segment.offset_index.lookup(offset)
+    for window in windows(segment.file, position, segment.size):
+        hits = np.flatnonzero(window.rows["max_timestamp"] == timestamp)
+        if len(hits):
+            if window.rows["magic"][hits[0]] == 0:
+                return None
+            return _first_record(segment, window, int(hits[0]), timestamp)
+    return None
+
+
+def _find_in(
+    segment: GrowingSegment, timestamp: int, start: int
+) -> TimestampOffset | None:
+    """Find the first record of a segment at or above both."""
+    _, offset = segment.time_index.lookup(timestamp)
+    _, position = segment.offset_index.lookup(max(offset, start))
+    for window in windows(segment.file, position, segment.size):
+        for place in np.flatnonzero(window.rows["max_timestamp"] >= timestamp):
+            found = _first_record(segment, window, int(place), timestamp, start)
+            if found is not None:
+                return found
+    return None
+
+
+def _first_record(
+    segment: GrowingSegment, window: Window, place: int, timestamp: int, start: int = 0
+) -> TimestampOffset | None:
+    """Find the first record of one batch at or above both."""
+    row = window.rows[place]
+    batch = RecordBatch(window.data, int(row["position"]) - window.origin)
+    epoch = int(row["leader_epoch"])
+    try:
+        for record in batch:
+            if record.timestamp >= timestamp and record.offset >= start:
+                known = epoch if epoch >= 0 else None
+                return TimestampOffset(record.timestamp, record.offset, known)
+    except LocatedError as error:
+        raise error.located(segment.path, int(row["position"])) from None
+    return None

@@ -1,0 +1,417 @@
+"""`WritableLog`: one partition's log, written to as Kafka's broker writes.
+
+Every call is done alone, under the log's lock, by the room that knows how; what is here
+says what may be asked. A call during which the disk fails raises that `OSError`, and
+closes the log to all but closing.
+
+Knows: what may be asked of a log. Does not know: how it is done; other partitions.
+Source: ``UnifiedLog.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.config import LogConfig
+from kafkalog.errors import KafkaLogError, OffsetOutOfRangeError
+from kafkalog.files.location import locate
+from kafkalog.files.naming import parse_partition_dir
+from kafkalog.formats.appends import AppendMemory, AppendOrigin
+from kafkalog.formats.checkpoint import EpochEntry
+from kafkalog.formats.headers import scan_headers
+from kafkalog.indexes.txn_index import AbortedTransaction
+from kafkalog.log import appending, reading, retention, truncation, watermarks
+from kafkalog.log.appending import AppendResult, AppendTerms, Outcome
+from kafkalog.log.clock import Task
+from kafkalog.log.flushing import flush
+from kafkalog.log.leader_epochs import EpochEnd
+from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log, LogRead, for_each_time
+from kafkalog.log.offset_metadata import OffsetMetadata
+from kafkalog.log.producer_append import TV_UNKNOWN
+from kafkalog.log.producer_entry import NO_GUARD, ProducerStateEntry
+from kafkalog.log.recovery_report import RecoveryReport
+from kafkalog.log.rolling import roll
+from kafkalog.log.runtime import Runtime, guarded
+from kafkalog.log.state import LogState
+from kafkalog.log.time_lookup import TimestampOffset, find_offset
+from kafkalog.segment.growing_segment import GrowingSegment
+
+ISOLATIONS = ("log_end", "high_watermark", "read_uncommitted", "read_committed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFetch(LogRead):
+    """What a read of a writable log gives: bytes, and where they lie.
+
+    The last batch may not be whole. `place` is the first batch's; without one, that of
+    the end that the reader had come to. `lists_aborted` says whether `aborted` was
+    looked for.
+    """
+
+    place: OffsetMetadata
+    first_entry_incomplete: bool = False
+    lists_aborted: bool = False
+
+
+class WritableLog(Log):
+    """A partition's log, for writing; made by ``kafkalog.open(path, "a")``.
+
+    `report` says what opening it found and did.
+    """
+
+    def __init__(self, state: LogState, report: RecoveryReport, expiry: Task) -> None:
+        self._log = state
+        self._expiry = expiry
+        self._memory = AppendMemory()
+        self.report = report
+        self.path = locate(state.directory)
+        name = parse_partition_dir(state.directory.absolute().name)
+        self.topic = "" if name is None else name.topic
+        self.partition = -1 if name is None else name.partition
+
+    @property
+    def runtime(self) -> Runtime:
+        """Clock, scheduler, disk and lock."""
+        return self._log.runtime
+
+    # What it is
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings it has now."""
+        return self._log.config
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next record will have."""
+        return self._log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset not known to be replicated: as far as the caller has said."""
+        return self._log.high_watermark.offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset not replicated, or of which it is not decided whether it is."""
+        return watermarks.last_stable_offset(self._log)
+
+    @property
+    def recovery_point(self) -> int:
+        """First offset not known to be forced to disk."""
+        return self._log.recovery_point
+
+    @property
+    def leader_epochs(self) -> list[EpochEntry]:
+        """Each leader epoch and its start offset."""
+        return self._log.leader_epochs.entries
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id, in Kafka's text form; None if it has none."""
+        return self._log.topic_id_file.topic_id
+
+    @property
+    def growing_segments(self) -> tuple[GrowingSegment, ...]:
+        """The segments, as they are written to, the lowest base offset first."""
+        return tuple(self._log.segments)
+
+    @property
+    def producers(self) -> Mapping[int, ProducerStateEntry]:
+        """What is known of each producer, by its id."""
+        return self._log.producers.producers
+
+    # Appending
+
+    @guarded
+    def append(
+        self,
+        batches: Any,
+        *,
+        leader_epoch: int | None = None,
+        origin: str = "client",
+        guard: int = NO_GUARD,
+        transaction_version: int = TV_UNKNOWN,
+    ) -> AppendResult:
+        """Append batches as a leader does: judge them, give them offsets, write them.
+
+        `batches` are bytes. `leader_epoch` is by default the latest known, or 0.
+        `origin` is ``client``, ``coordinator`` (transaction markers; they need a
+        `transaction_version`), ``replication`` or ``raft_leader``; `guard` is what
+        `start_verification` gave.
+
+        Raises `InvalidAppendError` in its kinds, and `CorruptRecordError`.
+        """
+        terms = self._terms(origin, leader_epoch, guard, transaction_version)
+        return _only(appending.append_all(self._log, [batches], terms, self._memory))
+
+    @guarded
+    def append_many(
+        self,
+        appends: Sequence[Any],
+        *,
+        leader_epoch: int | None = None,
+        origin: str = "client",
+        guard: int = NO_GUARD,
+        transaction_version: int = TV_UNKNOWN,
+    ) -> list[Outcome]:
+        """Append many, with the outcome of an `append` of each, in one call.
+
+        Of those refused the error comes in place of the result.
+        """
+        terms = self._terms(origin, leader_epoch, guard, transaction_version)
+        return appending.append_all(self._log, appends, terms, self._memory)
+
+    @guarded
+    def append_as_follower(
+        self, batches: Any, *, leader_epoch: int | None = None
+    ) -> AppendResult:
+        """Append batches as they came from a leader, with its offsets and epochs.
+
+        Batches of an epoch above `leader_epoch` are left out, and all that follow.
+        """
+        return _only(self.append_many_as_follower([batches], leader_epoch=leader_epoch))
+
+    @guarded
+    def append_many_as_follower(
+        self, appends: Sequence[Any], *, leader_epoch: int | None = None
+    ) -> list[Outcome]:
+        """Append many, with the outcome of an `append_as_follower` of each."""
+        terms = self._terms("replication", leader_epoch, NO_GUARD, TV_UNKNOWN)
+        return appending.append_all(self._log, appends, terms, self._memory, follower=True)
+
+    @guarded
+    def start_verification(
+        self,
+        producer_id: int,
+        sequence: int,
+        epoch: int,
+        *,
+        supports_epoch_bump: bool = False,
+    ) -> int:
+        """Begin to verify a transaction; answers the guard to append with.
+
+        0 where it is open already, and needs none.
+        """
+        return self._log.producers.start_verification(
+            producer_id, sequence, epoch, supports_epoch_bump
+        )
+
+    def _terms(
+        self, origin: str, epoch: int | None, guard: int, transaction_version: int
+    ) -> AppendTerms:
+        if epoch is None:
+            latest = self._log.leader_epochs.latest_epoch
+            epoch = 0 if latest is None else latest
+        return AppendTerms(
+            origin=AppendOrigin(origin),
+            leader_epoch=epoch,
+            guard=guard,
+            transaction_version=transaction_version,
+        )
+
+    # Leadership and replication
+
+    @guarded
+    def assign_epoch(self, epoch: int, offset: int | None = None) -> None:
+        """Let a leader epoch start at `offset`, by default at the log's end."""
+        start = self._log.log_end_offset if offset is None else offset
+        self._log.leader_epochs.assign(epoch, start)
+
+    @guarded
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd | None:
+        """Return the greatest epoch known up to `epoch`, and where it ends.
+
+        None where the log does not say.
+        """
+        return self._log.leader_epochs.end_offset_for(epoch, self._log.log_end_offset)
+
+    @guarded
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, as near as the log has it; answers what it is."""
+        return watermarks.update_high_watermark(self._log, OffsetMetadata(offset))
+
+    @guarded
+    def increment_high_watermark(self, offset: int) -> bool:
+        """Raise the high watermark, as a leader does; whether it moved."""
+        place = watermarks.place_or_offset(self._log, offset)
+        return watermarks.increment_high_watermark(self._log, place)
+
+    # Keeping
+
+    @guarded
+    def roll(self, offset: int = 0) -> int:
+        """Begin a segment at the log's end, or beyond at `offset`; answers where."""
+        return roll(self._log, offset).base_offset
+
+    @guarded
+    def flush(self, offset: int | None = None, *, include_active: bool = False) -> None:
+        """Force what is below `offset` to disk, by default all.
+
+        With `include_active`, also the files of an active segment that is empty.
+        """
+        end = self._log.log_end_offset if offset is None else offset
+        flush(self._log, end, inclusive=include_active)
+
+    @guarded
+    def delete_old_segments(self) -> int:
+        """Delete what the settings no longer keep; answers how many segments."""
+        return retention.delete_old_segments(self._log)
+
+    @guarded
+    def delete_records(self, offset: int) -> bool:
+        """Let the log begin at `offset`; whether it began before.
+
+        Raises `OffsetOutOfRangeError` beyond the high watermark.
+        """
+        return watermarks.raise_log_start(self._log, offset)
+
+    @guarded
+    def truncate_to(self, offset: int) -> bool:
+        """Cut off `offset` and all behind it; whether there was anything."""
+        return truncation.truncate_to(self._log, offset)
+
+    @guarded
+    def truncate_fully(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Delete all, and go on at `offset`."""
+        truncation.truncate_fully(self._log, offset, log_start_offset)
+
+    @guarded
+    def update_config(self, config: LogConfig) -> None:
+        """Take other settings; segments there are keep those of their indexes."""
+        self._log.config = config
+
+    @guarded
+    def take_producer_snapshot(self) -> None:
+        """Write down what is known of producers now."""
+        self._log.producers.take_snapshot()
+
+    # Reading
+
+    @guarded
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int = MAX_READ_BYTES,
+        isolation: str = "log_end",
+        min_one_batch: bool = True,
+    ) -> LogFetch:
+        """Read bytes from the batch on that holds `offset`, or the next one.
+
+        As far as `isolation` lets see: ``log_end``, ``high_watermark`` (or
+        ``read_uncommitted``), or ``read_committed``, the last stable offset.
+
+        Raises `OffsetOutOfRangeError` outside log start to log end.
+        """
+        if isolation not in ISOLATIONS:
+            raise ValueError(f"no such isolation: {isolation!r}")
+        log, committed = self._log, isolation == "read_committed"
+        if offset < log.log_start_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} is before the log's start, {log.log_start_offset}"
+            )
+        if isolation == "log_end":
+            limit = log.end
+        elif committed:
+            limit = watermarks.last_stable_place(log)
+        else:
+            limit = watermarks.high_watermark_place(log)
+        fetched = reading.fetch(
+            log,
+            offset,
+            max_bytes,
+            limit,
+            min_one_batch=min_one_batch,
+            aborted=committed,
+        )
+        data = fetched.data()
+        rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
+        aborted = fetched.aborted or ()
+        return LogFetch(
+            data=data,
+            next_offset=int(rows["last_offset"][-1]) + 1 if len(rows) else offset,
+            aborted=tuple((one.producer_id, one.first_offset) for one in aborted),
+            place=fetched.place,
+            first_entry_incomplete=fetched.first_entry_incomplete,
+            lists_aborted=fetched.aborted is not None,
+        )
+
+    @guarded
+    def find_offset(self, timestamp: int) -> TimestampOffset | None:
+        """Find the first record at or after a timestamp, or a place by a special one.
+
+        -1 is the log's end, -2 and -4 its start, -3 the record of the greatest
+        timestamp; -5 and -6 are of tiered storage.
+        """
+        return find_offset(self._log, timestamp)
+
+    def offsets_for_times(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """First offset with a timestamp at or above each of many, as a broker finds it.
+
+        In the shape of `timestamps`, -1 where there is none.
+        """
+        return for_each_time(timestamps, self._offset_from)
+
+    def _offset_from(self, timestamp: int) -> int:
+        found = self.find_offset(timestamp)
+        return NOT_FOUND if found is None else found.offset
+
+    @guarded
+    def find_aborted(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Transactions aborted between two offsets, as the transaction indexes say."""
+        return reading.aborted_between(self._log, start, end)
+
+    # The end
+
+    def close(self) -> None:
+        """Take a snapshot of the producers, cut the files to what is used, let go.
+
+        Twice is once. Nothing is forced to disk that `flush` was not called for.
+        """
+        with self.runtime.lock:
+            if not self.runtime.closed:
+                self._close()
+
+    def _close(self) -> None:
+        runtime = self.runtime
+        if runtime.failure is not None:
+            self.abandon()
+            return
+
+        def close_all() -> None:
+            self._log.topic_id_file.flush()
+            self._log.producers.take_snapshot()
+            for segment in self._log.segments:
+                segment.close()
+
+        self._expiry.cancel()
+        try:
+            runtime.run(close_all)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are, as when the process dies."""
+        with self.runtime.lock:
+            self._expiry.cancel()
+            self.runtime.closed = True
+            for segment in self._log.segments:
+                segment.close_handles()
+
+
+def _only(outcomes: Sequence[Outcome]) -> AppendResult:
+    [outcome] = outcomes
+    if isinstance(outcome, KafkaLogError):
+        raise outcome
+    return outcome

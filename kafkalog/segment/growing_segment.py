@@ -1,0 +1,356 @@
+"""A segment that is written to: a ``.log``, and indexes that grow with it.
+
+Its files come into being as Kafka's do: the ``.log`` at once, the indexes when they are
+first needed, which lookups and the question whether to roll are, and a plain flush of a
+rolled segment is not. Entries of the indexes are made batch by batch, once more bytes
+than ``index.interval.bytes`` have come since the last.
+
+Knows: one segment's files. Does not know: its neighbours, offsets to be assigned,
+producers.
+Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkalog.errors import (
+    KafkaLogError,
+    LogArgumentError,
+    LogSegmentOffsetOverflowError,
+)
+from kafkalog.files.durable_file import Disk, DurableFile
+from kafkalog.files.naming import FileKind, file_name
+from kafkalog.formats.headers import Bytes, Rows
+from kafkalog.formats.layout import MAX_FILE_BYTES
+from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
+from kafkalog.indexes.growing_time_index import GrowingTimeIndex
+from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
+from kafkalog.segment.file_batches import (
+    Found,
+    greatest_timestamp,
+    position_of,
+    windows,
+)
+
+NowMs = Callable[[], int]
+FIRST_BATCH_BYTES = 128
+
+
+class SegmentSettings(NamedTuple):
+    """What of a log's settings a segment is opened with; sizes in bytes."""
+
+    index_interval_bytes: int
+    segment_index_bytes: int
+    roll_jitter_ms: int = 0
+
+
+class SegmentRead(NamedTuple):
+    """What a read of a segment gives: `length` bytes from `position` on.
+
+    `offset` is that of the first batch, as its header says.
+    """
+
+    offset: int
+    position: int
+    length: int
+    first_entry_incomplete: bool
+
+
+class GrowingSegment:
+    """One segment's files, open to be written."""
+
+    def __init__(
+        self,
+        directory: Path,
+        base_offset: int,
+        settings: SegmentSettings,
+        now_ms: NowMs,
+        disk: Disk,
+        suffix: str = "",
+    ) -> None:
+        self.base_offset = base_offset
+        self.settings = settings
+        self.path = directory / (file_name(base_offset, "log") + suffix)
+        self.created_ms = now_ms()
+        self.size = 0
+        self.bytes_since_index_entry = 0
+        self._now_ms = now_ms
+        self._disk = disk
+        self._file: DurableFile | None = None
+        self._rolling_timestamp: int | None = None
+        self._greatest: tuple[int, int] | None = None
+        most = settings.segment_index_bytes
+        self.offset_index = GrowingOffsetIndex(
+            self._beside("index", suffix), base_offset, most, disk
+        )
+        self.time_index = GrowingTimeIndex(
+            self._beside("timeindex", suffix), base_offset, most, disk
+        )
+        self.txn_index = GrowingTransactionIndex(
+            self._beside("txnindex", suffix), base_offset, disk
+        )
+
+    def _beside(self, kind: FileKind, suffix: str) -> Path:
+        return self.path.with_name(file_name(self.base_offset, kind) + suffix)
+
+    def create(self, file_bytes: int = 0) -> None:
+        """Make the ``.log``, `file_bytes` long, of which nothing is used yet."""
+        self._file = self._disk.open(self.path, create=True)
+        if file_bytes:
+            self._file.truncate(file_bytes)
+        else:
+            self.size = self._file.size()
+
+    def load(self) -> None:
+        """Take the ``.log`` that is there, all of it; opened when it is needed."""
+        self.size = self.path.stat().st_size
+
+    @property
+    def file(self) -> DurableFile:
+        """The ``.log``, opened."""
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    @property
+    def greatest_timestamp(self) -> tuple[int, int]:
+        """Greatest timestamp so far, and the last offset of its first batch.
+
+        Of a segment that was opened this is the last entry of the time index, until
+        more is appended.
+        """
+        if self._greatest is None:
+            self._greatest = self.time_index.last_entry
+        return self._greatest
+
+    @property
+    def modified_ms(self) -> int:
+        """When the ``.log`` was last modified, in ms since 1970."""
+        return self.path.stat().st_mtime_ns // 1_000_000
+
+    def set_modified(self, time_ms: int) -> None:
+        """Set when ``.log``, ``.index`` and ``.timeindex`` were last modified."""
+        for path in (self.path, self.offset_index.path, self.time_index.path):
+            self._disk.set_modified(path, time_ms)
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Greatest timestamp, or the time of modification where there is none."""
+        timestamp = self.greatest_timestamp[0]
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    @property
+    def rolling_timestamp(self) -> int:
+        """Greatest timestamp of the first batch; -1 where there is none."""
+        if self._rolling_timestamp is None:
+            for rows, _, _ in windows(self.file, 0, self.size, FIRST_BATCH_BYTES):
+                self._rolling_timestamp = int(rows["max_timestamp"][0])
+                break
+            else:
+                return -1
+        return self._rolling_timestamp
+
+    def can_hold(self, offset: int) -> bool:
+        """Whether an offset can be stored relative to the base; makes the index."""
+        return self.offset_index.max_entries >= 0 and self.offset_index.holds_offset(
+            offset
+        )
+
+    def waited_ms(self, now_ms: int, timestamp: int) -> int:
+        """How long the segment has been filling, by timestamps where it has them."""
+        first = self.rolling_timestamp
+        return timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def append(self, data: Bytes, rows: Rows, last_offset: int) -> None:
+        """Write batches behind the last, and make the entries of the indexes.
+
+        `rows` are their headers. Raises `LogSegmentOffsetOverflowError` where the last
+        offset cannot be stored, and what a full index raises: then with the batches
+        written, as by Kafka.
+        """
+        if not len(data):
+            return
+        position = self.size
+        self._check_offset(last_offset)
+        if position + len(data) > MAX_FILE_BYTES:
+            raise LogArgumentError(
+                f"{len(data)} bytes behind {position} exceed the greatest size of a "
+                f"segment: {self.path}"
+            )
+        self.file.write(data, position)
+        self.size = position + len(data)
+        greatest, since = self.greatest_timestamp, self.bytes_since_index_entry
+        interval = self.settings.index_interval_bytes
+        fields = rows[["size_in_bytes", "max_timestamp", "last_offset"]].tolist()
+        for size, timestamp, offset in fields:
+            if timestamp > greatest[0]:
+                self._greatest = greatest = (timestamp, offset)
+            if since > interval:
+                self.bytes_since_index_entry = since
+                self.offset_index.append(offset, position)
+                self.time_index.maybe_append(*greatest)
+                since = 0
+            position += size
+            since += size
+        self.bytes_since_index_entry = since
+
+    def _check_offset(self, offset: int) -> None:
+        if not self.can_hold(offset):
+            raise LogSegmentOffsetOverflowError(
+                f"offset {offset} is too far from the base of {self.path}"
+            )
+
+    def find(self, offset: int) -> Found | None:
+        """Find the first batch whose last offset is `offset` or more."""
+        _, position = self.offset_index.lookup(offset)
+        return position_of(self.file, offset, position, self.size)
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        max_position: int | None,
+        *,
+        min_one_batch: bool = False,
+    ) -> SegmentRead | None:
+        """Find what a read from `offset` on gives, none beyond `max_position`.
+
+        None where all batches end before `offset`. With `max_position` None, nothing is
+        known to be readable: the place is found and no byte given.
+        """
+        if max_bytes < 0:
+            raise LogArgumentError(f"{max_bytes} bytes are to be read: {self.path}")
+        found = self.find(offset)
+        if found is None:
+            return None
+        most = max(max_bytes, found.size_in_bytes) if min_one_batch else max_bytes
+        if most == 0 or max_position is None:
+            return SegmentRead(found.offset, found.position, 0, False)
+        length = min(max_position - found.position, most)
+        if length < 0:
+            raise LogArgumentError(f"position {max_position} is behind: {self.path}")
+        length = min(length, self.size - found.position)
+        incomplete = most < found.size_in_bytes
+        return SegmentRead(found.offset, found.position, length, incomplete)
+
+    def next_offset(self) -> int:
+        """Return one past the last offset there is; the base where there is none."""
+        found = self.find(self.offset_index.last_offset)
+        last = self.base_offset - 1
+        if found is not None:
+            for rows, _, _ in windows(self.file, found.position, self.size):
+                last = int(rows["last_offset"][-1])
+        return last + 1
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut off the batch that holds `offset`, and all behind; how many bytes."""
+        found = self.find(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        self.offset_index.resize(self.settings.segment_index_bytes)
+        self.time_index.resize(self.settings.segment_index_bytes)
+        cut = 0 if found is None else self.cut(found.position)
+        if self.size == 0:
+            self.created_ms = self._now_ms()
+            self._rolling_timestamp = None
+        self.bytes_since_index_entry = 0
+        if self.greatest_timestamp[0] >= 0:
+            self._greatest = self._find_greatest_timestamp()
+        return cut
+
+    def _find_greatest_timestamp(self) -> tuple[int, int]:
+        """Greatest timestamp by the time index, and what lies behind its last entry."""
+        last = self.time_index.last_entry
+        _, position = self.offset_index.lookup(last[1])
+        behind = greatest_timestamp(self.file, position, self.size)
+        return behind if behind[0] > last[0] else last
+
+    def cut(self, size: int) -> int:
+        """Cut the ``.log`` to `size`, if it is longer; how many bytes it loses."""
+        lost = self.size - size
+        if size < self.file.size():
+            self.file.truncate(size)
+            self.size = size
+        return lost
+
+    def forget_timestamps(self) -> None:
+        """Begin anew with the greatest timestamp, as recovery does."""
+        self._greatest = None
+
+    def note_timestamp(self, timestamp: int, last_offset: int) -> None:
+        """Take a timestamp for the greatest."""
+        self._greatest = (timestamp, last_offset)
+
+    def become_inactive(self) -> None:
+        """Make the last entry of the time index, and cut all files to what is used."""
+        self.time_index.maybe_append(*self.greatest_timestamp, skip_full=True)
+        self.offset_index.trim()
+        self.time_index.trim()
+        self.cut(self.size)
+
+    def resize_indexes(self) -> None:
+        """Give the indexes the room of an active segment's."""
+        self.offset_index.resize(self.settings.segment_index_bytes)
+        self.time_index.resize(self.settings.segment_index_bytes)
+
+    def flush(self) -> None:
+        """Force the ``.log`` to disk, then the indexes."""
+        self.file.sync()
+        self.offset_index.flush()
+        self.time_index.flush()
+        self.txn_index.flush()
+
+    def is_marked(self, suffix: str) -> bool:
+        """Whether the files have a suffix."""
+        return self.path.name.endswith(suffix)
+
+    def rename(self, old_suffix: str, new_suffix: str) -> None:
+        """Give all files another suffix; those that were never made have none."""
+
+        def renamed(path: Path) -> Path:
+            return path.with_name(path.name.removesuffix(old_suffix) + new_suffix)
+
+        target = renamed(self.path)
+        if self._file is None:
+            self._disk.rename(self.path, target)
+        else:
+            self._file.rename(target)
+        self.path = target
+        self.offset_index.rename(renamed(self.offset_index.path))
+        self.time_index.rename(renamed(self.time_index.path))
+        self.txn_index.rename(renamed(self.txn_index.path))
+
+    def close(self) -> None:
+        """Make the last entry of the time index, cut and force the files, let go."""
+        if self._greatest is not None:
+            with suppress(KafkaLogError):
+                self.time_index.maybe_append(*self._greatest, skip_full=True)
+        self.offset_index.close()
+        self.time_index.close()
+        if self._file is not None and self._file.is_open:
+            self._file.sync()
+            self.cut(self.size)
+            self._file.close()
+        self.txn_index.close()
+
+    def close_handles(self) -> None:
+        """Close the files as they are: nothing is cut, forced or written."""
+        self.offset_index.close_handle()
+        self.time_index.close_handle()
+        if self._file is not None:
+            self._file.close()
+        self.txn_index.close()
+
+    def delete(self) -> None:
+        """Remove all files; those that are not there are not missed."""
+        if self._file is not None:
+            self._file.close()
+        self._disk.remove_if_there(self.path)
+        self.offset_index.remove()
+        self.time_index.remove()
+        self.txn_index.remove()

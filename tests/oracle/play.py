@@ -1,0 +1,310 @@
+"""Plays a scenario against kafkalog, as the player over Kafka's engine plays it.
+
+    python -m tests.oracle.play SCENARIO OUTDIR        results to stdout, JSON Lines
+    python -m tests.oracle.play SCENARIODIR OUTROOT    OUTROOT/NAME.results.jsonl, NAME/
+
+Steps become calls, and results become JSON, in the form of ``README.md``; no rule of
+Kafka's is here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from kafkalog import KafkaLogError, RecordValidationError
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.files.checkpoint_file import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    write_offsets,
+)
+from kafkalog.files.durable_file import DISK
+from kafkalog.formats.partition_files import format_clean_shutdown
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.log.loading import load_log
+from kafkalog.log.writable_log import WritableLog
+from tests.oracle.files import MtimeStamper, damage, set_modified, tree
+from tests.oracle.steps import STEPS
+
+Step = dict[str, Any]
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+BROKER = {
+    "max_transaction_timeout_ms": "transaction.max.timeout.ms",
+    "producer_id_expiration_ms": "producer.id.expiration.ms",
+    "producer_id_expiration_check_interval_ms": (
+        "producer.id.expiration.check.interval.ms"
+    ),
+    "transaction_verification": "transaction.partition.verification.enable",
+}
+NOT_KEPT = ("op", "now", "clean", "log_start_offset", "recovery_point")
+
+
+class NotOpen(Exception):
+    """The step needs an open log."""
+
+    kafka_name = "NotOpen"
+
+
+class Player:
+    """One log directory with one log in it, and what survives its being closed."""
+
+    def __init__(self, root: Path, opening: Step) -> None:
+        self.root = root
+        self.settings = {key: opening[key] for key in ("topic", "partition")}
+        self.directory = root / f"{opening['topic']}-{opening['partition']}"
+        self.clock = ManualClock()
+        self.scheduler = ManualScheduler(self.clock)
+        self.stamper = MtimeStamper(root)
+        self.guards: dict[int, int] = {}
+        self.entries_at_crash: dict[Path, int] = {}
+        self.last = {"log_start_offset": 0, "recovery_point": 0}
+        self.clean = True
+        self.leader_epoch = 0
+        self.state: Any = None
+        self._log: WritableLog | None = None
+
+    def play(self, number: int, step: Step) -> Step:
+        """Play one step; answers its line of the results."""
+        line: Step = {"step": number, "op": step["op"]}
+        self.stamper.begin()
+        try:
+            line["result"] = self.perform(step)
+        except (KafkaLogError, NotOpen, OSError) as error:
+            line |= describe(error)
+        by_itself = self.settings.get("tasks", "auto") == "auto"
+        if self._log is not None and by_itself and (ran := self.scheduler.run_due()):
+            line["ran"] = ran
+        state = self.describe_state()
+        if state != self.state or number == 1:
+            line["state"] = self.state = state
+        self.stamper.stamp(self.clock.time_ms)
+        return line
+
+    def perform(self, step: Step) -> Any:
+        """Do what a step says; answers its result."""
+        if step["op"] in STEPS:
+            return STEPS[step["op"]](self, step)
+        return getattr(self, f"do_{step['op']}")(step)
+
+    @property
+    def log(self) -> WritableLog:
+        """The log, open."""
+        if self._log is None:
+            raise NotOpen
+        return self._log
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the log is open."""
+        return self._log is not None
+
+    def offset(self, step: Step, field: str = "offset") -> int:
+        """Take an offset, a number or a word with a number added."""
+        value = step[field]
+        if isinstance(value, int):
+            return value
+        name, sign, number = value, "", "0"
+        for sign in ("+", "-"):
+            if sign in value:
+                name, _, number = value.partition(sign)
+                break
+        log = self.log
+        base = {
+            "leo": lambda: log.log_end_offset,
+            "hw": lambda: log.high_watermark,
+            "lso": lambda: log.last_stable_offset,
+            "start": lambda: log.log_start_offset,
+            "recovery_point": lambda: log.recovery_point,
+            "active": lambda: log.growing_segments[-1].base_offset,
+        }[name]()
+        return base - int(number) if sign == "-" else base + int(number)
+
+    def describe_state(self) -> Any:
+        """Say how the log is now; None if it is closed."""
+        if self._log is None:
+            return None
+        log = self._log
+        tasks: dict[tuple[str, int], int] = {}
+        for task in self.scheduler.pending():
+            if task.period_ms < 0:
+                key = (task.name, task.due_ms)
+                tasks[key] = tasks.get(key, 0) + 1
+        return {
+            "log_start_offset": log.log_start_offset,
+            "log_end_offset": log.log_end_offset,
+            "high_watermark": log.high_watermark,
+            "last_stable_offset": log.last_stable_offset,
+            "recovery_point": log.recovery_point,
+            "segments": [[one.base_offset, one.size] for one in log.growing_segments],
+            "epochs": [list(entry) for entry in log.leader_epochs],
+            "producers": len(log.producers),
+            "tasks": [[*task, count] for task, count in tasks.items()],
+        }
+
+    # Opening and closing
+
+    def do_open(self, step: Step) -> Step:
+        self.settings |= {key: step[key] for key in step if key not in NOT_KEPT}
+        self.clock.time_ms = step.get("now", self.clock.time_ms)
+        self.leader_epoch = step.get("leader_epoch", self.leader_epoch)
+        clean = step.get("clean", self.clean)
+        for field, value in self.last.items():
+            asked = step.get(field, "last")
+            self.last[field] = value if asked == "last" else asked
+        (self.root / CLEAN_SHUTDOWN).unlink(missing_ok=True)
+        self.scheduler = ManualScheduler(self.clock)
+        self.guards, self.entries_at_crash, self.clean = {}, {}, False
+        self._log = load_log(
+            self.directory,
+            self.config(),
+            broker=self.broker(),
+            clean=clean,
+            topic_id=self.settings.get("topic_id"),
+            clock=self.clock,
+            scheduler=self.scheduler,
+            **self.last,
+        )
+        asked = {f"asked_{field}": value for field, value in self.last.items()}
+        return {"clean": clean, **asked}
+
+    def config(self) -> LogConfig:
+        values = dict(self.settings.get("config", {}))
+        if "segment.bytes" in values:
+            values["internal.segment.bytes"] = values.pop("segment.bytes")
+        return LogConfig.from_properties(values)
+
+    def broker(self) -> BrokerConfig:
+        verified = self.settings.get("transaction_verification", False)
+        values = self.settings | {"transaction_verification": verified}
+        asked = {name: values[key] for key, name in BROKER.items() if key in values}
+        return BrokerConfig.from_properties(asked)
+
+    def do_close(self, step: Step) -> Step:
+        log = self.log
+        if step.get("flush", True):
+            log.flush(include_active=True)
+        self.forget(clean=True)
+        log.close()
+        if step.get("checkpoints", False):
+            self.write_checkpoints(log)
+            epoch = step.get("broker_epoch", -1)
+            (self.root / CLEAN_SHUTDOWN).write_bytes(format_clean_shutdown(epoch))
+        return {}
+
+    def do_crash(self, step: Step) -> Step:
+        log = self.log
+        self.entries_at_crash = self.index_entries()
+        self.forget(clean=False)
+        log.abandon()
+        return {}
+
+    def forget(self, *, clean: bool) -> None:
+        log, self._log = self.log, None
+        self.last["log_start_offset"] = log.log_start_offset
+        self.last["recovery_point"] = log.recovery_point
+        self.clean = clean
+        self.scheduler.shutdown()
+
+    def do_delete_log(self, step: Step) -> Step:
+        log = self.log
+        self.forget(clean=True)
+        log.delete()
+        self.last = dict.fromkeys(self.last, 0)
+        return {}
+
+    def do_checkpoints(self, step: Step) -> Step:
+        self.write_checkpoints(self.log)
+        return {}
+
+    def write_checkpoints(self, log: WritableLog) -> None:
+        partition = (self.settings["topic"], self.settings["partition"])
+        starts = {}
+        if log.log_start_offset > log.growing_segments[0].base_offset:
+            starts[partition] = log.log_start_offset
+        points = {partition: log.recovery_point}
+        write_offsets(self.root, RECOVERY_POINTS, points, DISK)
+        marks = {partition: log.high_watermark}
+        write_offsets(self.root, HIGH_WATERMARKS, marks, DISK)
+        write_offsets(self.root, LOG_STARTS, starts, DISK)
+
+    def do_damage(self, step: Step) -> Any:
+        return damage(step, self.directory)
+
+    def do_set_mtime(self, step: Step) -> Step:
+        set_modified(self.directory / step["file"], step["to"])
+        return {}
+
+    def do_tree(self, step: Step) -> list[Step]:
+        return tree(self.root, self.index_entries())
+
+    def index_entries(self) -> dict[Path, int]:
+        """Count the entries of the indexes that there are."""
+        if self._log is None:
+            return self.entries_at_crash
+        indexes = [
+            index
+            for segment in self._log.growing_segments
+            for index in (segment.offset_index, segment.time_index)
+            if index.path.exists()
+        ]
+        return {index.path: index.entry_count for index in indexes}
+
+    # Time
+
+    def do_advance(self, step: Step) -> Step:
+        self.clock.time_ms += step["ms"]
+        return {"now": self.clock.time_ms}
+
+    def do_set_time(self, step: Step) -> Step:
+        self.clock.time_ms = step["now"]
+        return {"now": self.clock.time_ms}
+
+    def do_run_tasks(self, step: Step) -> list[str]:
+        return self.scheduler.run_due()
+
+
+def describe(error: Exception) -> Step:
+    """Name an error as the results do."""
+    if isinstance(error, OSError):
+        return {"error": "KafkaStorageException"}
+    line: Step = {"error": getattr(error, "kafka_name", None)}
+    if isinstance(error, RecordValidationError):
+        line["cause"] = getattr(error.__cause__, "kafka_name", None)
+        line["record_errors"] = [index for index, _ in error.record_errors]
+    return line
+
+
+def play(scenario: Path, root: Path) -> list[Step]:
+    """Play a scenario into an empty directory; answers its results."""
+    root.mkdir(parents=True, exist_ok=True)
+    lines = scenario.read_text(encoding="utf-8").splitlines()
+    steps = [step for line in lines if "op" in (step := json.loads(line))]
+    opening = next(step for step in steps if step["op"] == "open")
+    player = Player(root.resolve(), opening)
+    results = [player.play(number, step) for number, step in enumerate(steps, 1)]
+    if player.is_open:
+        results.append(player.play(len(steps) + 1, {"op": "crash"}))
+    return results
+
+
+def main(scenario: Path, out: Path) -> None:
+    """Play one scenario, or all in a directory."""
+    if scenario.is_file():
+        for line in play(scenario, out):
+            print(json.dumps(line))
+        return
+    for path in sorted(scenario.glob("*.jsonl")):
+        try:
+            lines = play(path, out / path.stem)
+        except Exception as error:
+            raise RuntimeError(path.stem) from error
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (out / f"{path.stem}.results.jsonl").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,234 @@
+"""The steps of a scenario that need an open log: each a call, its result as JSON."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kafkalog.formats.headers import scan_headers
+from kafkalog.log.appending import AppendResult
+
+if TYPE_CHECKING:
+    from tests.oracle.play import Player
+
+Step = dict[str, Any]
+ISOLATION = {"log_end": "log_end", "high_watermark": "high_watermark"}
+
+
+def append(player: Player, step: Step) -> Step:
+    marker = step["op"] == "marker"
+    return as_json(
+        player.log.append(
+            base64.b64decode(step["bytes"]),
+            leader_epoch=step.get("leader_epoch", player.leader_epoch),
+            origin=step.get("origin", "coordinator" if marker else "client"),
+            guard=player.guards.get(step.get("verified_producer"), 0),
+            transaction_version=step.get("transaction_version", 0 if marker else -1),
+        )
+    )
+
+
+def append_follower(player: Player, step: Step) -> Step:
+    epoch = step.get("leader_epoch", player.leader_epoch)
+    batches = base64.b64decode(step["bytes"])
+    return as_json(player.log.append_as_follower(batches, leader_epoch=epoch))
+
+
+def as_json(result: AppendResult) -> Step:
+    return {
+        "first_offset": result.first_offset,
+        "last_offset": result.last_offset,
+        "max_timestamp": result.max_timestamp,
+        "log_append_time": result.log_append_time,
+        "log_start_offset": result.log_start_offset,
+        "last_leader_epoch": result.last_leader_epoch,
+        "source_codec": result.source_codec,
+        "valid_bytes": result.valid_bytes,
+    }
+
+
+def start_verification(player: Player, step: Step) -> Step:
+    guard = player.log.start_verification(
+        step["producer_id"],
+        step.get("sequence", 0),
+        step.get("epoch", 0),
+        supports_epoch_bump=step.get("supports_epoch_bump", False),
+    )
+    player.guards[step["producer_id"]] = guard
+    return {"needed": guard != 0}
+
+
+def become_leader(player: Player, step: Step) -> Step:
+    player.leader_epoch = step["epoch"]
+    player.log.assign_epoch(step["epoch"])
+    return {}
+
+
+def assign_epoch(player: Player, step: Step) -> Step:
+    player.log.assign_epoch(step["epoch"], player.offset(step))
+    return {}
+
+
+def high_watermark(player: Player, step: Step) -> Step:
+    log, offset = player.log, player.offset(step)
+    match step.get("how", "update"):
+        case "update":
+            return {"high_watermark": log.update_high_watermark(offset)}
+        case "leader":
+            return {"moved": log.increment_high_watermark(offset)}
+    before = log.high_watermark
+    return {"moved": log.update_high_watermark(offset) != before}
+
+
+def roll(player: Player, step: Step) -> Step:
+    offset = player.offset(step) if "offset" in step else 0
+    return {"base_offset": player.log.roll(offset)}
+
+
+def flush(player: Player, step: Step) -> Step:
+    if "offset" in step:
+        player.log.flush(player.offset(step))
+    else:
+        player.log.flush(include_active=step.get("active", False))
+    return {}
+
+
+def retention(player: Player, step: Step) -> Step:
+    return {"deleted": player.log.delete_old_segments()}
+
+
+def delete_records(player: Player, step: Step) -> Step:
+    return {"moved": player.log.delete_records(player.offset(step))}
+
+
+def truncate_to(player: Player, step: Step) -> Step:
+    return {"truncated": player.log.truncate_to(player.offset(step))}
+
+
+def truncate_fully(player: Player, step: Step) -> Step:
+    start = "log_start_offset"
+    start_offset = player.offset(step, start) if start in step else None
+    player.log.truncate_fully(player.offset(step), start_offset)
+    return {}
+
+
+def update_config(player: Player, step: Step) -> Step:
+    config = player.settings.get("config", {}) | step["config"]
+    player.settings["config"] = config
+    player.log.update_config(player.config())
+    return {}
+
+
+def producer_snapshot(player: Player, step: Step) -> Step:
+    player.log.take_producer_snapshot()
+    return {}
+
+
+def read(player: Player, step: Step) -> Step:
+    found = player.log.read(
+        player.offset(step),
+        max_bytes=step.get("max_bytes", 1 << 20),
+        isolation=step.get("isolation", "log_end"),
+        min_one_batch=step.get("min_one_message", True),
+    )
+    result: Step = {"offset": found.place.offset}
+    if not found.place.is_bare:
+        result["segment"] = found.place.segment_base
+        result["position"] = found.place.position
+    rows, _, _ = scan_headers(np.frombuffer(found.data, np.uint8))
+    firsts = np.where(rows["magic"] < 2, rows["last_offset"], rows["base_offset"])
+    result |= {
+        "size": len(found.data),
+        "sha256": hashlib.sha256(found.data).hexdigest(),
+        "first_entry_incomplete": found.first_entry_incomplete,
+        "batches": np.stack((firsts, rows["last_offset"]), axis=1).tolist(),
+    }
+    if found.lists_aborted:
+        result["aborted"] = [list(one) for one in found.aborted]
+    return result
+
+
+def offset_for_timestamp(player: Player, step: Step) -> Any:
+    found = player.log.find_offset(step["timestamp"])
+    return None if found is None else found._asdict()
+
+
+def offset_for_epoch(player: Player, step: Step) -> Any:
+    found = player.log.end_offset_for_epoch(step["epoch"])
+    if found is None:
+        return None
+    return {"epoch": found.epoch, "offset": found.end_offset}
+
+
+def aborted_transactions(player: Player, step: Step) -> list[list[int]]:
+    bounds = player.offset(step, "from"), player.offset(step, "to")
+    return [list(one) for one in player.log.find_aborted(*bounds)]
+
+
+def producers(player: Player, step: Step) -> list[Step]:
+    return [
+        {
+            "producer_id": one.producer_id,
+            "epoch": one.producer_epoch,
+            "coordinator_epoch": one.coordinator_epoch,
+            "last_timestamp": one.last_timestamp,
+            "txn_first_offset": one.txn_first_offset,
+            "batches": [
+                [
+                    batch.first_sequence,
+                    batch.last_sequence,
+                    batch.first_offset,
+                    batch.last_offset,
+                    batch.timestamp,
+                ]
+                for batch in one.batches
+            ],
+        }
+        for _, one in sorted(player.log.producers.items())
+    ]
+
+
+def segments(player: Player, step: Step) -> list[Step]:
+    described = []
+    for one in player.log.growing_segments:
+        first = one.rolling_timestamp
+        described.append(
+            {
+                "base_offset": one.base_offset,
+                "size": one.size,
+                "largest_timestamp": one.largest_timestamp,
+                "max_timestamp": one.greatest_timestamp[0],
+                "offset_of_max_timestamp": one.greatest_timestamp[1],
+                "first_batch_timestamp": first if first >= 0 else 2**63 - 1,
+                "next_offset": one.next_offset(),
+                "mtime": one.modified_ms,
+                "offset_index": entries_of(one.offset_index),
+                "time_index": entries_of(one.time_index),
+            }
+        )
+    return described
+
+
+def entries_of(index: Any) -> list[list[int]]:
+    """List the entries of an index."""
+    return [list(index.entry(slot)) for slot in range(index.entry_count)]
+
+
+STEPS: dict[str, Callable[[Player, Step], Any]] = {
+    "append": append,
+    "marker": append,
+    **{
+        step.__name__: step
+        for step in (
+            *(aborted_transactions, append_follower, assign_epoch, become_leader),
+            *(delete_records, flush, high_watermark, offset_for_epoch),
+            *(offset_for_timestamp, producer_snapshot, producers, read, retention),
+            *(roll, segments, start_verification, truncate_fully, truncate_to),
+            update_config,
+        )
+    },
+}
