@@ -32,11 +32,10 @@ from kafkalog._speedups.search import (
     widen_slots,
 )
 from kafkalog._speedups.validate import (
-    group_batches,
-    judge_batches,
     place_batches,
     stamp_batches,
-    survey_records,
+    survey_batches,
+    take_batches,
 )
 from kafkalog._speedups.varint import decode_varints, encode_varints
 
@@ -54,9 +53,7 @@ __all__ = [
     "find_slot",
     "first_nonzero",
     "gather",
-    "group_batches",
     "join",
-    "judge_batches",
     "locate_payloads",
     "measure",
     "measure_records",
@@ -68,7 +65,8 @@ __all__ = [
     "search_value",
     "split_records",
     "stamp_batches",
-    "survey_records",
+    "survey_batches",
+    "take_batches",
     "take_field",
     "widen_slots",
     "write_headers",

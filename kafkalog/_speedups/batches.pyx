@@ -1,75 +1,14 @@
 """Header kernels: bytes -> batch headers, one structured row each."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport (
-    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, HEADER_UP_TO_MAGIC, LEAST_RECORD,
-    LEAST_SIZE, LOG_OVERHEAD, MESSAGE_0_OVERHEAD, MESSAGE_1_OVERHEAD,
-    MESSAGE_CRC_FROM, Batch
+    BATCH_HEADER, CODEC_MASK, LEAST_RECORD, Batch
 )
-from kafkalog._speedups._crc cimport CRC32, CRC32C, crc, crc_setup
-from kafkalog._speedups._cursor cimport Status, be16, be32, be64, wrapping_add
+from kafkalog._speedups._crc cimport crc_setup
+from kafkalog._speedups._cursor cimport Status, be32
+from kafkalog._speedups._entry cimport is_sound, read_entry
 
 crc_setup()
-
-
-cdef inline void read_batch(const uint8_t* at, Batch* row) noexcept nogil:
-    # The fields of a magic 2 header whose 61 bytes are there.
-    row.base_offset = be64(at)
-    row.leader_epoch = be32(at + 12)
-    row.crc = <uint32_t>be32(at + 17)
-    row.attributes = be16(at + 21)
-    row.last_offset = wrapping_add(row.base_offset, be32(at + 23))
-    row.base_timestamp = be64(at + 27)
-    row.max_timestamp = be64(at + 35)
-    row.producer_id = be64(at + 43)
-    row.producer_epoch = be16(at + 51)
-    row.base_sequence = be32(at + 53)
-    row.count = be32(at + 57)
-
-
-cdef inline void read_message(const uint8_t* at, Batch* row) noexcept nogil:
-    # The fields of a magic 0 or 1 message whose overhead is there.
-    cdef bint wrapper
-    row.leader_epoch = row.base_sequence = row.producer_epoch = -1
-    row.producer_id = -1
-    row.crc = <uint32_t>be32(at + 12)
-    row.attributes = at[17]
-    row.last_offset = be64(at)
-    row.max_timestamp = be64(at + 18) if row.magic == 1 else -1
-    row.base_timestamp = row.max_timestamp
-    wrapper = row.attributes & CODEC_MASK != 0
-    row.base_offset = -1 if wrapper else row.last_offset
-    row.count = -1 if wrapper else 1
-
-
-cdef Status read_entry(
-    const uint8_t* src, int64_t pos, int64_t end, Batch* row
-) noexcept nogil:
-    # The header of the entry at `pos`, which must lie whole before `end`.
-    cdef int32_t size
-    cdef int32_t least
-    if end - pos < HEADER_UP_TO_MAGIC:
-        return Status.ENTRY_INCOMPLETE
-    size = be32(src + pos + 8)
-    row.magic = <signed char>src[pos + 16]
-    if size < LEAST_SIZE:
-        return Status.ENTRY_TOO_SMALL
-    if row.magic < 0 or row.magic > 2:
-        return Status.ENTRY_MAGIC
-    least = BATCH_HEADER - LOG_OVERHEAD
-    if row.magic < 2:
-        least = MESSAGE_1_OVERHEAD if row.magic else MESSAGE_0_OVERHEAD
-    if size < least:
-        return Status.ENTRY_TOO_SMALL
-    row.size_in_bytes = LOG_OVERHEAD + <int64_t>size
-    if row.size_in_bytes > end - pos:
-        return Status.ENTRY_INCOMPLETE
-    row.position = pos
-    if row.magic == 2:
-        read_batch(src + pos, row)
-    else:
-        read_message(src + pos, row)
-    return Status.OK
 
 
 def scan_batches(
@@ -125,7 +64,7 @@ def find_batch(
     """
     cdef Batch row
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
-    cdef int64_t pos, covered, found = -1, end = src.shape[0]
+    cdef int64_t pos, found = -1, end = src.shape[0]
     if start < 0 or start > end:
         raise ValueError(f"start {start} lies outside {end} bytes")
     with nogil:
@@ -135,15 +74,10 @@ def find_batch(
                 or not plausible(&row)
             ):
                 continue
-            covered = BATCH_CRC_FROM if row.magic == 2 else MESSAGE_CRC_FROM
             budget -= row.size_in_bytes
             if budget < 0:
                 break
-            if row.crc == crc(
-                CRC32C if row.magic == 2 else CRC32,
-                data + pos + covered,
-                row.size_in_bytes - covered,
-            ):
+            if is_sound(data + pos, &row):
                 found = pos
                 break
     return found, budget

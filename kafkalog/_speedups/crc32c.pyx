@@ -5,9 +5,8 @@ The C of it is in ``crc.h``: hardware where this processor has it, tables last.
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from kafkalog._speedups._batch cimport BATCH_CRC_FROM, MESSAGE_CRC_FROM, Batch
-from kafkalog._speedups._crc cimport (
-    CRC32, CRC32C, crc, crc_best_path, crc_by, crc_setup
-)
+from kafkalog._speedups._crc cimport CRC32, CRC32C, crc_best_path, crc_by, crc_setup
+from kafkalog._speedups._entry cimport is_sound
 
 crc_setup()
 
@@ -57,7 +56,6 @@ def check_batches(
     """
     cdef Py_ssize_t i, wrong = 0
     cdef int64_t start, covered
-    cdef uint32_t found
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     with nogil:
         for i in range(rows.shape[0]):
@@ -69,11 +67,6 @@ def check_batches(
                 and covered <= rows[i].size_in_bytes
                 and rows[i].size_in_bytes <= src.shape[0] - start
             ):
-                found = crc(
-                    CRC32C if rows[i].magic == 2 else CRC32,
-                    data + start + covered,
-                    rows[i].size_in_bytes - covered,
-                )
-                sound[i] = found == rows[i].crc
+                sound[i] = is_sound(data + start, &rows[i])
             wrong += not sound[i]
     return wrong

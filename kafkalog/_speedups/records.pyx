@@ -10,20 +10,8 @@ from kafkalog._speedups._batch cimport (
     CODEC_MASK, LEAST_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, MESSAGE_0_OVERHEAD,
     MESSAGE_1_OVERHEAD, Batch
 )
-from kafkalog._speedups._cursor cimport (
-    Cursor, Status, be32, be64, read_varint, read_varlong, wrapping_add
-)
-
-
-cdef struct Record:
-    int64_t offset
-    int64_t timestamp
-    int32_t key_start  # places in `src`, which has less than 2 GiB
-    int32_t key_length  # -1 null
-    int32_t value_start
-    int32_t value_length  # -1 null
-    int32_t headers_start
-    int32_t header_count
+from kafkalog._speedups._cursor cimport Cursor, Status, be32, be64, wrapping_add
+from kafkalog._speedups._record cimport Record, read_header, read_record
 
 
 cdef struct Bounds:
@@ -76,79 +64,6 @@ cdef inline void put(const Record* record, Sink* sink) noexcept nogil:
     sink.headers_start[row] = record.headers_start
     sink.header_count[row] = record.header_count
     sink.row += wanted(record, &sink.bounds)
-
-
-cdef inline Status read_bytes(
-    Cursor* at, int32_t* start, int32_t* length
-) noexcept nogil:
-    # A varint length, any negative one being null, and that many bytes.
-    cdef int32_t size = 0
-    cdef Status status = read_varint(at, &size)
-    if status != Status.OK:
-        return status
-    start[0] = <int32_t>at.pos
-    length[0] = size
-    if size < 0:
-        length[0] = -1
-        return Status.OK
-    if size > at.end - at.pos:
-        return Status.TRUNCATED
-    at.pos += size
-    return Status.OK
-
-
-cdef inline Status read_header(
-    Cursor* at, int32_t* key, int32_t* key_length, int32_t* value, int32_t* value_length
-) noexcept nogil:
-    cdef Status status = read_bytes(at, key, key_length)
-    if status == Status.OK and key_length[0] < 0:
-        return Status.RECORD_HEADERS
-    if status == Status.OK:
-        status = read_bytes(at, value, value_length)
-    return status
-
-
-cdef inline Status read_record(
-    Cursor* at, const Batch* batch, Record* out
-) noexcept nogil:
-    # One record of magic 2: its length, then fields that must fill it.
-    cdef Status status
-    cdef Cursor body = Cursor(data=at.data, pos=0, end=0)
-    cdef int32_t length = 0, offset_delta = 0, _header, ignored = 0
-    cdef int64_t timestamp_delta = 0
-    status = read_varint(at, &length)
-    if status != Status.OK:
-        return status
-    if length < 1 or length > at.end - at.pos:
-        return Status.TRUNCATED
-    body.pos = at.pos + 1  # behind the attributes, which nothing reads
-    body.end = at.pos + length
-    status = read_varlong(&body, &timestamp_delta)
-    if status == Status.OK:
-        status = read_varint(&body, &offset_delta)
-    if status == Status.OK:
-        status = read_bytes(&body, &out.key_start, &out.key_length)
-    if status == Status.OK:
-        status = read_bytes(&body, &out.value_start, &out.value_length)
-    if status == Status.OK:
-        status = read_varint(&body, &out.header_count)
-    if status != Status.OK:
-        return status
-    if out.header_count < 0 or out.header_count > body.end - body.pos:
-        return Status.RECORD_HEADERS
-    out.headers_start = <int32_t>body.pos
-    for _header in range(out.header_count):
-        status = read_header(&body, &ignored, &ignored, &ignored, &ignored)
-        if status != Status.OK:
-            return status
-    if body.pos != body.end:
-        return Status.RECORD_LENGTH
-    out.offset = wrapping_add(batch.base_offset, offset_delta)
-    out.timestamp = wrapping_add(batch.base_timestamp, timestamp_delta)
-    if batch.attributes & LOG_APPEND_TIME:
-        out.timestamp = batch.max_timestamp
-    at.pos = body.end
-    return Status.OK
 
 
 cdef inline Status read_batch_records(

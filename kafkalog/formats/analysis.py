@@ -11,10 +11,81 @@ Source: ``UnifiedLog.analyzeAndValidateRecords``, ``ByteBufferLogInputStream.jav
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-from kafkalog.formats.appends import AppendOrigin, Appends
-from kafkalog.formats.workspace import Workspace
+import numpy as np
+
+from kafkalog import _speedups
+from kafkalog._speedups import Status
+from kafkalog.codecs.compression import Codec
+from kafkalog.errors import (
+    InvalidRecordError,
+    KafkaLogError,
+    LogArgumentError,
+    OffsetsOutOfOrderError,
+    RecordTooLargeError,
+)
+from kafkalog.formats.appends import (
+    APPEND,
+    AppendMemory,
+    AppendOrigin,
+    Appends,
+    bounds_of,
+)
+from kafkalog.formats.headers import Bytes, Rows, checksum_error, corrupt, find_unsound
+from kafkalog.formats.layout import (
+    BATCH,
+    CODEC_MASK,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LEAST_SIZE,
+    LOG_OVERHEAD,
+)
+from kafkalog.formats.record_columns import Int64s
+
+_LEAST_INT32: Final = -(2**31)
+_MOST_INT32: Final = 2**31 - 1
+_EVERY: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is asked of the batches of an append, whose may be many."""
+
+    origin: AppendOrigin
+    leader_epoch: int
+    most_bytes: int
+    monotonic: bool
+
+    def take(
+        self, data: Bytes, byte_bounds: Int64s, rows: Rows
+    ) -> tuple[int, int, Rows, Int64s]:
+        """Read headers into `rows`: plain appends, rows, what they say, row bounds."""
+        info = np.empty(len(byte_bounds) - 1, APPEND)
+        row_bounds = np.empty(len(byte_bounds), np.int64)
+        raft = self.origin is AppendOrigin.RAFT_LEADER
+        bounded = raft or self.origin is AppendOrigin.REPLICATION
+        plain, count = _speedups.take_batches(
+            data,
+            byte_bounds,
+            self.origin is AppendOrigin.CLIENT,
+            self.monotonic,
+            self.leader_epoch if raft else _LEAST_INT32,
+            self.leader_epoch if bounded else _MOST_INT32,
+            self.most_bytes,
+            rows,
+            info,
+            row_bounds,
+        )
+        return plain, count, info, row_bounds
+
+
+_ANYTHING: Final = _Asked(
+    origin=AppendOrigin.COORDINATOR,
+    leader_epoch=-1,
+    most_bytes=_EVERY,
+    monotonic=False,
+)
 
 
 def analyze_appends(
@@ -24,7 +95,7 @@ def analyze_appends(
     leader_epoch: int,
     max_message_bytes: int | None,
     monotonic: bool,
-    workspace: Workspace,
+    memory: AppendMemory,
 ) -> Appends:
     """Copy the appends of a call, and find the batches that are to be written.
 
@@ -34,6 +105,131 @@ def analyze_appends(
     a higher epoch than a replica knows, bytes are cut off without an error.
 
     Errors, in `Appends.errors`: `InvalidRecordError`, `RecordTooLargeError`,
-    `CorruptRecordError`, `OffsetsOutOfOrderError`.
+    `CorruptRecordError`, `OffsetsOutOfOrderError`, `LogArgumentError` for a codec that
+    there is none of.
     """
-    raise NotImplementedError
+    asked = _Asked(
+        origin=origin,
+        leader_epoch=leader_epoch,
+        most_bytes=_EVERY if max_message_bytes is None else max_message_bytes,
+        monotonic=monotonic,
+    )
+    views = [
+        piece if type(piece) is bytes else memoryview(piece).cast("B")
+        for piece in pieces
+    ]
+    byte_bounds = bounds_of([len(view) for view in views])
+    data = memory.joined.bytes_for(int(byte_bounds[-1]))
+    _speedups.join(views, data)
+    plain = _plain(data, byte_bounds, asked, memory)
+    if plain is not None:
+        return plain
+    singles = [_single(np.frombuffer(view, np.uint8), asked) for view in views]
+    return Appends.merged(singles, memory.joined)
+
+
+def _plain(
+    data: Bytes, byte_bounds: Int64s, asked: _Asked, memory: AppendMemory
+) -> Appends | None:
+    """Take all appends at once, if there is nothing to say against any of them."""
+    while True:
+        plain, count, info, row_bounds = asked.take(data, byte_bounds, memory.rows)
+        if plain == len(info):
+            return Appends(data, memory.rows[:count], row_bounds, byte_bounds, info, {})
+        if count < len(memory.rows):
+            return None
+        memory.more_rows()
+
+
+def _single(data: Bytes, asked: _Asked) -> Appends:
+    """Take one append, batch by batch, in Kafka's order of checks."""
+    try:
+        rows = _batches(data, asked)
+    except KafkaLogError as error:
+        return Appends.refused(error.with_traceback(None))
+    byte_bounds = bounds_of([int(rows["size_in_bytes"].sum())])
+    kept = data[: byte_bounds[1]]
+    _, _, info, row_bounds = _ANYTHING.take(kept, byte_bounds, rows)
+    return Appends(kept, rows, row_bounds, byte_bounds, info, {})
+
+
+def _batches(data: Bytes, asked: _Asked) -> Rows:
+    """Return the headers of the batches that are to be written, or raise."""
+    kept: list[Rows] = []
+    position, last_offset, skipping = 0, -1, False
+    while (size := _whole_batch(data, position)) is not None:
+        entry = data[position : position + size]
+        _check_sender(entry, asked)
+        skipping = skipping or _is_newer(entry, asked)
+        if not skipping:
+            row = _sound_batch(entry, position, asked)
+            falls = last_offset >= row["last_offset"][0]
+            if asked.monotonic and falls:
+                reason = f"offset {row['last_offset'][0]} does not rise above"
+                raise OffsetsOutOfOrderError(f"{reason} {last_offset}")
+            last_offset = int(row["last_offset"][0])
+            kept.append(row)
+        position += size
+    return np.concatenate(kept) if kept else np.empty(0, BATCH)
+
+
+def _whole_batch(data: Bytes, position: int) -> int | None:
+    """Return the size of the entry at `position`; None where none lies there whole."""
+    left = len(data) - position
+    if left < LOG_OVERHEAD:
+        return None
+    size = _number(data, position + 8, 4)
+    if size < LEAST_SIZE:
+        raise corrupt(Status.ENTRY_TOO_SMALL, position)
+    if left < HEADER_SIZE_UP_TO_MAGIC:
+        return None
+    if data[position + 16] > 2:
+        raise corrupt(Status.ENTRY_MAGIC, position)
+    whole = LOG_OVERHEAD + size
+    return whole if whole <= left else None
+
+
+def _check_sender(entry: Bytes, asked: _Asked) -> None:
+    """Refuse what this origin may not say in a header."""
+    if asked.origin is AppendOrigin.RAFT_LEADER:
+        epoch = _epoch(entry)
+        if epoch != asked.leader_epoch:
+            reason = f"a batch of epoch {epoch}, expected {asked.leader_epoch}"
+            raise InvalidRecordError(reason)
+    if asked.origin is AppendOrigin.CLIENT and entry[16] == 2:
+        base_offset = _number(entry, 0, 8)
+        if base_offset != 0:
+            raise InvalidRecordError(f"base offset {base_offset}, a client's is 0")
+
+
+def _is_newer(entry: Bytes, asked: _Asked) -> bool:
+    """Whether a batch is of a higher epoch than the replica knows."""
+    return asked.origin is AppendOrigin.REPLICATION and (
+        _epoch(entry) > asked.leader_epoch and _epoch(entry) != -1
+    )
+
+
+def _epoch(entry: Bytes) -> int:
+    return _number(entry, 12, 4) if entry[16] == 2 else -1
+
+
+def _number(data: Bytes, position: int, size: int) -> int:
+    field = data[position : position + size].tobytes()
+    return int.from_bytes(field, "big", signed=True)
+
+
+def _sound_batch(entry: Bytes, position: int, asked: _Asked) -> Rows:
+    """Read the header of a batch that is neither too large nor damaged."""
+    if len(entry) > asked.most_bytes:
+        reason = f"a batch of {len(entry)} bytes exceeds {asked.most_bytes}"
+        raise RecordTooLargeError(reason)
+    row = np.empty(1, BATCH)
+    status, _, _ = _speedups.scan_batches(entry, 0, position, row)
+    if status != Status.OK:
+        raise corrupt(status, position)
+    if len(find_unsound(entry, position, row)):
+        raise checksum_error(row[0])
+    codec = int(row["attributes"][0]) & CODEC_MASK
+    if codec >= len(Codec):
+        raise LogArgumentError(f"there is no compression type {codec}")
+    return row

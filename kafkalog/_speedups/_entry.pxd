@@ -1,0 +1,78 @@
+# One entry where it lies: its header read, its checksum looked at.
+# Each module that asks `is_sound` calls `crc_setup` when it is imported.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from kafkalog._speedups._batch cimport (
+    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, HEADER_UP_TO_MAGIC, LEAST_SIZE,
+    LOG_OVERHEAD, MESSAGE_0_OVERHEAD, MESSAGE_1_OVERHEAD, MESSAGE_CRC_FROM, Batch
+)
+from kafkalog._speedups._crc cimport CRC32, CRC32C, crc
+from kafkalog._speedups._cursor cimport Status, be16, be32, be64, wrapping_add
+
+
+cdef inline void read_batch(const uint8_t* at, Batch* row) noexcept nogil:
+    # The fields of a magic 2 header whose 61 bytes are there.
+    row.base_offset = be64(at)
+    row.leader_epoch = be32(at + 12)
+    row.crc = <uint32_t>be32(at + 17)
+    row.attributes = be16(at + 21)
+    row.last_offset = wrapping_add(row.base_offset, be32(at + 23))
+    row.base_timestamp = be64(at + 27)
+    row.max_timestamp = be64(at + 35)
+    row.producer_id = be64(at + 43)
+    row.producer_epoch = be16(at + 51)
+    row.base_sequence = be32(at + 53)
+    row.count = be32(at + 57)
+
+
+cdef inline void read_message(const uint8_t* at, Batch* row) noexcept nogil:
+    # The fields of a magic 0 or 1 message whose overhead is there.
+    cdef bint wrapper
+    row.leader_epoch = row.base_sequence = row.producer_epoch = -1
+    row.producer_id = -1
+    row.crc = <uint32_t>be32(at + 12)
+    row.attributes = at[17]
+    row.last_offset = be64(at)
+    row.max_timestamp = be64(at + 18) if row.magic == 1 else -1
+    row.base_timestamp = row.max_timestamp
+    wrapper = row.attributes & CODEC_MASK != 0
+    row.base_offset = -1 if wrapper else row.last_offset
+    row.count = -1 if wrapper else 1
+
+
+cdef inline Status read_entry(
+    const uint8_t* src, int64_t pos, int64_t end, Batch* row
+) noexcept nogil:
+    # The header of the entry at `pos`, which must lie whole before `end`.
+    cdef int32_t size
+    cdef int32_t least
+    if end - pos < HEADER_UP_TO_MAGIC:
+        return Status.ENTRY_INCOMPLETE
+    size = be32(src + pos + 8)
+    row.magic = <signed char>src[pos + 16]
+    if size < LEAST_SIZE:
+        return Status.ENTRY_TOO_SMALL
+    if row.magic < 0 or row.magic > 2:
+        return Status.ENTRY_MAGIC
+    least = BATCH_HEADER - LOG_OVERHEAD
+    if row.magic < 2:
+        least = MESSAGE_1_OVERHEAD if row.magic else MESSAGE_0_OVERHEAD
+    if size < least:
+        return Status.ENTRY_TOO_SMALL
+    row.size_in_bytes = LOG_OVERHEAD + <int64_t>size
+    if row.size_in_bytes > end - pos:
+        return Status.ENTRY_INCOMPLETE
+    row.position = pos
+    if row.magic == 2:
+        read_batch(src + pos, row)
+    else:
+        read_message(src + pos, row)
+    return Status.OK
+
+
+cdef inline bint is_sound(const uint8_t* at, const Batch* row) noexcept nogil:
+    # Whether the checksum is that of the bytes of a whole entry.
+    cdef int64_t covered = BATCH_CRC_FROM if row.magic == 2 else MESSAGE_CRC_FROM
+    return row.crc == crc(
+        CRC32C if row.magic == 2 else CRC32, at + covered, row.size_in_bytes - covered
+    )

@@ -1,0 +1,112 @@
+"""The records of one batch that is to be appended: where they lie, and who they are.
+
+Knows: what a batch or a wrapper holds. Does not know: whether a topic takes it.
+Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafkalog._speedups import Status
+from kafkalog.codecs.compression import Codec
+from kafkalog.errors import (
+    BatchTooLargeError,
+    CompressionError,
+    InvalidRecordError,
+    LocatedError,
+    RecordValidationError,
+)
+from kafkalog.formats.append_rules import Leadership
+from kafkalog.formats.appends import AppendMemory
+from kafkalog.formats.decoding import Bounds, Views, find_records
+from kafkalog.formats.headers import (
+    Bytes,
+    checksum_error,
+    corrupt,
+    find_unsound,
+    scan_headers,
+)
+from kafkalog.formats.layout import CODEC_MASK
+from kafkalog.formats.unpacking import Payloads, unpack
+from kafkalog.formats.workspace import RecordPlaces, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The records of a batch; `foreign` are of another magic than it.
+
+    They lie in memory that is used again for the next batch that is packed.
+    """
+
+    views: Views
+    foreign: list[int]
+
+    @property
+    def places(self) -> RecordPlaces:
+        """Where the parts of each record lie."""
+        return self.views.records
+
+
+def find_appended(
+    data: Bytes, row: np.void, as_leader: Leadership, memory: AppendMemory
+) -> Found:
+    """Find the records of the batch that `row` heads, which lies in `data`.
+
+    Raises `InvalidRecordError` where the format is broken, `CompressionError` where it
+    does not unpack, `BatchTooLargeError` where there is too much of it, and of what is
+    in a wrapper `CorruptRecordError` for a checksum.
+    """
+    rows = np.array([row])
+    if row["magic"] == 2 and row["count"] == 0:
+        return Found(
+            Views(data, rows, Workspace().room_for(0), np.zeros(1, np.int64)), []
+        )
+    codec = int(row["attributes"]) & CODEC_MASK
+    if row["magic"] < 2 and codec == Codec.ZSTD:
+        raise InvalidRecordError(f"zstd in a wrapper of magic {row['magic']}")
+    limit = max(as_leader.rules.max_unpacked_bytes, len(data))
+    (payload,) = unpack(data, 0, rows, limit, memory.unpacked)
+    if isinstance(payload, LocatedError):
+        raise _refusal(payload)
+    foreign = []
+    if row["magic"] < 2 and codec:
+        foreign = _check_wrapped(payload, int(row["magic"]))
+    found = next(find_records(payload, Bounds(), Workspace()))
+    if isinstance(found, LocatedError):
+        raise _refusal(found)
+    return Found(found, foreign)
+
+
+def _refusal(error: LocatedError) -> Exception:
+    """Say as an append's refusal what is wrong with bytes."""
+    if isinstance(error, BatchTooLargeError):
+        return error
+    if error.cause == "compression":
+        return CompressionError(error.reason)
+    return InvalidRecordError(error.reason)
+
+
+def _check_wrapped(payload: Payloads, magic: int) -> list[int]:
+    """Check each message in a wrapper; return which are of another magic than it."""
+    start, length = int(payload.starts[0]), int(payload.lengths[0])
+    inside = payload.data[start : start + length]
+    rows, status, place = scan_headers(inside)
+    nested = np.flatnonzero(rows["attributes"] & CODEC_MASK)
+    whole = rows[: nested[0]] if len(nested) else rows
+    foreign = np.flatnonzero(whole["magic"] != magic).tolist()
+    for unsound in find_unsound(inside, 0, whole).tolist():
+        if unsound not in foreign:
+            raise checksum_error(whole[unsound])
+    if len(nested):
+        raise InvalidRecordError("a compressed message inside a compressed one")
+    if status == Status.ENTRY_TOO_SMALL:
+        raise corrupt(status, place)
+    if status == Status.ENTRY_MAGIC or (whole["magic"] == 2).any():
+        foreign += [len(whole)] * (status == Status.ENTRY_MAGIC)
+        reason = f"a magic other than {magic}, its batch's"
+        cause = InvalidRecordError(f"{len(foreign)} records are refused: {reason}")
+        raise RecordValidationError(cause, tuple((i, reason) for i in foreign))
+    return foreign
