@@ -2,11 +2,12 @@
 
 Knows: an append's producers. Does not know: how batches are written.
 Source: ``UnifiedLog.java`` (``analyzeAndValidateProducerState``, ``updateProducers``,
-``loadProducersFromRecords``).
+``loadProducersFromRecords``), ``LogSegment.java`` (``updateProducerState``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Final
@@ -169,25 +170,17 @@ class ProducerUpdates:
     def _take(
         self, row: OwnedBatch, place: OffsetMetadata, marker: Marker | None
     ) -> None:
-        _, base, last, timestamp, producer_id, epoch, sequence, attributes = row
+        producer_id, epoch, attributes = row[4], row[5], row[7]
         info = self._infos.get(producer_id)
         self._again = info is not None
         if info is None:
             info = self._producers.prepare_update(producer_id, self._origin)
             self._infos[producer_id] = info
-        control = bool(attributes & CONTROL_FLAG)
-        transactional = bool(attributes & TRANSACTIONAL_FLAG)
-        if not control:
-            last_sequence = last_sequence_of(sequence, last - base)
-            info.append_data(
-                *(epoch, sequence, last_sequence, timestamp, place, last, transactional)
-            )
-        elif marker is not None:
-            ended = info.append_marker(marker, epoch, base, self._version)
-            if ended is not None:
-                self.completed.append(ended)
-        if transactional:
-            self._end_verification(producer_id, epoch, control)
+        ended = _append(info, row, place, marker, self._version)
+        if ended is not None:
+            self.completed.append(ended)
+        if attributes & TRANSACTIONAL_FLAG:
+            self._end_verification(producer_id, epoch, bool(attributes & CONTROL_FLAG))
 
     def _end_verification(self, producer_id: int, epoch: int, control: bool) -> None:
         """Drop the verification that led here, but not that of the next transaction.
@@ -200,6 +193,43 @@ class ProducerUpdates:
             next_one = state.supports_epoch_bump and control and epoch == state.epoch
             if not next_one:
                 del verifications[producer_id]
+
+
+def replay(
+    producers: ProducerStateManager, rows: Rows, markers: Markers
+) -> Iterator[CompletedTxn]:
+    """Take over batches one by one, as recovering a segment does.
+
+    Yields each transaction as it is ended, for the caller to complete before going on.
+    """
+    for index, row in owned_batches(rows):
+        info = producers.prepare_update(row[4], AppendOrigin.REPLICATION)
+        place = OffsetMetadata(row[1])
+        ended = _append(info, row, place, markers.get(index), TV_UNKNOWN)
+        producers.update(info)
+        if ended is not None:
+            yield ended
+
+
+def _append(
+    info: ProducerAppendInfo,
+    row: OwnedBatch,
+    place: OffsetMetadata,
+    marker: Marker | None,
+    version: int,
+) -> CompletedTxn | None:
+    """Append a batch to its producer's part; an emptied control batch does nothing."""
+    _, base, last, timestamp, _, epoch, sequence, attributes = row
+    if attributes & CONTROL_FLAG:
+        if marker is None:
+            return None
+        return info.append_marker(marker, epoch, base, version)
+    last_sequence = last_sequence_of(sequence, last - base)
+    transactional = bool(attributes & TRANSACTIONAL_FLAG)
+    info.append_data(
+        *(epoch, sequence, last_sequence, timestamp, place, last, transactional)
+    )
+    return None
 
 
 def owned_batches(rows: Rows) -> list[tuple[int, OwnedBatch]]:

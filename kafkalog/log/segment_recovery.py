@@ -18,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptRecordError, LogSegmentOffsetOverflowError
-from kafkalog.formats.appends import AppendOrigin
 from kafkalog.formats.headers import Rows, checksum_error, find_unsound
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_OFFSET_DELTA, NO_PRODUCER_ID
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.markers import read_markers
-from kafkalog.log.producer_updates import ProducerUpdates
+from kafkalog.log.producer_updates import replay
 from kafkalog.log.producers import ProducerStateManager
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -146,10 +145,8 @@ class _Pass:
 
     def _note_producers(self, window: Window, rows: Rows) -> None:
         producers = self._producers
-        updates = ProducerUpdates(producers, AppendOrigin.REPLICATION)
-        updates.add(rows, read_markers(window.data, rows, window.origin))
-        updates.apply()
-        for completed in updates.completed:
+        markers = read_markers(window.data, rows, window.origin)
+        for completed in replay(producers, rows, markers):
             stable = producers.last_stable_offset(completed)
             if completed.is_aborted:
                 entry = AbortedTransaction(*completed[:3], stable)

@@ -12,7 +12,7 @@ from kafkalog.errors import (
 )
 from kafkalog.log.hash_order import computed_order
 from kafkalog.log.producer_entry import NO_GUARD, CompletedTxn, Marker
-from kafkalog.log.producer_updates import ProducerUpdates
+from kafkalog.log.producer_updates import ProducerUpdates, replay
 from kafkalog.log.producers import ProducerStateManager
 from tests.log.producing import (
     CLIENT,
@@ -256,3 +256,27 @@ def test_errors_have_kafkas_names():
         "InvalidTxnStateException",
         "TransactionCoordinatorFencedException",
     }
+
+
+# One by one, as recovery goes
+
+
+def test_while_a_segment_is_recovered_each_batch_is_an_update_by_itself(producing):
+    state = producing.state
+    rows = rows_of(
+        *(batch(at, 0, producer=producer) for at, producer in enumerate((48, 32, 16))),
+        batch(3, 0, txn=True, count=2),
+        batch(5, -1, txn=True, control=True),
+        batch(6, 1, epoch=1),
+        batch(7, 0),
+        batch(8, -1, producer=-1, epoch=-1),
+    )
+    seen = []
+    for completed in replay(state, rows, {4: Marker(True, 3, NOW)}):
+        seen.append(completed)
+        assert state.last_stable_offset(completed) == 6
+        assert batches_of(producing) == [4]
+        state.complete_txn(completed)
+    assert seen == [CompletedTxn(PRODUCER, 3, 5, True)]
+    assert list(state.producers) == [48, 32, 16, PRODUCER]
+    assert batches_of(producing) == [7]
