@@ -40,11 +40,13 @@ SETTINGS := pyproject.toml setup.py
 OLDEST := 4.0
 JUDGE := 4.2.0
 COPY_JARS := org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DincludeScope=runtime
+NEEDS_JAVA = without=$$(tests/spark/java.sh) || { echo "left out: $@, as there is $$without"; exit 0; }
+NEEDS_BROKER = $(NEEDS_JAVA); command -v mvn >/dev/null || { echo "left out: $@, as there is no Maven found"; exit 0; }
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/segment tests/indexes)
 
 .PHONY: help test test-all lint build bench docs demo clean
-.PHONY: compile debug test-release test-spark test-interop test-pythons test-debug
+.PHONY: compile debug bench-kafka test-release test-spark test-interop test-pythons test-debug
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -93,7 +95,7 @@ compile: .venv/compiled
 	echo "$(CURDIR)" >"$$(.venv-spark$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/checkout.pth"
 	touch $@
 
-.venv-spark$(JUDGE)/installed: JUDGES = confluent-kafka
+.venv-spark$(JUDGE)/installed: JUDGES = confluent-kafka pytest-benchmark
 
 # A broker, and Spark's own Kafka source. Maven keeps what a broken connection left whole.
 build/interop/%/done: tests/interop/%.pom.xml
@@ -128,15 +130,14 @@ test-release: .venv/compiled
 
 # A session is a Java machine of its own, so a file's tests stay together.
 test-spark: .venv/compiled
-	without=$$(tests/spark/java.sh) || { echo "left out: the tests with Spark, as there is $$without"; exit 0; }
+	$(NEEDS_JAVA)
 	$(MAKE) .venv-spark$(OLDEST)/installed
 	for python in .venv .venv-spark$(OLDEST); do
 		$$python/bin/python -m pytest -q -n $(JOBS) --dist loadfile -m spark tests/spark
 	done
 
 test-interop: .venv/compiled
-	without=$$(tests/spark/java.sh) || { echo "left out: the tests with a broker, as there is $$without"; exit 0; }
-	command -v mvn >/dev/null || { echo "left out: the tests with a broker, as there is no Maven found"; exit 0; }
+	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
 	.venv-spark$(JUDGE)/bin/python -m pytest -q -m "spark and interop" tests/interop
 
@@ -173,8 +174,15 @@ build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 
 bench: .venv/compiled
 	mkdir -p build
-	$(BIN)/python -m pytest benchmarks --benchmark-json=build/benchmarks.json
-	$(BIN)/python benchmarks/results.py build/benchmarks.json benchmarks/results.json
+	rm -f build/benchmarks*.json
+	$(BIN)/python -m pytest benchmarks --ignore benchmarks/bench_spark_kafka.py --benchmark-json=build/benchmarks.json
+	$(MAKE) bench-kafka
+	$(BIN)/python benchmarks/results.py build/benchmarks*.json benchmarks/results.json
+
+bench-kafka: .venv/compiled
+	$(NEEDS_BROKER)
+	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
+	.venv-spark$(JUDGE)/bin/python -m pytest benchmarks/bench_spark_kafka.py --benchmark-json=build/benchmarks-kafka.json
 
 docs: .venv/documented
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html

@@ -1,9 +1,10 @@
 """Make ``results.json`` of what the benchmarks measured beside a peer.
 
-    python benchmarks/results.py MEASURED RESULTS
+    python benchmarks/results.py MEASURED... RESULTS
 
 ``MEASURED`` is what pytest-benchmark wrote with ``--benchmark-json``. A ratio above 1
-is better for us, always.
+is better for us, always. Where several processes work on a thing, there are also the
+seconds that all their processors took.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ def results_of(measured: dict) -> list[dict]:
             "corpus": corpus_of(benchmark["params"] or {}),
             "codec": (benchmark["params"] or {}).get("codec"),
             **{key: benchmark["extra_info"][key] for key in KEYS},
+            **{
+                key: benchmark["extra_info"][key]
+                for key in PROCESSOR_KEYS
+                if key in benchmark["extra_info"]
+            },
         }
         for benchmark in measured["benchmarks"]
         if "peer" in benchmark["extra_info"]
@@ -37,9 +43,12 @@ def corpus_of(params: dict) -> str | None:
 
 
 KEYS = ("peer", "ratio", "ours", "theirs", "unit")
+PROCESSOR_KEYS = ("ours_processor", "theirs_processor")
 
 if __name__ == "__main__":
-    source, target = map(Path, sys.argv[1:])
-    results = results_of(json.loads(source.read_text()))
+    *sources, target = map(Path, sys.argv[1:])
+    results = [
+        one for source in sources for one in results_of(json.loads(source.read_text()))
+    ]
     target.write_text(json.dumps(results, indent=1) + "\n")
     print(f"{len(results)} comparisons in {target}")

@@ -17,7 +17,7 @@ from tests.spark.growing import GrowingLog, rows_of
 
 pytestmark = pytest.mark.spark
 
-WAIT_SECONDS = 120
+WAIT_SECONDS = 240
 MANY, LONG = 12_000, 2_000  # records of so many bytes: each of 4 tasks has two batches
 TASKS = 4
 

@@ -1,0 +1,93 @@
+"""How fast does Spark read a log? Against its own Parquet reader, on the same rows.
+
+Three million rows of log100 in four partitions, by two cores, in a warm session with a
+heap of 1 GiB. A count of one column shows what pruning is worth, against a count of
+all; a segment of 1 GiB, that nothing is held whole.
+"""
+
+import pytest
+from spark_rounds import SETTINGS, SHAPE, SIZE, compare, noop, write_log
+
+from tests.spark import session
+
+PARTITIONS, TIMES = 4, 18
+SEGMENT_BYTES = 1 << 30
+TIMES_OF_A_GIB = 60
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def spark(folder):
+    if lacks := session.missing():
+        pytest.skip(f"spark-parquet cannot be measured: {lacks}")
+    running = session.start(folder, **SETTINGS)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def rows(spark, folder):
+    """Write, once for a codec, a log directory and Parquet with the same rows."""
+    made = {}
+
+    def make(codec):
+        if codec not in made:
+            logs = folder / codec
+            for partition in range(PARTITIONS):
+                times = (TIMES + partition) // PARTITIONS
+                write_log(logs / f"rows-{partition}", codec, times, SEGMENT_BYTES)
+            parquet = str(folder / f"{codec}.parquet")
+            spark.read.format("kafkalog").load(str(logs)).write.parquet(parquet)
+            made[codec] = str(logs), parquet
+        return made[codec]
+
+    return make
+
+
+CASES = pytest.mark.parametrize(
+    ("shape", "size", "codec"), [(SHAPE, SIZE, "none"), (SHAPE, SIZE, "zstd")]
+)
+
+
+def read(spark, logs, columns=None):
+    reader = spark.read.format("kafkalog")
+    return (reader.schema(columns) if columns else reader).load(logs)
+
+
+@CASES
+def bench_spark_reads_all_columns(benchmark, spark, rows, shape, size, codec):
+    logs, parquet = rows(codec)
+    count = read(spark, logs, "offset bigint").count()
+    assert count == spark.read.parquet(parquet).count()
+    benchmark.pedantic(noop, (read(spark, logs),))
+    benchmark.extra_info |= compare(
+        lambda: noop(read(spark, logs)),
+        lambda: noop(spark.read.parquet(parquet)),
+        peer="spark-parquet",
+        of=count,
+    )
+
+
+@CASES
+def bench_spark_counts_one_column(benchmark, spark, rows, shape, size, codec):
+    logs, _ = rows(codec)
+    count = benchmark.pedantic(read(spark, logs, "offset bigint").count)
+    benchmark.extra_info |= compare(
+        read(spark, logs, "offset bigint").count,
+        read(spark, logs).count,
+        peer="kafkalog",
+        of=count,
+    )
+
+
+def bench_spark_reads_a_segment_of_a_gib(benchmark, spark, folder):
+    logs = folder / "whole"
+    count = write_log(logs / "rows-0", "none", TIMES_OF_A_GIB, 2 * SEGMENT_BYTES)
+    [segment] = (logs / "rows-0").iterdir()
+    assert segment.stat().st_size >= SEGMENT_BYTES
+    benchmark.pedantic(noop, (read(spark, str(logs)),))
+    benchmark.extra_info["rows_per_second"] = count / benchmark.stats["median"]

@@ -1,0 +1,138 @@
+"""How fast does Spark read what a broker wrote? Against its own Kafka source.
+
+The rows of `bench_spark`, in a topic of four partitions on a local broker, in 16 KB
+batches. The peer reads them from the broker, as it comes and with the fetch sizes that
+a patient user sets; ours from the broker's log directory. Processor seconds include the
+broker's. Run where Spark's Kafka source is: ``make bench-kafka``.
+"""
+
+import itertools
+
+import pytest
+from spark_rounds import SETTINGS, SHAPE, SIZE, compare, noop, write_log
+
+from tests.interop.broker import JARS, Broker
+from tests.interop.fill import Topics
+from tests.spark import session
+
+PARTITIONS, TIMES = 4, 18
+BATCH_BYTES = 16 * 1024
+SEGMENT_BYTES = 1 << 30
+TUNED = {
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.receive.buffer.bytes": str(1 << 20),
+    "kafka.fetch.min.bytes": str(1 << 20),
+    "kafka.check.crcs": "false",
+}
+WAYS = {"default": {}, "tuned": TUNED}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def spark(folder):
+    if lacks := session.missing():
+        pytest.skip(f"spark-kafka cannot be measured: {lacks}")
+    jars = ",".join(map(str, sorted((JARS / "connector").glob("*.jar"))))
+    running = session.start(folder, spark_jars=jars, **SETTINGS)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def broker(folder):
+    running = Broker(folder).start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def topic(spark, broker, folder):
+    """Have Spark write the rows to a topic, once for a codec; give how many they are."""
+    made = {}
+
+    def make(codec):
+        if codec not in made:
+            logs = folder / "source" / codec
+            for partition in range(PARTITIONS):
+                times = (TIMES + partition) // PARTITIONS
+                write_log(logs / f"rows-{partition}", codec, times, SEGMENT_BYTES)
+            name = f"rows.{codec}"
+            with Topics(broker) as topics:
+                topics.create(name, PARTITIONS)
+            frame = spark.read.format("kafkalog").load(str(logs))
+            written = frame.select("key", "value", "partition").write.format("kafka")
+            written.options(**writing(broker, name, codec)).save()
+            made[codec] = name, frame.count()
+        return made[codec]
+
+    return make
+
+
+def writing(broker, name, codec):
+    return {
+        "kafka.bootstrap.servers": broker.address,
+        "topic": name,
+        "kafka.batch.size": str(BATCH_BYTES),
+        "kafka.linger.ms": "100",
+        "kafka.compression.type": codec,
+    }
+
+
+def ours(reader, broker, name):
+    return reader.format("kafkalog").option("subscribe", name).load(str(broker.logs))
+
+
+def theirs(reader, broker, name, way):
+    options = {"kafka.bootstrap.servers": broker.address, "subscribe": name}
+    return reader.format("kafka").options(**options, **WAYS[way]).load()
+
+
+CODECS = pytest.mark.parametrize(
+    ("shape", "size", "codec"), [(SHAPE, SIZE, "none"), (SHAPE, SIZE, "zstd")]
+)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@CODECS
+def bench_spark_reads_what_a_broker_wrote(
+    benchmark, spark, broker, topic, shape, size, codec, way
+):
+    name, count = topic(codec)
+    assert ours(spark.read, broker, name).count() == count
+    assert theirs(spark.read, broker, name, way).count() == count
+    benchmark.pedantic(noop, (ours(spark.read, broker, name),))
+    benchmark.extra_info |= compare(
+        lambda: noop(ours(spark.read, broker, name)),
+        lambda: noop(theirs(spark.read, broker, name, way)),
+        peer="spark-kafka",
+        of=count,
+    )
+
+
+@CODECS
+def bench_spark_catches_up_with_a_stream(
+    benchmark, spark, broker, topic, folder, shape, size, codec
+):
+    name, count = topic(codec)
+    checkpoints = (folder / f"checkpoint-{one}" for one in itertools.count())
+
+    def catch_up(make, *more):
+        reader = spark.readStream.option("startingOffsets", "earliest")
+        stream = make(reader, broker, name, *more).writeStream.format("noop")
+        stream = stream.option("checkpointLocation", str(next(checkpoints)))
+        query = stream.trigger(availableNow=True).start()
+        query.awaitTermination()
+        assert sum(one["numInputRows"] for one in query.recentProgress) == count
+
+    benchmark.pedantic(catch_up, (ours,))
+    benchmark.extra_info |= compare(
+        lambda: catch_up(ours),
+        lambda: catch_up(theirs, "default"),
+        peer="spark-kafka",
+        of=count,
+    )

@@ -1,0 +1,90 @@
+"""Spark for the benchmarks: a warm session, logs of many rows, ways timed in turn.
+
+Beside wall time, the processor time of all processes below this one: Spark's Java
+machine, its Python workers, and a broker, if there is one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from shapes import BATCH_BYTES, columns_of
+
+from kafkalog.formats.builder import BatchSettings, encode_batches
+
+ROUNDS, WARM_ROUNDS = 5, 2
+SHAPE, SIZE = "log100", "16k"
+TICKS = os.sysconf("SC_CLK_TCK")
+SETTINGS = {
+    "spark_master": "local[2]",
+    "spark_sql_parquet_compression_codec": "zstd",
+    "spark_sql_execution_arrow_maxBytesPerBatch": "2147483647",
+}
+
+
+def write_log(folder, codec, times, segment_bytes):
+    """Write the rows of log100 as often as said, in segments; return how many."""
+    folder.mkdir(parents=True)
+    settings = BatchSettings(codec=codec)
+    columns = columns_of(SHAPE)
+    rows = len(columns.offset)
+    path = folder / f"{0:020d}.log"
+    for first in range(0, times * rows, rows):
+        shifted = columns._replace(offset=columns.offset + first)
+        if path.exists() and path.stat().st_size >= segment_bytes:
+            path = folder / f"{first:020d}.log"
+        with path.open("ab") as file:
+            file.write(encode_batches(shifted, BATCH_BYTES[SIZE], settings=settings))
+    return times * rows
+
+
+def noop(frame):
+    """Read all of a frame, and do nothing with it."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def compare(ours, theirs, *, peer, of):
+    """Time both in turn; seconds for one of `of`, and theirs over ours."""
+    walls, cpus = ([], []), ([], [])
+    for round_number in range(-WARM_ROUNDS, ROUNDS):
+        for way, wall, cpu in zip((ours, theirs), walls, cpus, strict=True):
+            before, start = processor_seconds(), perf_counter()
+            way()
+            seconds, used = perf_counter() - start, processor_seconds() - before
+            if round_number >= 0:
+                wall.append(seconds)
+                cpu.append(used)
+    mine, other = (median(times) / of for times in walls)
+    my_cpu, other_cpu = (median(times) / of for times in cpus)
+    return {
+        "peer": peer,
+        "ratio": other / mine,
+        "ours": mine,
+        "theirs": other,
+        "unit": "s",
+        "ours_processor": my_cpu,
+        "theirs_processor": other_cpu,
+    }
+
+
+def processor_seconds():
+    """Seconds of this process and all below it, with those that have ended."""
+    used, children = {}, {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (place / "stat").read_text()
+        except OSError:  # it has just ended
+            continue
+        fields = text[text.rindex(")") + 2 :].split()
+        pid, parent = int(place.name), int(fields[1])
+        used[pid] = sum(map(int, fields[11:15])) / TICKS
+        children.setdefault(parent, []).append(pid)
+    total, waiting = 0.0, [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        total += used.get(pid, 0.0)
+        waiting += children.get(pid, [])
+    return total
