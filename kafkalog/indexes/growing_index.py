@@ -75,25 +75,25 @@ class GrowingIndex(ABC):
     @property
     def entry_count(self) -> int:
         """Number of entries."""
-        self._load()
+        self.load()
         return self._count
 
     @property
     def max_entries(self) -> int:
         """Number of entries that the file has room for as it is."""
-        self._load()
+        self.load()
         return self._max_entries
 
     @property
     def size_in_bytes(self) -> int:
         """Size of the file; `entry_count` * `ENTRY_BYTES` of it are used."""
-        self._load()
+        self.load()
         return self._size
 
     @property
     def is_full(self) -> bool:
         """Whether the segment must roll before another entry can be made."""
-        self._load()
+        self.load()
         return self._count >= self._max_entries
 
     def holds_offset(self, offset: int) -> bool:
@@ -155,7 +155,7 @@ class GrowingIndex(ABC):
     def trim(self) -> None:
         """Cut the file behind its last entry; nothing if it was closed."""
         with self._lock:
-            self._load()
+            self.load()
             if not self._closed:
                 self.resize(self._count * self.ENTRY_BYTES)
                 self._release()
@@ -211,7 +211,8 @@ class GrowingIndex(ABC):
             if self._file is not None:
                 self._file.path = self.path
 
-    def _load(self) -> None:
+    def load(self) -> None:
+        """Look at the file, and make it if it is missing; once only."""
         if not self._loaded:
             with self._lock:
                 if not self._loaded:
@@ -220,7 +221,7 @@ class GrowingIndex(ABC):
 
     def _ready(self) -> None:
         """Load; a closed index is an error."""
-        self._load()
+        self.load()
         if self._closed:
             raise LogClosedError(f"the index is closed: {self.path}")
 

@@ -64,7 +64,7 @@ class GrowingOffsetIndex(GrowingIndex):
     @property
     def last_offset(self) -> int:
         """Offset of the last entry, or the base offset."""
-        self._load()
+        self.load()
         return self._last_offset
 
     @property

@@ -68,13 +68,13 @@ class GrowingTimeIndex(GrowingIndex):
     @property
     def is_full(self) -> bool:
         """Whether all slots but the one for the closing entry are taken."""
-        self._load()
+        self.load()
         return self._count >= self._max_entries - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
         """The last entry, or -1 and the base offset."""
-        self._load()
+        self.load()
         return self._last
 
     @property

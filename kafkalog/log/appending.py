@@ -6,7 +6,7 @@
     4. size, roll           against segment.bytes; a new segment begins if it must
     5. producers            sequences, transactions; a duplicate ends here, unwritten
     6. written              and with that the log's end moves
-    7. what follows         producers, aborted transactions, stable offset, flush.messages
+    7. what follows         producers, aborted transactions, stable offset, a flush
 
 What is refused at 4 or 5 has left its epochs, and its roll, behind, as in Kafka.
 

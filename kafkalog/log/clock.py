@@ -210,7 +210,7 @@ class ThreadScheduler:
         while (task := self._wait_for_due()) is not None:
             try:
                 task.work()
-            except Exception as error:  # noqa: BLE001 - the log keeps it, too
+            except Exception as error:
                 self.errors.append(error)
                 continue
             if task.period_ms >= 0 and not task.cancelled:

@@ -1,5 +1,7 @@
-"""Opening a log to write to it: what an interrupted task left is finished, segments are
-taken in, and after a crash those that were not forced to disk are read through.
+"""Opening a log to write to it, after whatever happened to it.
+
+What an interrupted task left is finished, segments are taken in, and after a crash
+those that were not forced to disk are read through.
 
 Of a log that was closed in order nothing is read but names, sizes and the newest
 snapshot. The content of its indexes is taken as it is: after a crash, those that may be
@@ -202,17 +204,20 @@ class LogLoader:
         end = self.segments.active.next_offset()
         if end >= self.log_start_offset:
             return end
-        self._drop(list(self.segments))
+        # Their snapshots go at once, with all others: there is none left to mark.
+        self._drop(list(self.segments), snapshots_too=False)
         self.epochs.clear_and_flush()
         self.producers.truncate_fully_and_start_at(self.log_start_offset)
         return None
 
-    def _drop(self, segments: Sequence[GrowingSegment]) -> None:
+    def _drop(
+        self, segments: Sequence[GrowingSegment], *, snapshots_too: bool = True
+    ) -> None:
         if segments:
             self.report.dropped += [one.base_offset for one in segments]
             delay = self.config.file_delete_delay_ms
             remove_segments(self.segments, segments, self.runtime, delay)
-            self._delete_snapshots(segments)
+            self._delete_snapshots(segments if snapshots_too else ())
 
     def _delete_snapshots(self, segments: Sequence[GrowingSegment]) -> None:
         delay = self.config.file_delete_delay_ms

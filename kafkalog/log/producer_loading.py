@@ -52,7 +52,7 @@ def rebuild_producers(
 
 
 def _snapshot_points(segments: SegmentMap) -> list[int]:
-    """Base offsets of the last two segments."""
+    """Give the base offsets of the last two segments."""
     return segments.base_offsets[-2:]
 
 

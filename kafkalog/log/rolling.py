@@ -101,7 +101,9 @@ def _begin(log: LogState, base: int) -> GrowingSegment:
     active = log.segments.active
     if base in log.segments:
         if base == active.base_offset and active.size == 0:
-            # An index too small for one entry makes every segment full.
+            # An index too small for one entry makes every segment full. Kafka warns of
+            # it, with the numbers of entries, and so makes the indexes.
+            active.make_indexes()
             return replace_segment(log, base, active)
         raise LogRollError(f"a segment at {base} is there already: {log.directory}")
     if base < active.base_offset:

@@ -1,5 +1,6 @@
-"""One segment read through after a crash: cut behind its last sound batch, and its
-indexes made anew.
+"""One segment read through after a crash.
+
+It is cut behind its last sound batch, and its indexes are made anew.
 
 Index entries are made by position here, once more than ``index.interval.bytes`` lie
 behind the batch of the last one; a running log counts from when it was opened. So the

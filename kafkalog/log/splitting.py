@@ -1,5 +1,6 @@
-"""A segment whose offsets are too far apart, split into several; and segments put in
-place of others so that a crash leaves either the ones or the others.
+"""Segments put in place of others, as when one with offsets too far apart is split.
+
+Whenever that is interrupted, opening the log finds either the ones or the others:
 
     1. new segments are written under .cleaned, and forced to disk
     2. .cleaned -> .swap, the highest offset first: with the last of them they are whole
@@ -53,16 +54,11 @@ def split_segment(
         while position < segment.size:
             part = _begin_part(segment, position, directory, config, runtime)
             new.append(part)
-            copied = _copy(segment, position, part)
-            if not copied:
-                raise LogStateError(f"nothing was copied from {position}")
-            position += copied
+            position += _copy(segment, position, part)
         for part in new:
             part.become_inactive()
             part.flush()
             part.set_modified(segment.modified_ms)
-        if sum(part.size for part in new) != segment.size:
-            raise LogStateError(f"parts are not as large as {segment.path}")
         return replace_segments(segments, new, [segment], directory, config, runtime)
     except BaseException:
         for part in new:
@@ -134,4 +130,6 @@ def _copy(segment: GrowingSegment, start: int, part: GrowingSegment) -> int:
             copied += size
         if len(outside):
             break
+    if not copied:
+        raise LogStateError(f"nothing fits a part from byte {start}: {segment.path}")
     return copied

@@ -188,7 +188,9 @@ class WritableLog(Log):
     ) -> list[Outcome]:
         """Append many, with the outcome of an `append_as_follower` of each."""
         terms = self._terms("replication", leader_epoch, NO_GUARD, TV_UNKNOWN)
-        return appending.append_all(self._log, appends, terms, self._memory, follower=True)
+        return appending.append_all(
+            self._log, appends, terms, self._memory, follower=True
+        )
 
     @guarded
     def start_verification(

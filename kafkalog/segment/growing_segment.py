@@ -156,9 +156,8 @@ class GrowingSegment:
 
     def can_hold(self, offset: int) -> bool:
         """Whether an offset can be stored relative to the base; makes the index."""
-        return self.offset_index.max_entries >= 0 and self.offset_index.holds_offset(
-            offset
-        )
+        self.offset_index.load()
+        return self.offset_index.holds_offset(offset)
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
         """How long the segment has been filling, by timestamps where it has them."""
@@ -292,6 +291,11 @@ class GrowingSegment:
         self.offset_index.trim()
         self.time_index.trim()
         self.cut(self.size)
+
+    def make_indexes(self) -> None:
+        """Make the files of the indexes, if they are not there."""
+        self.time_index.load()
+        self.offset_index.load()
 
     def resize_indexes(self) -> None:
         """Give the indexes the room of an active segment's."""

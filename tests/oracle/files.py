@@ -1,4 +1,4 @@
-"""What a player does to files, and says of them: damage, listings, modification times."""
+"""What a player does to files, and what it says of them."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _decoded(data: bytes) -> str | None:
             continue
         compressed = True
         try:
-            records = b"".join(decompress(codec, batch[BATCH_HEADER:], MAX_BYTES))
+            records = b"".join(decompress(codec, batch[BATCH_HEADER:], limit=MAX_BYTES))
         except (KafkaLogError, ValueError):
             return None
         parts += [batch[:8], batch[12:17], batch[21:BATCH_HEADER], records]
