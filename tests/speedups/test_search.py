@@ -242,3 +242,49 @@ def test_a_stretch_without_order_gives_some_row(column, targets):
     whole = np.array([0, len(column)], np.int64)
     _speedups.search_ranges(rows, whole[:1], whole[1:], none, asked, out)
     assert ((out >= -1) & (out < max(len(column), 1))).all()
+
+
+def kafkas_slot(keys, warm, target, *, above):
+    """Transcribe ``AbstractIndex.indexSlotRangeFor``, comparison by comparison."""
+    if not keys:
+        return -1
+    low, high = max(0, len(keys) - 1 - warm), len(keys) - 1
+    if not keys[low] < target:
+        if keys[0] > target:
+            return 0 if above else -1
+        low, high = 0, low
+    while low < high:
+        middle = (low + high + 1) // 2
+        if keys[middle] > target:
+            high = middle - 1
+        elif keys[middle] < target:
+            low = middle
+        else:
+            return middle
+    if not above:
+        return low
+    return -1 if low == len(keys) - 1 else low + 1
+
+
+@given(tables(), integers(8), EDGES, st.booleans())
+def test_a_slot_is_found_as_a_broker_finds_it(table, target, base, above):
+    data, stride, key, _, keys, _ = table
+    warm = 8192 // stride
+    for wanted in [target, *keys[:3]]:
+        reach = max(-(2**63), min(wanted - base, 2**63 - 1))
+        found = _speedups.find_slot(data, stride, *key, base, wanted, above)
+        assert found == kafkas_slot(keys, warm, reach, above=above)
+
+
+@pytest.mark.parametrize("count", [1, 2, 1024, 1025, 1026, 5000])
+def test_a_slot_of_a_sorted_index_is_the_nearest(count):
+    keys = np.arange(1, count + 1, dtype=">i4") * 3
+    data = np.column_stack([keys, keys]).astype(">i4").view(np.uint8).reshape(-1)
+    for target in {0, 2, 4, 3 * count // 2, 3 * count - 4, 3 * count, 3 * count + 1}:
+        floor = np.searchsorted(keys, target, side="right") - 1
+        ceiling = np.searchsorted(keys, target, side="left")
+        if target == keys[0]:
+            ceiling += 1  # Kafka does not look whether the first is equal
+        find = [data, 8, 4, 4, 0, target]
+        assert _speedups.find_slot(*find, False) == floor
+        assert _speedups.find_slot(*find, True) == (ceiling if ceiling < count else -1)

@@ -1,0 +1,282 @@
+"""Entries of indexes that are written to: which are taken, and what they make."""
+
+from itertools import pairwise
+from struct import Struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog.errors import (
+    CorruptIndexError,
+    IndexOffsetOverflowError,
+    InvalidOffsetError,
+    LogArgumentError,
+    LogStateError,
+)
+from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex, OffsetPosition
+from kafkalog.indexes.growing_time_index import GrowingTimeIndex, TimestampOffset
+from tests import golden_data
+from tests.indexes.golden import golden_indexes
+from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time_index
+
+
+def test_offsets_must_rise_and_have_room(tmp_path):
+    index = filled(tmp_path, [(510, 40)], max_bytes=24)
+    with pytest.raises(InvalidOffsetError, match="510 is not above 510"):
+        index.append(510, 80)
+    with pytest.raises(IndexOffsetOverflowError, match="too far"):
+        index.append(BASE + 2**31, 80)
+    index.append(BASE + 2**31 - 1, 80)
+    with pytest.raises(InvalidOffsetError):
+        index.append(511, 120)
+    assert index.entry_count == 2
+    assert index.holds_offset(BASE)
+    assert not index.holds_offset(BASE - 1)
+
+
+def test_a_first_entry_may_have_the_base_offset_but_none_below(tmp_path):
+    index = offset_index(tmp_path)
+    with pytest.raises(IndexOffsetOverflowError):
+        index.append(BASE - 1, 0)
+    index.append(BASE, 0)
+    assert index.last_offset == BASE
+
+
+def test_a_full_index_is_said_before_anything_else(tmp_path):
+    index = filled(tmp_path, [(510, 40)], max_bytes=8)
+    with pytest.raises(LogArgumentError, match="full with 1 entries") as raised:
+        index.append(2, 0)
+    assert raised.value.kafka_name == "IllegalArgumentException"
+
+
+@pytest.mark.parametrize(
+    ("offsets", "kept", "error"),
+    [
+        ([510, 520, 520, 530], 2, InvalidOffsetError),
+        ([510, 505], 1, InvalidOffsetError),
+        ([510, 511, 512, 513], 3, LogArgumentError),
+        ([499, 510], 0, IndexOffsetOverflowError),
+        ([510, BASE + 2**31], 1, IndexOffsetOverflowError),
+    ],
+)
+def test_entries_before_one_that_is_refused_stay(tmp_path, offsets, kept, error):
+    index = offset_index(tmp_path, max_bytes=24)
+    offsets = int64(*offsets)
+    assert not index.takes(offsets)
+    with pytest.raises(error):
+        index.append_many(offsets, np.arange(len(offsets)))
+    assert index.table.offsets.tolist() == offsets[:kept].tolist()
+
+
+def test_no_entries_are_nothing_to_do(tmp_path):
+    index, times = offset_index(tmp_path), time_index(tmp_path)
+    index.append_many(int64(), int64())
+    times.maybe_append_many(int64(), int64())
+    assert (index.entry_count, times.entry_count) == (0, 0)
+    assert (len(index.table), len(times.table)) == (0, 0)
+    assert index.lookup(700) == OffsetPosition(BASE, 0)
+    assert times.lookup(700) == TimestampOffset(-1, BASE)
+    assert index.fetch_upper_bound(0, 100) is None
+    index.truncate_to(0)
+    times.truncate_to(0)
+
+
+def test_an_upper_bound_is_found_as_kafka_finds_it(tmp_path):
+    index = filled(tmp_path, [(510, 40), (520, 80), (530, 120)])
+    asked = [(0, 0), (0, 39), (0, 40), (10, 31), (0, 80), (40, 79), (40, 81)]
+    found = [index.fetch_upper_bound(*read) for read in asked]
+    assert found == [510, 510, 520, 520, 520, 530, None]
+    assert index.fetch_upper_bound(40, 2**31 - 1) == 510  # an int32 that turned over
+
+
+def test_times_that_do_not_rise_are_left_out_and_those_that_fall_refused(tmp_path):
+    index = time_index(tmp_path)
+    index.maybe_append(-1, 505)
+    index.maybe_append(1000, 510)
+    index.maybe_append(1000, 520)
+    assert index.last_entry == (1000, 510)
+    with pytest.raises(InvalidOffsetError):
+        index.maybe_append(2000, 509)
+    with pytest.raises(LogStateError, match="timestamp 999 is below") as raised:
+        index.maybe_append(999, 510)
+    assert raised.value.kafka_name == "IllegalStateException"
+    with pytest.raises(IndexOffsetOverflowError):
+        index.maybe_append(2000, BASE + 2**31)
+    index.maybe_append(2000, 510)
+    assert [index.entry(slot) for slot in (0, 1)] == [(1000, 510), (2000, 510)]
+
+
+def test_one_slot_of_a_time_index_is_kept_for_the_closing_entry(tmp_path):
+    index = time_index(tmp_path, max_bytes=36)
+    index.maybe_append(1, 501)
+    assert not index.is_full
+    index.maybe_append(2, 502)
+    assert index.is_full
+    with pytest.raises(LogArgumentError, match="full"):
+        index.maybe_append(2, 502)
+    index.maybe_append(2, 502, skip_full=True)
+    assert index.entry_count == 2
+    index.maybe_append(3, 503, skip_full=True)
+    assert index.entry_count == 3
+    with pytest.raises(LogArgumentError, match="full with 3"):
+        index.maybe_append(4, 504, skip_full=True)
+
+
+def test_a_time_index_is_cut_by_offset(tmp_path):
+    index = time_index(tmp_path)
+    index.maybe_append_many(int64(10, 20, 30), int64(505, 510, 515))
+    index.truncate_to(510)
+    assert index.last_entry == (10, 505)
+    index.truncate_to(506)
+    assert index.last_entry == (10, 505)
+    index.truncate_to(505)
+    assert index.last_entry == (-1, BASE)
+
+
+def test_torn_bytes_are_corrupt(tmp_path):
+    index, times = offset_index(tmp_path), time_index(tmp_path)
+    index.path.write_bytes(bytes(12))
+    times.path.write_bytes(bytes(13))
+    for one in (index, times):
+        with pytest.raises(CorruptIndexError, match="remain behind 1 entries"):
+            one.check()
+
+
+def test_a_last_offset_below_the_base_is_corrupt_and_at_it_is_not(tmp_path):
+    index = offset_index(tmp_path)
+    index.path.write_bytes(Struct(">ii").pack(-1, 5))
+    with pytest.raises(CorruptIndexError, match="below the base offset"):
+        index.check()
+    zeros = offset_index(tmp_path)
+    zeros.path.write_bytes(bytes(16))
+    zeros.check()
+
+
+def test_times_that_end_before_they_begin_are_corrupt(tmp_path):
+    slot = Struct(">qi")
+    for content, wrong in [
+        (slot.pack(9, 1) + slot.pack(8, 2), "timestamp 8"),
+        (slot.pack(9, -3), "offset 497"),
+    ]:
+        index = time_index(tmp_path)
+        index.path.write_bytes(content)
+        with pytest.raises(CorruptIndexError, match=wrong):
+            index.check()
+    index = time_index(tmp_path)
+    index.path.write_bytes(slot.pack(9, 1) + slot.pack(10, 2))
+    index.check()
+
+
+def entries_of(path, width):
+    """Bytes of a golden file up to its first slot of zeros."""
+    data = path.read_bytes()
+    used = len(data.rstrip(b"\0"))
+    return data[: -(-used // width) * width]
+
+
+@pytest.mark.parametrize(("path", "truth"), golden_indexes(".index"))
+def test_offsets_of_golden_files_make_the_same_files(tmp_path, path, truth):
+    base, data = int(path.name[:20]), entries_of(path, 8)
+    columns = np.frombuffer(data, ">i4").reshape(-1, 2).astype(np.int64)
+    index = GrowingOffsetIndex(tmp_path / path.name, base, len(data) + 80)
+    index.append_many(columns[:, 0] + base, columns[:, 1])
+    assert index.table.to_bytes() == data
+    index.close()
+    assert (tmp_path / path.name).read_bytes() == data
+
+
+@pytest.mark.parametrize(("path", "truth"), golden_indexes(".timeindex"))
+def test_times_of_golden_files_make_the_same_files(tmp_path, path, truth):
+    base, data = int(path.name[:20]), entries_of(path, 12)
+    columns = np.frombuffer(data, np.dtype([("time", ">i8"), ("offset", ">i4")]))
+    index = GrowingTimeIndex(tmp_path / path.name, base, len(data) + 120)
+    offsets = columns["offset"].astype(np.int64) + base
+    index.maybe_append_many(columns["time"].astype(np.int64), offsets)
+    assert index.table.to_bytes() == data
+    index.close()
+    assert (tmp_path / path.name).read_bytes() == data
+
+
+def test_there_are_golden_files():
+    assert golden_data.SETS
+    assert len(golden_indexes(".index")) > 10
+    assert len(golden_indexes(".timeindex")) > 10
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 40)),
+        st.tuples(st.just("many"), st.lists(st.integers(1, 9), max_size=9)),
+        st.tuples(st.just("cut"), st.integers(BASE - 1, BASE + 300)),
+        st.tuples(st.just("reopen"), st.none()),
+    ),
+    max_size=30,
+)
+
+
+@given(steps=STEPS, max_bytes=st.sampled_from([240, LARGE]))
+def test_an_offset_index_is_a_list_of_its_entries(tmp_path_factory, steps, max_bytes):
+    tmp_path = tmp_path_factory.mktemp("index")
+    index, model = offset_index(tmp_path, max_bytes), []
+    for act, argument in steps:
+        last = model[-1] if model else (BASE, 0)
+        room = index.max_entries - len(model)
+        if act == "append" and room:
+            model.append((last[0] + argument, last[1] + 7))
+            index.append(*model[-1])
+        elif act == "many":
+            more = np.cumsum(argument[:room], dtype=np.int64)
+            index.append_many(last[0] + more, last[1] + 5 * more)
+            model += [(last[0] + n, last[1] + 5 * n) for n in more.tolist()]
+        elif act == "cut":
+            index.truncate_to(argument)
+            model = [entry for entry in model if entry[0] < argument]
+        elif act == "reopen":
+            index.close()
+            index = offset_index(tmp_path, max_bytes)
+            index.resize(max_bytes)
+        assert index.entry_count == len(model)
+        assert index.last_offset == (model[-1][0] if model else BASE)
+        for target in range(BASE - 1, BASE + 60, 7):
+            below = [entry for entry in model if entry[0] <= target]
+            assert index.lookup(target) == (below[-1] if below else (BASE, 0))
+    table = index.table
+    assert (
+        list(
+            zip(table.offsets.tolist(), table.entries["position"].tolist(), strict=True)
+        )
+        == model
+    )
+    index.close()
+    flat = [n - at for entry in model for n, at in zip(entry, (BASE, 0), strict=True)]
+    assert index.path.read_bytes() == Struct(f">{len(flat)}i").pack(*flat)
+
+
+@given(
+    pairs=st.lists(st.tuples(st.integers(-1, 30), st.integers(BASE - 2, BASE + 30))),
+    cuts=st.lists(st.integers(0, 30), max_size=3),
+    max_bytes=st.sampled_from([60, 240]),
+)
+def test_many_times_at_once_are_as_one_by_one(tmp_path_factory, pairs, cuts, max_bytes):
+    pairs = sorted(pairs) if len(cuts) % 2 else pairs
+    index = time_index(tmp_path_factory.mktemp("many"), max_bytes)
+    single = time_index(tmp_path_factory.mktemp("single"), max_bytes)
+    bounds = [0, *sorted(cuts), len(pairs)]
+    for start, stop in pairwise(bounds):
+        piece = np.array(pairs[start:stop], np.int64).reshape(-1, 2)
+        raised = [None, None]
+        try:
+            index.maybe_append_many(piece[:, 0].copy(), piece[:, 1].copy())
+        except LogStateError as error:
+            raised[0] = type(error)
+        for timestamp, offset in piece.tolist():
+            try:
+                single.maybe_append(timestamp, offset)
+            except LogStateError as error:
+                raised[1] = type(error)
+                break
+        assert raised[0] is raised[1]
+        assert index.last_entry == single.last_entry
+    assert index.path.read_bytes() == single.path.read_bytes()
