@@ -63,7 +63,8 @@ if TYPE_CHECKING:
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
     from kafkalog.indexes.txn_index import TransactionIndex
-    from kafkalog.log.log import Log, open
+    from kafkalog.log.log import Log
+    from kafkalog.log.opening import open
     from kafkalog.query.index_scan import (
         scan_offset_indexes,
         scan_time_indexes,
@@ -146,7 +147,7 @@ _HOMES: Final = {
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
     "encode_batches": "formats.builder",
-    "open": "log.log",
+    "open": "log.opening",
     "read_properties": "files.properties_file",
     "scan": "query.scan",
     "scan_offset_indexes": "query.index_scan",

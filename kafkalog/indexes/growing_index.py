@@ -49,6 +49,17 @@ class GrowingIndex(ABC):
     ENTRY_BYTES: ClassVar[int]
     OFFSET: ClassVar[tuple[int, int]]  # where in an entry its offset is, and its width
 
+    # What each begins with; set here, as a log has thousands that are never loaded.
+    _loaded = False
+    _closed = False
+    _count = 0
+    _size = 0
+    _max_entries = 0
+    _forced = False
+    _file: DurableFile | None = None
+    _view: bytes | mmap.mmap = b""
+    _viewed = 0  # entries that `_view` is good for
+
     def __init__(
         self, path: Path, base_offset: int, max_bytes: int, disk: Disk = DISK
     ) -> None:
@@ -57,15 +68,6 @@ class GrowingIndex(ABC):
         self.max_bytes = max_bytes
         self._disk = disk
         self._lock = RLock()
-        self._loaded = False
-        self._closed = False
-        self._count = 0
-        self._size = 0
-        self._max_entries = 0
-        self._forced = False
-        self._file: DurableFile | None = None
-        self._view: bytes | mmap.mmap = b""
-        self._viewed = 0  # entries that `_view` is good for
 
     @property
     def is_loaded(self) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from kafkalog.log.producers import ProducerStateManager
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
+from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
 
 DELETED = ".deleted"
@@ -63,3 +64,17 @@ def delete_snapshots(
             runtime.disk.remove_if_there(path)
 
     runtime.later("delete-producer-snapshot", remove, delay_ms)
+
+
+def delete_log(log: LogState) -> None:
+    """Remove all of a log's files at once, and its directory."""
+    log.leader_epochs.clear()
+    disk = log.runtime.disk
+    for segment in list(log.segments):
+        log.segments.remove(segment.base_offset)
+        segment.rename("", DELETED)
+        segment.delete()
+    for path in sorted(log.directory.iterdir()):
+        disk.remove(path)
+    disk.remove_directory(log.directory)
+    disk.sync_directory(log.directory.parent)

@@ -15,7 +15,7 @@ from pathlib import Path
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.durable_file import DISK, Disk
-from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
+from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.loader import LoadedOffsets, LogLoader
 from kafkalog.log.offset_metadata import OffsetMetadata
@@ -62,7 +62,7 @@ def load_log(
     config = LogConfig() if config is None else config
     broker = BrokerConfig() if broker is None else broker
     clock = SystemClock() if clock is None else clock
-    runtime = Runtime(clock, scheduler or ThreadScheduler(), disk)
+    runtime = Runtime(clock, scheduler, disk)
     if not path.is_dir():
         disk.make_directory(path)
         disk.sync_directory(path.parent)

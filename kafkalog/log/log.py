@@ -277,16 +277,6 @@ class Log:
         return offsets.get((self.topic, self.partition), default)
 
 
-def open(path: AnyPath, mode: str = "r") -> Log:
-    """Open the log in a partition's directory, for reading: nothing is changed.
-
-    Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is no partition's.
-    """
-    if mode != "r":
-        raise ValueError(f"a log is opened for reading, mode 'r', not {mode!r}")
-    return Log(path)
-
-
 def find_end(
     directory: Location, log_start_offset: int = 0, *, past_damage: bool = False
 ) -> int:

@@ -1,5 +1,8 @@
 """The transaction markers in a step of a log, out of its control batches.
 
+A control batch of a producer holds one record, its marker; compaction may have emptied
+it.
+
 Knows: control batches. Does not know: what a marker ends.
 Source: ``EndTransactionMarker.java``.
 """
@@ -7,12 +10,15 @@ Source: ``EndTransactionMarker.java``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog.errors import LocatedError, LogArgumentError
 from kafkalog.formats.control import (
     ControlRecordType,
+    control_types,
     parse_control,
     parse_control_key,
 )
@@ -22,8 +28,22 @@ from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_I
 from kafkalog.formats.workspace import Workspace
 from kafkalog.log.producer_entry import NONE, Marker
 
+Int64s = npt.NDArray[np.int64]
+
 Markers = Mapping[int, Marker | None]
 """Row number of a producer's control batch -> its marker; None where it is empty."""
+
+
+class FirstRecords(NamedTuple):
+    """The first record of some control batches: number of its row, type (-1 none).
+
+    `slots` says which of the records in `views` they are.
+    """
+
+    indexes: Int64s
+    types: Int64s
+    slots: Int64s
+    views: Views
 
 
 def read_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker | None]:
@@ -32,15 +52,16 @@ def read_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker |
     `origin` is the position of the first byte of `data`; positions in `rows` rise.
     Raises `CorruptRecordError`, and `LogArgumentError` for a record that is no marker.
     """
-    markers: dict[int, Marker | None] = dict.fromkeys(_control_rows(rows))
-    for index, type_id, marker in control_records(data, rows, origin):
-        if marker is None:
-            offset = int(rows["base_offset"][index])
-            raise LogArgumentError(
-                f"control record of type {type_id} in a producer's batch "
-                f"at offset {offset}, where only markers are"
-            )
-        markers[index] = marker
+    markers: dict[int, Marker | None] = dict.fromkeys(_control_rows(rows).tolist())
+    for found in control_records(data, rows, origin):
+        for index, type_id, slot in _each(found):
+            markers[index] = marker = _marker(found.views, slot)
+            if marker is None:
+                offset = int(rows["base_offset"][index])
+                raise LogArgumentError(
+                    f"control record of type {type_id} in a producer's batch "
+                    f"at offset {offset}, where only markers are"
+                )
     return markers
 
 
@@ -49,23 +70,23 @@ def known_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker 
 
     For readers, who are to pass over what brokers to come may write.
     """
-    records = control_records(data, rows, origin)
-    found = {index: marker for index, _, marker in records}
-    return dict.fromkeys(_control_rows(rows)) | found
+    markers: dict[int, Marker | None] = dict.fromkeys(_control_rows(rows).tolist())
+    for found in control_records(data, rows, origin):
+        for index, type_id, slot in _each(found):
+            if ControlRecordType(type_id).is_marker:
+                markers[index] = _marker(found.views, slot)
+    return markers
 
 
-def control_records(
-    data: Bytes, rows: Rows, origin: int = 0
-) -> Iterator[tuple[int, int, Marker | None]]:
-    """Yield the first record of each producer's control batch: row, type, marker.
+def control_records(data: Bytes, rows: Rows, origin: int = 0) -> Iterator[FirstRecords]:
+    """Find the first record of each producer's control batch that is not empty.
 
-    Raises `CorruptRecordError` for a batch or a record that cannot be.
+    What is yielded is valid until the next is taken. Raises `CorruptRecordError`.
     """
     which = _control_rows(rows)
-    if not which:
+    if not len(which):
         return
     asked = rows[which]
-    places = dict(zip(asked["position"].tolist(), which, strict=True))
     for views in decode(
         data,
         origin,
@@ -76,35 +97,36 @@ def control_records(
     ):
         if isinstance(views, LocatedError):
             raise views
-        for position, slot in _firsts(views):
-            yield (places[position], *_marker(views, slot))
+        held = views.counts > 0
+        slots = (np.cumsum(views.counts) - views.counts)[held]
+        found = np.searchsorted(asked["position"], views.rows["position"][held])
+        keys = views.records["key_start"][slots], views.records["key_length"][slots]
+        types = control_types(views.data, *keys)
+        yield FirstRecords(which[found], types, slots, views)
 
 
-def _marker(views: Views, slot: int) -> tuple[int, Marker | None]:
+def _control_rows(rows: Rows) -> Int64s:
+    control = (rows["attributes"] & CONTROL_FLAG) != 0
+    return np.flatnonzero(control & (rows["producer_id"] > NO_PRODUCER_ID))
+
+
+def _each(found: FirstRecords) -> Iterator[tuple[int, int, int]]:
+    columns = found.indexes.tolist(), found.types.tolist(), found.slots.tolist()
+    return zip(*columns, strict=True)
+
+
+def _marker(views: Views, slot: int) -> Marker | None:
+    """Read a record, which is a marker or None."""
     key, value = _bytes(views, slot, "key"), _bytes(views, slot, "value")
     _, type_id = parse_control_key(key)
     if not ControlRecordType(type_id).is_marker:
-        return type_id, None
+        return None
     epoch = parse_control(key, value).coordinator_epoch
-    return type_id, Marker(
+    return Marker(
         type_id == ControlRecordType.ABORT,
         NONE if epoch is None else epoch,
         int(views.records["timestamp"][slot]),
     )
-
-
-def _control_rows(rows: Rows) -> list[int]:
-    control = (rows["attributes"] & CONTROL_FLAG) != 0
-    control &= rows["producer_id"] > NO_PRODUCER_ID
-    found: list[int] = np.flatnonzero(control).tolist()
-    return found
-
-
-def _firsts(views: Views) -> Iterator[tuple[int, int]]:
-    """Position of each batch that holds a record, and the slot of its first."""
-    held = views.counts > 0
-    slots = np.cumsum(views.counts) - views.counts
-    return zip(views.rows["position"][held].tolist(), slots[held].tolist(), strict=True)
 
 
 def _bytes(views: Views, slot: int, part: str) -> bytes | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from kafkalog.errors import CorruptSnapshotError
 from kafkalog.files.durable_file import Disk
@@ -116,15 +117,7 @@ class SnapshotFiles:
 
 def parse_entries(data: bytes) -> list[ProducerStateEntry]:
     """Read the producers of a snapshot, in its order, each with its last batch."""
-    entries = []
-    for row in parse_snapshot(data).tolist():
-        producer_id, epoch, sequence, last, delta, time, coordinator, first = row
-        first = first if first >= 0 else NONE
-        entry = ProducerStateEntry(producer_id, epoch, coordinator, time, first)
-        if last >= 0:
-            entry.add(epoch, BatchMetadata(sequence, last, delta, time))
-        entries.append(entry)
-    return entries
+    return entries_of(parse_snapshot(data))
 
 
 def format_entries(entries: Iterable[ProducerStateEntry]) -> bytes:
@@ -134,6 +127,24 @@ def format_entries(entries: Iterable[ProducerStateEntry]) -> bytes:
     ProducerStateEntry(producer_id=7, producer_epoch=3, coordinator_epoch=9, \
 last_timestamp=1700000000000, txn_first_offset=-1, batches=deque([], maxlen=5))
     """
+    return format_snapshot(rows_of(entries))
+
+
+def entries_of(rows: npt.NDArray[np.void]) -> list[ProducerStateEntry]:
+    """Take the rows of a snapshot for producers."""
+    entries = []
+    for row in rows.tolist():
+        producer_id, epoch, sequence, last, delta, time, coordinator, first = row
+        first = first if first >= 0 else NONE
+        entry = ProducerStateEntry(producer_id, epoch, coordinator, time, first)
+        if last >= 0:
+            entry.add(epoch, BatchMetadata(sequence, last, delta, time))
+        entries.append(entry)
+    return entries
+
+
+def rows_of(entries: Iterable[ProducerStateEntry]) -> npt.NDArray[np.void]:
+    """Take producers for the rows of a snapshot."""
     rows = [
         (
             entry.producer_id,
@@ -147,4 +158,4 @@ last_timestamp=1700000000000, txn_first_offset=-1, batches=deque([], maxlen=5))
         )
         for entry in entries
     ]
-    return format_snapshot(np.array(rows, ENTRY))
+    return np.array(rows, ENTRY)

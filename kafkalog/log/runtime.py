@@ -17,7 +17,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from kafkalog.errors import LogClosedError
 from kafkalog.files.durable_file import DISK, Disk
-from kafkalog.log.clock import Clock, Scheduler, Task, Work
+from kafkalog.log.clock import Clock, Scheduler, Task, ThreadScheduler, Work
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -26,9 +26,14 @@ Result = TypeVar("Result")
 class Runtime:
     """Clock, scheduler, disk and lock of one log, and why it is closed to writers."""
 
-    def __init__(self, clock: Clock, scheduler: Scheduler, disk: Disk = DISK) -> None:
+    def __init__(
+        self, clock: Clock, scheduler: Scheduler | None, disk: Disk = DISK
+    ) -> None:
         self.clock = clock
-        self.scheduler = scheduler
+        self.scheduler: Scheduler = (
+            ThreadScheduler() if scheduler is None else scheduler
+        )
+        self._owns_scheduler = scheduler is None
         self.disk = disk
         self.lock = RLock()
         self.failure: OSError | None = None
@@ -55,6 +60,11 @@ class Runtime:
             except OSError as error:
                 self.failure = error
                 raise
+
+    def stop(self) -> None:
+        """Stop a scheduler of the log's own; not with the lock held."""
+        if self._owns_scheduler:
+            self.scheduler.shutdown()
 
     def later(self, name: str, work: Work, delay_ms: int = 0) -> Task:
         """Have work on the log done in `delay_ms`; not at all once it is closed."""

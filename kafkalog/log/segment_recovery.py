@@ -2,9 +2,8 @@
 
 It is cut behind its last sound batch, and its indexes are made anew.
 
-Index entries are made by position here, once more than ``index.interval.bytes`` lie
-behind the batch of the last one; a running log counts from when it was opened. So the
-two differ, and both are right.
+Bytes between index entries are counted from the beginning here, by a running log from
+when it was opened. So the indexes differ, and both are right.
 
 Knows: one segment, and producers up to its beginning. Does not know: its neighbours.
 Source: ``LogSegment.recover``.
@@ -58,6 +57,7 @@ def recover_segment(
     segment.offset_index.trim()
     segment.time_index.maybe_append(*segment.greatest_timestamp, skip_full=True)
     segment.time_index.trim()
+    segment.bytes_since_index_entry = 0
     return Cut(lost, damage)
 
 
@@ -70,15 +70,11 @@ class _Pass:
         producers: ProducerStateManager,
         epochs: LeaderEpochs,
     ) -> None:
-        segment.offset_index.reset()
-        segment.time_index.reset()
-        segment.txn_index.reset()
-        segment.forget_timestamps()
+        segment.forget_entries()
         self.valid_bytes = 0
         self._segment = segment
         self._producers = producers
         self._epochs = epochs
-        self._indexed_at = 0
 
     def take(self, window: Window) -> None:
         """Take the batches of a window, up to the first that is not sound."""
@@ -100,7 +96,7 @@ class _Pass:
 
     def _take_run(self, window: Window, rows: Rows) -> None:
         """Take batches of which none but the last ends a transaction."""
-        self._index(rows)
+        self._segment.make_entries(rows, int(rows["position"][0]))
         last = rows[-1]
         self.valid_bytes = int(last["position"] + last["size_in_bytes"])
         modern = rows[rows["magic"] >= 2]
@@ -111,29 +107,6 @@ class _Pass:
         if len(held):
             self._note_producers(window, held)
         self._producers.map_end_offset = int(modern["last_offset"][-1]) + 1
-
-    def _index(self, rows: Rows) -> None:
-        """Make the entries of the indexes for a run of batches."""
-        segment = self._segment
-        interval = segment.settings.index_interval_bytes
-        positions = rows["position"].astype(np.int64)
-        timestamp, offset = segment.greatest_timestamp
-        done = 0
-        while True:
-            at = int(np.searchsorted(positions, self._indexed_at + interval, "right"))
-            seen = rows[done : at + 1]
-            if len(seen):
-                place = int(np.argmax(seen["max_timestamp"]))
-                if seen["max_timestamp"][place] > timestamp:
-                    timestamp = int(seen["max_timestamp"][place])
-                    offset = int(seen["last_offset"][place])
-                    segment.note_timestamp(timestamp, offset)
-            if at >= len(rows):
-                return
-            self._indexed_at = int(positions[at])
-            segment.offset_index.append(int(rows["last_offset"][at]), self._indexed_at)
-            segment.time_index.maybe_append(timestamp, offset)
-            done = at + 1
 
     def _note_epochs(self, rows: Rows) -> None:
         """Enter each leader epoch that is above all known."""

@@ -20,18 +20,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.errors import LocatedError
 from kafkalog.files.location import Location
 from kafkalog.files.reading import ByteSource
-from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.control import ControlRecordType
 from kafkalog.formats.headers import Rows
-from kafkalog.formats.layout import (
-    CONTROL_FLAG,
-    MAX_BATCH_BYTES,
-    TRANSACTIONAL_FLAG,
-)
-from kafkalog.formats.workspace import Workspace
+from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.markers import control_records
 from kafkalog.log.producer_state import newest_snapshot
 from kafkalog.segment.file_records import FileRecords, Limits, Step
 
@@ -41,9 +36,9 @@ ABORTED: Final = np.dtype(
 """One aborted transaction: its first record's offset, and that of its marker."""
 
 UNDECIDED: Final = 2**63 - 1
-ABORT: Final = 0
+ABORT: Final = int(ControlRecordType.ABORT)
+MARKERS: Final = (ABORT, int(ControlRecordType.COMMIT))
 NO_MARKER: Final = -1
-MARKER_KEY_BYTES: Final = 4
 
 Int64s = npt.NDArray[np.int64]
 
@@ -151,23 +146,9 @@ class TransactionReplay:
 def _marker_types(step: Step, rows: Rows) -> Int64s:
     """Type of the marker in each control batch of `rows`; -1 for all others."""
     types = np.full(len(rows), NO_MARKER, np.int64)
-    which = np.flatnonzero(rows["attributes"] & CONTROL_FLAG)
-    found = decode(
-        step.data,
-        step.origin,
-        rows[which],
-        bounds=Bounds(),
-        limit=MAX_BATCH_BYTES,
-        workspace=Workspace(),
-    )
-    for views in found:
-        if isinstance(views, LocatedError):
-            raise views
-        keyed = views.records["key_length"] >= MARKER_KEY_BYTES
-        place = views.records["key_start"][keyed]
-        high, low = views.data[place + 2].astype(np.int64), views.data[place + 3]
-        positions = np.repeat(views.rows["position"], views.counts)[keyed]
-        types[np.searchsorted(rows["position"], positions)] = high << 8 | low
+    for found in control_records(step.data, rows, step.origin):
+        ends = np.isin(found.types, MARKERS)
+        types[found.indexes[ends]] = found.types[ends]
     return types
 
 

@@ -25,13 +25,14 @@ from kafkalog.formats.appends import AppendMemory, AppendOrigin
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.headers import scan_headers
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log import appending, reading, retention, truncation, watermarks
+from kafkalog.log import appending, deletion, reading, retention, truncation, watermarks
 from kafkalog.log.appending import AppendResult, AppendTerms, Outcome
 from kafkalog.log.clock import Task
 from kafkalog.log.flushing import flush
 from kafkalog.log.leader_epochs import EpochEnd
 from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log, LogRead, for_each_time
 from kafkalog.log.offset_metadata import OffsetMetadata
+from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producer_append import TV_UNKNOWN
 from kafkalog.log.producer_entry import NO_GUARD, ProducerStateEntry
 from kafkalog.log.recovery_report import RecoveryReport
@@ -68,6 +69,7 @@ class WritableLog(Log):
         self._log = state
         self._expiry = expiry
         self._memory = AppendMemory()
+        self.owner: OwnedDirectory | None = None
         self.report = report
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
@@ -377,31 +379,45 @@ class WritableLog(Log):
     # The end
 
     def close(self) -> None:
-        """Take a snapshot of the producers, cut the files to what is used, let go.
+        """Close the log in order; twice is once.
 
-        Twice is once. Nothing is forced to disk that `flush` was not called for.
+        A snapshot of the producers is taken, the files are cut to what is used, and
+        what was opened by ``kafkalog.open`` is forced to disk and checkpointed. If that
+        fails, the error is raised, and the log closed as by `abandon`.
         """
         with self.runtime.lock:
-            if not self.runtime.closed:
-                self._close()
+            if self.runtime.closed:
+                return
+            try:
+                if self.runtime.failure is None:
+                    self.runtime.run(self._close)
+                    self._release(in_order=True)
+            finally:
+                self.abandon()
+        self.runtime.stop()
 
     def _close(self) -> None:
-        runtime = self.runtime
-        if runtime.failure is not None:
-            self.abandon()
-            return
+        log = self._log
+        if self.owner is not None:
+            flush(log, log.log_end_offset, inclusive=True)
+        log.topic_id_file.flush()
+        log.producers.take_snapshot()
+        for segment in log.segments:
+            segment.close()
+        if self.owner is not None:
+            first = log.segments.first.base_offset
+            start = log.log_start_offset
+            self.owner.checkpoint(
+                (self.topic, self.partition),
+                recovery_point=log.recovery_point,
+                high_watermark=log.high_watermark.offset,
+                log_start_offset=start if start > first else None,
+            )
 
-        def close_all() -> None:
-            self._log.topic_id_file.flush()
-            self._log.producers.take_snapshot()
-            for segment in self._log.segments:
-                segment.close()
-
-        self._expiry.cancel()
-        try:
-            runtime.run(close_all)
-        finally:
-            self.abandon()
+    def _release(self, *, in_order: bool) -> None:
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.release((self.topic, self.partition), in_order=in_order)
 
     def abandon(self) -> None:
         """Let go of the files as they are, as when the process dies."""
@@ -410,6 +426,13 @@ class WritableLog(Log):
             self.runtime.closed = True
             for segment in self._log.segments:
                 segment.close_handles()
+            self._release(in_order=False)
+
+    @guarded
+    def delete(self) -> None:
+        """Remove the log with its directory, at once, and close it."""
+        deletion.delete_log(self._log)
+        self.abandon()
 
 
 def _only(outcomes: Sequence[Outcome]) -> AppendResult:

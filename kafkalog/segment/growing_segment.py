@@ -17,6 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog import _speedups
 from kafkalog.errors import (
     KafkaLogError,
     LogArgumentError,
@@ -182,20 +186,45 @@ class GrowingSegment:
             )
         self.file.write(data, position)
         self.size = position + len(data)
-        greatest, since = self.greatest_timestamp, self.bytes_since_index_entry
-        interval = self.settings.index_interval_bytes
-        fields = rows[["size_in_bytes", "max_timestamp", "last_offset"]].tolist()
-        for size, timestamp, offset in fields:
-            if timestamp > greatest[0]:
-                self._greatest = greatest = (timestamp, offset)
-            if since > interval:
-                self.bytes_since_index_entry = since
-                self.offset_index.append(offset, position)
-                self.time_index.maybe_append(*greatest)
-                since = 0
-            position += size
-            since += size
+        self.make_entries(rows, position)
+
+    def make_entries(self, rows: Rows, position: int) -> None:
+        """Make the entries of the indexes that batches are due, from `position` on.
+
+        What an index refuses leaves the entries of the batches before.
+        """
+        room = np.empty((5, len(rows)), np.int64)
+        due, since, timestamp, offset = _speedups.due_entries(
+            rows["size_in_bytes"],
+            rows["max_timestamp"],
+            rows["last_offset"],
+            position,
+            self.settings.index_interval_bytes,
+            self.bytes_since_index_entry,
+            *self.greatest_timestamp,
+            room,
+        )
+        if due:
+            self._enter(room[:, :due])
+        self._greatest = (timestamp, offset)
         self.bytes_since_index_entry = since
+
+    def _enter(self, due: npt.NDArray[np.int64]) -> None:
+        """Enter what is due into both indexes, by one write each if they take all."""
+        offsets, positions, timestamps, time_offsets, _ = due
+        if (
+            len(offsets) > 1
+            and self.offset_index.takes(offsets)
+            and self.time_index.takes(timestamps, time_offsets)
+        ):
+            self.offset_index.append_many(offsets, positions)
+            self.time_index.maybe_append_many(timestamps, time_offsets)
+            return
+        for offset, position, timestamp, time_offset, since in due.T.tolist():
+            self._greatest = (timestamp, time_offset)
+            self.bytes_since_index_entry = since
+            self.offset_index.append(offset, position)
+            self.time_index.maybe_append(timestamp, time_offset)
 
     def _check_offset(self, offset: int) -> None:
         if not self.can_hold(offset):
@@ -277,13 +306,13 @@ class GrowingSegment:
             self.size = size
         return lost
 
-    def forget_timestamps(self) -> None:
-        """Begin anew with the greatest timestamp, as recovery does."""
+    def forget_entries(self) -> None:
+        """Empty the indexes, to make their entries anew from the beginning."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.txn_index.reset()
         self._greatest = None
-
-    def note_timestamp(self, timestamp: int, last_offset: int) -> None:
-        """Take a timestamp for the greatest."""
-        self._greatest = (timestamp, last_offset)
+        self.bytes_since_index_entry = 0
 
     def become_inactive(self) -> None:
         """Make the last entry of the time index, and cut all files to what is used."""

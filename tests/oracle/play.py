@@ -211,8 +211,8 @@ class Player:
 
     def do_delete_log(self, step: Step) -> Step:
         log = self.log
-        self.forget(clean=True)
         log.delete()
+        self.forget(clean=True)
         self.last = dict.fromkeys(self.last, 0)
         return {}
 

@@ -1,0 +1,110 @@
+"""`open`: a partition's log, to be read or to be written to.
+
+Knows: where things lie in a log directory. Does not know: how a log works.
+Source: ``LogManager.scala``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, overload
+
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.errors import NotALogDirectoryError
+from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.files.location import AnyPath
+from kafkalog.files.naming import parse_partition_dir
+from kafkalog.log.clock import Clock, Scheduler
+from kafkalog.log.loading import load_log
+from kafkalog.log.log import Log
+from kafkalog.log.ownership import Name, own_directory
+from kafkalog.log.writable_log import WritableLog
+
+
+@overload
+def open(path: AnyPath, mode: Literal["r"] = "r") -> Log: ...
+@overload
+def open(
+    path: str | os.PathLike[str],
+    mode: Literal["a"],
+    config: LogConfig | None = None,
+    *,
+    broker: BrokerConfig | None = None,
+    topic_id: str | None = None,
+    clock: Clock | None = None,
+    scheduler: Scheduler | None = None,
+    disk: Disk = DISK,
+) -> WritableLog: ...
+
+
+def open(
+    path: AnyPath,
+    mode: str = "r",
+    config: LogConfig | None = None,
+    *,
+    broker: BrokerConfig | None = None,
+    topic_id: str | None = None,
+    clock: Clock | None = None,
+    scheduler: Scheduler | None = None,
+    disk: Disk = DISK,
+) -> Log:
+    """Open the log in a partition's directory.
+
+    With mode ``"r"`` nothing is changed, and a broker may be writing to it.
+
+    With ``"a"`` it is written to as by a broker, whose place this takes: the log
+    directory around it is locked, and no broker starts on it until the log is closed. A
+    missing directory is made. Checkpoints and the marker of the last stop are read
+    there, and written again on closing, for this log alone.
+
+    Raises `FileNotFoundError`, `NotALogDirectoryError` for what is no partition's, and
+    with ``"a"`` `LogLockedError`.
+
+    >>> import tempfile, kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder()
+    >>> batch.append(b"k", b"v", timestamp=1700000000000)
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     directory = Path(root, "orders-0")
+    ...     with kafkalog.open(directory, "a") as log:
+    ...         result = log.append(batch.build())
+    ...         log.flush()
+    ...     with kafkalog.open(directory) as log:
+    ...         result.last_offset, log.log_end_offset
+    (0, 1)
+    """
+    if mode == "r":
+        return Log(path)
+    if mode != "a":
+        raise ValueError(f"a log is opened with mode 'r' or 'a', not {mode!r}")
+    directory = Path(os.fspath(path)).absolute()  # type: ignore[arg-type]
+    name = _name_of(directory)
+    owned = own_directory(directory.parent, name, disk)
+    try:
+        log = load_log(
+            directory,
+            config,
+            broker=broker,
+            log_start_offset=owned.log_start_offset(name),
+            recovery_point=owned.recovery_point(name),
+            clean=owned.clean,
+            topic_id=topic_id,
+            clock=clock,
+            scheduler=scheduler,
+            disk=disk,
+        )
+        log.owner = owned
+        log.update_high_watermark(owned.high_watermark(name))
+    except BaseException:
+        owned.release(name, in_order=False)
+        raise
+    return log
+
+
+def _name_of(directory: Path) -> Name:
+    parsed = parse_partition_dir(directory.name)
+    if parsed is None or parsed.state is not None:
+        raise NotALogDirectoryError(f"not a partition's directory: {directory}")
+    if directory.exists() and not directory.is_dir():
+        raise NotALogDirectoryError(f"not a partition's directory: {directory}")
+    return parsed.topic, parsed.partition

@@ -1,0 +1,170 @@
+"""A log directory while it is written to: its lock, its marker, its checkpoints.
+
+A broker and kafkalog exclude each other by a POSIX record lock on ``.lock``, which is
+Java's. Such a lock belongs to the process, and goes when *any* descriptor of the file
+is closed in it; so the file is opened once, for all logs that are open in a directory.
+
+The marker of a clean stop, ``.kafka_cleanshutdown``, is taken away with the first log
+that is opened, and put back with the last one closed, if it had been there and none of
+them failed. Of the checkpoints only the lines of logs opened here are changed.
+
+Knows: a log directory. Does not know: what is in a log.
+Source: ``FileLock.java``, ``CleanShutdownFileHandler.java``, ``LogManager.scala``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from kafkalog.errors import LogLockedError
+from kafkalog.files.checkpoint_file import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    known_offsets,
+    write_offsets,
+)
+from kafkalog.files.durable_file import DISK, Disk, DurableFile
+
+LOCK: Final = ".lock"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+
+Name = tuple[str, int]
+"""Topic and partition."""
+
+_owned: Final[dict[Path, OwnedDirectory]] = {}
+_registry_lock: Final = Lock()
+
+
+class OwnedDirectory:
+    """A log directory that this process has locked, and the logs open in it.
+
+    `clean` says that whoever wrote to it last stopped in order.
+    """
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path = path
+        self._disk = disk
+        self._open: set[Name] = set()
+        self._in_order = True
+        self._changed = Lock()
+        self._lock = _lock(path / LOCK, disk)
+        marker = path / CLEAN_SHUTDOWN
+        self._marker = marker.read_bytes() if marker.exists() else None
+        self.clean = self._marker is not None
+        if self.clean:
+            disk.remove(marker)
+            disk.sync_directory(path)
+
+    def recovery_point(self, name: Name) -> int:
+        """Offset below which a log was forced to disk, as checkpointed."""
+        return known_offsets(self.path, RECOVERY_POINTS).get(name, 0)
+
+    def log_start_offset(self, name: Name) -> int:
+        """First offset of a log that may be read, as checkpointed."""
+        return known_offsets(self.path, LOG_STARTS).get(name, 0)
+
+    def high_watermark(self, name: Name) -> int:
+        """First offset of a log not known to be replicated, as checkpointed."""
+        return known_offsets(self.path, HIGH_WATERMARKS).get(name, 0)
+
+    def checkpoint(
+        self,
+        name: Name,
+        *,
+        recovery_point: int,
+        high_watermark: int,
+        log_start_offset: int | None,
+    ) -> None:
+        """Write the lines of one log; those of the others stay.
+
+        `log_start_offset` is None where the first segment tells it.
+        """
+        with self._changed:
+            self._write_line(RECOVERY_POINTS, name, recovery_point)
+            self._write_line(HIGH_WATERMARKS, name, high_watermark)
+            self._write_line(LOG_STARTS, name, log_start_offset)
+
+    def _write_line(self, checkpoint: str, name: Name, offset: int | None) -> None:
+        offsets = known_offsets(self.path, checkpoint)
+        if offset is None:
+            offsets.pop(name, None)
+        else:
+            offsets[name] = offset
+        write_offsets(self.path, checkpoint, offsets, self._disk)
+
+    def release(self, name: Name, *, in_order: bool) -> None:
+        """Let go of one log, and with the last one of the directory.
+
+        `in_order` says that all of it is on disk, and its lines are written.
+        """
+        with _registry_lock:
+            self._in_order &= in_order
+            self._open.discard(name)
+            if self._open:
+                return
+            _owned.pop(self.path, None)
+            try:
+                if self._in_order and self._marker is not None:
+                    self._put_marker_back(self._marker)
+            finally:
+                self._disk.remove_if_there(self.path / LOCK)
+                self._lock.close()
+
+    def _put_marker_back(self, content: bytes) -> None:
+        with self._disk.open(self.path / CLEAN_SHUTDOWN, create=True) as file:
+            file.write(content, 0)
+            file.sync()
+        self._disk.sync_directory(self.path)
+
+    def _add(self, name: Name) -> None:
+        if name in self._open:
+            raise LogLockedError(
+                f"{name[0]}-{name[1]} is open for writing already: {self.path}"
+            )
+        self._open.add(name)
+
+
+def own_directory(path: Path, name: Name, disk: Disk = DISK) -> OwnedDirectory:
+    """Lock a log directory to write to one of its logs; shared within the process.
+
+    Raises `LogLockedError` where another process has it, or this one has the log.
+    """
+    path = path.resolve()
+    with _registry_lock:
+        owned = _owned.get(path)
+        if owned is None:
+            owned = OwnedDirectory(path, disk)
+            _owned[path] = owned
+        owned._add(name)
+        return owned
+
+
+def _lock(path: Path, disk: Disk) -> DurableFile:
+    """Lock a file, which is made if it is missing."""
+    while True:
+        file = disk.open(path, create=True)
+        try:
+            fcntl.lockf(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            reason = "a broker, or another kafkalog, writes to the log directory"
+            raise LogLockedError(f"{reason}: {path}") from None
+        except BaseException:
+            file.close()
+            raise
+        if _is_still(path, file):
+            return file
+        file.close()
+
+
+def _is_still(path: Path, file: DurableFile) -> bool:
+    """Whether the name is still that of the open file: its owner removes it."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.descriptor))
+    except FileNotFoundError:
+        return False
