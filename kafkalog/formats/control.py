@@ -27,6 +27,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from kafkalog.errors import CorruptRecordError, InvalidRecordError
 from kafkalog.formats.messages import Schema
 from kafkalog.formats.schema import Message
@@ -36,6 +39,11 @@ VERSION: Final = 0
 
 _KEY: Final = struct.Struct(">hh")
 _INT16: Final = struct.Struct(">h")
+_SIGN: Final = 1 << 15
+
+Bytes = npt.NDArray[np.uint8]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
 
 
 class ControlRecordType(IntEnum):
@@ -133,6 +141,22 @@ def parse_control_key(key: bytes | None) -> tuple[int, int]:
         reason = f"control record key has version {version}"
         raise CorruptRecordError(reason, position=0)
     return version, type_id
+
+
+def control_types(data: Bytes, starts: Int32s, lengths: Int32s) -> Int64s:
+    """Read the types out of many keys, which lie in `data`; shape (n,).
+
+    -1 where a key has no type: it is too short, or null (a length of -1).
+
+    >>> keys = np.frombuffer(bytes.fromhex("000000010000"), np.uint8)
+    >>> control_types(keys, np.array([0, 4], np.int32), np.array([4, 2], np.int32))
+    array([ 1, -1])
+    """
+    keyed = lengths >= _KEY.size
+    place = np.where(keyed, starts, 0)
+    high, low = data[place + 2].astype(np.int64), data[place + 3].astype(np.int64)
+    types = ((high << 8 | low) ^ _SIGN) - _SIGN
+    return np.where(keyed, types, int(ControlRecordType.UNKNOWN))
 
 
 def end_transaction_marker(

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.files.reading import ByteSource, only_zeros
+from kafkalog.formats.control import control_types
 from kafkalog.formats.decoding import Bounds, Views, decode
 from kafkalog.formats.headers import Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
@@ -217,9 +218,8 @@ class LogCheck:
             unkeyed = np.logical_or.reduceat(which & ~keyed, starts)
             message = "a control record has no type in its key"
             self._note(rows, unkeyed, Cause.CONTROL, message)
-            place = np.where(keyed, views.records["key_start"], 0)[starts]
-            high, low = views.data[place + 2], views.data[place + 3]
-            read = (high.astype(np.int16) << 8) | low
+            keys = views.records["key_start"], views.records["key_length"]
+            read = control_types(views.data, *(column[starts] for column in keys))
             types = np.where(control & ~unkeyed, read, DATA).astype(np.int16)
         if self.facts.records == len(views.records):
             self.facts.first_type = int(types[0])
