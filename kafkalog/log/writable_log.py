@@ -11,26 +11,25 @@ Source: ``UnifiedLog.java``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkalog.config import LogConfig
-from kafkalog.errors import KafkaLogError, OffsetOutOfRangeError
+from kafkalog.errors import KafkaLogError
 from kafkalog.files.location import locate
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.formats.appends import AppendMemory, AppendOrigin
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.headers import scan_headers
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import appending, deletion, reading, retention, truncation, watermarks
 from kafkalog.log.appending import AppendResult, AppendTerms, Outcome
 from kafkalog.log.clock import Task
 from kafkalog.log.flushing import flush
 from kafkalog.log.leader_epochs import EpochEnd
-from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log, LogRead, for_each_time
+from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log, for_each_time
+from kafkalog.log.log_fetch import LogFetch, read_log
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producer_append import TV_UNKNOWN
@@ -41,22 +40,6 @@ from kafkalog.log.runtime import Runtime, guarded
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_offset
 from kafkalog.segment.growing_segment import GrowingSegment
-
-ISOLATIONS = ("log_end", "high_watermark", "read_uncommitted", "read_committed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogFetch(LogRead):
-    """What a read of a writable log gives: bytes, and where they lie.
-
-    The last batch may not be whole. `place` is the first batch's; without one, that of
-    the end that the reader had come to. `lists_aborted` says whether `aborted` was
-    looked for.
-    """
-
-    place: OffsetMetadata
-    first_entry_incomplete: bool = False
-    lists_aborted: bool = False
 
 
 class WritableLog(Log):
@@ -318,37 +301,8 @@ class WritableLog(Log):
 
         Raises `OffsetOutOfRangeError` outside log start to log end.
         """
-        if isolation not in ISOLATIONS:
-            raise ValueError(f"no such isolation: {isolation!r}")
-        log, committed = self._log, isolation == "read_committed"
-        if offset < log.log_start_offset:
-            raise OffsetOutOfRangeError(
-                f"offset {offset} is before the log's start, {log.log_start_offset}"
-            )
-        if isolation == "log_end":
-            limit = log.end
-        elif committed:
-            limit = watermarks.last_stable_place(log)
-        else:
-            limit = watermarks.high_watermark_place(log)
-        fetched = reading.fetch(
-            log,
-            offset,
-            max_bytes,
-            limit,
-            min_one_batch=min_one_batch,
-            aborted=committed,
-        )
-        data = fetched.data()
-        rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
-        aborted = fetched.aborted or ()
-        return LogFetch(
-            data=data,
-            next_offset=int(rows["last_offset"][-1]) + 1 if len(rows) else offset,
-            aborted=tuple((one.producer_id, one.first_offset) for one in aborted),
-            place=fetched.place,
-            first_entry_incomplete=fetched.first_entry_incomplete,
-            lists_aborted=fetched.aborted is not None,
+        return read_log(
+            self._log, offset, max_bytes, isolation, min_one_batch=min_one_batch
         )
 
     @guarded
