@@ -1,0 +1,73 @@
+"""What a reader of a writable log is given, as far as it may see.
+
+Knows: isolation levels. Does not know: how bytes are found.
+Source: ``UnifiedLog.read``, ``FetchIsolation.java``, ``FetchDataInfo.java``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafkalog.errors import OffsetOutOfRangeError
+from kafkalog.formats.headers import scan_headers
+from kafkalog.log.log import LogRead
+from kafkalog.log.offset_metadata import OffsetMetadata
+from kafkalog.log.reading import fetch
+from kafkalog.log.state import LogState
+from kafkalog.log.watermarks import high_watermark_place, last_stable_place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFetch(LogRead):
+    """What a read of a writable log gives: bytes, and where they lie.
+
+    The last batch may not be whole. `place` is the first batch's; without one, that of
+    the end that the reader had come to. `lists_aborted` says whether `aborted` was
+    looked for.
+    """
+
+    place: OffsetMetadata
+    first_entry_incomplete: bool = False
+    lists_aborted: bool = False
+
+
+def read_log(
+    log: LogState, offset: int, max_bytes: int, isolation: str, *, min_one_batch: bool
+) -> LogFetch:
+    """Read from the batch on that holds `offset`, as far as `isolation` lets see."""
+    if offset < log.log_start_offset:
+        raise OffsetOutOfRangeError(
+            f"offset {offset} is before the log's start, {log.log_start_offset}"
+        )
+    fetched = fetch(
+        log,
+        offset,
+        max_bytes,
+        _limit(log, isolation),
+        min_one_batch=min_one_batch,
+        aborted=isolation == "read_committed",
+    )
+    data = fetched.data()
+    rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
+    aborted = fetched.aborted or ()
+    return LogFetch(
+        data=data,
+        next_offset=int(rows["last_offset"][-1]) + 1 if len(rows) else offset,
+        aborted=tuple((one.producer_id, one.first_offset) for one in aborted),
+        place=fetched.place,
+        first_entry_incomplete=fetched.first_entry_incomplete,
+        lists_aborted=fetched.aborted is not None,
+    )
+
+
+def _limit(log: LogState, isolation: str) -> OffsetMetadata:
+    match isolation:
+        case "log_end":
+            return log.end
+        case "high_watermark" | "read_uncommitted":
+            return high_watermark_place(log)
+        case "read_committed":
+            return last_stable_place(log)
+    raise ValueError(f"no such isolation: {isolation!r}")
