@@ -6,8 +6,6 @@ a patient user sets; ours from the broker's log directory. Processor seconds inc
 broker's. Run where Spark's Kafka source is: ``make bench-kafka``.
 """
 
-import itertools
-
 import pytest
 from spark_rounds import SETTINGS, SHAPE, SIZE, compare, noop, write_log
 
@@ -52,7 +50,7 @@ def broker(folder):
 
 @pytest.fixture(scope="module")
 def topic(spark, broker, folder):
-    """Have Spark write the rows to a topic, once for a codec; give how many they are."""
+    """Have Spark write the rows to a topic, once a codec; give name and count."""
     made = {}
 
     def make(codec):
@@ -116,15 +114,15 @@ def bench_spark_reads_what_a_broker_wrote(
 
 @CODECS
 def bench_spark_catches_up_with_a_stream(
-    benchmark, spark, broker, topic, folder, shape, size, codec
+    benchmark, spark, broker, topic, tmp_path_factory, shape, size, codec
 ):
     name, count = topic(codec)
-    checkpoints = (folder / f"checkpoint-{one}" for one in itertools.count())
 
     def catch_up(make, *more):
         reader = spark.readStream.option("startingOffsets", "earliest")
         stream = make(reader, broker, name, *more).writeStream.format("noop")
-        stream = stream.option("checkpointLocation", str(next(checkpoints)))
+        checkpoint = str(tmp_path_factory.mktemp("checkpoint"))
+        stream = stream.option("checkpointLocation", checkpoint)
         query = stream.trigger(availableNow=True).start()
         query.awaitTermination()
         assert sum(one["numInputRows"] for one in query.recentProgress) == count
