@@ -8,6 +8,7 @@ floor above turns a status into an error that knows its file.
 from kafkalog._speedups._cursor import Status
 from kafkalog._speedups.batches import find_batch, locate_payloads, scan_batches
 from kafkalog._speedups.crc32c import best_path, check_batches, crc_many
+from kafkalog._speedups.due import due_entries
 from kafkalog._speedups.encode import (
     measure_records,
     split_records,
@@ -48,6 +49,7 @@ __all__ = [
     "decode_headers",
     "decode_records",
     "decode_varints",
+    "due_entries",
     "encode_varints",
     "find_batch",
     "find_slot",

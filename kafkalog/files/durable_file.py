@@ -145,13 +145,13 @@ class Disk:
     def write(self, file: DurableFile, data: Data, position: int) -> None:
         """Write all of `data`; a write that makes no headway raises `OSError`."""
         view = memoryview(cast("ReadableBuffer", data))
-        rest = view.cast("B") if view.nbytes else memoryview(b"")
-        while rest:
-            written = os.pwrite(file.descriptor, rest, position)
-            if not written:
+        written, size = os.pwrite(file.descriptor, view, position), view.nbytes
+        while written < size:
+            rest = view.cast("B")[written:]
+            more = os.pwrite(file.descriptor, rest, position + written)
+            if not more:
                 raise OSError(errno.EIO, "nothing was written", str(file.path))
-            position += written
-            rest = rest[written:]
+            written += more
 
     def truncate(self, file: DurableFile, size: int) -> None:
         """Give a file a size: less cuts it, more adds zeros."""

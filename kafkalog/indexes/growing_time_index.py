@@ -109,11 +109,12 @@ class GrowingTimeIndex(GrowingIndex):
         """
         with self._lock:
             self._ready()
-            if self.is_full and not skip_full:
+            if self._count >= self._max_entries - 1 and not skip_full:
                 raise self._full()
-            if (refusal := self._refusal(timestamp, offset)) is not None:
-                raise refusal
-            if timestamp > self._last.timestamp:
+            last = self._last
+            if self._count and (offset < last.offset or timestamp < last.timestamp):
+                raise self._refusal(timestamp, offset)
+            if timestamp > last.timestamp:
                 if self._count >= self._max_entries:
                     raise self._full()
                 self._put(_SLOT.pack(timestamp, self._relative(offset)), 1)
@@ -150,7 +151,7 @@ class GrowingTimeIndex(GrowingIndex):
         first = TimestampOffset(int(timestamps[0]), int(offsets[0]))
         return bool(
             self._count + len(timestamps) < self._max_entries
-            and (first.timestamp >= self._last.timestamp or not self._count)
+            and first.timestamp >= self._last.timestamp
             and (first.offset >= self._last.offset or not self._count)
             and self.holds_offset(first.offset)
             and self.holds_offset(int(offsets[-1]))
@@ -184,14 +185,10 @@ class GrowingTimeIndex(GrowingIndex):
         )
         self._last = TimestampOffset(timestamp, self.base_offset + relative)
 
-    def _refusal(self, timestamp: int, offset: int) -> LogStateError | None:
-        if not self._count:
-            return None
+    def _refusal(self, timestamp: int, offset: int) -> LogStateError:
         last = self._last
         if offset < last.offset:
             reason = f"offset {offset} is below the last one, {last.offset}"
             return InvalidOffsetError(f"{reason}: {self.path}")
-        if timestamp < last.timestamp:
-            reason = f"timestamp {timestamp} is below the last one, {last.timestamp}"
-            return LogStateError(f"{reason}: {self.path}")
-        return None
+        reason = f"timestamp {timestamp} is below the last one, {last.timestamp}"
+        return LogStateError(f"{reason}: {self.path}")

@@ -30,7 +30,8 @@ _WIDTH: Final = _SLOT.size
 class GrowingTransactionIndex:
     """One segment's aborted transactions, as its writer has them.
 
-    Nothing is read before it is needed, and no file stays open: aborts are rare.
+    Nothing is read before it is needed, and no file stays open: aborts are rare. Who
+    knows already that there is no file says so, by `exists`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -41,12 +42,15 @@ class GrowingTransactionIndex:
     (4242, True, 34)
     """
 
-    def __init__(self, path: Path, base_offset: int, disk: Disk = DISK) -> None:
+    def __init__(
+        self, path: Path, base_offset: int, disk: Disk = DISK, *, exists: bool = True
+    ) -> None:
         self.path = path
         self.base_offset = base_offset
         self._disk = disk
         self._lock = RLock()
-        self._size: int | None = None  # of the file, 0 for none; None: not looked at
+        # of the file, 0 for none; None: not looked at
+        self._size: int | None = None if exists else 0
         self._forced = False
         self._last_offset: int | None = None
         self._table: TransactionIndex | None = None
@@ -110,6 +114,8 @@ class GrowingTransactionIndex:
 
         And `UnsupportedIndexError` for a later version, if that comes first.
         """
+        if self.is_empty:
+            return
         entries = self.table.entries
         slot = self._first(entries, entries["last_offset"] < self.base_offset)
         if slot is not None:

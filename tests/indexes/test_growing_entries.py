@@ -255,7 +255,7 @@ def test_an_offset_index_is_a_list_of_its_entries(tmp_path_factory, steps, max_b
 
 
 @given(
-    pairs=st.lists(st.tuples(st.integers(-1, 30), st.integers(BASE - 2, BASE + 30))),
+    pairs=st.lists(st.tuples(st.integers(-3, 30), st.integers(BASE - 2, BASE + 30))),
     cuts=st.lists(st.integers(0, 30), max_size=3),
     max_bytes=st.sampled_from([60, 240]),
 )

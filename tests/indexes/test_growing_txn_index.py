@@ -119,6 +119,7 @@ def test_a_marker_below_the_segment_is_corrupt(tmp_path):
     with pytest.raises(CorruptIndexError, match="entry 0 ends at 10, below 16"):
         index.check()
     made(tmp_path, base=10).check()
+    made(tmp_path, base=16, exists=False).check()
 
 
 def test_a_later_version_is_refused_where_it_is_come_to(tmp_path):
