@@ -1,5 +1,6 @@
 """Files of indexes that are written to: made, trimmed, opened again, on any disk."""
 
+import threading
 from struct import Struct
 
 import numpy as np
@@ -232,3 +233,30 @@ def test_a_failing_disk_leaves_an_index_that_can_go_on(tmp_path, step):
     index.close()
     expected = Struct(">6i").pack(10, 40, 20, 80, 40, 160)
     assert index.path.read_bytes() == expected
+
+
+def test_readers_ask_while_the_index_grows_and_is_cut(tmp_path):
+    index = offset_index(tmp_path, LARGE)
+    wrong, done = [], threading.Event()
+
+    def ask():
+        while not done.is_set():
+            offset, position = index.lookup(BASE + 5000)
+            bound = index.fetch_upper_bound(0, 1)
+            if position != 3 * (offset - BASE) or bound not in (None, BASE + 1):
+                wrong.append((offset, position, bound))
+
+    readers = [threading.Thread(target=ask) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for _ in range(20):
+        index.append_many(BASE + 1 + np.arange(900), 3 + 3 * np.arange(900))
+        index.trim()
+        index.truncate_to(BASE + 400)
+        index.resize(LARGE)
+        index.append(BASE + 450, 3 * 450)
+        index.reset()
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
