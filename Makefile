@@ -82,7 +82,7 @@ compile: .venv/compiled
 	touch $@
 
 .venv-%/whole: .venv-%/compiled
-	.venv-$*/bin/$(PIP) --no-build-isolation --editable '.[test]'
+	.venv-$*/bin/$(PIP) --no-build-isolation --editable '.[test,spark]'
 	touch $@
 
 # Another PySpark on the Python of .venv, and so on its kernels: this checkout is put on

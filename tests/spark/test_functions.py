@@ -86,8 +86,8 @@ def test_every_function_is_there_and_stays_a_function():
         first = getattr(kafkalog.spark, name)
         assert callable(first)
         assert getattr(kafkalog.spark, name) is first
-    with pytest.raises(AttributeError, match="no attribute 'raed'"):
-        _ = kafkalog.spark.raed
+    with pytest.raises(AttributeError, match="no attribute 'reader_of'"):
+        _ = kafkalog.spark.reader_of
 
 
 def as_rows(frame):
