@@ -189,3 +189,9 @@ def test_hashes_fold_the_upper_half():
     assert spread_hash(-1) == 0
     assert spread_hash((1 << 32) + 1) == 0
     assert spread_hash(-(1 << 63)) == spread_hash(1 << 31)
+
+
+def test_buckets_filled_by_computed_keys_are_doubled_at_the_next_call():
+    keys = [*range(12), 16]
+    assert computed_order(keys, again=False) == [16, *range(12)]
+    assert computed_order(keys, again=True) == keys

@@ -118,3 +118,9 @@ def test_what_repeats_a_batch_behind_a_gap_is_not_plain(producing):
     assert PlainAppends(producing.state, rows).count == 0
     append(producing, batch(9, 4))
     assert append(producing, batch(10, 5)).first_offset == 5
+
+
+def test_a_batch_over_the_greatest_sequence_is_not_plain(producing):
+    append(producing, batch(0, 2**31 - 3))
+    rows = rows_of(batch(1, 2**31 - 2), batch(2, 2**31 - 1, count=2))
+    assert PlainAppends(producing.state, rows).count == 1

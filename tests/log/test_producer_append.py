@@ -139,6 +139,14 @@ def test_after_a_marker_with_a_new_epoch_the_sequence_is_zero_again(producing):
     assert producing.state.last_entry(1).last_sequence == 0
 
 
+def test_a_marker_in_the_same_append_lets_the_sequence_begin_anew():
+    info = info_of(known(5, 3))
+    mark(info, epoch=6)
+    with pytest.raises(OutOfOrderSequenceError, match="sequence 4 after -1"):
+        data(info, 4, epoch=6)
+    data(info, 0, epoch=6)
+
+
 def test_after_a_marker_of_the_same_epoch_the_sequence_goes_on(producing):
     producing.data(0, txn=True)
     producing.marker(1)

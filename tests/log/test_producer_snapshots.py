@@ -172,11 +172,13 @@ def test_a_whole_truncation_removes_every_snapshot(producing):
     for offset in range(2):
         producing.data(offset, offset)
         producing.state.take_snapshot()
-    producing.state.truncate_fully_and_start_at(7)
-    assert producing.snapshots() == []
-    assert (producing.state.is_empty, producing.state.map_end_offset) == (True, 7)
-    producing.state.take_snapshot()
-    assert producing.snapshots() == [7]
+    for offset in (7, 1):
+        producing.state.truncate_fully_and_start_at(offset)
+        assert producing.snapshots() == []
+        assert producing.state.is_empty
+        assert producing.state.map_end_offset == offset
+        producing.state.take_snapshot()
+        assert producing.snapshots() == [offset]
 
 
 def test_when_the_logs_start_moves_producers_stay(producing):
