@@ -90,12 +90,12 @@ compile: .venv/compiled
 .venv-spark%/installed: .venv/installed tests/packaging/needs.py
 	rm -rf .venv-spark$*
 	$(BIN)/python -m venv .venv-spark$*
-	$(BIN)/python tests/packaging/needs.py spark >.venv-spark$*/needs.txt
-	.venv-spark$*/bin/$(PIP) -r .venv-spark$*/needs.txt 'pyspark==$*.*' pytest pytest-xdist hypothesis $(JUDGES)
+	$(BIN)/python tests/packaging/needs.py spark test >.venv-spark$*/needs.txt
+	.venv-spark$*/bin/$(PIP) -r .venv-spark$*/needs.txt 'pyspark==$*.*' $(JUDGES)
 	echo "$(CURDIR)" >"$$(.venv-spark$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/checkout.pth"
 	touch $@
 
-.venv-spark$(JUDGE)/installed: JUDGES = confluent-kafka pytest-benchmark
+.venv-spark$(JUDGE)/installed: JUDGES = confluent-kafka
 
 # A broker, and Spark's own Kafka source. Maven keeps what a broken connection left whole.
 build/interop/%/done: tests/interop/%.pom.xml
