@@ -126,7 +126,7 @@ debug: .venv/compiled build/debug/settings
 test: test-release test-spark test-interop test-pythons build test-debug
 
 test-release: .venv/compiled
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging and not spark"
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging and not spark and not interop"
 
 # A session is a Java machine of its own, so a file's tests stay together.
 test-spark: .venv/compiled
@@ -140,6 +140,7 @@ test-interop: .venv/compiled
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
 	.venv-spark$(JUDGE)/bin/python -m pytest -q -m "spark and interop" tests/interop
+	$(BIN)/python -m pytest -q -m "interop and not spark" tests/oracle
 
 test-pythons: .venv/compiled
 	for version in $(OTHERS); do

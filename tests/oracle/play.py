@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from kafkalog import KafkaLogError, RecordValidationError
+from kafkalog import KafkaLogError
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.files.checkpoint_file import (
     HIGH_WATERMARKS,
@@ -28,7 +29,7 @@ from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.loading import load_log
 from kafkalog.log.writable_log import WritableLog
 from tests.oracle.files import MtimeStamper, damage, set_modified, tree
-from tests.oracle.steps import STEPS
+from tests.oracle.steps import STEPS, NotOpen, append_chunk, describe, terms_of
 
 Step = dict[str, Any]
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -41,12 +42,6 @@ BROKER = {
     "transaction_verification": "transaction.partition.verification.enable",
 }
 NOT_KEPT = ("op", "now", "clean", "log_start_offset", "recovery_point")
-
-
-class NotOpen(Exception):
-    """The step needs an open log."""
-
-    kafka_name = "NotOpen"
 
 
 class Player:
@@ -75,14 +70,28 @@ class Player:
             line["result"] = self.perform(step)
         except (KafkaLogError, NotOpen, OSError) as error:
             line |= describe(error)
+        self.settle(line)
+        return line
+
+    def play_chunk(self, number: int, steps: list[Step]) -> list[Step]:
+        """Append what several steps append, in one call; states come with the last."""
+        self.stamper.begin()
+        lines = [
+            {"step": at, "op": "append"} | line
+            for at, line in enumerate(append_chunk(self, steps), number)
+        ]
+        self.settle(lines[-1])
+        return lines
+
+    def settle(self, line: Step) -> None:
+        """Run what is due after a step, and take note of how the log is then."""
         by_itself = self.settings.get("tasks", "auto") == "auto"
         if self._log is not None and by_itself and (ran := self.scheduler.run_due()):
             line["ran"] = ran
         state = self.describe_state()
-        if state != self.state or number == 1:
+        if state != self.state or line["step"] == 1:
             line["state"] = self.state = state
         self.stamper.stamp(self.clock.time_ms)
-        return line
 
     def perform(self, step: Step) -> Any:
         """Do what a step says; answers its result."""
@@ -267,25 +276,29 @@ class Player:
         return self.scheduler.run_due()
 
 
-def describe(error: Exception) -> Step:
-    """Name an error as the results do."""
-    if isinstance(error, OSError):
-        return {"error": "KafkaStorageException"}
-    line: Step = {"error": getattr(error, "kafka_name", None)}
-    if isinstance(error, RecordValidationError):
-        line["cause"] = getattr(error.__cause__, "kafka_name", None)
-        line["record_errors"] = [index for index, _ in error.record_errors]
-    return line
+def play(scenario: Path, root: Path, *, chunked: bool = False) -> list[Step]:
+    """Play a scenario into an empty directory; answers its results.
 
-
-def play(scenario: Path, root: Path) -> list[Step]:
-    """Play a scenario into an empty directory; answers its results."""
+    If `chunked`, appends that follow one another, and differ in nothing but their
+    bytes, are one call.
+    """
     root.mkdir(parents=True, exist_ok=True)
     lines = scenario.read_text(encoding="utf-8").splitlines()
     steps = [step for line in lines if "op" in (step := json.loads(line))]
     opening = next(step for step in steps if step["op"] == "open")
     player = Player(root.resolve(), opening)
-    results = [player.play(number, step) for number, step in enumerate(steps, 1)]
+    results: list[Step] = []
+    for asked, group in groupby(
+        steps, lambda step: terms_of(step) if chunked else None
+    ):
+        same = list(group)
+        if asked is not None and len(same) > 1 and player.is_open:
+            results += player.play_chunk(len(results) + 1, same)
+        else:
+            results += [
+                player.play(number, step)
+                for number, step in enumerate(same, len(results) + 1)
+            ]
     if player.is_open:
         results.append(player.play(len(steps) + 1, {"op": "crash"}))
     return results

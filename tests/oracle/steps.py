@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kafkalog import RecordValidationError
 from kafkalog.formats.headers import scan_headers
 from kafkalog.log.appending import AppendResult
 
@@ -16,20 +18,56 @@ if TYPE_CHECKING:
     from tests.oracle.play import Player
 
 Step = dict[str, Any]
-ISOLATION = {"log_end": "log_end", "high_watermark": "high_watermark"}
+
+
+class NotOpen(Exception):
+    """The step needs an open log."""
+
+    kafka_name = "NotOpen"
+
+
+def describe(error: Exception) -> Step:
+    """Name an error as the results do."""
+    if isinstance(error, OSError):
+        return {"error": "KafkaStorageException"}
+    line: Step = {"error": getattr(error, "kafka_name", None)}
+    if isinstance(error, RecordValidationError):
+        line["cause"] = getattr(error.__cause__, "kafka_name", None)
+        line["record_errors"] = [index for index, _ in error.record_errors]
+    return line
 
 
 def append(player: Player, step: Step) -> Step:
+    batches = base64.b64decode(step["bytes"])
+    return as_json(player.log.append(batches, **terms(player, step)))
+
+
+def append_chunk(player: Player, steps: list[Step]) -> list[Step]:
+    """Append what steps of the same terms do, in one call."""
+    pieces = [base64.b64decode(step["bytes"]) for step in steps]
+    outcomes = player.log.append_many(pieces, **terms(player, steps[0]))
+    return [
+        {"result": as_json(one)} if isinstance(one, AppendResult) else describe(one)
+        for one in outcomes
+    ]
+
+
+def terms(player: Player, step: Step) -> Step:
     marker = step["op"] == "marker"
-    return as_json(
-        player.log.append(
-            base64.b64decode(step["bytes"]),
-            leader_epoch=step.get("leader_epoch", player.leader_epoch),
-            origin=step.get("origin", "coordinator" if marker else "client"),
-            guard=player.guards.get(step.get("verified_producer"), 0),
-            transaction_version=step.get("transaction_version", 0 if marker else -1),
-        )
-    )
+    return {
+        "leader_epoch": step.get("leader_epoch", player.leader_epoch),
+        "origin": step.get("origin", "coordinator" if marker else "client"),
+        "guard": player.guards.get(step.get("verified_producer"), 0),
+        "transaction_version": step.get("transaction_version", 0 if marker else -1),
+    }
+
+
+def terms_of(step: Step) -> Any:
+    """What appends that go into one call have in common; None for other steps."""
+    if step["op"] != "append":
+        return None
+    own = ("batches", "bytes", "tail")
+    return json.dumps({key: step[key] for key in step if key not in own})
 
 
 def append_follower(player: Player, step: Step) -> Step:

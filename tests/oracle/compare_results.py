@@ -1,0 +1,116 @@
+"""Compares the results that two players gave, step by step."""
+
+import json
+from pathlib import Path
+
+from tests.oracle.report import short
+
+LENGTH_DEPENDENT = {
+    "size",
+    "sha256",
+    "position",
+    "valid_bytes",
+    "bytes_read",
+    "bytes_written",
+    "clean_bytes",
+    "cleanable_bytes",
+    "segments",
+    "offset_index",
+    "time_index",
+    "first_entry_incomplete",
+    "deleted",
+}
+COMPARED_TASKS = ("delete-file", "delete-producer-snapshot")
+
+
+def load_results(path):
+    """The lines of a results file with the state filled in where it was left out."""
+    lines, state = [], None
+    for text in Path(path).read_text().splitlines():
+        if text.strip():
+            line = json.loads(text)
+            state = line.get("state", state)
+            line["state"] = state
+            lines.append(line)
+    return lines
+
+
+def comparable(line, options):
+    """A result line without what is not compared."""
+    line = dict(line)
+    if not options.tasks:
+        line.pop("ran", None)
+        if line.get("op") == "run_tasks":
+            line.pop("result", None)
+        if line.get("state"):
+            state = line["state"] = dict(line["state"])
+            state["tasks"] = sorted(
+                task for task in state.get("tasks", []) if task[0] in COMPARED_TASKS
+            )
+    if line.get("op") == "tree":
+        line["result"] = {
+            entry["path"]: reduced(entry, options) for entry in line.get("result") or []
+        }
+    if options.content:
+        line = without_lengths(line)
+    return line
+
+
+def reduced(entry, options):
+    entry = dict(entry)
+    if not options.mtimes:
+        entry.pop("mtime", None)
+    if not options.strict:
+        if "used_sha256" in entry:
+            entry.pop("sha256")
+        if "entries_sha256" in entry:
+            entry.pop("sha256")
+        if "decoded_sha256" in entry and options.content:
+            entry.pop("sha256")
+    return entry
+
+
+def without_lengths(value):
+    if isinstance(value, dict):
+        return {
+            k: without_lengths(v) for k, v in value.items() if k not in LENGTH_DEPENDENT
+        }
+    if isinstance(value, list):
+        return [without_lengths(v) for v in value]
+    return value
+
+
+def differences(expected, actual, where=""):
+    """Paths below which two JSON values differ."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in list(expected) + [k for k in actual if k not in expected]:
+            inner = f"{where}.{key}" if where else str(key)
+            if key not in actual:
+                yield inner, expected[key], "(missing)"
+            elif key not in expected:
+                yield inner, "(missing)", actual[key]
+            else:
+                yield from differences(expected[key], actual[key], inner)
+    elif isinstance(expected, list) and isinstance(actual, list):
+        if len(expected) != len(actual):
+            yield where + " (length)", len(expected), len(actual)
+        for i, (left, right) in enumerate(zip(expected, actual, strict=False)):
+            yield from differences(left, right, f"{where}[{i}]")
+    elif expected != actual or isinstance(expected, bool) != isinstance(actual, bool):
+        yield where, expected, actual
+
+
+def compare_results(expected_path, actual_path, options, report):
+    expected, actual = load_results(expected_path), load_results(actual_path)
+    for left, right in zip(expected, actual, strict=False):
+        if "cause" not in left or "cause" not in right:
+            left.pop("cause", None), right.pop("cause", None)
+        for where, want, got in differences(
+            comparable(left, options), comparable(right, options)
+        ):
+            report.add(
+                f"  step {left.get('step')} {left.get('op')}: {where}: "
+                f"expected {short(want)}, got {short(got)}"
+            )
+    if len(expected) != len(actual):
+        report.add(f"  {len(expected)} steps expected, got {len(actual)}")
