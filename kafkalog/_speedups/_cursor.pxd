@@ -41,6 +41,9 @@ cdef extern from *:
     static inline int16_t kl_be16(const uint8_t *p) {
         uint16_t v; memcpy(&v, p, 2); return (int16_t)__builtin_bswap16(v);
     }
+    static inline uint32_t kl_le32(const uint8_t *p) {
+        uint32_t v; memcpy(&v, p, 4); return v;
+    }
     static inline void kl_put64(uint8_t *p, int64_t v) {
         uint64_t w = __builtin_bswap64((uint64_t)v); memcpy(p, &w, 8);
     }
@@ -54,10 +57,11 @@ cdef extern from *:
         return (int64_t)((uint64_t)a + (uint64_t)b);
     }
     """
-    # Big-endian fields at `p`: the caller has bounded them.
+    # Fields at `p`, big-endian but `le32`: the caller has bounded them.
     int64_t be64 "kl_be64"(const uint8_t* p) noexcept nogil
     int32_t be32 "kl_be32"(const uint8_t* p) noexcept nogil
     int16_t be16 "kl_be16"(const uint8_t* p) noexcept nogil
+    uint32_t le32 "kl_le32"(const uint8_t* p) noexcept nogil
     void put64 "kl_put64"(uint8_t* p, int64_t v) noexcept nogil
     void put32 "kl_put32"(uint8_t* p, int32_t v) noexcept nogil
     void put16 "kl_put16"(uint8_t* p, int16_t v) noexcept nogil
@@ -120,3 +124,23 @@ cdef inline Status read_varint(Cursor* at, int32_t* out) noexcept nogil:
             return Status.OVERLONG
         shift += 7
     return Status.TRUNCATED
+
+
+cdef inline const uint8_t* short_varint(
+    const uint8_t* p, int32_t* out, bint* is_long
+) noexcept nogil:
+    # Zig-zag varint of 4 bytes at most, 4 bytes being there; else `is_long` is set.
+    cdef uint32_t word = le32(p), raw = word & 0x7F
+    cdef int size = 1
+    if word & 0x80:
+        raw |= (word >> 1) & 0x3F80
+        size = 2
+        if word & 0x8000:
+            raw |= (word >> 2) & 0x1FC000
+            size = 3
+            if word & 0x800000:
+                raw |= (word >> 3) & 0xFE00000
+                size = 4
+                is_long[0] |= word >> 31
+    out[0] = <int32_t>(raw >> 1) ^ -<int32_t>(raw & 1)
+    return p + size

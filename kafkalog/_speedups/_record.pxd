@@ -1,9 +1,9 @@
 # One record of magic 2, found in its batch: what every kernel that walks records reads.
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport LOG_APPEND_TIME, Batch
 from kafkalog._speedups._cursor cimport (
-    Cursor, Status, read_varint, read_varlong, wrapping_add
+    Cursor, Status, read_varint, read_varlong, short_varint, wrapping_add
 )
 
 
@@ -48,6 +48,52 @@ cdef inline Status read_header(
     return status
 
 
+cdef inline bint read_short_record(
+    Cursor* at, const Batch* batch, Record* out
+) noexcept nogil:
+    # A record as nearly all are: short lengths and deltas, no headers, all in its
+    # place. Else, or where the bytes come to an end, nothing is read.
+    cdef const uint8_t* p = at.data + at.pos
+    cdef const uint8_t* end = at.data + at.end
+    cdef const uint8_t* body_end
+    cdef int32_t length = 0, timestamp_delta = 0, offset_delta = 0
+    cdef bint is_long = False
+    if end - p < 17:
+        return False
+    p = short_varint(p, &length, &is_long)
+    if length > end - p:
+        return False
+    body_end = p + length
+    p = short_varint(p + 1, &timestamp_delta, &is_long)
+    p = short_varint(p, &offset_delta, &is_long)
+    p = short_varint(p, &out.key_length, &is_long)
+    out.key_start = <int32_t>(p - at.data)
+    if out.key_length > 0:
+        if out.key_length > end - p:
+            return False
+        p += out.key_length
+    if end - p < 4:
+        return False
+    p = short_varint(p, &out.value_length, &is_long)
+    out.value_start = <int32_t>(p - at.data)
+    if out.value_length > 0:
+        if out.value_length > end - p:
+            return False
+        p += out.value_length
+    if is_long or p + 1 != body_end or p[0]:
+        return False
+    out.key_length = max(out.key_length, -1)
+    out.value_length = max(out.value_length, -1)
+    out.header_count = 0
+    out.headers_start = <int32_t>(body_end - at.data)
+    out.offset = wrapping_add(batch.base_offset, offset_delta)
+    out.timestamp = wrapping_add(batch.base_timestamp, timestamp_delta)
+    if batch.attributes & LOG_APPEND_TIME:
+        out.timestamp = batch.max_timestamp
+    at.pos = body_end - at.data
+    return True
+
+
 cdef inline Status read_record(
     Cursor* at, const Batch* batch, Record* out
 ) noexcept nogil:
@@ -56,6 +102,8 @@ cdef inline Status read_record(
     cdef Cursor body = Cursor(data=at.data, pos=0, end=0)
     cdef int32_t length = 0, offset_delta = 0, _header, ignored = 0
     cdef int64_t timestamp_delta = 0
+    if read_short_record(at, batch, out):
+        return Status.OK
     status = read_varint(at, &length)
     if status != Status.OK:
         return status

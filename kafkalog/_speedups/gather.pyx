@@ -1,8 +1,8 @@
 """Gather kernels: scattered byte strings -> one buffer and its offsets, as Arrow's."""
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
+
+from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
 
 
 def measure(
@@ -76,24 +76,17 @@ def join(list pieces not None, uint8_t[::1] out not None):
 
     Answers the bytes copied: -1, and nothing is, where they do not fit.
     """
-    cdef Py_ssize_t i, count = len(pieces), held = 0
+    cdef Py_ssize_t i
+    cdef Pieces held
     cdef int64_t pos = 0, room = out.shape[0]
     cdef uint8_t* to = &out[0] if room else NULL
-    cdef Py_buffer* views = <Py_buffer*>PyMem_Malloc(count * sizeof(Py_buffer) or 1)
-    if views == NULL:
-        raise MemoryError
-    try:
-        for i in range(count):
-            PyObject_GetBuffer(pieces[i], &views[i], PyBUF_SIMPLE)
-            held += 1
-            room -= views[i].len
+    hold_pieces(pieces, &held)
+    with nogil:
+        for i in range(held.count):
+            room -= held.views[i].len
         if room >= 0:
-            with nogil:
-                for i in range(count):
-                    memcpy(to + pos, views[i].buf, views[i].len)
-                    pos += views[i].len
-    finally:
-        for i in range(held):
-            PyBuffer_Release(&views[i])
-        PyMem_Free(views)
+            for i in range(held.count):
+                memcpy(to + pos, held.views[i].buf, held.views[i].len)
+                pos += held.views[i].len
+    release_pieces(&held)
     return pos if room >= 0 else -1

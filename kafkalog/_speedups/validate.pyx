@@ -2,8 +2,12 @@
 
 They know what is plainly right, and stop at the first append that is not: what is wrong
 with it, and whether it is wrong at all, is said elsewhere, one append at a time.
+
+Rows of headers and of appends are taken as bytes: to hold an array's fields against
+those of a struct takes longer than what is to be done for one append.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport (
@@ -14,7 +18,8 @@ from kafkalog._speedups._cursor cimport (
     Cursor, Status, be32, put16, put32, put64, wrapping_add
 )
 from kafkalog._speedups._entry cimport is_sound, read_entry
-from kafkalog._speedups._record cimport Record, read_record
+from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
+from kafkalog._speedups._record cimport Record, read_record, read_short_record
 
 crc_setup()
 
@@ -40,6 +45,12 @@ cdef struct Rules:
     int codec  # -1 any
     int64_t least_timestamp
     int64_t greatest_timestamp
+
+
+cdef struct Found:
+    Batch* at
+    Py_ssize_t rows
+    Py_ssize_t room
 
 
 cdef struct Stamp:
@@ -85,53 +96,6 @@ cdef inline bint take_batch(
     )
 
 
-def take_batches(
-    const uint8_t[::1] data not None,
-    const int64_t[::1] byte_bounds not None,
-    bint from_zero,
-    bint rising,
-    int32_t least_epoch,
-    int32_t greatest_epoch,
-    int64_t most_bytes,
-    Batch[::1] rows not None,
-    Append[::1] info not None,
-    int64_t[::1] row_bounds not None,
-):
-    """Fill `rows` with the headers of each append's batches, `info` with what they say.
-
-    Append i is ``data[byte_bounds[i]:byte_bounds[i + 1]]``. It is plain if it is whole,
-    sound batches, each of `most_bytes` at most, in the range of epochs, with a base
-    offset of 0 where `from_zero`, and with last offsets that rise where `rising`.
-    Answers how many appends are plain before the first that is not, and rows filled.
-    """
-    cdef Wanted wanted = Wanted(
-        from_zero, rising, least_epoch, greatest_epoch, most_bytes
-    )
-    cdef const uint8_t* src = &data[0] if data.shape[0] else NULL
-    cdef Py_ssize_t i, row = 0, done = 0
-    cdef int64_t pos = 0, end = data.shape[0]
-    if row_bounds.shape[0] != info.shape[0] + 1 or len(byte_bounds) != len(row_bounds):
-        raise ValueError("appends have a bound more")
-    with nogil:
-        row_bounds[0] = 0
-        for i in range(info.shape[0]):
-            begin_append(&info[i])
-            pos, end = byte_bounds[i], byte_bounds[i + 1]
-            if pos < 0 or end > data.shape[0]:
-                break
-            while pos < end and row < rows.shape[0]:
-                if not take_batch(src, pos, end, &wanted, &rows[row], &info[i]):
-                    break
-                note_batch(&rows[row], row == row_bounds[i], &info[i])
-                pos += rows[row].size_in_bytes
-                row += 1
-            row_bounds[i + 1] = row
-            if pos < end:
-                break
-            done += 1
-    return done, row
-
-
 cdef inline bint judge_header(const Batch* row, const Rules* rules) noexcept nogil:
     # Whether a batch needs no rebuilding, and says nothing that its origin may not.
     if row.magic != 2 or row.attributes & LOG_APPEND_TIME or (
@@ -153,7 +117,9 @@ cdef inline bint survey_batch(
     cdef int32_t i
     cdef int64_t found = -1
     for i in range(batch.count):
-        if read_record(at, batch, &record) != Status.OK:
+        if not read_short_record(at, batch, &record) and (
+            read_record(at, batch, &record) != Status.OK
+        ):
             return False
         if rules.keyed and record.key_length < 0:
             return False
@@ -170,6 +136,117 @@ cdef inline bint survey_batch(
     return batch.count == 0 or (batch.count > 0 and at.pos == at.end)
 
 
+cdef Py_ssize_t count_appends(uint8_t[::1] info, Py_ssize_t bounds) except -1:
+    cdef Py_ssize_t appends = info.shape[0] // sizeof(Append)
+    if bounds != appends + 1:
+        raise ValueError("appends have a bound more")
+    return appends
+
+
+cdef Rules rules_of(tuple rules) except *:
+    # From client, keyed, codec (-1 any), least and greatest timestamp.
+    return Rules(rules[0], rules[1], rules[2], rules[3], rules[4])
+
+
+cdef inline bint take_append(
+    const uint8_t* src, int64_t pos, int64_t end, const Wanted* wanted, Found* found,
+    Append* info
+) noexcept nogil:
+    # Whether there are batches from `pos` to `end` and nothing else, as wanted.
+    cdef Batch* row
+    cdef Py_ssize_t first = found.rows
+    begin_append(info)
+    while pos < end:
+        if found.rows == found.room:
+            return False
+        row = found.at + found.rows
+        if not take_batch(src, pos, end, wanted, row, info):
+            return False
+        note_batch(row, found.rows == first, info)
+        pos += row.size_in_bytes
+        found.rows += 1
+    return True
+
+
+cdef inline bint survey_append(
+    const uint8_t* src, const Rules* rules, const Found* found, Py_ssize_t first,
+    Append* info
+) noexcept nogil:
+    # Whether an append is a batch that a leader takes; what is packed is not looked at.
+    cdef const Batch* row = found.at + first
+    cdef Cursor at
+    if found.rows != first + 1 or not judge_header(row, rules):
+        return False
+    if row.attributes & CODEC_MASK:
+        return True
+    at.data = src
+    at.pos = row.position + BATCH_HEADER
+    at.end = row.position + row.size_in_bytes
+    return survey_batch(&at, row, rules, info)
+
+
+def take_batches(
+    list pieces not None,
+    const int64_t[::1] byte_bounds not None,
+    bint from_zero,
+    bint rising,
+    int32_t least_epoch,
+    int32_t greatest_epoch,
+    int64_t most_bytes,
+    rules,
+    uint8_t[::1] data not None,
+    uint8_t[::1] rows not None,
+    uint8_t[::1] info not None,
+    int64_t[::1] row_bounds not None,
+):
+    """Copy appends into `data`, fill `rows` with headers, `info` with what they say.
+
+    Append i is ``pieces[i]`` and goes to ``data[byte_bounds[i]:byte_bounds[i + 1]]``.
+    It is plain if it is whole, sound batches, each of `most_bytes` at most, in the
+    range of epochs, with a base offset of 0 where `from_zero`, and with last offsets
+    that rise where `rising`; and where `rules` are not None, it is one batch as
+    `survey_batches` takes it, packed records aside. Answers how many appends are plain
+    before the first that is not, and rows filled.
+    """
+    cdef Wanted wanted = Wanted(
+        from_zero, rising, least_epoch, greatest_epoch, most_bytes
+    )
+    cdef Py_ssize_t i, done = 0, appends = count_appends(info, row_bounds.shape[0])
+    cdef Found found = Found(NULL, 0, rows.shape[0] // sizeof(Batch))
+    cdef Append* info_at = <Append*>&info[0] if appends else NULL
+    cdef uint8_t* to = &data[0] if data.shape[0] else NULL
+    cdef bint surveyed = rules is not None
+    cdef Rules asked
+    cdef Pieces held
+    if surveyed:
+        asked = rules_of(rules)
+    if byte_bounds.shape[0] != appends + 1 or len(pieces) != appends:
+        raise ValueError("appends have a bound more, and a piece each")
+    found.at = <Batch*>&rows[0] if found.room else NULL
+    row_bounds[0] = 0
+    hold_pieces(pieces, &held)
+    with nogil:
+        for i in range(appends):
+            if (
+                byte_bounds[i] < 0 or byte_bounds[i + 1] > data.shape[0]
+                or held.views[i].len != byte_bounds[i + 1] - byte_bounds[i]
+            ):
+                break
+            memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
+            if not take_append(
+                to, byte_bounds[i], byte_bounds[i + 1], &wanted, &found, &info_at[i]
+            ):
+                break
+            if surveyed and not survey_append(
+                to, &asked, &found, row_bounds[i], &info_at[i]
+            ):
+                break
+            row_bounds[i + 1] = found.rows
+            done += 1
+    release_pieces(&held)
+    return done, found.rows
+
+
 cdef inline bint lies_in(const Batch* row, int64_t size) noexcept nogil:
     return (
         row.position >= 0 and row.size_in_bytes >= BATCH_HEADER
@@ -181,48 +258,44 @@ def survey_batches(
     const uint8_t[::1] src not None,
     const int64_t[::1] starts,
     const int64_t[::1] lengths,
-    const Batch[::1] rows not None,
+    const uint8_t[::1] rows not None,
     const int64_t[::1] row_bounds not None,
-    Append[::1] info not None,
-    bint from_client,
-    bint keyed,
-    int codec,
-    int64_t least_timestamp,
-    int64_t greatest_timestamp,
+    uint8_t[::1] info not None,
+    tuple rules not None,
 ):
     """Walk the records of appends, and note how many there are and the latest of them.
 
     The records of ``rows[i]`` are ``src[starts[i]:]``, ``lengths[i]`` long, unpacked;
-    or, without `starts`, behind their header in `src`. An append is plain if it is one
-    batch of magic 2 and `codec` (-1 any) that says nothing its origin may not, and its
-    records are whole, have keys where `keyed`, timestamps in the range or none and,
-    where it came packed, offsets from 0 without a gap. Answers how many are plain
-    before the first that is not.
+    or, without `starts`, behind their header in `src`. `rules` are: whether from a
+    client, whether keys are needed, the codec (-1 any), and the range of timestamps. An
+    append is plain if it is one batch of magic 2 and that codec which says nothing its
+    origin may not, and its records are whole, have keys, timestamps in the range or
+    none and, where it came packed, offsets from 0 without a gap. Answers how many are
+    plain before the first that is not.
     """
-    cdef Rules rules = Rules(
-        from_client, keyed, codec, least_timestamp, greatest_timestamp
-    )
+    cdef Rules asked = rules_of(rules)
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
-    cdef Py_ssize_t i, done = 0
+    cdef Py_ssize_t i, done = 0, count = rows.shape[0] // sizeof(Batch)
+    cdef Py_ssize_t appends = count_appends(info, row_bounds.shape[0])
+    cdef const Batch* row_at = <const Batch*>&rows[0] if count else NULL
+    cdef Append* info_at = <Append*>&info[0] if appends else NULL
     cdef bint placed = starts is not None
-    if row_bounds.shape[0] != info.shape[0] + 1:
-        raise ValueError("appends have a bound more")
-    if placed and (len(starts) != len(rows) or len(lengths) != len(rows)):
+    if placed and (starts.shape[0] != count or lengths.shape[0] != count):
         raise ValueError("batches have a place each")
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
-        for i in range(info.shape[0]):
-            if i >= rows.shape[0] or row_bounds[i] != i or row_bounds[i + 1] != i + 1:
+        for i in range(appends):
+            if i >= count or row_bounds[i] != i or row_bounds[i + 1] != i + 1:
                 break
-            at.pos = starts[i] if placed else rows[i].position + BATCH_HEADER
+            at.pos = starts[i] if placed else row_at[i].position + BATCH_HEADER
             at.end = at.pos + (
-                lengths[i] if placed else rows[i].size_in_bytes - BATCH_HEADER
+                lengths[i] if placed else row_at[i].size_in_bytes - BATCH_HEADER
             )
             if at.pos < 0 or at.end < at.pos or at.end > src.shape[0]:
                 break
-            if not judge_header(&rows[i], &rules):
+            if not judge_header(&row_at[i], &asked):
                 break
-            if not survey_batch(&at, &rows[i], &rules, &info[i]):
+            if not survey_batch(&at, &row_at[i], &asked, &info_at[i]):
                 break
             done += 1
     return done
@@ -252,8 +325,8 @@ cdef inline void stamp_batch(
 
 
 def stamp_batches(
-    Batch[::1] rows not None,
-    Append[::1] info not None,
+    uint8_t[::1] rows not None,
+    uint8_t[::1] info not None,
     bint at_append,
     int64_t now_ms,
     int32_t leader_epoch,
@@ -266,22 +339,23 @@ def stamp_batches(
     in `data`.
     """
     cdef Stamp stamp = Stamp(at_append, leader_epoch, now_ms)
-    cdef Py_ssize_t i, done = 0
-    if info.shape[0] != rows.shape[0]:
-        raise ValueError("each append has one batch")
+    cdef Py_ssize_t i, done = 0, count = rows.shape[0] // sizeof(Batch)
+    cdef Batch* row_at = <Batch*>&rows[0] if count else NULL
+    cdef Append* info_at = <Append*>&info[0] if count else NULL
+    count_appends(info, count + 1)
     with nogil:
-        for i in range(rows.shape[0]):
-            if not lies_in(&rows[i], data.shape[0]):
+        for i in range(count):
+            if not lies_in(&row_at[i], data.shape[0]):
                 break
-            stamp_batch(&data[rows[i].position], &stamp, &rows[i], &info[i])
+            stamp_batch(&data[row_at[i].position], &stamp, &row_at[i], &info_at[i])
             done += 1
     return done
 
 
 def place_batches(
-    Batch[::1] rows not None,
+    uint8_t[::1] rows not None,
     const int64_t[::1] row_bounds not None,
-    Append[::1] info not None,
+    uint8_t[::1] info not None,
     int64_t next_offset,
     uint8_t[::1] data not None,
 ):
@@ -291,25 +365,24 @@ def place_batches(
     it has records, and its batch ends with the last of them. Answers the offset behind
     all, or -1 where a batch does not lie in `data`.
     """
-    cdef Py_ssize_t i, row
+    cdef Py_ssize_t i, row, count = rows.shape[0] // sizeof(Batch)
+    cdef Py_ssize_t appends = count_appends(info, row_bounds.shape[0])
+    cdef Batch* row_at = <Batch*>&rows[0] if count else NULL
+    cdef Append* info_at = <Append*>&info[0] if appends else NULL
     cdef uint8_t* at
-    if row_bounds.shape[0] != info.shape[0] + 1:
-        raise ValueError("appends have a bound more")
     with nogil:
-        for i in range(info.shape[0]):
+        for i in range(appends):
             row = row_bounds[i]
             if row == row_bounds[i + 1]:
                 continue
-            if row < 0 or row >= rows.shape[0] or (
-                not lies_in(&rows[row], data.shape[0])
-            ):
+            if row < 0 or row >= count or not lies_in(&row_at[row], data.shape[0]):
                 next_offset = -1
                 break
-            at = &data[rows[row].position]
-            info[i].first_offset = next_offset
-            next_offset += info[i].records
-            info[i].last_offset = rows[row].last_offset = next_offset - 1
+            at = &data[row_at[row].position]
+            info_at[i].first_offset = next_offset
+            next_offset += info_at[i].records
+            info_at[i].last_offset = row_at[row].last_offset = next_offset - 1
             # Where a batch has gaps, it begins below the offset it was to take first.
-            rows[row].base_offset = rows[row].last_offset - be32(at + 23)
-            put64(at, rows[row].base_offset)
+            row_at[row].base_offset = row_at[row].last_offset - be32(at + 23)
+            put64(at, row_at[row].base_offset)
     return next_offset

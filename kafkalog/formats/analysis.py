@@ -11,8 +11,7 @@ Source: ``UnifiedLog.analyzeAndValidateRecords``, ``ByteBufferLogInputStream.jav
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from kafkalog.formats.appends import (
     AppendMemory,
     AppendOrigin,
     Appends,
+    as_bytes,
     bounds_of,
 )
 from kafkalog.formats.headers import Bytes, Rows, checksum_error, corrupt, find_unsound
@@ -48,44 +48,44 @@ _MOST_INT32: Final = 2**31 - 1
 _EVERY: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What is asked of the batches of an append, whose may be many."""
+class Asked(NamedTuple):
+    """What is asked of the batches of an append; `rules` are those of a leader's."""
 
     origin: AppendOrigin
     leader_epoch: int
     most_bytes: int
     monotonic: bool
+    rules: tuple[bool, bool, int, int, int] | None = None
 
     def take(
-        self, data: Bytes, byte_bounds: Int64s, rows: Rows
-    ) -> tuple[int, int, Rows, Int64s]:
-        """Read headers into `rows`: plain appends, rows, what they say, row bounds."""
-        info = np.empty(len(byte_bounds) - 1, APPEND)
-        row_bounds = np.empty(len(byte_bounds), np.int64)
+        self,
+        pieces: list[Any],
+        byte_bounds: Int64s,
+        data: Bytes,
+        rows: Rows,
+        info: Rows,
+        row_bounds: Int64s,
+    ) -> tuple[int, int]:
+        """Copy `pieces` and fill the rest: how many are plain, and rows filled."""
         raft = self.origin is AppendOrigin.RAFT_LEADER
         bounded = raft or self.origin is AppendOrigin.REPLICATION
-        plain, count = _speedups.take_batches(
-            data,
+        return _speedups.take_batches(
+            pieces,
             byte_bounds,
             self.origin is AppendOrigin.CLIENT,
             self.monotonic,
             self.leader_epoch if raft else _LEAST_INT32,
             self.leader_epoch if bounded else _MOST_INT32,
             self.most_bytes,
-            rows,
-            info,
+            self.rules,
+            data,
+            as_bytes(rows),
+            as_bytes(info),
             row_bounds,
         )
-        return plain, count, info, row_bounds
 
 
-_ANYTHING: Final = _Asked(
-    origin=AppendOrigin.COORDINATOR,
-    leader_epoch=-1,
-    most_bytes=_EVERY,
-    monotonic=False,
-)
+_ANYTHING: Final = Asked(AppendOrigin.COORDINATOR, -1, _EVERY, monotonic=False)
 
 
 def analyze_appends(
@@ -108,40 +108,41 @@ def analyze_appends(
     `CorruptRecordError`, `OffsetsOutOfOrderError`, `LogArgumentError` for a codec that
     there is none of.
     """
-    asked = _Asked(
-        origin=origin,
-        leader_epoch=leader_epoch,
-        most_bytes=_EVERY if max_message_bytes is None else max_message_bytes,
-        monotonic=monotonic,
-    )
-    views = [
-        piece if type(piece) is bytes else memoryview(piece).cast("B")
-        for piece in pieces
-    ]
-    byte_bounds = bounds_of([len(view) for view in views])
-    data = memory.joined.bytes_for(int(byte_bounds[-1]))
-    _speedups.join(views, data)
-    plain = _plain(data, byte_bounds, asked, memory)
+    most_bytes = _EVERY if max_message_bytes is None else max_message_bytes
+    asked = Asked(origin, leader_epoch, most_bytes, monotonic)
+    views = as_views(pieces)
+    plain = take_plain(views, asked, memory)
     if plain is not None:
         return plain
     singles = [_single(np.frombuffer(view, np.uint8), asked) for view in views]
     return Appends.merged(singles, memory.joined)
 
 
-def _plain(
-    data: Bytes, byte_bounds: Int64s, asked: _Asked, memory: AppendMemory
-) -> Appends | None:
+def as_views(pieces: Sequence[Any]) -> list[Any]:
+    """See each of `pieces` as bytes, one by one."""
+    return [
+        piece if type(piece) is bytes else memoryview(piece).cast("B")
+        for piece in pieces
+    ]
+
+
+def take_plain(views: list[Any], asked: Asked, memory: AppendMemory) -> Appends | None:
     """Take all appends at once, if there is nothing to say against any of them."""
+    byte_bounds = bounds_of(map(len, views))
+    data = memory.joined.bytes_for(int(byte_bounds[-1]))
+    row_bounds = np.empty(len(byte_bounds), np.int64)
+    info = memory.room_for(len(views))
     while True:
-        plain, count, info, row_bounds = asked.take(data, byte_bounds, memory.rows)
-        if plain == len(info):
-            return Appends(data, memory.rows[:count], row_bounds, byte_bounds, info, {})
-        if count < len(memory.rows):
+        rows = memory.rows
+        plain, count = asked.take(views, byte_bounds, data, rows, info, row_bounds)
+        if plain == len(views):
+            return Appends(data, rows[:count], row_bounds, byte_bounds, info, {})
+        if count < len(rows):
             return None
         memory.more_rows()
 
 
-def _single(data: Bytes, asked: _Asked) -> Appends:
+def _single(data: Bytes, asked: Asked) -> Appends:
     """Take one append, batch by batch, in Kafka's order of checks."""
     try:
         rows = _batches(data, asked)
@@ -149,11 +150,12 @@ def _single(data: Bytes, asked: _Asked) -> Appends:
         return Appends.refused(error.with_traceback(None))
     byte_bounds = bounds_of([int(rows["size_in_bytes"].sum())])
     kept = data[: byte_bounds[1]]
-    _, _, info, row_bounds = _ANYTHING.take(kept, byte_bounds, rows)
+    info, row_bounds = np.empty(1, APPEND), np.empty(2, np.int64)
+    _ANYTHING.take([kept], byte_bounds, kept.copy(), rows, info, row_bounds)
     return Appends(kept, rows, row_bounds, byte_bounds, info, {})
 
 
-def _batches(data: Bytes, asked: _Asked) -> Rows:
+def _batches(data: Bytes, asked: Asked) -> Rows:
     """Return the headers of the batches that are to be written, or raise."""
     kept: list[Rows] = []
     position, last_offset, skipping = 0, -1, False
@@ -189,7 +191,7 @@ def _whole_batch(data: Bytes, position: int) -> int | None:
     return whole if whole <= left else None
 
 
-def _check_sender(entry: Bytes, asked: _Asked) -> None:
+def _check_sender(entry: Bytes, asked: Asked) -> None:
     """Refuse what this origin may not say in a header."""
     if asked.origin is AppendOrigin.RAFT_LEADER:
         epoch = _epoch(entry)
@@ -202,7 +204,7 @@ def _check_sender(entry: Bytes, asked: _Asked) -> None:
             raise InvalidRecordError(f"base offset {base_offset}, a client's is 0")
 
 
-def _is_newer(entry: Bytes, asked: _Asked) -> bool:
+def _is_newer(entry: Bytes, asked: Asked) -> bool:
     """Whether a batch is of a higher epoch than the replica knows."""
     return asked.origin is AppendOrigin.REPLICATION and (
         _epoch(entry) > asked.leader_epoch and _epoch(entry) != -1
@@ -218,7 +220,7 @@ def _number(data: Bytes, position: int, size: int) -> int:
     return int.from_bytes(field, "big", signed=True)
 
 
-def _sound_batch(entry: Bytes, position: int, asked: _Asked) -> Rows:
+def _sound_batch(entry: Bytes, position: int, asked: Asked) -> Rows:
     """Read the header of a batch that is neither too large nor damaged."""
     if len(entry) > asked.most_bytes:
         reason = f"a batch of {len(entry)} bytes exceeds {asked.most_bytes}"

@@ -7,7 +7,7 @@ Source: ``LogConfig.java``, ``BrokerCompressionType.java``.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkalog.codecs.compression import Codec
 from kafkalog.formats.appends import AppendOrigin
@@ -45,8 +45,7 @@ class AppendRules:
         return (source, None) if self.codec is None else (self.codec, self.level)
 
 
-@dataclass(frozen=True, slots=True)
-class Leadership:
+class Leadership(NamedTuple):
     """How a leader takes an append: the rules, from whom, in which epoch, and when."""
 
     rules: AppendRules
@@ -57,15 +56,17 @@ class Leadership:
     @property
     def at_append(self) -> bool:
         """Whether timestamps are those of the append."""
-        return self.rules.timestamp_type == TimestampType.LOG_APPEND_TIME
+        return self.rules.timestamp_type is TimestampType.LOG_APPEND_TIME
 
-    def timestamp_range(self) -> tuple[int, int]:
-        """Return the least and greatest timestamp that is plainly right.
+    def as_tuple(self) -> tuple[bool, bool, int, int, int]:
+        """Return the rules as kernels take them; the last two say what time is plain.
 
-        Below the range are some that Kafka takes, its arithmetic having wrapped.
+        Below the least timestamp are some that Kafka takes, its arithmetic wrapping.
         """
-        if self.at_append:
-            return _LEAST, _MOST
-        least = self.now_ms - self.rules.timestamp_before_max_ms
-        greatest = self.now_ms + self.rules.timestamp_after_max_ms
-        return max(least, _LEAST), min(greatest, _MOST)
+        rules, least, greatest = self.rules, _LEAST, _MOST
+        if not self.at_append:
+            least = max(self.now_ms - rules.timestamp_before_max_ms, _LEAST)
+            greatest = min(self.now_ms + rules.timestamp_after_max_ms, _MOST)
+        codec = -1 if rules.codec is None else int(rules.codec)
+        client = self.origin is AppendOrigin.CLIENT
+        return client, rules.compacted, codec, least, greatest

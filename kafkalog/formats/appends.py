@@ -5,7 +5,7 @@ says nothing about the others. What is not refused lies one behind another in `d
 copy that is written to: `place` gives it its offsets.
 
     analysis.analyze_appends      which batches count, and what they say of themselves
-    validation.validate_appends   a leader's: records judged, timestamps, codec, format
+    validation.lead_appends       a leader's: that, records judged, timestamps, codec
     Appends.place                 a leader's: offsets
 
 Knows: batches and records. Does not know: logs, segments, producers' states.
@@ -14,7 +14,7 @@ Source: ``LogAppendInfo.java``, ``AppendOrigin.java``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import accumulate
@@ -68,6 +68,9 @@ where the bytes are not those that came.
 """
 
 
+_BYTE: Final = np.dtype(np.uint8)
+
+
 @dataclass(slots=True)
 class AppendMemory:
     """Memory that is kept from call to call: for bytes that come in, unpacked, anew."""
@@ -76,6 +79,13 @@ class AppendMemory:
     unpacked: Workspace = field(default_factory=Workspace)
     merged: Workspace = field(default_factory=Workspace)
     rows: Rows = field(default_factory=lambda: np.empty(256, BATCH))
+    info: Rows = field(default_factory=lambda: np.empty(64, APPEND))
+
+    def room_for(self, appends: int) -> Rows:
+        """Return room for what is known of as many appends."""
+        if len(self.info) < appends:
+            self.info = np.empty(2 * appends, APPEND)
+        return self.info[:appends]
 
     def more_rows(self) -> None:
         """Make room for more headers."""
@@ -88,8 +98,8 @@ class Appends:
 
     Append i is the batches ``rows[row_bounds[i]:row_bounds[i + 1]]`` and the bytes
     ``data[byte_bounds[i]:byte_bounds[i + 1]]``, none where it is refused or has no
-    whole batch; a row's `position` counts from the start of `data`. `data` and `rows`
-    lie in memory that is used again for the next call.
+    whole batch; a row's `position` counts from the start of `data`. `data`, `rows`
+    and `info` lie in memory that is used again for the next call.
     """
 
     data: Bytes
@@ -105,7 +115,8 @@ class Appends:
         none, bounds = np.empty(0, np.uint8), np.zeros(2, np.int64)
         info, rows = np.empty(1, APPEND), np.empty(0, BATCH)
         _speedups.take_batches(
-            none, bounds, False, False, 0, 0, 0, rows, info, bounds.copy()
+            *([b""], bounds, False, False, 0, 0, 0, None, none),
+            *(as_bytes(rows), as_bytes(info), bounds.copy()),
         )
         return cls(none, rows, bounds, bounds, info, {0: error})
 
@@ -154,9 +165,9 @@ class Appends:
         """
         end = len(self) if end is None else end
         behind = _speedups.place_batches(
-            self.rows,
+            as_bytes(self.rows),
             self.row_bounds[first : end + 1],
-            self.info[first:end],
+            as_bytes(self.info[first:end]),
             next_offset,
             self.data,
         )
@@ -165,7 +176,12 @@ class Appends:
         return behind
 
 
-def bounds_of(sizes: Sequence[int]) -> Int64s:
+def as_bytes(rows: Rows) -> Bytes:
+    """See rows as the bytes they are, as the kernels take them."""
+    return rows.view(_BYTE)
+
+
+def bounds_of(sizes: Iterable[int]) -> Int64s:
     """Sum up `sizes`: where each begins, and the end of all (n + 1,).
 
     >>> bounds_of([3, 4])

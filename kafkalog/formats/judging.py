@@ -21,7 +21,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appended_records import Found, find_appended
-from kafkalog.formats.appends import AppendMemory, AppendOrigin, Appends
+from kafkalog.formats.appends import AppendMemory, AppendOrigin, Appends, as_bytes
 from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
@@ -71,8 +71,8 @@ def _stamped(append: Appends, found: Found, as_leader: Leadership) -> Appends:
     append.info["records"] = len(timestamp)
     append.info["max_timestamp"] = timestamp.max(initial=NO_TIMESTAMP)
     _speedups.stamp_batches(
-        append.rows,
-        append.info,
+        as_bytes(append.rows),
+        as_bytes(append.info),
         as_leader.at_append,
         as_leader.now_ms,
         as_leader.leader_epoch,

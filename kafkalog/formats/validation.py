@@ -12,26 +12,59 @@ Source: ``LogValidator.java``, ``BrokerCompressionType.java``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from kafkalog import _speedups
 from kafkalog.errors import KafkaLogError
+from kafkalog.formats.analysis import Asked, analyze_appends, as_views, take_plain
 from kafkalog.formats.append_rules import AppendRules, Leadership
-from kafkalog.formats.appends import AppendMemory, AppendOrigin, Appends
+from kafkalog.formats.appends import AppendMemory, AppendOrigin, Appends, as_bytes
 from kafkalog.formats.headers import Bytes
 from kafkalog.formats.judging import judge_append
 from kafkalog.formats.record_columns import Int64s
 from kafkalog.formats.unpacking import Payloads, unpack
 
-__all__ = ["AppendRules", "validate_appends"]
+__all__ = ["AppendRules", "lead_appends"]
 
 
-def validate_appends(
-    appends: Appends,
+def lead_appends(
+    pieces: Sequence[Any],
     rules: AppendRules,
     *,
     origin: AppendOrigin,
     leader_epoch: int,
     now_ms: int,
     memory: AppendMemory,
+) -> Appends:
+    """Analyze and validate the appends of a call, in one pass where all are plain.
+
+    What comes out is that of `analysis.analyze_appends` and then `validate_appends`,
+    errors and all.
+    """
+    as_leader = Leadership(rules, origin, leader_epoch, now_ms)
+    views = as_views(pieces)
+    most_bytes = rules.max_message_bytes
+    asked = Asked(origin, leader_epoch, most_bytes, False, as_leader.as_tuple())
+    appends = take_plain(views, asked, memory)
+    if appends is not None:
+        packed = appends.info["source_codec"].any()
+        if not packed or _survey(appends, as_leader, memory):
+            _stamp(appends, as_leader)
+            return appends
+    appends = analyze_appends(
+        views,
+        origin=origin,
+        leader_epoch=leader_epoch,
+        max_message_bytes=most_bytes,
+        monotonic=False,
+        memory=memory,
+    )
+    return validate_appends(appends, as_leader, memory)
+
+
+def validate_appends(
+    appends: Appends, as_leader: Leadership, memory: AppendMemory
 ) -> Appends:
     """Judge what `analyze_appends` has found, and make of it what is to be written.
 
@@ -44,9 +77,6 @@ def validate_appends(
     batch is too large, `LogArgumentError` where Kafka's builder refuses, and
     `BatchTooLargeError` where one unpacks to more than the rules allow.
     """
-    as_leader = Leadership(rules, origin, leader_epoch, now_ms)
-    if _take_plain(appends, as_leader, memory):
-        return appends
     singles = [
         _single(appends.only(append), as_leader, memory)
         for append in range(len(appends))
@@ -54,48 +84,45 @@ def validate_appends(
     return Appends.merged(singles, memory.merged)
 
 
-def _take_plain(appends: Appends, as_leader: Leadership, memory: AppendMemory) -> bool:
-    """Stamp all appends if all are plain; else leave all as they are."""
-    rows, info = appends.rows, appends.info
-    if _survey(appends, as_leader, memory) < len(info):
-        return False
-    stamped = _speedups.stamp_batches(
-        rows,
-        info,
+def _survey(appends: Appends, as_leader: Leadership, memory: AppendMemory) -> bool:
+    """Walk the records of all appends, and note timestamps; whether all are plain."""
+    data, rows = appends.data, appends.rows
+    place: tuple[Bytes, Int64s | None, Int64s | None] = (data, None, None)
+    if appends.info["source_codec"].any():
+        # More than one run is more than is worth taking together.
+        limit = as_leader.rules.max_unpacked_bytes
+        run = next(unpack(data, 0, rows, limit, memory.unpacked), None)
+        if not isinstance(run, Payloads) or len(run.rows) < len(rows):
+            return False
+        place = (run.data, run.starts, run.lengths)
+    plain = _speedups.survey_batches(
+        *place,
+        as_bytes(rows),
+        appends.row_bounds,
+        as_bytes(appends.info),
+        as_leader.as_tuple(),
+    )
+    return plain == len(appends)
+
+
+def _stamp(appends: Appends, as_leader: Leadership) -> None:
+    """Write into the batches what the leader says of them."""
+    _speedups.stamp_batches(
+        as_bytes(appends.rows),
+        as_bytes(appends.info),
         as_leader.at_append,
         as_leader.now_ms,
         as_leader.leader_epoch,
         appends.data,
     )
-    return stamped == len(rows)
-
-
-def _survey(appends: Appends, as_leader: Leadership, memory: AppendMemory) -> int:
-    """Walk the records of all appends; how many are plain before one that is not."""
-    rows, rules = appends.rows, as_leader.rules
-    place: tuple[Bytes, Int64s | None, Int64s | None] = (appends.data, None, None)
-    if appends.info["source_codec"].any():
-        # More than one run is more than is worth taking together.
-        limit = rules.max_unpacked_bytes
-        run = next(unpack(appends.data, 0, rows, limit, memory.unpacked), None)
-        if not isinstance(run, Payloads) or len(run.rows) < len(rows):
-            return 0
-        place = (run.data, run.starts, run.lengths)
-    return _speedups.survey_batches(
-        *place,
-        rows,
-        appends.row_bounds,
-        appends.info,
-        as_leader.origin is AppendOrigin.CLIENT,
-        rules.compacted,
-        -1 if rules.codec is None else int(rules.codec),
-        *as_leader.timestamp_range(),
-    )
 
 
 def _single(append: Appends, as_leader: Leadership, memory: AppendMemory) -> Appends:
     """Judge one append; what is refused becomes nothing but its error."""
-    if not len(append.rows) or _take_plain(append, as_leader, memory):
+    if not len(append.rows):
+        return append
+    if _survey(append, as_leader, memory):
+        _stamp(append, as_leader)
         return append
     try:
         return judge_append(append, as_leader, memory)

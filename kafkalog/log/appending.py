@@ -37,7 +37,7 @@ from kafkalog.formats.layout import (
     TimestampType,
 )
 from kafkalog.formats.record_batch import RecordBatch
-from kafkalog.formats.validation import AppendRules, validate_appends
+from kafkalog.formats.validation import AppendRules, lead_appends
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.flushing import flush
 from kafkalog.log.markers import read_markers
@@ -106,22 +106,22 @@ def append_all(
     """
     log.topic_id_file.flush()
     assigns = terms.assigns and not follower
-    max_bytes = None if follower else log.config.max_message_bytes
-    appends = analyze_appends(
-        pieces,
-        origin=terms.origin,
-        leader_epoch=terms.leader_epoch,
-        max_message_bytes=max_bytes,
-        monotonic=not assigns,
-        memory=memory,
-    )
     if assigns:
-        appends = validate_appends(
-            appends,
+        appends = lead_appends(
+            pieces,
             rules_of(log.config),
             origin=terms.origin,
             leader_epoch=terms.leader_epoch,
             now_ms=log.runtime.now_ms(),
+            memory=memory,
+        )
+    else:
+        appends = analyze_appends(
+            pieces,
+            origin=terms.origin,
+            leader_epoch=terms.leader_epoch,
+            max_message_bytes=None if follower else log.config.max_message_bytes,
+            monotonic=True,
             memory=memory,
         )
     outcomes: list[Outcome] = []
