@@ -17,7 +17,7 @@ Source: ``ProducerStateManager.java``, ``ProducerStateManagerConfig.java``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -264,10 +264,6 @@ class ProducerStateManager:
         path = self.snapshots.write(self.map_end_offset, entries, sync=sync)
         self._snapshot_offset = self.map_end_offset
         return path
-
-    def remove_stray_snapshots(self, base_offsets: Collection[int]) -> None:
-        """Remove the snapshots of no segment; see `SnapshotFiles.remove_strays`."""
-        self.snapshots.remove_strays(base_offsets)
 
     def mark_snapshot_for_deletion(self, offset: int) -> Path | None:
         """Rename the snapshot at `offset` to ``.deleted``; answer where it is then."""
