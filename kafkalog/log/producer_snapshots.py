@@ -49,10 +49,6 @@ class SnapshotFiles:
         """Offset of the newest snapshot, None without one."""
         return max(self.paths, default=None)
 
-    def oldest(self) -> int | None:
-        """Offset of the oldest snapshot, None without one."""
-        return min(self.paths, default=None)
-
     def read(self, offset: int) -> list[ProducerStateEntry]:
         """Read the snapshot at `offset`; raises `CorruptSnapshotError`."""
         path = self.paths[offset]
