@@ -48,6 +48,7 @@ from kafkalog.errors import (
     RecordBatchTooLargeError,
     RecordTooLargeError,
     RecordValidationError,
+    StrayFileError,
     TransactionCoordinatorFencedError,
     UnexpectedAppendOffsetError,
     UnsupportedFormatError,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from kafkalog.indexes.txn_index import TransactionIndex
     from kafkalog.log.log import Log
     from kafkalog.log.opening import open
+    from kafkalog.manager.log_manager import LogManager
     from kafkalog.query.index_scan import (
         scan_offset_indexes,
         scan_time_indexes,
@@ -101,6 +103,7 @@ __all__ = [
     "LogClosedError",
     "LogConfig",
     "LogLockedError",
+    "LogManager",
     "LogRollError",
     "LogSegmentOffsetOverflowError",
     "LogStateError",
@@ -119,6 +122,7 @@ __all__ = [
     "RecordValidationError",
     "Records",
     "Scan",
+    "StrayFileError",
     "TimeIndex",
     "TransactionCoordinatorFencedError",
     "TransactionIndex",
@@ -138,6 +142,7 @@ _HOMES: Final = {
     "BrokerConfig": "config.broker_config",
     "Log": "log.log",
     "LogConfig": "config.log_config",
+    "LogManager": "manager.log_manager",
     "OffsetIndex": "indexes.offset_index",
     "Record": "formats.record_batch",
     "RecordBatch": "formats.record_batch",

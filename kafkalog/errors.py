@@ -273,6 +273,12 @@ class InconsistentTopicIdError(LogStateError):
     kafka_name = "InconsistentTopicIdException"
 
 
+class StrayFileError(LogStateError, ValueError):
+    """A file in a partition's directory is named like a log's, but for the offset."""
+
+    kafka_name = "NumberFormatException"
+
+
 class ConfigError(KafkaLogError, ValueError):
     """A setting is out of range, or is not a setting."""
 

@@ -85,7 +85,7 @@ class AppendTerms:
     @property
     def assigns(self) -> bool:
         """Whether offsets are given here; else they come with the batches."""
-        return self.origin not in (AppendOrigin.RAFT_LEADER, AppendOrigin.REPLICATION)
+        return self.origin is not AppendOrigin.RAFT_LEADER
 
 
 Outcome = AppendResult | KafkaLogError

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from kafkalog.errors import StrayFileError
 from kafkalog.files.durable_file import Disk
 from kafkalog.log.recovery_report import RecoveryReport
 
@@ -57,10 +58,13 @@ def file_names(directory: Path) -> list[str]:
 
 
 def offset_of(name: str) -> int:
-    """Read the number a file's name begins with; `ValueError` where there is none."""
+    """Read the number a file's name begins with.
+
+    Raises `StrayFileError` where there is none.
+    """
     number, dot, _ = name.partition(".")
     if not dot or not (number.isascii() and number.removeprefix("-").isdigit()):
-        raise ValueError(f"no offset begins the name {name!r}")
+        raise StrayFileError(f"no offset begins the name {name!r}")
     return int(number)
 
 
@@ -90,7 +94,7 @@ def _remove_between(
             continue
         try:
             offset = offset_of(name)
-        except ValueError:
+        except StrayFileError:
             continue
         if start <= offset < end:
             _remove(directory, disk, name, report)

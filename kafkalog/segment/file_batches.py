@@ -15,18 +15,19 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kafkalog._speedups import Status
 from kafkalog.errors import CorruptRecordError
 from kafkalog.files.durable_file import DurableFile
 from kafkalog.formats.headers import Bytes, Rows, scan_headers
 from kafkalog.formats.layout import (
+    BATCH,
     BATCH_HEADER_BYTES,
     HEADER_SIZE_UP_TO_MAGIC,
     LEAST_SIZE,
     LOG_OVERHEAD,
 )
+from kafkalog.formats.record_batch import RecordBatch
 
 FIRST_STEP_BYTES: Final = 16 << 10
 STEP_BYTES: Final = 4 << 20
@@ -43,7 +44,7 @@ class Window(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Where an entry begins, the offset its header says, and its size."""
+    """The first offset of an entry, where it begins, and its size."""
 
     offset: int
     position: int
@@ -88,21 +89,27 @@ def position_of(file: DurableFile, offset: int, start: int, end: int) -> Found |
     Of an entry that begins beyond it, having passed it or not, the header's first
     number is what counts: of magic 2 the base offset, before that the last one.
     """
-    before: Found | None = None
-    before_last = -1
+    found = _find(file, offset, start, end)
+    if found is None or found.offset >= 0:
+        return found
+    # A wrapper's first offset is among its records.
+    entry = file.read(found.position, found.size_in_bytes)
+    return found._replace(offset=RecordBatch(entry).base_offset)
+
+
+def _find(file: DurableFile, offset: int, start: int, end: int) -> Found | None:
+    before = np.empty(0, BATCH)
     for rows, _, _ in windows(file, start, end):
         # What stands first in an entry is, before magic 2, its last offset.
         firsts = np.where(rows["magic"] < 2, rows["last_offset"], rows["base_offset"])
         reached = np.flatnonzero(firsts >= offset)
         place = int(reached[0]) if len(reached) else len(rows)
         if place:
-            before = _found(rows, firsts, place - 1)
-            before_last = int(rows["last_offset"][place - 1])
+            before = rows[place - 1 : place]
         if place < len(rows):
-            at = _found(rows, firsts, place)
-            passed = at.offset > offset and before is not None
-            return before if passed and before_last >= offset else at
-    return before if before_last >= offset else None
+            held = firsts[place] > offset and (before["last_offset"] >= offset).any()
+            return _found(before[0] if held else rows[place])
+    return _found(before[0]) if (before["last_offset"] >= offset).any() else None
 
 
 def greatest_timestamp(file: DurableFile, start: int, end: int) -> tuple[int, int]:
@@ -119,9 +126,9 @@ def greatest_timestamp(file: DurableFile, start: int, end: int) -> tuple[int, in
     return timestamp, offset
 
 
-def _found(rows: Rows, firsts: npt.NDArray[np.int64], place: int) -> Found:
-    row = rows[place]
-    return Found(int(firsts[place]), int(row["position"]), int(row["size_in_bytes"]))
+def _found(row: np.void) -> Found:
+    fields = ("base_offset", "position", "size_in_bytes")
+    return Found(*(int(row[field]) for field in fields))
 
 
 def _size(file: DurableFile, position: int) -> int:

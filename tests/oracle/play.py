@@ -167,16 +167,20 @@ class Player:
         (self.root / CLEAN_SHUTDOWN).unlink(missing_ok=True)
         self.scheduler = ManualScheduler(self.clock)
         self.guards, self.entries_at_crash, self.clean = {}, {}, False
-        self._log = load_log(
-            self.directory,
-            self.config(),
-            broker=self.broker(),
-            clean=clean,
-            topic_id=self.settings.get("topic_id"),
-            clock=self.clock,
-            scheduler=self.scheduler,
-            **self.last,
-        )
+        try:
+            self._log = load_log(
+                self.directory,
+                self.config(),
+                broker=self.broker(),
+                clean=clean,
+                topic_id=self.settings.get("topic_id"),
+                clock=self.clock,
+                scheduler=self.scheduler,
+                **self.last,
+            )
+        finally:
+            if self._log is None:
+                self.scheduler.shutdown()
         asked = {f"asked_{field}": value for field, value in self.last.items()}
         return {"clean": clean, **asked}
 
