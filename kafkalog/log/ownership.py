@@ -36,6 +36,9 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 Name = tuple[str, int]
 """Topic and partition."""
 
+WHOLE: Final = None
+"""In place of a name: all logs of a directory."""
+
 _owned: Final[dict[Path, OwnedDirectory]] = {}
 _registry_lock: Final = Lock()
 
@@ -49,7 +52,7 @@ class OwnedDirectory:
     def __init__(self, path: Path, disk: Disk) -> None:
         self.path = path
         self._disk = disk
-        self._open: set[Name] = set()
+        self._open: set[Name | None] = set()
         self._in_order = True
         self._changed = Lock()
         self._lock = _lock(path / LOCK, disk)
@@ -97,13 +100,18 @@ class OwnedDirectory:
             offsets[name] = offset
         write_offsets(self.path, checkpoint, offsets, self._disk)
 
-    def release(self, name: Name, *, in_order: bool) -> None:
+    def release(
+        self, name: Name | None, *, in_order: bool, marker: bytes | None = None
+    ) -> None:
         """Let go of one log, and with the last one of the directory.
 
-        `in_order` says that all of it is on disk, and its lines are written.
+        `in_order` says that all of it is on disk, and its lines are written. `marker`
+        is put where there was none: by whoever had all logs of the directory.
         """
         with _registry_lock:
             self._in_order &= in_order
+            if self._marker is None:
+                self._marker = marker
             self._open.discard(name)
             if self._open:
                 return
@@ -121,18 +129,21 @@ class OwnedDirectory:
             file.sync()
         self._disk.sync_directory(self.path)
 
-    def _add(self, name: Name) -> None:
-        if name in self._open:
+    def _add(self, name: Name | None) -> None:
+        if WHOLE in self._open or (name is WHOLE and self._open):
+            raise LogLockedError(f"its logs are open for writing already: {self.path}")
+        if name is not WHOLE and name in self._open:
             raise LogLockedError(
                 f"{name[0]}-{name[1]} is open for writing already: {self.path}"
             )
         self._open.add(name)
 
 
-def own_directory(path: Path, name: Name, disk: Disk = DISK) -> OwnedDirectory:
+def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDirectory:
     """Lock a log directory to write to one of its logs; shared within the process.
 
-    Raises `LogLockedError` where another process has it, or this one has the log.
+    With `WHOLE` for a name it is not shared. Raises `LogLockedError` where another
+    process has it, or this one has the log.
     """
     path = path.resolve()
     with _registry_lock:

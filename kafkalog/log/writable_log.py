@@ -97,6 +97,11 @@ class WritableLog(Log):
         return self._log.recovery_point
 
     @property
+    def last_flushed_ms(self) -> int:
+        """When it was last forced to disk, or loaded, in ms since 1970."""
+        return self._log.last_flushed_ms
+
+    @property
     def leader_epochs(self) -> list[EpochEntry]:
         """Each leader epoch and its start offset."""
         return self._log.leader_epochs.entries
@@ -359,8 +364,7 @@ class WritableLog(Log):
         for segment in log.segments:
             segment.close()
         if self.owner is not None:
-            first = log.segments.first.base_offset
-            start = log.log_start_offset
+            start, first = log.log_start_offset, log.segments.first.base_offset
             self.owner.checkpoint(
                 (self.topic, self.partition),
                 recovery_point=log.recovery_point,

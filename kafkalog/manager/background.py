@@ -1,0 +1,91 @@
+"""What a log manager has done from time to time, and what it removes after a delay.
+
+Knows: tasks, their names and periods, a queue. Does not know: what they do.
+Source: ``LogManager.startupWithConfigOverrides``, ``LogManager.deleteLogs``,
+``ReplicaManager.startHighWatermarkCheckPointThread``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final, Generic, TypeVar
+
+from kafkalog.config import BrokerConfig
+from kafkalog.errors import LogClosedError
+from kafkalog.log.clock import ONCE, Clock, Scheduler, Work
+
+NEVER_MS: Final = 2**63 - 1
+Thing = TypeVar("Thing")
+
+
+def period_of(task: str, broker: BrokerConfig) -> int:
+    """Look up how often a broker does a task, in ms."""
+    period_ms = {
+        "kafka-log-retention": broker.log_retention_check_interval_ms,
+        "kafka-log-flusher": broker.log_flush_scheduler_interval_ms,
+        "kafka-recovery-point-checkpoint": (
+            broker.log_flush_offset_checkpoint_interval_ms
+        ),
+        "kafka-log-start-offset-checkpoint": (
+            broker.log_flush_start_offset_checkpoint_interval_ms
+        ),
+        "highwatermark-checkpoint": (
+            broker.replica_high_watermark_checkpoint_interval_ms
+        ),
+    }[task]
+    return ONCE if period_ms == NEVER_MS else period_ms
+
+
+def start_tasks(
+    tasks: dict[str, Callable[[], object]], broker: BrokerConfig, scheduler: Scheduler
+) -> None:
+    """Have tasks done, first after the broker's initial delay, until all is closed."""
+    delay_ms = broker.log_initial_task_delay_ms
+    for name, work in tasks.items():
+        scheduler.schedule(name, unless_closed(work), delay_ms, period_of(name, broker))
+
+
+def unless_closed(work: Callable[[], object]) -> Work:
+    """Let a task do nothing when what it works on was closed."""
+
+    def task() -> None:
+        with suppress(LogClosedError):
+            work()
+
+    return task
+
+
+class RemovalQueue(Generic[Thing]):
+    """Things to be removed, each when a delay has passed since it was added.
+
+    >>> from kafkalog.log.clock import ManualClock
+    >>> clock = ManualClock()
+    >>> queue = RemovalQueue[str](clock)
+    >>> queue.add("orders-0")
+    >>> queue.due_in_ms(60_000), list(queue.take_due(60_000))
+    (60000, [])
+    >>> clock.time_ms = 60_000
+    >>> list(queue.take_due(60_000))
+    ['orders-0']
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: deque[tuple[Thing, int]] = deque()
+
+    def add(self, thing: Thing) -> None:
+        """Let a thing wait from now on."""
+        self._waiting.append((thing, self._clock.now_ms()))
+
+    def due_in_ms(self, delay_ms: int) -> int:
+        """Tell when to look again: when the first is due, or in a delay."""
+        if not self._waiting:
+            return max(delay_ms, 1)
+        return self._waiting[0][1] + delay_ms - self._clock.now_ms()
+
+    def take_due(self, delay_ms: int) -> Iterator[Thing]:
+        """Take out those that have waited for the delay, one by one."""
+        while self._waiting and self.due_in_ms(delay_ms) <= 0:
+            yield self._waiting.popleft()[0]

@@ -1,0 +1,403 @@
+"""`LogManager`: the logs of whole log directories, kept as a broker keeps them.
+
+What is due is done by tasks of a scheduler: retention, forcing logs to disk that ask
+for it, checkpoints, removing what was deleted. Each can be called for, too.
+
+Knows: directories, and when something is due. Does not know: what is in a log, who
+leads it, compaction.
+Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from threading import RLock
+from types import TracebackType
+from typing import Self
+
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.errors import (
+    ConfigError,
+    InconsistentTopicIdError,
+    LogClosedError,
+    LogStateError,
+)
+from kafkalog.files.checkpoint_file import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.log.clock import (
+    Clock,
+    Scheduler,
+    SystemClock,
+    ThreadScheduler,
+)
+from kafkalog.log.ownership import Name
+from kafkalog.log.writable_log import WritableLog
+from kafkalog.manager.background import RemovalQueue, start_tasks, unless_closed
+from kafkalog.manager.managed_directory import IsStray, ManagedDirectory, Terms
+
+AnyDirectories = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class LogManager(Mapping[Name, WritableLog]):
+    """The logs of one or several log directories, by topic and partition.
+
+    The directories are locked, as by a broker, and made if they are missing; all logs
+    in them are loaded, and recovered where the last stop was not in order. Closing
+    forces all to disk, writes the checkpoints and leaves the marker of a clean stop.
+
+    `config` is that of all topics but those in `topics`; by default it follows from
+    `broker`. `is_stray` says of a loaded log whether it should not be here: it is put
+    aside. A directory that fails is let go of, and listed in `offline`; the others go
+    on.
+
+    Raises `LogLockedError`, `ConfigError` for a directory given twice,
+    `NotALogDirectoryError` where one holds a directory that is no partition's, and the
+    `OSError` of the last directory that fails.
+
+    >>> import tempfile, kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder()
+    >>> batch.append(b"k", b"v")
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     with LogManager(root) as logs:
+    ...         _ = logs.open("orders", 0).append(batch.build())
+    ...     with LogManager(root) as logs:
+    ...         list(logs), logs["orders", 0].log_end_offset
+    ([('orders', 0)], 1)
+    """
+
+    def __init__(
+        self,
+        directories: AnyDirectories,
+        config: LogConfig | None = None,
+        *,
+        topics: Mapping[str, LogConfig] | None = None,
+        broker: BrokerConfig | None = None,
+        is_stray: IsStray | None = None,
+        clock: Clock | None = None,
+        scheduler: Scheduler | None = None,
+        disk: Disk = DISK,
+    ) -> None:
+        self.broker = BrokerConfig() if broker is None else broker
+        self.config = self.broker.log_config() if config is None else config
+        self._topics = dict(topics or {})
+        self._clock = SystemClock() if clock is None else clock
+        self._owns_scheduler = scheduler is None
+        self._scheduler = ThreadScheduler() if scheduler is None else scheduler
+        self._lock = RLock()
+        self._closed = False
+        terms = Terms(
+            broker=self.broker,
+            config_of=self.config_of,
+            clock=self._clock,
+            scheduler=self._scheduler,
+            disk=disk,
+        )
+        paths = _distinct(directories)
+        self._directories = [ManagedDirectory(path, terms) for path in paths]
+        self._doomed = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
+        try:
+            self._load(is_stray)
+            self._schedule()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _load(self, is_stray: IsStray | None) -> None:
+        for directory in self._directories:
+            directory.lock()
+        for directory in self._online():
+            directory.load(is_stray)
+            for marked in directory.doomed:
+                self._doomed.add((directory, marked))
+        _refuse_twins([one.logs for one in self._directories])
+        _refuse_twins([one.futures for one in self._directories])
+
+    def _schedule(self) -> None:
+        tasks: dict[str, Callable[[], object]] = {
+            "kafka-log-retention": self.retain,
+            "kafka-log-flusher": self.flush_due,
+            "kafka-recovery-point-checkpoint": lambda: self.checkpoint(RECOVERY_POINTS),
+            "kafka-log-start-offset-checkpoint": lambda: self.checkpoint(LOG_STARTS),
+            "highwatermark-checkpoint": lambda: self.checkpoint(HIGH_WATERMARKS),
+        }
+        start_tasks(tasks, self.broker, self._scheduler)
+        self._schedule_removal(self.broker.log_initial_task_delay_ms)
+
+    def _schedule_removal(self, delay_ms: int) -> None:
+        def remove() -> None:
+            self.remove_deleted()
+            delay_ms = self.config.file_delete_delay_ms
+            self._schedule_removal(self._doomed.due_in_ms(delay_ms))
+
+        name = "kafka-delete-logs"
+        self._scheduler.schedule(name, unless_closed(remove), delay_ms)
+
+    # What there is
+
+    def __getitem__(self, name: Name) -> WritableLog:
+        """Return the log of a (topic, partition); `KeyError` where there is none."""
+        for directory in self._directories:
+            if (log := directory.logs.get(name)) is not None:
+                return log
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[Name]:
+        """Yield the (topic, partition) of each log, in order."""
+        return iter(
+            sorted(name for one in self._directories for name in list(one.logs))
+        )
+
+    def __len__(self) -> int:
+        return sum(len(one.logs) for one in self._directories)
+
+    def __repr__(self) -> str:
+        paths = ", ".join(str(one.path) for one in self._directories)
+        return f"<LogManager of {len(self)} logs in {paths}>"
+
+    @property
+    def futures(self) -> dict[Name, WritableLog]:
+        """Logs that are being moved here from another directory (``-future``)."""
+        return {
+            name: log for one in self._directories for name, log in one.futures.items()
+        }
+
+    @property
+    def strays(self) -> list[Path]:
+        """Directories that should not be here, and are left alone (``-stray``)."""
+        return [path for one in self._directories for path in one.strays]
+
+    @property
+    def offline(self) -> dict[Path, Exception]:
+        """Directories that were let go of, and what failed."""
+        with self._lock:
+            self._check()
+            found = ((one.path, one.failure) for one in self._directories)
+            return {path: failure for path, failure in found if failure is not None}
+
+    def config_of(self, topic: str) -> LogConfig:
+        """Give a topic's settings: its own, or those of all."""
+        return self._topics.get(topic, self.config)
+
+    def _online(self) -> list[ManagedDirectory]:
+        """Directories that work. Raises if there is none."""
+        online = [one for one in self._directories if one.failure is None]
+        if not online and (failure := self._directories[-1].failure) is not None:
+            raise failure
+        return online
+
+    def _check(self) -> None:
+        for directory in self._directories:
+            directory.check()
+
+    # Partitions
+
+    def open(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        topic_id: str | None = None,
+        is_new: bool = False,
+    ) -> WritableLog:
+        """Return a partition's log, which is made if it is missing.
+
+        It is made in the directory with the fewest logs that takes new ones. While a
+        directory is offline, that may be where it is: then only a log that `is_new` is
+        made, and else `LogClosedError` raised.
+
+        Raises `InconsistentTopicIdError`, and `OSError` where no directory is left.
+        """
+        with self._lock:
+            self._check_open()
+            log = self.get((topic, partition))
+            if log is None:
+                return self._create((topic, partition), topic_id, is_new=is_new)
+        if topic_id is not None and log.topic_id not in (None, topic_id):
+            raise InconsistentTopicIdError(
+                f"the topic id is {log.topic_id}, not {topic_id}: {log.path}"
+            )
+        return log
+
+    def _create(self, name: Name, topic_id: str | None, *, is_new: bool) -> WritableLog:
+        if not is_new:
+            self._refuse_if_offline(name)
+        while True:
+            directory = self._next_directory()
+            try:
+                return directory.create(name, topic_id)
+            except OSError:
+                continue  # that directory is offline now; another may do
+
+    def _next_directory(self) -> ManagedDirectory:
+        """Choose the directory with the fewest logs, cordoned ones only if need be."""
+        online = self._online()
+        cordoned = {
+            Path(path).absolute() for path in self.broker.cordoned_log_directories
+        }
+        allowed = [one for one in online if one.path not in cordoned]
+        return min(allowed or online[:1], key=lambda one: len(list(one.all_logs())))
+
+    def _refuse_if_offline(self, name: Name) -> None:
+        if offline := self.offline:
+            where = ", ".join(map(str, offline))
+            reason = f"{name[0]}-{name[1]} may be in a directory that is offline"
+            raise LogClosedError(f"{reason}: {where}")
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Delete a partition: at once for whoever looks, its files after a delay.
+
+        Its log is closed. Raises `KeyError` where there is none, `LogClosedError` where
+        it may be in a directory that is offline, and `OSError`.
+        """
+        name = topic, partition
+        with self._lock:
+            self._check_open()
+            for directory in self._online():
+                if name in directory.logs:
+                    marked = directory.delete(name)
+                    self._doomed.add((directory, marked))
+                    return
+            self._refuse_if_offline(name)
+        raise KeyError(name)
+
+    def update_config(self, topic: str, config: LogConfig) -> None:
+        """Give a topic settings of its own, its logs here too."""
+        with self._lock:
+            self._topics[topic] = config
+            for directory in self._online():
+                for log in directory.all_logs():
+                    if log.topic == topic:
+                        log.update_config(config)
+
+    # What is due
+
+    def retain(self) -> int:
+        """Delete the segments that settings no longer keep; answers how many."""
+        return self._do_for_each(lambda log: log.delete_old_segments())
+
+    def flush_due(self) -> int:
+        """Force to disk each log not forced for its ``flush.ms``; answers how many."""
+        now = self._clock.now_ms()
+
+        def flush(log: WritableLog) -> int:
+            if now - log.last_flushed_ms < log.config.flush_ms:
+                return 0
+            log.flush()
+            return 1
+
+        return self._do_for_each(flush)
+
+    def _do_for_each(self, work: Callable[[WritableLog], int]) -> int:
+        with self._lock:
+            self._check_open()
+            return sum(one.do_for_each(work) for one in self._online())
+
+    def checkpoint(self, *names: str) -> None:
+        """Write the checkpoints: recovery points, log starts, high watermarks.
+
+        Or those of these file names alone.
+        """
+        with self._lock:
+            self._check_open()
+            self._check()
+            for directory in self._online():
+                directory.checkpoint(*names)
+
+    def truncate_to(self, offsets: Mapping[Name, int]) -> None:
+        """Cut off each log at an offset, and checkpoint how far they are on disk."""
+        with self._lock:
+            self._check_open()
+            for directory in self._online():
+                here = [name for name in offsets if name in directory.logs]
+                cut = [directory.logs[name].truncate_to(offsets[name]) for name in here]
+                if any(cut):
+                    directory.checkpoint(RECOVERY_POINTS)
+
+    def remove_deleted(self) -> int:
+        """Remove what was deleted ``file.delete.delay.ms`` ago; answers how many.
+
+        Directories that were marked when they were found count from then on.
+        """
+        removed = 0
+        with self._lock:
+            self._check_open()
+            delay_ms = self.config.file_delete_delay_ms
+            for directory, marked in self._doomed.take_due(delay_ms):
+                if directory.failure is None:
+                    directory.remove(marked)
+                    removed += 1
+        return removed
+
+    # The end
+
+    def close(self) -> None:
+        """Close all logs in order, with checkpoints and marker; twice is once.
+
+        A directory in which that fails has no marker, and its error is raised when the
+        others are closed. Those offline before stay as they are.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._check()
+            self._closed = True
+            errors: list[Exception] = []
+            for directory in self._directories:
+                try:
+                    directory.close()
+                except Exception as error:
+                    errors.append(error)
+        self._stop()
+        if errors:
+            raise errors[0]
+
+    def abandon(self) -> None:
+        """Let go of all files as they are, as when the process dies."""
+        with self._lock:
+            self._closed = True
+            for directory in self._directories:
+                directory.abandon()
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._owns_scheduler:
+            self._scheduler.shutdown()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogClosedError("the log manager is closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _distinct(directories: AnyDirectories) -> list[Path]:
+    if isinstance(directories, (str, os.PathLike)):
+        directories = [directories]
+    paths = [Path(directory).absolute() for directory in directories]
+    if not paths:
+        raise ConfigError("no log directory is given")
+    for place, path in enumerate(paths):
+        if path.resolve() in [other.resolve() for other in paths[:place]]:
+            raise ConfigError(f"a log directory is given twice: {path}")
+    return paths
+
+
+def _refuse_twins(directories: Iterable[Mapping[Name, WritableLog]]) -> None:
+    """Refuse a partition that is in two directories."""
+    seen: dict[Name, WritableLog] = {}
+    for logs in directories:
+        for name, log in logs.items():
+            if (other := seen.setdefault(name, log)) is not log:
+                both = f"{other.path} and {log.path}"
+                raise LogStateError(f"two directories of one partition: {both}")

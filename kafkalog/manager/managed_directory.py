@@ -1,0 +1,326 @@
+"""One log directory that is written to: all its logs, from locking it to letting go.
+
+    orders-0                            loaded, recovered if the last stop was not clean
+    orders-0.<32 hex>-future            loaded, kept apart
+    orders-0.<32 hex>-delete            to be removed after a delay
+    orders-0.<32 hex>-stray             left alone
+    __cluster_metadata-0                left alone: the controller's
+
+A directory of which a disk fails is let go of: its logs are closed as they are, nothing
+more is written there, and the next to open it recovers it. Its neighbours go on.
+
+Knows: the files of a log directory, and which logs lie in it. Does not know: other
+directories, when something is due.
+Source: ``LogManager.scala``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.errors import (
+    CorruptCheckpointError,
+    LogClosedError,
+    LogStateError,
+    NotALogDirectoryError,
+)
+from kafkalog.files.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    Offsets,
+    known_offsets,
+    write_offsets,
+)
+from kafkalog.files.durable_file import Disk
+from kafkalog.files.naming import DirState, PartitionDir, parse_partition_dir
+from kafkalog.formats.partition_files import format_clean_shutdown
+from kafkalog.log.clock import Clock, Scheduler
+from kafkalog.log.loading import load_log
+from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
+from kafkalog.log.writable_log import WritableLog
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+REMOTE_INDEXES: Final = "remote-log-index-cache"
+
+IsStray = Callable[[WritableLog], bool]
+"""Says of a log just loaded whether it should not be here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What all logs of a manager live on; `config_of` gives a topic's settings."""
+
+    broker: BrokerConfig
+    config_of: Callable[[str], LogConfig]
+    clock: Clock
+    scheduler: Scheduler
+    disk: Disk
+
+
+class ManagedDirectory:
+    """A log directory and its logs; `failure` is why it was let go of, if it was."""
+
+    def __init__(self, path: Path, terms: Terms) -> None:
+        self.path = path
+        self.logs: dict[Name, WritableLog] = {}
+        self.futures: dict[Name, WritableLog] = {}
+        self.doomed: list[Path] = []
+        self.strays: list[Path] = []
+        self.failure: Exception | None = None
+        self._terms = terms
+        self._owned: OwnedDirectory | None = None
+
+    def lock(self) -> None:
+        """Lock the directory, which is made if it is missing.
+
+        Raises `LogLockedError`.
+        """
+        try:
+            self._make(self.path)
+            self._owned = own_directory(self.path, WHOLE, self._terms.disk)
+        except OSError as error:
+            self.fail(error)
+
+    def _make(self, path: Path) -> None:
+        if not path.is_dir():
+            self._make(path.parent)
+            self._terms.disk.make_directory(path)
+            self._terms.disk.sync_directory(path.parent)
+
+    # Loading
+
+    def load(self, is_stray: IsStray | None) -> None:
+        """Load all logs, side by side, those a broker would load.
+
+        Raises `NotALogDirectoryError` for a directory in it that is no partition's, and
+        what a log that cannot be loaded raises; but an `OSError` and an unreadable
+        checkpoint of a log are a failure of the directory.
+        """
+        try:
+            found = self._sort()
+            clean = self._owned is not None and self._owned.clean
+            starts = known_offsets(self.path, LOG_STARTS)
+            points = known_offsets(self.path, RECOVERY_POINTS)
+            highs = known_offsets(self.path, HIGH_WATERMARKS)
+
+            def load(one: tuple[PartitionDir, Path]) -> None:
+                parsed, path = one
+                name = parsed.topic, parsed.partition
+                start, point = starts.get(name, 0), points.get(name, 0)
+                log = self._open(path, parsed.topic, start, point, clean=clean)
+                (self.futures if parsed.state else self.logs)[name] = log
+                log.update_high_watermark(highs.get(name, 0))
+
+            with self._threads() as threads:
+                list(threads.map(load, found.values()))
+            for name, log in list(self.logs.items()):
+                if is_stray is not None and is_stray(log):
+                    self.strays.append(self._mark(name, "stray"))
+        except (OSError, CorruptCheckpointError) as error:
+            self.fail(error)
+
+    def _sort(self) -> dict[tuple[str, int, bool], tuple[PartitionDir, Path]]:
+        """Find what is to be loaded, and note what is not."""
+        found: dict[tuple[str, int, bool], tuple[PartitionDir, Path]] = {}
+        for path in sorted(self.path.iterdir()):
+            if not path.is_dir() or path.name == REMOTE_INDEXES:
+                continue
+            name = parse_partition_dir(path.name)
+            if name is None:
+                raise NotALogDirectoryError(f"not a partition's directory: {path}")
+            if name.state == "delete":
+                self.doomed.append(path)
+            elif name.state == "stray":
+                self.strays.append(path)
+            elif name.topic != METADATA_TOPIC:
+                key = name.topic, name.partition, name.state is not None
+                if key in found:
+                    both = f"{found[key][1]} and {path}"
+                    raise LogStateError(f"two directories of one partition: {both}")
+                found[key] = name, path
+        return found
+
+    def create(self, name: Name, topic_id: str | None) -> WritableLog:
+        """Make a log that is in no directory yet.
+
+        Raises `OSError`, and is failed then.
+        """
+        topic, partition = name
+        path = self.path / PartitionDir(topic, partition).name
+        try:
+            log = self._open(path, topic, topic_id=topic_id)
+        except OSError as error:
+            self.fail(error)
+            raise
+        self.logs[name] = log
+        return log
+
+    def _open(
+        self,
+        path: Path,
+        topic: str,
+        start: int = 0,
+        recovery_point: int = 0,
+        *,
+        clean: bool = True,
+        topic_id: str | None = None,
+    ) -> WritableLog:
+        terms = self._terms
+        return load_log(
+            path,
+            terms.config_of(topic),
+            broker=terms.broker,
+            log_start_offset=start,
+            recovery_point=recovery_point,
+            clean=clean,
+            topic_id=topic_id,
+            clock=terms.clock,
+            scheduler=terms.scheduler,
+            disk=terms.disk,
+        )
+
+    # Running
+
+    def all_logs(self) -> Iterator[WritableLog]:
+        """Yield the logs there are now, future ones too."""
+        yield from [*self.logs.values(), *self.futures.values()]
+
+    def check(self) -> None:
+        """Let go of the directory if the disk has failed under one of its logs."""
+        for log in self.all_logs():
+            if self.failure is None and log.runtime.failure is not None:
+                self.fail(log.runtime.failure)
+
+    def do_for_each(self, work: Callable[[WritableLog], int]) -> int:
+        """Do something with each log, and sum what it answers."""
+        total = 0
+        for log in self.all_logs():
+            with suppress(LogClosedError, OSError):  # the log has it, for `check`
+                total += work(log)
+        self.check()
+        return total
+
+    def checkpoint(self, *names: str) -> None:
+        """Write the checkpoints of these names, by default all three."""
+        for name in names or (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
+            if self.failure is None:
+                try:
+                    write_offsets(
+                        self.path, name, self._offsets(name), self._terms.disk
+                    )
+                except OSError as error:
+                    self.fail(error)
+
+    def _offsets(self, checkpoint: str) -> Offsets:
+        logs = {**self.logs, **self.futures}
+        if checkpoint == RECOVERY_POINTS:
+            return {name: log.recovery_point for name, log in logs.items()}
+        if checkpoint == HIGH_WATERMARKS:
+            return {name: log.high_watermark for name, log in logs.items()}
+        return {
+            name: log.log_start_offset
+            for name, log in logs.items()
+            if log.log_start_offset > log.growing_segments[0].base_offset
+        }
+
+    def delete(self, name: Name) -> Path:
+        """Close a log, and mark its directory to be deleted; answers what it is now.
+
+        Raises `OSError`, and is failed then.
+        """
+        try:
+            marked = self._mark(name, "delete")
+            cleaned = known_offsets(self.path, CLEANED_TO)
+            if cleaned.pop(name, None) is not None:
+                write_offsets(self.path, CLEANED_TO, cleaned, self._terms.disk)
+        except OSError as error:
+            self.fail(error)
+            raise
+        self.checkpoint()
+        return marked
+
+    def _mark(self, name: Name, state: DirState) -> Path:
+        log = self.logs.pop(name)
+        log.abandon()
+        marked = self.path / PartitionDir(*name, uuid4().hex, state).name
+        self._terms.disk.rename(_path_of(log), marked)
+        self._terms.disk.sync_directory(self.path)
+        return marked
+
+    def remove(self, marked: Path) -> None:
+        """Remove a directory that was marked, with all in it."""
+        disk = self._terms.disk
+        try:
+            for path in sorted(marked.iterdir()):
+                disk.remove(path)
+            disk.remove_directory(marked)
+            disk.sync_directory(self.path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.fail(error)
+
+    # The end
+
+    def close(self) -> None:
+        """Close all logs in order, write the checkpoints, and say that all is well.
+
+        Where that fails there is no marker of a clean stop, and the error is raised.
+        """
+        if self.failure is not None or self._owned is None:
+            return
+        with self._threads() as threads:
+            outcomes = list(threads.map(self._close, self.all_logs()))
+        errors = [one for one in outcomes if one is not None]
+        if not errors:
+            self.checkpoint()
+        if errors:
+            self.fail(errors[0])
+        if self.failure is not None:
+            raise self.failure
+        owned, self._owned = self._owned, None
+        owned.release(WHOLE, in_order=True, marker=format_clean_shutdown())
+
+    def _close(self, log: WritableLog) -> Exception | None:
+        try:
+            if not log.runtime.closed:
+                log.flush(include_active=True)
+                log.close()
+            else:  # by its user: the files were forced to disk, their names were not
+                self._terms.disk.sync_directory(_path_of(log))
+        except Exception as error:  # told by `close`, when all were tried
+            return error
+        return None
+
+    def fail(self, error: Exception) -> None:
+        """Take note of a failure, and let go of the directory."""
+        self.failure = error
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the directory as it is: no marker of a clean stop is put there."""
+        for log in self.all_logs():
+            log.abandon()
+        self.logs.clear()
+        self.futures.clear()
+        owned, self._owned = self._owned, None
+        if owned is not None:
+            with suppress(OSError):  # the first error is the one to tell
+                owned.release(WHOLE, in_order=False)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        count = self._terms.broker.num_recovery_threads_per_data_dir
+        return ThreadPoolExecutor(count, thread_name_prefix="kafkalog-load")
+
+
+def _path_of(log: WritableLog) -> Path:
+    return Path(str(log.path))
