@@ -22,7 +22,6 @@ from kafkalog.errors import (
     ConfigError,
     InconsistentTopicIdError,
     LogClosedError,
-    LogStateError,
 )
 from kafkalog.files.checkpoint_file import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kafkalog.files.durable_file import DISK, Disk
@@ -35,7 +34,12 @@ from kafkalog.log.clock import (
 from kafkalog.log.ownership import Name
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.background import RemovalQueue, start_tasks, unless_closed
-from kafkalog.manager.managed_directory import IsStray, ManagedDirectory, Terms
+from kafkalog.manager.managed_directory import (
+    IsStray,
+    ManagedDirectory,
+    Terms,
+    refuse_twins,
+)
 
 AnyDirectories = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -111,8 +115,8 @@ class LogManager(Mapping[Name, WritableLog]):
             directory.load(is_stray)
             for marked in directory.doomed:
                 self._doomed.add((directory, marked))
-        _refuse_twins([one.logs for one in self._directories])
-        _refuse_twins([one.futures for one in self._directories])
+        refuse_twins([one.logs for one in self._directories])
+        refuse_twins([one.futures for one in self._directories])
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
@@ -391,13 +395,3 @@ def _distinct(directories: AnyDirectories) -> list[Path]:
         if path.resolve() in [other.resolve() for other in paths[:place]]:
             raise ConfigError(f"a log directory is given twice: {path}")
     return paths
-
-
-def _refuse_twins(directories: Iterable[Mapping[Name, WritableLog]]) -> None:
-    """Refuse a partition that is in two directories."""
-    seen: dict[Name, WritableLog] = {}
-    for logs in directories:
-        for name, log in logs.items():
-            if (other := seen.setdefault(name, log)) is not log:
-                both = f"{other.path} and {log.path}"
-                raise LogStateError(f"two directories of one partition: {both}")

@@ -16,7 +16,7 @@ Source: ``LogManager.scala``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -324,3 +324,13 @@ class ManagedDirectory:
 
 def _path_of(log: WritableLog) -> Path:
     return Path(str(log.path))
+
+
+def refuse_twins(directories: Iterable[Mapping[Name, WritableLog]]) -> None:
+    """Refuse a partition that is in two directories."""
+    seen: dict[Name, WritableLog] = {}
+    for logs in directories:
+        for name, log in logs.items():
+            if (other := seen.setdefault(name, log)) is not log:
+                both = f"{other.path} and {log.path}"
+                raise LogStateError(f"two directories of one partition: {both}")
