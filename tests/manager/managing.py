@@ -1,0 +1,30 @@
+"""Log managers whose clock and scheduler stand still, and what fills their logs."""
+
+from kafkalog import LogConfig, LogManager, RecordBatchBuilder
+from kafkalog.log.clock import ManualClock, ManualScheduler
+
+NOW_MS = 1_763_740_000_000  # 2025: the brokers' records lie in 2023
+MARKER = ".kafka_cleanshutdown"
+POINTS = "recovery-point-offset-checkpoint"
+STARTS = "log-start-offset-checkpoint"
+HIGHS = "replication-offset-checkpoint"
+SMALL = LogConfig(internal_segment_bytes=2000, file_delete_delay_ms=1000)
+
+
+def batch(count=10, timestamp=NOW_MS):
+    builder = RecordBatchBuilder()
+    for number in range(count):
+        builder.append(b"key-%d" % number, b"v" * 50, timestamp=timestamp)
+    return builder.build()
+
+
+def manage(*directories, config=SMALL, clock=None, scheduler=None, **options):
+    clock = ManualClock(NOW_MS) if clock is None else clock
+    scheduler = ManualScheduler(clock) if scheduler is None else scheduler
+    return LogManager(directories, config, clock=clock, scheduler=scheduler, **options)
+
+
+def fill(log, appends=1):
+    for _ in range(appends):
+        log.append(batch())
+    log.update_high_watermark(log.log_end_offset)

@@ -1,0 +1,119 @@
+"""Log directories of which one fails: the others go on."""
+
+import errno
+import os
+
+import pytest
+
+from kafkalog import LogClosedError
+from kafkalog.files.durable_file import Disk
+from tests.manager.managing import MARKER, batch, fill, manage
+
+
+class DyingDisk(Disk):
+    """A disk on which nothing below a directory can be forced any more."""
+
+    def __init__(self):
+        self.dead = None
+
+    def _refuse(self, path):
+        if self.dead is not None and str(path).startswith(str(self.dead)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    def write(self, file, data, position):
+        self._refuse(file.path)
+        super().write(file, data, position)
+
+    def open(self, path, *, create=False, exclusive=False):
+        self._refuse(path)
+        return super().open(path, create=create, exclusive=exclusive)
+
+    def make_directory(self, path):
+        self._refuse(path)
+        super().make_directory(path)
+
+
+# A directory that fails
+
+
+def test_a_failing_directory_does_not_take_the_others_along(tmp_path):
+    disk = DyingDisk()
+    a, b = tmp_path / "a", tmp_path / "b"
+    manager = manage(a, b, disk=disk)
+    for number in range(4):
+        fill(manager.open("orders", number))
+    here = [name for name in manager if (a / f"orders-{name[1]}").exists()]
+    disk.dead = a
+    with pytest.raises(OSError, match="Input/output"):
+        manager[here[0]].append(batch())
+    assert list(manager.offline) == [a]
+    assert set(manager) == {("orders", n) for n in range(4)} - set(here)
+    for name in manager:
+        fill(manager[name])
+    assert not (a / MARKER).exists()
+    with pytest.raises(LogClosedError, match="offline"):
+        manager.open("clicks", 0)
+    with pytest.raises(LogClosedError, match="offline"):
+        manager.delete("clicks", 0)
+    fill(manager.open("clicks", 0, is_new=True))
+    manager.checkpoint()
+    manager.close()
+    assert (b / MARKER).exists()
+    assert not (a / MARKER).exists()
+    disk.dead = None
+    with manage(a, b) as manager:
+        assert [manager[name].log_end_offset for name in here] == [10, 10]
+        assert manager["clicks", 0].log_end_offset == 10
+        assert not manager[here[0]].report.clean
+
+
+def test_a_directory_that_fails_when_logs_are_loaded_is_let_go_of(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    with manage(a, b) as manager:
+        for number in range(2):
+            manager.open("orders", number)
+    (b / "orders-1" / "leader-epoch-checkpoint").write_bytes(b"nonsense")
+    with manage(a, b) as manager:
+        assert list(manager) == [("orders", 0)]
+        assert "leader-epoch-checkpoint" in str(manager.offline[b])
+    (tmp_path / "file").write_bytes(b"")
+    with manage(a, tmp_path / "file") as manager:
+        assert list(manager.offline) == [tmp_path / "file"]
+
+
+def test_a_new_partition_goes_to_another_directory_if_the_first_fails(tmp_path):
+    disk = DyingDisk()
+    a, b = tmp_path / "a", tmp_path / "b"
+    with manage(a, b, disk=disk) as manager:
+        disk.dead = a
+        fill(manager.open("orders", 0))
+        assert (b / "orders-0").is_dir()
+        assert list(manager.offline) == [a]
+
+
+def test_without_a_directory_left_the_failure_is_raised(tmp_path):
+    disk = DyingDisk()
+    manager = manage(tmp_path / "a", disk=disk)
+    disk.dead = tmp_path / "a"
+    with pytest.raises(OSError, match="Input/output"):
+        manager.open("orders", 0)
+    manager.close()
+    disk.dead = tmp_path
+    with pytest.raises(OSError, match="Input/output"):
+        manage(tmp_path / "b", disk=disk)
+
+
+def test_a_stop_that_fails_is_raised_and_leaves_no_marker_there(tmp_path):
+    disk = DyingDisk()
+    a, b = tmp_path / "a", tmp_path / "b"
+    manager = manage(a, b, disk=disk)
+    for number in range(2):
+        fill(manager.open("orders", number))
+    disk.dead = a
+    with pytest.raises(OSError, match="Input/output"):
+        manager.close()
+    assert not (a / MARKER).exists()
+    assert (b / MARKER).exists()
+    manager.close()
+    with pytest.raises(LogClosedError):
+        manager.open("orders", 2)

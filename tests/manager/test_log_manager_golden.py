@@ -1,0 +1,138 @@
+"""Log directories of brokers, opened and closed: what is left is what brokers leave."""
+
+import shutil
+
+import pytest
+
+from kafkalog import LogConfig
+from kafkalog.files.checkpoint_file import read_offsets
+from kafkalog.formats.checkpoint import parse_epochs
+from tests import golden_data
+from tests.manager.managing import HIGHS, MARKER, POINTS, STARTS, manage
+
+METADATA = "__cluster_metadata-0"
+
+# The topics of the crashed broker, as tests/golden/make created them.
+TORN = LogConfig(
+    internal_segment_bytes=6000,
+    index_interval_bytes=200,
+    segment_index_bytes=400,
+    retention_ms=-1,
+)
+TORN_TOPICS = {
+    "torn.preallocated": TORN.with_changes({"preallocate": "true"}),
+    "torn.sparse": TORN.with_changes({"segment.index.bytes": "10485760"}),
+    "__transaction_state": LogConfig(segment_index_bytes=400, cleanup_policy="compact"),
+}
+
+
+def copy_of(set_name, tmp_path):
+    return shutil.copytree(golden_data.logs(set_name), tmp_path / "logs")
+
+
+def contents(directory):
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+# Judged by a broker
+
+
+@pytest.fixture(scope="module")
+def recovered(tmp_path_factory):
+    """Give what a broker's crashed directory is after it was opened and closed."""
+    logs = copy_of("k431-crash", tmp_path_factory.mktemp("crash"))
+    with manage(logs, config=TORN, topics=TORN_TOPICS) as manager:
+        reports = {f"{name[0]}-{name[1]}": manager[name].report for name in manager}
+    return logs, reports
+
+
+TORN_PARTITIONS = sorted(
+    path.name for path in golden_data.partitions("k431-crash") if path.name != METADATA
+)
+
+
+@pytest.mark.parametrize("partition", TORN_PARTITIONS)
+def test_what_a_crash_left_is_recovered_to_what_the_broker_made_of_it(
+    recovered, partition
+):
+    ours = contents(recovered[0] / partition)
+    theirs = contents(golden_data.logs("k431-recovered") / partition)
+    epochs = "leader-epoch-checkpoint"
+    assert ours.keys() == theirs.keys()
+    differing = [name for name in ours if ours[name] != theirs[name]]
+    assert set(differing) <= {epochs}
+    known, later = parse_epochs(ours[epochs]), parse_epochs(theirs[epochs])
+    assert known == later[:-1]  # the broker began another, as it led again
+
+
+@pytest.mark.parametrize("name", [POINTS, STARTS, HIGHS])
+def test_its_checkpoints_are_those_of_the_broker(recovered, name):
+    theirs = read_offsets(golden_data.logs("k431-recovered"), name)
+    ours = read_offsets(recovered[0], name)
+    if name == HIGHS:  # a broker that leads alone raises it to the end of each log
+        before = read_offsets(golden_data.logs("k431-crash"), name)
+        assert ours == before
+    else:
+        assert ours == theirs
+
+
+def test_it_ends_with_a_marker_of_a_clean_stop_and_no_lock(recovered):
+    assert (recovered[0] / MARKER).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
+    assert not (recovered[0] / ".lock").exists()
+
+
+def test_it_tells_what_was_read_through_and_cut(recovered):
+    report = recovered[1]["torn.preallocated-0"]
+    assert not report.clean
+    assert [one.base_offset for one in report.recovered] == [0, 88]
+    assert report.bytes_cut == 6000 - 802
+
+
+NEEDLESS_SNAPSHOTS = {  # at the start of a log, or between its segments
+    "k431-clean": {
+        "cutoff-0/00000000000000000060.snapshot",
+        "expired-0/00000000000000000090.snapshot",
+        "state.and-delete-0/00000000000000000067.snapshot",
+    },
+    "k431-recovered": set(),
+    "k431-repl-broker1": {"twins-0/00000000000000000084.snapshot"},
+}
+
+
+@pytest.mark.parametrize("set_name", NEEDLESS_SNAPSHOTS)
+def test_a_clean_directory_that_is_opened_and_closed_stays_as_it_was(
+    tmp_path, set_name
+):
+    logs = copy_of(set_name, tmp_path)
+    before = contents(logs)
+    with manage(logs, config=LogConfig()) as manager:
+        assert all(log.report.clean for log in manager.values())
+        assert not any(log.report.recovered for log in manager.values())
+        names = set(manager)
+    changed = {name for name, data in contents(logs).items() if data != before[name]}
+    assert changed <= {POINTS, HIGHS, STARTS}  # hash maps, written in another order
+    gone = before.keys() - contents(logs).keys()
+    assert {
+        name for name in gone if not name.endswith(".deleted")
+    } == NEEDLESS_SNAPSHOTS[set_name]
+    assert names == {
+        (path.name.rpartition("-")[0], int(path.name.rpartition("-")[2]))
+        for path in golden_data.partitions(set_name)
+        if path.name != METADATA and not path.name.endswith("-delete")
+    }
+    for name in (POINTS, HIGHS, STARTS):
+        assert read_offsets(logs, name) == read_offsets(
+            golden_data.logs(set_name), name
+        )
+
+
+def test_the_marker_is_gone_while_logs_are_open_and_back_with_its_epoch(tmp_path):
+    logs = copy_of("k431-recovered", tmp_path)
+    said = (logs / MARKER).read_bytes()
+    with manage(logs, config=TORN, topics=TORN_TOPICS):
+        assert not (logs / MARKER).exists()
+    assert (logs / MARKER).read_bytes() == said
