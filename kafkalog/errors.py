@@ -160,6 +160,15 @@ class CompressionError(InvalidAppendError):
     kafka_name = "KafkaException"
 
 
+class UnevenOffsetsError(InvalidAppendError):
+    """Offsets inside a compressed batch do not count from 0: it cannot be kept as is.
+
+    A broker would build the batch anew, and fails at that.
+    """
+
+    kafka_name = "UnsupportedOperationException"
+
+
 class OffsetsOutOfOrderError(InvalidAppendError):
     """Offsets of a follower's batches do not rise."""
 
@@ -229,6 +238,12 @@ class LogArgumentError(LogStateError, ValueError):
     """What was asked cannot be done to any log, or not to this one: an argument."""
 
     kafka_name = "IllegalArgumentException"
+
+
+class IndexFullError(LogArgumentError):
+    """An index has no slot left, not even the one kept for its closing entry."""
+
+    kafka_name = "BufferOverflowException"
 
 
 class LogRollError(LogStateError):

@@ -18,6 +18,7 @@ from kafkalog.errors import (
     InvalidRecordError,
     InvalidTimestampError,
     RecordValidationError,
+    UnevenOffsetsError,
 )
 from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appended_records import Found, find_appended
@@ -59,7 +60,9 @@ def judge_append(
         found.append(one)
     if not plain and in_place:
         offset = found[0].places["offset"]
-        in_place = bool((offset == np.arange(len(offset))).all())
+        if (offset != np.arange(len(offset))).any():
+            reason = "offsets inside a compressed batch do not count from 0"
+            raise UnevenOffsetsError(reason)
     if in_place:
         return _stamped(append, found[0], as_leader)
     return rebuild(append, found, as_leader)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from kafkalog.errors import (
     CorruptIndexError,
+    IndexFullError,
     InvalidOffsetError,
     LogStateError,
 )
@@ -116,7 +117,7 @@ class GrowingTimeIndex(GrowingIndex):
                 raise self._refusal(timestamp, offset)
             if timestamp > last.timestamp:
                 if self._count >= self._max_entries:
-                    raise self._full()
+                    raise IndexFullError(f"no slot is left: {self.path}")
                 self._put(_SLOT.pack(timestamp, self._relative(offset)), 1)
                 self._last = TimestampOffset(timestamp, offset)
 

@@ -106,8 +106,10 @@ def _begin_part(
     runtime: Runtime,
 ) -> GrowingSegment:
     """Begin a segment at the first offset behind `position`."""
-    first = next(windows(segment.file, position, segment.size)).rows[0]
-    base = int(first["base_offset"])
+    first = next(windows(segment.file, position, segment.size), None)
+    if first is None:
+        raise LogStateError(f"no whole batch from byte {position}: {segment.path}")
+    base = int(first.rows[0]["base_offset"])
     part = open_segment(directory, base, config, runtime, CLEANED)
     part.delete()
     part = open_segment(directory, base, config, runtime, CLEANED)
