@@ -22,6 +22,7 @@ from kafkalog._speedups.records import (
     decode_records,
     measure_wrappers,
 )
+from kafkalog._speedups.runs import plan_run
 from kafkalog._speedups.search import (
     count_rising,
     find_slot,
@@ -61,6 +62,7 @@ __all__ = [
     "measure_records",
     "measure_wrappers",
     "place_batches",
+    "plan_run",
     "scan_batches",
     "search_ranges",
     "search_slots",

@@ -1,6 +1,8 @@
 """The kernel that says which batches of a segment get an entry in its indexes."""
 from libc.stdint cimport int64_t
 
+from kafkalog._speedups._due cimport Filling, take_batch
+
 
 def due_entries(
     const int64_t[:] sizes not None, const int64_t[:] timestamps not None,
@@ -19,23 +21,21 @@ def due_entries(
     and `timestamp_offset` have become.
     """
     cdef Py_ssize_t batches = sizes.shape[0], i, due = 0
+    cdef Filling state = Filling(since, timestamp, timestamp_offset)
+    cdef int64_t counted
     if timestamps.shape[0] != batches or offsets.shape[0] != batches:
         raise ValueError("columns differ in length")
     if out.shape[0] != 5 or out.shape[1] < batches:
         raise ValueError(f"needs room for 5 columns of {batches}")
     with nogil:
         for i in range(batches):
-            if timestamps[i] > timestamp:
-                timestamp = timestamps[i]
-                timestamp_offset = offsets[i]
-            if since > interval:
+            counted = state.since
+            if take_batch(&state, sizes[i], timestamps[i], offsets[i], interval):
                 out[0, due] = offsets[i]
                 out[1, due] = position
-                out[2, due] = timestamp
-                out[3, due] = timestamp_offset
-                out[4, due] = since
+                out[2, due] = state.timestamp
+                out[3, due] = state.timestamp_offset
+                out[4, due] = counted
                 due += 1
-                since = 0
             position += sizes[i]
-            since += sizes[i]
-    return due, since, timestamp, timestamp_offset
+    return due, state.since, state.timestamp, state.timestamp_offset
