@@ -117,7 +117,7 @@ class GrowingTimeIndex(GrowingIndex):
                 raise self._refusal(timestamp, offset)
             if timestamp > last.timestamp:
                 if self._count >= self._max_entries:
-                    raise IndexFullError(f"no slot is left: {self.path}")
+                    raise IndexFullError(str(self._full()))
                 self._put(_SLOT.pack(timestamp, self._relative(offset)), 1)
                 self._last = TimestampOffset(timestamp, offset)
 
