@@ -246,6 +246,8 @@ def lead(data: bytes, topic: Topic, counter: int) -> dict[str, Any] | None:
         found += records
     if (source or target) and in_place:
         in_place = [one["offset"] for one in found] == list(range(len(found)))
+        if source and not in_place:
+            raise Refused("UnsupportedOperationException")
     written = stamped(heads[0], found, topic, counter)
     if in_place:
         delta = heads[0]["last_offset_delta"]

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import struct
+import zlib
 
 import crc32c
+import numpy as np
 
+from kafkalog.codecs.compression import Codec, compress
 from kafkalog.formats.analysis import analyze_appends
 from kafkalog.formats.append_rules import AppendRules
 from kafkalog.formats.appends import AppendMemory, AppendOrigin
 from kafkalog.formats.builder import RecordBatchBuilder
+from kafkalog.formats.control import ControlRecordType, end_transaction_marker
+from kafkalog.formats.layout import TimestampType
+from kafkalog.formats.legacy import encode_messages
+from kafkalog.formats.record_columns import ByteColumn, RecordColumns
 from kafkalog.formats.validation import lead_appends
+from tests import reference
 from tests.append_reference import FIELDS
 
 T = 1_700_000_000_000
 EPOCH = 7
 FOREVER = 2**63 - 1
 ANY_TIME = {"timestamp_after_max_ms": FOREVER}
+STAMPED = {"timestamp_type": TimestampType.LOG_APPEND_TIME}
+ROWS = [(b"a", b"1", T - 3), (b"b", b"2", T + 1), (None, None, T - 1)]
+INVALID = ("InvalidRecordException", None, None)
 
 
 def batch(*records, recrc=True, patch=None, **settings):
@@ -80,3 +91,38 @@ def told(appends, index=0):
     cause = getattr(error.__cause__, "kafka_name", None)
     records = getattr(error, "record_errors", None)
     return (error.kafka_name, cause, records and [i for i, _ in records])
+
+
+def entry(appends, index=0):
+    """Read the one batch that is written."""
+    (found,) = reference.entries(written(appends, index))
+    assert found["is_valid"]
+    return found
+
+
+def rejected(cause, *records):
+    return ("RecordValidationException", cause, list(records))
+
+
+def timestamps(found):
+    return [record["timestamp"] for record in found["records"]]
+
+
+def marker(**settings):
+    key, value = end_transaction_marker(ControlRecordType.COMMIT, 3)
+    settings = {"producer_id": 5, "producer_epoch": 0, **settings}
+    return batch((key, value, T), is_control=True, is_transactional=True, **settings)
+
+
+def wrapper_of(inner, magic=1, offset=0):
+    """Wrap messages as they are."""
+    outer = RecordColumns(
+        np.array([offset]),
+        np.array([T]),
+        ByteColumn.nulls(1),
+        ByteColumn.of([compress(Codec.GZIP, inner)]),
+    )
+    data = bytearray(encode_messages(outer, magic=magic))
+    data[17] |= Codec.GZIP
+    data[12:16] = zlib.crc32(data[16:]).to_bytes(4, "big")
+    return bytes(data)

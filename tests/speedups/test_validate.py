@@ -1,0 +1,110 @@
+"""Kernels that judge appends: never outside the bytes, and wrong shapes are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog import _speedups
+from kafkalog.formats.appends import APPEND, as_bytes, bounds_of
+from kafkalog.formats.layout import BATCH
+from tests.formats.appending import ROWS, T, batch, patched
+from tests.guarded import at_the_end, at_the_start
+from tests.query.batches import KINDS, build
+
+ANY = (True, False, -1, -(2**63), 2**63 - 1)
+SAMPLES = [
+    batch(*ROWS),
+    batch((b"k" * 70, b"v" * 9000, T)),
+    *(build(magic, codec, 0) for magic, codec in KINDS),
+]
+
+
+def take(data, *, pieces=None, rules=ANY, bounds=None, rows=4, appends=1):
+    """Judge bytes that lie where `data` does; answer what the kernel does."""
+    return _speedups.take_batches(
+        [bytes(data)] if pieces is None else pieces,
+        bounds_of([len(data)]) if bounds is None else np.array(bounds, np.int64),
+        *(False, True, -(2**31), 2**31 - 1, 2**63 - 1, rules),
+        data,
+        as_bytes(np.zeros(rows, BATCH)),
+        as_bytes(np.zeros(appends, APPEND)),
+        np.zeros(appends + 1, np.int64),
+    )
+
+
+@st.composite
+def spoilt(draw):
+    """Draw a sample, cut or with bytes of it written over, its checksum right."""
+    data = bytearray(draw(st.sampled_from(SAMPLES)))
+    for _ in range(draw(st.integers(0, 3))):
+        data[draw(st.integers(57, len(data) - 1))] = draw(st.integers(0, 255))
+    cut = draw(st.integers(61, len(data)))
+    if data[16] != 2:
+        return bytes(data[:cut])
+    return patched(data[:cut], {"length": cut - 12})
+
+
+@given(data=spoilt() | st.binary(max_size=90))
+def test_judging_never_reads_outside(data):
+    for place in (at_the_end, at_the_start):
+        for rules in (None, ANY):
+            plain, rows = take(place(data), rules=rules)
+            assert 0 <= plain <= 1
+            assert 0 <= rows <= 4
+
+
+@given(data=spoilt(), start=st.integers(-3, 70), length=st.integers(-3, 300))
+def test_surveying_never_reads_outside(data, start, length):
+    rows = np.zeros(1, BATCH)
+    _speedups.scan_batches(np.frombuffer(data, np.uint8), 0, 0, rows)
+    info = np.zeros(1, APPEND)
+    plain = _speedups.survey_batches(
+        at_the_end(data),
+        np.array([start]),
+        np.array([length]),
+        as_bytes(rows),
+        np.array([0, 1]),
+        as_bytes(info),
+        ANY,
+    )
+    assert plain in (0, 1)
+
+
+def test_it_says_how_many_are_plain_and_how_many_rows_there_are():
+    one = SAMPLES[0]
+    whole = np.zeros(3 * len(one), np.uint8)
+    pieces, bounds = [one, one[:-1] + b"x", one], [len(one) * i for i in range(4)]
+    assert take(whole, pieces=pieces, bounds=bounds, appends=3) == (1, 1)
+    assert take(whole, pieces=[one] * 3, bounds=bounds, appends=3) == (3, 3)
+    assert take(whole, pieces=[one] * 3, bounds=bounds, appends=3, rows=2) == (2, 2)
+
+
+@pytest.mark.parametrize("bounds", [[0, 5], [-1, 4], [5, 0], [0, 2**62]])
+def test_bounds_that_are_not_those_of_the_pieces_stop_it(bounds):
+    data = np.zeros(10, np.uint8)
+    assert take(data, pieces=[bytes(4)], bounds=bounds) == (0, 0)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    data = np.zeros(4, np.uint8)
+    with pytest.raises(ValueError, match="a bound more"):
+        take(data, bounds=[0, 2, 4])
+    with pytest.raises(ValueError, match="a bound more"):
+        take(data, pieces=[], bounds=[0, 4])
+    with pytest.raises(TypeError):
+        take(data, pieces=["text"], bounds=[0, 4])
+
+
+@pytest.mark.parametrize("position", [-1, 10, 2**62])
+def test_a_batch_outside_of_the_data_is_not_written(position):
+    rows, info = np.zeros(1, BATCH), np.zeros(1, APPEND)
+    rows["position"], rows["size_in_bytes"] = position, 61
+    data, bounds = np.zeros(70, np.uint8), np.array([0, 1])
+    arrays = (as_bytes(rows), as_bytes(info))
+    assert _speedups.stamp_batches(*arrays, False, 5, 5, data) == 0
+    arrays = (as_bytes(rows), bounds, as_bytes(info))
+    assert _speedups.place_batches(*arrays, 9, data) == -1
+    assert not data.any()
