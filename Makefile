@@ -9,7 +9,7 @@
 #   make build      sdist and wheel into dist/, each tried in an empty environment
 #   make bench      benchmarks
 #   make docs       docs/_build/html
-#   make demo       the main job, on log directories that brokers wrote
+#   make demo       the main job, on log directories that brokers wrote, and on its own
 #   make clean      back to what git holds
 #
 # PYTHON=... chooses another Python than the first that tests/packaging/pythons.sh lists.

@@ -1,4 +1,4 @@
-"""The main job, on log directories that brokers wrote: from listing to Spark.
+"""The main job: log directories that brokers wrote, from listing to Spark; and its own.
 
 ``make demo`` runs this. It reads ``tests/golden`` and writes only into ``demo-out``.
 """
@@ -23,6 +23,7 @@ SETS = sorted((ROOT / "tests" / "golden").glob("*/logs"))
 SHOWN = ROOT / "tests" / "golden" / "k431-clean" / "logs"
 COMMAND = ("-m", "kafkalog")
 JOB = ("-m", "kafkalog.spark.job")
+ENGINE = str(ROOT / "demo" / "engine.py")
 ON_SPARK = str(ROOT / "demo" / "on_spark.py")
 FIND_JAVA = str(ROOT / "tests" / "spark" / "java.sh")
 LINES = 6
@@ -132,6 +133,12 @@ def on_spark() -> None:
     print(python(ON_SPARK, lake, SHOWN, *SETS).stdout, end="")
 
 
+def written() -> None:
+    """Write a log, have its writer killed, recover, retain, verify and read it."""
+    say("kafkalog.LogManager: a log is written, its writer killed, and it goes on")
+    print(python(ENGINE, OUT / "written").stdout, end="")
+
+
 def main() -> None:
     """Run all steps."""
     shutil.rmtree(OUT, ignore_errors=True)
@@ -142,7 +149,7 @@ def main() -> None:
     read()
     exported()
     on_spark()
-    say("not built yet: writing a log, crashing and recovering it")
+    written()
 
 
 if __name__ == "__main__":

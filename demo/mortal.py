@@ -1,0 +1,68 @@
+"""A writer that is killed in mid-append: the demo runs it as ``mortal.py LOGS``.
+
+It prints up to where the log was forced to disk and where it ends, then dies by SIGKILL
+when half of the next batch is written.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+import kafkalog
+from kafkalog.files.durable_file import Disk, DurableFile
+
+START_MS = 1_700_000_000_000
+RECORDS = 50
+APPENDS = 480
+FLUSHED = 300
+CONFIG = kafkalog.LogConfig(segment_bytes=1 << 20, retention_ms=-1)
+
+
+def value_of(offset: int) -> bytes:
+    """Make the value of the record at an offset."""
+    return b"%08d " % offset * 40
+
+
+def batch(first: int) -> bytes:
+    """Make the batch whose first record is to have offset `first`."""
+    builder = kafkalog.RecordBatchBuilder()
+    for offset in range(first, first + RECORDS):
+        builder.append(b"%d" % offset, value_of(offset), timestamp=START_MS + offset)
+    return builder.build()
+
+
+class MortalDisk(Disk):
+    """The machine's disk, until it is told to take the process with it."""
+
+    last_write = False
+
+    def write(self, file: DurableFile, data: Any, position: int) -> None:
+        """Write all; or half, and die."""
+        if self.last_write and file.path.suffix == ".log":
+            half = memoryview(data).cast("B")[: memoryview(data).nbytes // 2]
+            super().write(file, half, position)
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().write(file, data, position)
+
+
+def main(directory: str) -> None:
+    """Append, flush on the way, and die."""
+    disk = MortalDisk()
+    logs = kafkalog.LogManager(directory, CONFIG, disk=disk)
+    log = logs.open("orders", 0)
+    for count in range(APPENDS):
+        log.append(batch(count * RECORDS))
+        if count == FLUSHED:
+            log.flush()
+            logs.checkpoint()
+            print(log.recovery_point)
+    print(log.log_end_offset, flush=True)
+    disk.last_write = True
+    log.append(batch(log.log_end_offset))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
