@@ -38,9 +38,7 @@ def recovered(directory: Path) -> None:
         for one in log.report.recovered:
             why = one.damage or "the last batch was not whole"
             cut = f"{one.bytes_cut} bytes cut, as {why}" if one.bytes_cut else "sound"
-            say(
-                f"opened    segment {one.base_offset:>5} {one.why}: read through, {cut}"
-            )
+            say(f"opened    segment {one.base_offset:>5} {one.why}: read, {cut}")
         say(f"          the log ends at {log.log_end_offset}, and is appended to again")
         log.append(mortal.batch(log.log_end_offset))
         log.update_high_watermark(log.log_end_offset)
