@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from kafkalog.codecs.compression import Codec
 from kafkalog.config import LogConfig
@@ -39,6 +39,7 @@ from kafkalog.formats.layout import (
 from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.formats.validation import AppendRules, lead_appends
 from kafkalog.indexes.txn_index import AbortedTransaction
+from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.flushing import flush
 from kafkalog.log.markers import read_markers
 from kafkalog.log.producer_append import TV_UNKNOWN
@@ -49,8 +50,7 @@ from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
 
 
-@dataclass(frozen=True, slots=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """What became of an append: its offsets, and what its batches said.
 
     `first_offset` is -1 where only unpacking a batch of magic 0 or 1 would tell.
@@ -90,51 +90,90 @@ class AppendTerms:
 
 Outcome = AppendResult | KafkaLogError
 
+RESULT_FIELDS: Final = [
+    *("first_offset", "last_offset", "max_timestamp", "log_append_time"),
+    *("last_leader_epoch", "source_codec", "valid_bytes"),
+]
 
-def append_all(
-    log: LogState,
-    pieces: Sequence[Any],
-    terms: AppendTerms,
-    memory: AppendMemory,
-    *,
-    follower: bool = False,
-) -> list[Outcome]:
-    """Append each of `pieces`, and say of each what became of it.
 
-    A refused one leaves its error here, and those that follow are appended all the
-    same. Raises `OSError`, behind which nothing of this call is certain.
-    """
-    log.topic_id_file.flush()
-    assigns = terms.assigns and not follower
-    if assigns:
-        appends = lead_appends(
+class Appender:
+    """Appends to one log, in memory that is kept from call to call."""
+
+    def __init__(self, log: LogState) -> None:
+        self._log = log
+        self._memory = AppendMemory()
+        self._runs = RunWriter(log)
+        self._config = log.config
+        self._rules = rules_of(log.config)
+
+    def append_all(
+        self, pieces: Sequence[Any], terms: AppendTerms, *, follower: bool = False
+    ) -> list[Outcome]:
+        """Append each of `pieces`, and say of each what became of it.
+
+        A refused one leaves its error here, and those that follow are appended all the
+        same. Raises `OSError`, behind which nothing of this call is certain.
+        """
+        log = self._log
+        log.topic_id_file.flush()
+        assigns = terms.assigns and not follower
+        appends = self._take_in(pieces, terms, assigns=assigns, follower=follower)
+        outcomes: list[Outcome] = []
+        index = 0
+        while index < len(appends):
+            count = self._runs.write(appends, index, terms.origin, assigns=assigns)
+            if count:
+                outcomes += _results(log, appends, index, index + count)
+                index += count
+                _flush_if_due(log)
+            else:
+                outcome = _try_append(log, appends, index, terms, assigns=assigns)
+                outcomes.append(outcome)
+                index += 1
+        return outcomes
+
+    def _take_in(
+        self,
+        pieces: Sequence[Any],
+        terms: AppendTerms,
+        *,
+        assigns: bool,
+        follower: bool,
+    ) -> Appends:
+        """Judge appends by themselves."""
+        config = self._log.config
+        if config is not self._config:
+            self._config, self._rules = config, rules_of(config)
+        if assigns:
+            return lead_appends(
+                pieces,
+                self._rules,
+                origin=terms.origin,
+                leader_epoch=terms.leader_epoch,
+                now_ms=self._log.runtime.now_ms(),
+                memory=self._memory,
+            )
+        return analyze_appends(
             pieces,
-            rules_of(log.config),
             origin=terms.origin,
             leader_epoch=terms.leader_epoch,
-            now_ms=log.runtime.now_ms(),
-            memory=memory,
-        )
-    else:
-        appends = analyze_appends(
-            pieces,
-            origin=terms.origin,
-            leader_epoch=terms.leader_epoch,
-            max_message_bytes=None if follower else log.config.max_message_bytes,
+            max_message_bytes=None if follower else config.max_message_bytes,
             monotonic=True,
-            memory=memory,
+            memory=self._memory,
         )
-    outcomes: list[Outcome] = []
-    for index in range(len(appends)):
-        refusal = appends.errors.get(index)
-        if refusal is not None:
-            outcomes.append(refusal)
-            continue
-        try:
-            outcomes.append(_append(log, appends, index, terms, assigns=assigns))
-        except KafkaLogError as error:
-            outcomes.append(error)
-    return outcomes
+
+
+def _try_append(
+    log: LogState, appends: Appends, index: int, terms: AppendTerms, *, assigns: bool
+) -> Outcome:
+    """Append one by itself; answers the error of one that is refused."""
+    refusal = appends.errors.get(index)
+    if refusal is not None:
+        return refusal
+    try:
+        return _append(log, appends, index, terms, assigns=assigns)
+    except KafkaLogError as error:
+        return error
 
 
 def rules_of(config: LogConfig) -> AppendRules:
@@ -255,8 +294,29 @@ def _finish(log: LogState, updates: ProducerUpdates, last_offset: int) -> None:
         producers.complete_txn(completed)
     producers.map_end_offset = last_offset + 1
     find_first_unstable(log)
+    _flush_if_due(log)
+
+
+def _flush_if_due(log: LogState) -> None:
     if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
         flush(log, log.log_end_offset)
+
+
+def _results(
+    log: LogState, appends: Appends, first: int, end: int
+) -> list[AppendResult]:
+    """Say what became of appends that were written as they are."""
+    start = log.log_start_offset
+    fields = appends.info[first:end][RESULT_FIELDS].tolist()
+    return [
+        AppendResult(
+            *(first, last, max_timestamp, time, start),
+            epoch if epoch >= 0 else None,
+            CODECS[codec],
+            valid_bytes,
+        )
+        for first, last, max_timestamp, time, epoch, codec, valid_bytes in fields
+    ]
 
 
 def _result(

@@ -84,6 +84,12 @@ class LeaderEpochs:
         return entries[0] if entries else None
 
     @property
+    def latest(self) -> EpochEntry | None:
+        """The last epoch, or None."""
+        entries = self._entries
+        return entries[-1] if entries else None
+
+    @property
     def latest_epoch(self) -> int | None:
         """Number of the last epoch, or None."""
         entries = self._entries
