@@ -24,6 +24,9 @@ from pathlib import Path
 from threading import RLock
 from typing import ClassVar, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from kafkalog import _speedups
 from kafkalog.errors import (
     CorruptIndexError,
@@ -121,6 +124,14 @@ class GrowingIndex(ABC):
     def _note_last(self, entry: bytes | memoryview | None) -> None:
         """Take note of what the last entry is; None if there is none."""
 
+    def extend(self, entries: npt.NDArray[np.uint8]) -> None:
+        """Add entries as they are on disk, which follow the last and have room."""
+        if len(entries):
+            with self._lock:
+                self._ready()
+                self._put(entries, len(entries) // self.ENTRY_BYTES)
+                self._note_last(entries[-self.ENTRY_BYTES :].tobytes())
+
     def truncate(self) -> None:
         """Drop all entries; the file keeps its size and bytes."""
         with self._lock:
@@ -174,10 +185,14 @@ class GrowingIndex(ABC):
                     self._release()
 
     def close(self) -> None:
-        """Trim, and let go of the file; nothing if it was not loaded, or is closed."""
+        """Trim, force and let go of the file; nothing if it is not loaded, or closed.
+
+        The size is forced, as it tells how many entries there are.
+        """
         with self._lock:
             if self._loaded and not self._closed:
                 self.trim()
+                self.flush()
                 self.close_handle()
 
     def close_handle(self) -> None:

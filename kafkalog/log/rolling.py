@@ -25,7 +25,8 @@ from kafkalog.log.flushing import flush
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import raise_to_log_end
-from kafkalog.segment.growing_segment import GrowingSegment, SegmentSettings
+from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.segment.segment_files import SegmentSettings
 
 
 def open_segment(
@@ -114,6 +115,8 @@ def _begin(log: LogState, base: int) -> GrowingSegment:
     for kind in ("log", "index", "timeindex", "txnindex"):
         log.runtime.disk.remove_if_there(log.directory / file_name(base, kind))
     active.become_inactive()
+    if log.recovery_point >= base:
+        active.flush()  # nothing else would: all records are on disk already
     segment = open_segment(log.directory, base, log.config, log.runtime)
     segment.create(log.config.initial_file_size)
     return segment

@@ -20,12 +20,13 @@ from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError
 from kafkalog.files.location import locate
 from kafkalog.files.naming import parse_partition_dir
-from kafkalog.formats.appends import AppendMemory, AppendOrigin
+from kafkalog.formats.appends import AppendOrigin
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log import appending, deletion, reading, retention, truncation, watermarks
-from kafkalog.log.appending import AppendResult, AppendTerms, Outcome
+from kafkalog.log import deletion, reading, retention, truncation, watermarks
+from kafkalog.log.appending import Appender, AppendResult, AppendTerms, Outcome
 from kafkalog.log.clock import Task
+from kafkalog.log.closing import close_in_order
 from kafkalog.log.flushing import flush
 from kafkalog.log.leader_epochs import EpochEnd
 from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log, for_each_time
@@ -51,7 +52,7 @@ class WritableLog(Log):
     def __init__(self, state: LogState, report: RecoveryReport, expiry: Task) -> None:
         self._log = state
         self._expiry = expiry
-        self._memory = AppendMemory()
+        self._appender = Appender(state)
         self.owner: OwnedDirectory | None = None
         self.report = report
         self.path = locate(state.directory)
@@ -143,7 +144,7 @@ class WritableLog(Log):
         Raises `InvalidAppendError` in its kinds, and `CorruptRecordError`.
         """
         terms = self._terms(origin, leader_epoch, guard, transaction_version)
-        return _only(appending.append_all(self._log, [batches], terms, self._memory))
+        return _only(self._appender.append_all([batches], terms))
 
     @guarded
     def append_many(
@@ -160,7 +161,7 @@ class WritableLog(Log):
         Of those refused the error comes in place of the result.
         """
         terms = self._terms(origin, leader_epoch, guard, transaction_version)
-        return appending.append_all(self._log, appends, terms, self._memory)
+        return self._appender.append_all(appends, terms)
 
     @guarded
     def append_as_follower(
@@ -178,9 +179,7 @@ class WritableLog(Log):
     ) -> list[Outcome]:
         """Append many, with the outcome of an `append_as_follower` of each."""
         terms = self._terms("replication", leader_epoch, NO_GUARD, TV_UNKNOWN)
-        return appending.append_all(
-            self._log, appends, terms, self._memory, follower=True
-        )
+        return self._appender.append_all(appends, terms, follower=True)
 
     @guarded
     def start_verification(
@@ -271,12 +270,19 @@ class WritableLog(Log):
     @guarded
     def truncate_to(self, offset: int) -> bool:
         """Cut off `offset` and all behind it; whether there was anything."""
+        self._lower_recovery_point(offset)
         return truncation.truncate_to(self._log, offset)
 
     @guarded
     def truncate_fully(self, offset: int, log_start_offset: int | None = None) -> None:
         """Delete all, and go on at `offset`."""
+        self._lower_recovery_point(offset)
         truncation.truncate_fully(self._log, offset, log_start_offset)
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """Let the checkpoint not say that something else at an offset is on disk."""
+        if self.owner is not None:
+            self.owner.lower_recovery_point((self.topic, self.partition), offset)
 
     @guarded
     def update_config(self, config: LogConfig) -> None:
@@ -356,21 +362,7 @@ class WritableLog(Log):
         self.runtime.stop()
 
     def _close(self) -> None:
-        log = self._log
-        if self.owner is not None:
-            flush(log, log.log_end_offset, inclusive=True)
-        log.topic_id_file.flush()
-        log.producers.take_snapshot()
-        for segment in log.segments:
-            segment.close()
-        if self.owner is not None:
-            start, first = log.log_start_offset, log.segments.first.base_offset
-            self.owner.checkpoint(
-                (self.topic, self.partition),
-                recovery_point=log.recovery_point,
-                high_watermark=log.high_watermark.offset,
-                log_start_offset=start if start > first else None,
-            )
+        close_in_order(self._log, self.owner, (self.topic, self.partition))
 
     def _release(self, *, in_order: bool) -> None:
         owner, self.owner = self.owner, None

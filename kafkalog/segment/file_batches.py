@@ -28,6 +28,7 @@ from kafkalog.formats.layout import (
     LOG_OVERHEAD,
 )
 from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.formats.workspace import Workspace
 
 FIRST_STEP_BYTES: Final = 16 << 10
 STEP_BYTES: Final = 4 << 20
@@ -52,21 +53,27 @@ class Found(NamedTuple):
 
 
 def windows(
-    file: DurableFile, start: int, end: int, first_bytes: int = FIRST_STEP_BYTES
+    file: DurableFile,
+    start: int,
+    end: int,
+    first_bytes: int = FIRST_STEP_BYTES,
+    most_bytes: int = STEP_BYTES,
+    room: Workspace | None = None,
 ) -> Iterator[Window]:
     """Yield the entries from position `start` to `end`, a window of them at a time.
 
+    Windows grow from `first_bytes` to `most_bytes`, or what an entry needs.
+    The bytes of a window lie in `room` where there is one, until the next is taken.
     Raises `CorruptRecordError` where an entry is too small, once what precedes it was
     given.
     """
     position, length = start, first_bytes
     while position < end - HEADER_SIZE_UP_TO_MAGIC:
-        piece = file.read(position, min(length, end - position))
-        data = np.frombuffer(piece, np.uint8)
+        data = _read(file, position, min(length, end - position), room)
         rows, status, place = scan_headers(data, 0, position)
         if len(rows):
             yield Window(rows, data, position)
-        length = max(length, min(length * STEP_GROWTH, STEP_BYTES))
+        length = max(length, min(length * STEP_GROWTH, most_bytes))
         if status == Status.OK and place == 0:
             raise _cut_short(file, position)
         position += place
@@ -124,6 +131,15 @@ def greatest_timestamp(file: DurableFile, start: int, end: int) -> tuple[int, in
             timestamp = int(rows["max_timestamp"][place])
             offset = int(rows["last_offset"][place])
     return timestamp, offset
+
+
+def _read(
+    file: DurableFile, position: int, length: int, room: Workspace | None
+) -> Bytes:
+    if room is None:
+        return np.frombuffer(file.read(position, length), np.uint8)
+    data = room.bytes_for(length)
+    return data[: file.read_into(data, position)]
 
 
 def _found(row: np.void) -> Found:

@@ -1,9 +1,9 @@
 """A segment that is written to: a ``.log``, and indexes that grow with it.
 
 Its files come into being as Kafka's do: the ``.log`` at once, the indexes when they are
-first needed, which lookups and the question whether to roll are, and a plain flush of a
-rolled segment is not. Entries of the indexes are made batch by batch, once more bytes
-than ``index.interval.bytes`` have come since the last.
+first needed, for a lookup, say, or for the question whether to roll. Entries of the
+indexes are made batch by batch, once more bytes than ``index.interval.bytes`` have come
+since the last.
 
 Knows: one segment's files. Does not know: its neighbours, offsets to be assigned,
 producers.
@@ -26,30 +26,19 @@ from kafkalog.errors import (
     LogArgumentError,
     LogSegmentOffsetOverflowError,
 )
-from kafkalog.files.durable_file import Disk, DurableFile
-from kafkalog.files.naming import FileKind, file_name
+from kafkalog.files.durable_file import Disk
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import MAX_FILE_BYTES
-from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
-from kafkalog.indexes.growing_time_index import GrowingTimeIndex
-from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
 from kafkalog.segment.file_batches import (
     Found,
     greatest_timestamp,
     position_of,
     windows,
 )
+from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
 
 NowMs = Callable[[], int]
 FIRST_BATCH_BYTES = 128
-
-
-class SegmentSettings(NamedTuple):
-    """What of a log's settings a segment is opened with; sizes in bytes."""
-
-    index_interval_bytes: int
-    segment_index_bytes: int
-    roll_jitter_ms: int = 0
 
 
 class SegmentRead(NamedTuple):
@@ -64,8 +53,8 @@ class SegmentRead(NamedTuple):
     first_entry_incomplete: bool
 
 
-class GrowingSegment:
-    """One segment's files, open to be written."""
+class GrowingSegment(SegmentFiles):
+    """One segment, open to be written."""
 
     def __init__(
         self,
@@ -76,49 +65,12 @@ class GrowingSegment:
         disk: Disk,
         suffix: str = "",
     ) -> None:
-        self.base_offset = base_offset
-        self.settings = settings
-        self.path = directory / (file_name(base_offset, "log") + suffix)
+        super().__init__(directory, base_offset, settings, disk, suffix)
         self.created_ms = now_ms()
-        self.size = 0
         self.bytes_since_index_entry = 0
         self._now_ms = now_ms
-        self._disk = disk
-        self._file: DurableFile | None = None
         self._rolling_timestamp: int | None = None
         self._greatest: tuple[int, int] | None = None
-        most = settings.segment_index_bytes
-        self.offset_index = GrowingOffsetIndex(
-            self._beside("index", suffix), base_offset, most, disk
-        )
-        self.time_index = GrowingTimeIndex(
-            self._beside("timeindex", suffix), base_offset, most, disk
-        )
-        self.txn_index = GrowingTransactionIndex(
-            self._beside("txnindex", suffix), base_offset, disk
-        )
-
-    def _beside(self, kind: FileKind, suffix: str) -> Path:
-        return self.path.with_name(file_name(self.base_offset, kind) + suffix)
-
-    def create(self, file_bytes: int = 0) -> None:
-        """Make the ``.log``, `file_bytes` long, of which nothing is used yet."""
-        self._file = self._disk.open(self.path, create=True)
-        if file_bytes:
-            self._file.truncate(file_bytes)
-        else:
-            self.size = self._file.size()
-
-    def load(self) -> None:
-        """Take the ``.log`` that is there, all of it; opened when it is needed."""
-        self.size = self.path.stat().st_size
-
-    @property
-    def file(self) -> DurableFile:
-        """The ``.log``, opened."""
-        if self._file is None:
-            self._file = self._disk.open(self.path)
-        return self._file
 
     @property
     def greatest_timestamp(self) -> tuple[int, int]:
@@ -130,16 +82,6 @@ class GrowingSegment:
         if self._greatest is None:
             self._greatest = self.time_index.last_entry
         return self._greatest
-
-    @property
-    def modified_ms(self) -> int:
-        """When the ``.log`` was last modified, in ms since 1970."""
-        return self.path.stat().st_mtime_ns // 1_000_000
-
-    def set_modified(self, time_ms: int) -> None:
-        """Set when ``.log``, ``.index`` and ``.timeindex`` were last modified."""
-        for path in (self.path, self.offset_index.path, self.time_index.path):
-            self._disk.set_modified(path, time_ms)
 
     @property
     def largest_timestamp(self) -> int:
@@ -184,9 +126,32 @@ class GrowingSegment:
                 f"{len(data)} bytes behind {position} exceed the greatest size of a "
                 f"segment: {self.path}"
             )
+        if not self._is_named:
+            self._force_names()
         self.file.write(data, position)
         self.size = position + len(data)
         self.make_entries(rows, position)
+
+    def extend(
+        self,
+        data: Bytes,
+        entries: tuple[Bytes, Bytes],
+        bytes_since_index_entry: int,
+        greatest_timestamp: tuple[int, int],
+    ) -> None:
+        """Write batches behind the last, whose index entries are made already.
+
+        `entries` are those of the offset and the time index, as they are on disk, and
+        have room there.
+        """
+        if not self._is_named:
+            self._force_names()
+        self.file.write(data, self.size)
+        self.size += len(data)
+        self.bytes_since_index_entry = bytes_since_index_entry
+        self._greatest = greatest_timestamp
+        self.offset_index.extend(entries[0])
+        self.time_index.extend(entries[1])
 
     def make_entries(self, rows: Rows, position: int) -> None:
         """Make the entries of the indexes that batches are due, from `position` on.
@@ -282,7 +247,7 @@ class GrowingSegment:
         self.txn_index.truncate_to(offset)
         self.offset_index.resize(self.settings.segment_index_bytes)
         self.time_index.resize(self.settings.segment_index_bytes)
-        cut = 0 if found is None else self.cut(found.position)
+        cut = 0 if found is None else self.cut_for_good(found.position)
         if self.size == 0:
             self.created_ms = self._now_ms()
             self._rolling_timestamp = None
@@ -297,14 +262,6 @@ class GrowingSegment:
         _, position = self.offset_index.lookup(last[1])
         behind = greatest_timestamp(self.file, position, self.size)
         return behind if behind[0] > last[0] else last
-
-    def cut(self, size: int) -> int:
-        """Cut the ``.log`` to `size`, if it is longer; how many bytes it loses."""
-        lost = self.size - size
-        if size < self.file.size():
-            self.file.truncate(size)
-            self.size = size
-        return lost
 
     def forget_entries(self) -> None:
         """Empty the indexes, to make their entries anew from the beginning."""
@@ -321,43 +278,6 @@ class GrowingSegment:
         self.time_index.trim()
         self.cut(self.size)
 
-    def make_indexes(self) -> None:
-        """Make the files of the indexes, if they are not there."""
-        self.time_index.load()
-        self.offset_index.load()
-
-    def resize_indexes(self) -> None:
-        """Give the indexes the room of an active segment's."""
-        self.offset_index.resize(self.settings.segment_index_bytes)
-        self.time_index.resize(self.settings.segment_index_bytes)
-
-    def flush(self) -> None:
-        """Force the ``.log`` to disk, then the indexes."""
-        self.file.sync()
-        self.offset_index.flush()
-        self.time_index.flush()
-        self.txn_index.flush()
-
-    def is_marked(self, suffix: str) -> bool:
-        """Whether the files have a suffix."""
-        return self.path.name.endswith(suffix)
-
-    def rename(self, old_suffix: str, new_suffix: str) -> None:
-        """Give all files another suffix; those that were never made have none."""
-
-        def renamed(path: Path) -> Path:
-            return path.with_name(path.name.removesuffix(old_suffix) + new_suffix)
-
-        target = renamed(self.path)
-        if self._file is None:
-            self._disk.rename(self.path, target)
-        else:
-            self._file.rename(target)
-        self.path = target
-        self.offset_index.rename(renamed(self.offset_index.path))
-        self.time_index.rename(renamed(self.time_index.path))
-        self.txn_index.rename(renamed(self.txn_index.path))
-
     def close(self) -> None:
         """Make the last entry of the time index, cut and force the files, let go."""
         if self._greatest is not None:
@@ -366,24 +286,7 @@ class GrowingSegment:
         self.offset_index.close()
         self.time_index.close()
         if self._file is not None and self._file.is_open:
-            self._file.sync()
             self.cut(self.size)
+            self._file.sync()
             self._file.close()
         self.txn_index.close()
-
-    def close_handles(self) -> None:
-        """Close the files as they are: nothing is cut, forced or written."""
-        self.offset_index.close_handle()
-        self.time_index.close_handle()
-        if self._file is not None:
-            self._file.close()
-        self.txn_index.close()
-
-    def delete(self) -> None:
-        """Remove all files; those that are not there are not missed."""
-        if self._file is not None:
-            self._file.close()
-        self._disk.remove_if_there(self.path)
-        self.offset_index.remove()
-        self.time_index.remove()
-        self.txn_index.remove()

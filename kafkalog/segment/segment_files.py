@@ -1,0 +1,178 @@
+"""The files of a segment that is written to: made, cut, forced, renamed, removed.
+
+The ``.log`` is made at once, the indexes when they are first needed. What is in them is
+`growing_segment`'s.
+
+Knows: four files that go together. Does not know: batches.
+Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkalog.files.durable_file import Disk, DurableFile
+from kafkalog.files.naming import FileKind, file_name
+from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
+from kafkalog.indexes.growing_time_index import GrowingTimeIndex
+from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
+
+
+class SegmentSettings(NamedTuple):
+    """What of a log's settings a segment is opened with; sizes in bytes."""
+
+    index_interval_bytes: int
+    segment_index_bytes: int
+    roll_jitter_ms: int = 0
+
+
+class SegmentFiles:
+    """The files of one segment, open to be written."""
+
+    def __init__(
+        self,
+        directory: Path,
+        base_offset: int,
+        settings: SegmentSettings,
+        disk: Disk,
+        suffix: str = "",
+    ) -> None:
+        self.base_offset = base_offset
+        self.settings = settings
+        self.path = directory / (file_name(base_offset, "log") + suffix)
+        self.size = 0
+        self._is_named = True  # on disk, should there be a power cut
+        self._disk = disk
+        self._file: DurableFile | None = None
+        most = settings.segment_index_bytes
+        self.offset_index = GrowingOffsetIndex(
+            self._beside("index", suffix), base_offset, most, disk
+        )
+        self.time_index = GrowingTimeIndex(
+            self._beside("timeindex", suffix), base_offset, most, disk
+        )
+        self.txn_index = GrowingTransactionIndex(
+            self._beside("txnindex", suffix), base_offset, disk
+        )
+
+    def _beside(self, kind: FileKind, suffix: str) -> Path:
+        return self.path.with_name(file_name(self.base_offset, kind) + suffix)
+
+    def create(self, file_bytes: int = 0) -> None:
+        """Make the ``.log``, `file_bytes` long, of which nothing is used yet."""
+        self._is_named = False
+        self._file = self._disk.open(self.path, create=True)
+        if file_bytes:
+            self._file.truncate(file_bytes)
+        else:
+            self.size = self._file.size()
+
+    def load(self) -> None:
+        """Take the ``.log`` that is there, all of it; opened when it is needed."""
+        self.size = self.path.stat().st_size
+
+    @property
+    def file(self) -> DurableFile:
+        """The ``.log``, opened."""
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    @property
+    def modified_ms(self) -> int:
+        """When the ``.log`` was last modified, in ms since 1970."""
+        return self.path.stat().st_mtime_ns // 1_000_000
+
+    def set_modified(self, time_ms: int) -> None:
+        """Set when ``.log``, ``.index`` and ``.timeindex`` were last modified."""
+        for path in (self.path, self.offset_index.path, self.time_index.path):
+            self._disk.set_modified(path, time_ms)
+
+    @property
+    def has_indexes(self) -> bool:
+        """Whether both indexes have been made, or looked at."""
+        return self.offset_index.is_loaded and self.time_index.is_loaded
+
+    def make_indexes(self) -> None:
+        """Make the files of the indexes, if they are not there."""
+        self.time_index.load()
+        self.offset_index.load()
+
+    def resize_indexes(self) -> None:
+        """Give the indexes the room of an active segment's."""
+        self.offset_index.resize(self.settings.segment_index_bytes)
+        self.time_index.resize(self.settings.segment_index_bytes)
+
+    def cut(self, size: int) -> int:
+        """Cut the ``.log`` to `size`, if it is longer; how many bytes it loses."""
+        lost = self.size - size
+        if size < self.file.size():
+            self.file.truncate(size)
+            self.size = size
+        return lost
+
+    def cut_for_good(self, size: int) -> int:
+        """Cut as `cut` does, and force that to disk.
+
+        What was cut off might else lie behind what is appended next, after a power cut,
+        and be taken for what follows.
+        """
+        lost = self.cut(size)
+        if lost:
+            self.file.sync()
+        return lost
+
+    def flush(self) -> None:
+        """Force the ``.log`` to disk, then the indexes."""
+        self.file.sync()
+        self.offset_index.flush()
+        self.time_index.flush()
+        self.txn_index.flush()
+
+    def is_marked(self, suffix: str) -> bool:
+        """Whether the files have a suffix."""
+        return self.path.name.endswith(suffix)
+
+    def rename(self, old_suffix: str, new_suffix: str) -> None:
+        """Give all files another suffix; those that were never made have none."""
+
+        def renamed(path: Path) -> Path:
+            return path.with_name(path.name.removesuffix(old_suffix) + new_suffix)
+
+        target = renamed(self.path)
+        if self._file is None:
+            self._disk.rename(self.path, target)
+        else:
+            self._file.rename(target)
+        self.path = target
+        self.offset_index.rename(renamed(self.offset_index.path))
+        self.time_index.rename(renamed(self.time_index.path))
+        self.txn_index.rename(renamed(self.txn_index.path))
+
+    def _force_names(self) -> None:
+        """Force the names of the files to disk, before anything is in them.
+
+        Else a power cut might leave a ``.log`` without its index: such a segment is
+        recovered by itself, and what is cut from it would leave a gap.
+        """
+        self.make_indexes()
+        self._disk.sync_directory(self.path.parent)
+        self._is_named = True
+
+    def close_handles(self) -> None:
+        """Close the files as they are: nothing is cut, forced or written."""
+        self.offset_index.close_handle()
+        self.time_index.close_handle()
+        if self._file is not None:
+            self._file.close()
+        self.txn_index.close()
+
+    def delete(self) -> None:
+        """Remove all files; those that are not there are not missed."""
+        if self._file is not None:
+            self._file.close()
+        self._disk.remove_if_there(self.path)
+        self.offset_index.remove()
+        self.time_index.remove()
+        self.txn_index.remove()
