@@ -88,6 +88,16 @@ class DurableFile:
             data += piece
         return data
 
+    def read_into(self, room: npt.NDArray[np.uint8], position: int) -> int:
+        """Fill `room` from `position` on; how many bytes, all but at the file's end."""
+        read = 0
+        while read < len(room):
+            got = os.preadv(self.descriptor, [room[read:]], position + read)
+            if not got:
+                break
+            read += got
+        return read
+
     def map(self, length: int) -> mmap.mmap:
         """Map the first `length` bytes, to be read: later writes show in it.
 

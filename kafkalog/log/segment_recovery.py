@@ -19,7 +19,13 @@ import numpy.typing as npt
 
 from kafkalog.errors import CorruptRecordError, LogSegmentOffsetOverflowError
 from kafkalog.formats.headers import Rows, checksum_error, find_unsound
-from kafkalog.formats.layout import CONTROL_FLAG, MAX_OFFSET_DELTA, NO_PRODUCER_ID
+from kafkalog.formats.layout import (
+    BATCH,
+    CONTROL_FLAG,
+    MAX_OFFSET_DELTA,
+    NO_PRODUCER_ID,
+)
+from kafkalog.formats.workspace import Workspace
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.markers import read_markers
@@ -28,7 +34,9 @@ from kafkalog.log.producers import ProducerStateManager
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
 
-STEP_BYTES = 4 << 20
+STEP_BYTES = 1 << 20  # so much is still in the processor's cache when it is checked
+ROWS_HELD = 4096
+NO_BYTES = Window(np.empty(0, BATCH), np.empty(0, np.uint8), 0)
 
 
 class Cut(NamedTuple):
@@ -49,8 +57,7 @@ def recover_segment(
     pass_ = _Pass(segment, producers, epochs)
     damage = None
     try:
-        for window in windows(segment.file, 0, segment.size, STEP_BYTES):
-            pass_.take(window)
+        pass_.take_all(_windows(segment))
     except CorruptRecordError as error:
         damage = error.reason
     lost = segment.cut(pass_.valid_bytes)
@@ -59,6 +66,11 @@ def recover_segment(
     segment.time_index.trim()
     segment.bytes_since_index_entry = 0
     return Cut(lost, damage)
+
+
+def _windows(segment: GrowingSegment) -> Iterator[Window]:
+    step, room = STEP_BYTES, Workspace()
+    return windows(segment.file, 0, segment.size, step, step, room)
 
 
 class _Pass:
@@ -75,17 +87,25 @@ class _Pass:
         self._segment = segment
         self._producers = producers
         self._epochs = epochs
+        self._held: list[Rows] = []
+        self._rows_held = 0
 
-    def take(self, window: Window) -> None:
-        """Take the batches of a window, up to the first that is not sound."""
+    def take_all(self, found: Iterator[Window]) -> None:
+        """Take the batches of all windows, up to the first that is not sound."""
+        try:
+            for window in found:
+                self._take(window)
+        finally:
+            self._take_held()
+
+    def _take(self, window: Window) -> None:
         rows = window.rows
         unsound = find_unsound(window.data, window.origin, rows)
         sound = rows[: unsound[0]] if len(unsound) else rows
         too_far = sound["last_offset"] - self._segment.base_offset
         far = np.flatnonzero((too_far < 0) | (too_far > MAX_OFFSET_DELTA))
         held = sound[: far[0]] if len(far) else sound
-        for run in _runs(held):
-            self._take_run(window, run)
+        self._hold(window, held)
         if len(far):
             raise LogSegmentOffsetOverflowError(
                 f"offset {int(sound['last_offset'][far[0]])} is too far from the base "
@@ -93,6 +113,24 @@ class _Pass:
             )
         if len(unsound):
             raise checksum_error(rows[unsound[0]])
+
+    def _hold(self, window: Window, rows: Rows) -> None:
+        """Take batches; those of which only the headers matter, many at once."""
+        if (rows["attributes"] & CONTROL_FLAG).any():
+            self._take_held()
+            for run in _runs(rows):
+                self._take_run(window, run)
+        elif len(rows):
+            self._held.append(rows)
+            self._rows_held += len(rows)
+            if self._rows_held >= ROWS_HELD:
+                self._take_held()
+
+    def _take_held(self) -> None:
+        if self._held:
+            rows = np.concatenate(self._held)
+            self._held, self._rows_held = [], 0
+            self._take_run(NO_BYTES, rows)
 
     def _take_run(self, window: Window, rows: Rows) -> None:
         """Take batches of which none but the last ends a transaction."""
