@@ -33,6 +33,7 @@ from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import (
     CODECS,
     MAX_OFFSET_DELTA,
+    NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
     TimestampType,
 )
@@ -311,7 +312,7 @@ def _results(
     return [
         AppendResult(
             *(first, last, max_timestamp, time, start),
-            epoch if epoch >= 0 else None,
+            None if epoch == NO_LEADER_EPOCH else epoch,
             CODECS[codec],
             valid_bytes,
         )

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, TypeVar
 from kafkalog.config import LogConfig
 from kafkalog.errors import (
     CorruptIndexError,
+    CorruptRecordError,
     InvalidOffsetError,
     LogSegmentOffsetOverflowError,
     LogStateError,
@@ -96,6 +97,8 @@ class LogLoader:
             raise LogStateError("producers are known before the log is loaded")
         self.producers.snapshots.remove_strays(self.segments.base_offsets)
         self._rebuild(self.producers, start, end, clean=self.clean)
+        if not self.clean:
+            disk.sync_directory(self.directory)  # what was removed stays removed
         active = self.segments.active
         place = OffsetMetadata(end, active.base_offset, active.size)
         return LoadedOffsets(start, recovery_point, place)
@@ -146,7 +149,7 @@ class LogLoader:
 
     def _check(self, segment: GrowingSegment, names: set[str]) -> None:
         if segment.offset_index.path.name not in names:
-            self._recover_segment(segment, "index missing")
+            self._recover_alone(segment, "index missing")
             return
         if segment.time_index.path.name not in names:
             segment.time_index.resize(0)
@@ -154,14 +157,38 @@ class LogLoader:
             try:
                 segment.txn_index.check()
             except CorruptIndexError:
-                self._recover_segment(segment, "index corrupt")
+                self._recover_alone(segment, "index corrupt")
 
-    def _recover_segment(self, segment: GrowingSegment, why: str) -> Cut:
-        """Read one segment through, and take a snapshot behind it."""
+    def _recover_alone(self, segment: GrowingSegment, why: str) -> None:
+        """Read a segment through for its index; what lies behind it stays.
+
+        Kafka refuses to open a log in which a segment before it is not sound. Where all
+        behind the recovery point is read through later, that is found again, and cut.
+        """
+        try:
+            self._recover_segment(segment, why)
+        except CorruptRecordError:
+            if self.clean or segment.base_offset <= self.recovery_point:
+                raise
+        else:
+            segment.flush()  # it may lie below the recovery point
+
+    def _recover_segment(
+        self,
+        segment: GrowingSegment,
+        why: str,
+        behind: Sequence[GrowingSegment] = (),
+    ) -> Cut:
+        """Read one segment through, and take a snapshot behind it.
+
+        If anything is cut from it, the segments `behind` it go first.
+        """
         producers = self.new_producers()
         self._rebuild(producers, self.log_start_offset, segment.base_offset)
         try:
-            cut = recover_segment(segment, producers, self.epochs)
+            cut = recover_segment(
+                segment, producers, self.epochs, lambda: self._drop_files(behind)
+            )
         except LogSegmentOffsetOverflowError:
             raise TooFarError(segment) from None
         producers.take_snapshot()
@@ -187,14 +214,18 @@ class LogLoader:
     def _recover_unflushed(self) -> None:
         unflushed = self.segments.between(self.recovery_point, LAST_OFFSET)
         for place, segment in enumerate(unflushed):
+            behind = unflushed[place + 1 :]
             try:
-                bytes_cut = self._recover_segment(segment, UNFLUSHED).bytes_cut
-            except (InvalidOffsetError, OSError) as error:
+                bytes_cut = self._recover_segment(segment, UNFLUSHED, behind).bytes_cut
+            except InvalidOffsetError as error:
+                if segment.find(segment.base_offset) is not None:
+                    self._drop_files(behind)
                 bytes_cut = segment.truncate_to(segment.base_offset)
                 emptied = (segment.base_offset, UNFLUSHED, bytes_cut, str(error))
                 self.report.recovered.append(RecoveredSegment(*emptied))
             if bytes_cut:
-                self._drop(unflushed[place + 1 :])
+                if behind:
+                    self._delete_snapshots(behind)
                 return
 
     def _end_or_none(self) -> int | None:
@@ -205,19 +236,19 @@ class LogLoader:
         if end >= self.log_start_offset:
             return end
         # Their snapshots go at once, with all others: there is none left to mark.
-        self._drop(list(self.segments), snapshots_too=False)
+        self._drop_files(list(self.segments))
+        self._delete_snapshots(())
         self.epochs.clear_and_flush()
         self.producers.truncate_fully_and_start_at(self.log_start_offset)
         return None
 
-    def _drop(
-        self, segments: Sequence[GrowingSegment], *, snapshots_too: bool = True
-    ) -> None:
+    def _drop_files(self, segments: Sequence[GrowingSegment]) -> None:
+        """Let go of segments; no power cut brings them back behind what is left."""
         if segments:
             self.report.dropped += [one.base_offset for one in segments]
             delay = self.config.file_delete_delay_ms
             remove_segments(self.segments, segments, self.runtime, delay)
-            self._delete_snapshots(segments if snapshots_too else ())
+            self.runtime.disk.sync_directory(self.directory)
 
     def _delete_snapshots(self, segments: Sequence[GrowingSegment]) -> None:
         delay = self.config.file_delete_delay_ms

@@ -92,6 +92,15 @@ class OwnedDirectory:
             self._write_line(HIGH_WATERMARKS, name, high_watermark)
             self._write_line(LOG_STARTS, name, log_start_offset)
 
+    def lower_recovery_point(self, name: Name, offset: int) -> None:
+        """Write that from `offset` on nothing is forced to disk, if more was written.
+
+        Before a log is cut there: what is written then is other than what was forced.
+        """
+        with self._changed:
+            if self.recovery_point(name) > offset:
+                self._write_line(RECOVERY_POINTS, name, offset)
+
     def _write_line(self, checkpoint: str, name: Name, offset: int | None) -> None:
         offsets = known_offsets(self.path, checkpoint)
         if offset is None:

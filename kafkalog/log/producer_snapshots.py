@@ -18,10 +18,12 @@ import numpy.typing as npt
 
 from kafkalog.errors import CorruptSnapshotError
 from kafkalog.files.durable_file import Disk
-from kafkalog.files.naming import file_name, parse_file_name
+from kafkalog.files.naming import file_name
 from kafkalog.formats.producer_snapshot import ENTRY, format_snapshot, parse_snapshot
+from kafkalog.log.leftovers import offset_of
 from kafkalog.log.producer_entry import NONE, BatchMetadata, ProducerStateEntry
 
+SNAPSHOT: Final = ".snapshot"
 DELETED: Final = ".deleted"
 
 
@@ -35,15 +37,15 @@ class SnapshotFiles:
         self.reload()
 
     def reload(self) -> None:
-        """List the directory again; one that is not there holds none."""
+        """List the directory again; one that is not there holds none.
+
+        Raises `StrayFileError` for a snapshot whose name tells no offset.
+        """
         self.paths = {}
         if self.directory.is_dir():
             for path in self.directory.iterdir():
-                name = parse_file_name(path.name)
-                if name is None or (name.kind, name.suffix) != ("snapshot", None):
-                    continue
-                if path.is_file():
-                    self.paths[name.base_offset] = path
+                if path.name.endswith(SNAPSHOT) and path.is_file():
+                    self.paths[offset_of(path.name)] = path
 
     def latest(self) -> int | None:
         """Offset of the newest snapshot, None without one."""

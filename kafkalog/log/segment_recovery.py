@@ -11,7 +11,7 @@ Source: ``LogSegment.recover``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -47,11 +47,15 @@ class Cut(NamedTuple):
 
 
 def recover_segment(
-    segment: GrowingSegment, producers: ProducerStateManager, epochs: LeaderEpochs
+    segment: GrowingSegment,
+    producers: ProducerStateManager,
+    epochs: LeaderEpochs,
+    before_cut: Callable[[], None],
 ) -> Cut:
     """Read a segment through, from its beginning, and cut it where it is not sound.
 
-    `producers` are as they were at its beginning, and follow it to its end.
+    `producers` are as they were at its beginning, and follow it to its end;
+    `before_cut` is called if anything is to be cut.
     Raises `LogSegmentOffsetOverflowError` where an offset is too far from the base.
     """
     pass_ = _Pass(segment, producers, epochs)
@@ -60,7 +64,9 @@ def recover_segment(
         pass_.take_all(_windows(segment))
     except CorruptRecordError as error:
         damage = error.reason
-    lost = segment.cut(pass_.valid_bytes)
+    if pass_.valid_bytes < segment.size:
+        before_cut()
+    lost = segment.cut_for_good(pass_.valid_bytes)
     segment.offset_index.trim()
     segment.time_index.maybe_append(*segment.greatest_timestamp, skip_full=True)
     segment.time_index.trim()

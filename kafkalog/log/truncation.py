@@ -3,6 +3,9 @@
 A batch is cut whole, also where the offset lies inside it: the log's end is then the
 offset, whatever the last batch says.
 
+What was cut does not come back after a power cut: it would lie behind, or in between,
+what is appended next.
+
 Knows: what ends at an offset. Does not know: why a log is cut.
 Source: ``UnifiedLog.truncateTo``, ``LocalLog.truncateTo`` and their ``fully``.
 """
@@ -36,6 +39,7 @@ def truncate_to(log: LogState, offset: int) -> bool:
     log.leader_epochs.truncate_from_end(offset)
     log.log_start_offset = min(offset, log.log_start_offset)
     _rebuild(log, offset)
+    log.runtime.disk.sync_directory(log.directory)
     if log.high_watermark.offset >= log.log_end_offset:
         update_high_watermark(log, log.end)
     return True
@@ -52,6 +56,7 @@ def truncate_fully(log: LogState, offset: int, log_start: int | None = None) -> 
     log.producers.truncate_fully_and_start_at(offset)
     log.log_start_offset = offset if log_start is None else log_start
     _rebuild(log, offset)
+    log.runtime.disk.sync_directory(log.directory)
     update_high_watermark(log, log.end)
 
 
