@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kafkalog.errors import CorruptSnapshotError
+from kafkalog.errors import CorruptSnapshotError, StrayFileError
 from kafkalog.files.durable_file import DISK
 from kafkalog.formats.producer_snapshot import parse_snapshot
 from kafkalog.log.log_segments import list_segments
@@ -211,9 +211,14 @@ def test_only_files_of_snapshots_are_snapshots(tmp_path):
     put(tmp_path, 5)
     (tmp_path / name(6, ".deleted")).touch()
     (tmp_path / name(7)).mkdir()
-    (tmp_path / "x.snapshot").touch()
     assert sorted(SnapshotFiles(tmp_path, DISK).paths) == [5]
     assert SnapshotFiles(tmp_path / "missing", DISK).latest() is None
+
+
+def test_a_snapshot_of_no_offset_is_refused(tmp_path):
+    (tmp_path / "x.snapshot").touch()
+    with pytest.raises(StrayFileError, match="'x.snapshot'"):
+        SnapshotFiles(tmp_path, DISK)
 
 
 def test_a_snapshot_is_marked_to_be_deleted_later(tmp_path):
