@@ -13,19 +13,32 @@ Source: ``LogValidator.java``, ``BrokerCompressionType.java``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from kafkalog import _speedups
+from kafkalog.codecs.compression import decompress
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.analysis import Asked, analyze_appends, as_views, take_plain
 from kafkalog.formats.append_rules import AppendRules, Leadership
-from kafkalog.formats.appends import AppendMemory, AppendOrigin, Appends, as_bytes
+from kafkalog.formats.appends import (
+    AppendMemory,
+    AppendOrigin,
+    Appends,
+    as_bytes,
+    bounds_of,
+)
 from kafkalog.formats.headers import Bytes
 from kafkalog.formats.judging import judge_append
+from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK
 from kafkalog.formats.record_columns import Int64s
-from kafkalog.formats.unpacking import Payloads, unpack
+from kafkalog.formats.unpacking import UNPACKED_BYTES
 
 __all__ = ["AppendRules", "lead_appends"]
+
+_PLACES = ["position", "size_in_bytes", "attributes"]
+_Place: TypeAlias = tuple[Bytes, Int64s | None, Int64s | None]
 
 
 def lead_appends(
@@ -86,23 +99,47 @@ def validate_appends(
 
 def _survey(appends: Appends, as_leader: Leadership, memory: AppendMemory) -> bool:
     """Walk the records of all appends, and note timestamps; whether all are plain."""
-    data, rows = appends.data, appends.rows
-    place: tuple[Bytes, Int64s | None, Int64s | None] = (data, None, None)
+    place: _Place = (appends.data, None, None)
     if appends.info["source_codec"].any():
-        # More than one run is more than is worth taking together.
         limit = as_leader.rules.max_unpacked_bytes
-        run = next(unpack(data, 0, rows, limit, memory.unpacked), None)
-        if not isinstance(run, Payloads) or len(run.rows) < len(rows):
+        unpacked = _unpacked(appends, limit, memory)
+        if unpacked is None:
             return False
-        place = (run.data, run.starts, run.lengths)
+        place = unpacked
     plain = _speedups.survey_batches(
         *place,
-        as_bytes(rows),
+        as_bytes(appends.rows),
         appends.row_bounds,
         as_bytes(appends.info),
         as_leader.as_tuple(),
     )
     return plain == len(appends)
+
+
+def _unpacked(appends: Appends, limit: int, memory: AppendMemory) -> _Place | None:
+    """Unpack what is packed; None where it cannot be, or is a lot for one step."""
+    rows, whole = appends.rows, appends.data.data
+    pieces: list[bytes | memoryview] = []
+    sizes: list[int] = []
+    left = max(UNPACKED_BYTES, limit if len(rows) == 1 else 0)
+    for position, size, attributes in rows[_PLACES].tolist():
+        piece = whole[position + BATCH_HEADER_BYTES : position + size]
+        try:
+            unpacked = decompress(
+                attributes & CODEC_MASK, piece, limit=min(limit, left)
+            )
+        except KafkaLogError:
+            return None
+        sizes.append(sum(map(len, unpacked)))
+        left -= sizes[-1]
+        pieces += unpacked
+    bounds = bounds_of(sizes)
+    if len(pieces) == 1:
+        data = np.frombuffer(pieces[0], np.uint8)
+    else:
+        data = memory.unpacked.bytes_for(int(bounds[-1]))
+        _speedups.join(pieces, data)
+    return data, bounds[:-1], np.array(sizes, np.int64)
 
 
 def _stamp(appends: Appends, as_leader: Leadership) -> None:
