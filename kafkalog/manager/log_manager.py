@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -115,8 +116,8 @@ class LogManager(Mapping[Name, WritableLog]):
             directory.load(is_stray)
             for marked in directory.doomed:
                 self._doomed.add((directory, marked))
-        refuse_twins([one.logs for one in self._directories])
-        refuse_twins([one.futures for one in self._directories])
+        refuse_twins([one.logs for one in self._online()])
+        refuse_twins([one.futures for one in self._online()])
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
@@ -205,7 +206,7 @@ class LogManager(Mapping[Name, WritableLog]):
         topic_id: str | None = None,
         is_new: bool = False,
     ) -> WritableLog:
-        """Return a partition's log, which is made if it is missing.
+        """Return a partition's log, which is made if it is missing, or open once more.
 
         It is made in the directory with the fewest logs that takes new ones. While a
         directory is offline, that may be where it is: then only a log that `is_new` is
@@ -213,11 +214,12 @@ class LogManager(Mapping[Name, WritableLog]):
 
         Raises `InconsistentTopicIdError`, and `OSError` where no directory is left.
         """
-        with self._lock:
-            self._check_open()
-            log = self.get((topic, partition))
-            if log is None:
-                return self._create((topic, partition), topic_id, is_new=is_new)
+        with self._working():
+            name = topic, partition
+            if name not in self:
+                return self._create(name, topic_id, is_new=is_new)
+            [directory] = [one for one in self._directories if name in one.logs]
+            log = directory.reopened(name)
         if topic_id is not None and log.topic_id not in (None, topic_id):
             raise InconsistentTopicIdError(
                 f"the topic id is {log.topic_id}, not {topic_id}: {log.path}"
@@ -256,8 +258,7 @@ class LogManager(Mapping[Name, WritableLog]):
         it may be in a directory that is offline, and `OSError`.
         """
         name = topic, partition
-        with self._lock:
-            self._check_open()
+        with self._working():
             for directory in self._online():
                 if name in directory.logs:
                     marked = directory.delete(name)
@@ -294,8 +295,7 @@ class LogManager(Mapping[Name, WritableLog]):
         return self._do_for_each(flush)
 
     def _do_for_each(self, work: Callable[[WritableLog], int]) -> int:
-        with self._lock:
-            self._check_open()
+        with self._working():
             return sum(one.do_for_each(work) for one in self._online())
 
     def checkpoint(self, *names: str) -> None:
@@ -303,16 +303,14 @@ class LogManager(Mapping[Name, WritableLog]):
 
         Or those of these file names alone.
         """
-        with self._lock:
-            self._check_open()
+        with self._working():
             self._check()
             for directory in self._online():
                 directory.checkpoint(*names)
 
     def truncate_to(self, offsets: Mapping[Name, int]) -> None:
         """Cut off each log at an offset, and checkpoint how far they are on disk."""
-        with self._lock:
-            self._check_open()
+        with self._working():
             for directory in self._online():
                 here = [name for name in offsets if name in directory.logs]
                 cut = [directory.logs[name].truncate_to(offsets[name]) for name in here]
@@ -325,8 +323,7 @@ class LogManager(Mapping[Name, WritableLog]):
         Directories that were marked when they were found count from then on.
         """
         removed = 0
-        with self._lock:
-            self._check_open()
+        with self._working():
             delay_ms = self.config.file_delete_delay_ms
             for directory, marked in self._doomed.take_due(delay_ms):
                 if directory.failure is None:
@@ -369,9 +366,13 @@ class LogManager(Mapping[Name, WritableLog]):
         if self._owns_scheduler:
             self._scheduler.shutdown()
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise LogClosedError("the log manager is closed")
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Work alone, and not after the end."""
+        with self._lock:
+            if self._closed:
+                raise LogClosedError("the log manager is closed")
+            yield
 
     def __enter__(self) -> Self:
         return self

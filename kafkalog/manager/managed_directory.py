@@ -78,6 +78,7 @@ class ManagedDirectory:
         self.failure: Exception | None = None
         self._terms = terms
         self._owned: OwnedDirectory | None = None
+        self._touched = False
 
     def lock(self) -> None:
         """Lock the directory, which is made if it is missing.
@@ -105,6 +106,7 @@ class ManagedDirectory:
         what a log that cannot be loaded raises; but an `OSError` and an unreadable
         checkpoint of a log are a failure of the directory.
         """
+        self._touched = True
         try:
             found = self._sort()
             clean = self._owned is not None and self._owned.clean
@@ -163,6 +165,25 @@ class ManagedDirectory:
             raise
         self.logs[name] = log
         return log
+
+    def reopened(self, name: Name) -> WritableLog:
+        """Return a log, loaded again if its user has closed it.
+
+        Raises `OSError`, and is failed then.
+        """
+        log = self.logs[name]
+        if not log.runtime.closed:
+            return log
+        try:
+            again = self._open(
+                _path_of(log), log.topic, log.log_start_offset, log.recovery_point
+            )
+            again.update_high_watermark(log.high_watermark)
+        except OSError as error:
+            self.fail(error)
+            raise
+        self.logs[name] = again
+        return again
 
     def _open(
         self,
@@ -307,7 +328,10 @@ class ManagedDirectory:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the directory as it is: no marker of a clean stop is put there."""
+        """Let go of the directory as it is, without a marker of a clean stop.
+
+        But with that which was there, if no log was loaded.
+        """
         for log in self.all_logs():
             log.abandon()
         self.logs.clear()
@@ -315,7 +339,7 @@ class ManagedDirectory:
         owned, self._owned = self._owned, None
         if owned is not None:
             with suppress(OSError):  # the first error is the one to tell
-                owned.release(WHOLE, in_order=False)
+                owned.release(WHOLE, in_order=not self._touched)
 
     def _threads(self) -> ThreadPoolExecutor:
         count = self._terms.broker.num_recovery_threads_per_data_dir

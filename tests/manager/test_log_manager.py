@@ -132,9 +132,11 @@ def test_a_managed_directory_is_locked_within_the_process_and_outside(tmp_path):
 
 
 def test_a_locked_directory_leaves_the_others_free(tmp_path):
+    manage(tmp_path / "a").close()
     with manage(tmp_path / "b"):
         with pytest.raises(LogLockedError):
             manage(tmp_path / "a", tmp_path / "b")
+        assert (tmp_path / "a" / MARKER).exists()
         manage(tmp_path / "a").close()
 
 
@@ -179,13 +181,18 @@ def test_a_log_start_is_checkpointed_only_beyond_the_first_segment(tmp_path):
         assert manager["orders", 1].log_start_offset == 0
 
 
-def test_a_log_that_its_user_closed_does_not_spoil_the_stop(tmp_path):
-    with manage(tmp_path) as manager, manager.open("orders", 0) as log:
-        fill(log)
+def test_a_log_that_its_user_closed_is_opened_again_and_spoils_nothing(tmp_path):
+    with manage(tmp_path) as manager:
+        for _ in range(2):
+            with manager.open("orders", 0) as log:
+                fill(log)
+        manager.checkpoint()
+        manager.retain()
     assert (tmp_path / MARKER).exists()
     with manage(tmp_path) as manager:
         assert manager["orders", 0].report.clean
-        assert manager["orders", 0].log_end_offset == 10
+        assert manager["orders", 0].log_end_offset == 20
+        assert manager["orders", 0].high_watermark == 20
 
 
 # Partitions

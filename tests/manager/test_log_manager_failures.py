@@ -2,12 +2,14 @@
 
 import errno
 import os
+import shutil
 
 import pytest
 
 from kafkalog import LogClosedError
 from kafkalog.files.durable_file import Disk
-from tests.manager.managing import MARKER, batch, fill, manage
+from tests.disks import FailingDisk
+from tests.manager.managing import MARKER, SMALL, batch, fill, manage
 
 
 class DyingDisk(Disk):
@@ -117,3 +119,63 @@ def test_a_stop_that_fails_is_raised_and_leaves_no_marker_there(tmp_path):
     manager.close()
     with pytest.raises(LogClosedError):
         manager.open("orders", 2)
+
+
+# Any call that fails
+
+KEEP_LITTLE = {"retention.bytes": "5000", "file.delete.delay.ms": "0"}
+FLUSHED = {("orders", 0): 20, ("orders", 1): 10}
+
+
+def work(root, disk):
+    """Do all that a manager does; answers whether it came to an end, and was told."""
+    manager = None
+    try:
+        manager = manage(root, disk=disk, config=SMALL.with_changes(KEEP_LITTLE))
+        for name in FLUSHED:
+            fill(manager.open(*name), 4)
+        manager.open("clicks", 0)
+        manager.checkpoint()
+        manager.delete("orders", 2)
+        manager.retain()
+        manager.truncate_to({("orders", 1): 30})
+        manager.remove_deleted()
+        manager.close()
+    except (OSError, LogClosedError):
+        if manager is not None:
+            manager.abandon()
+        return False
+    return not manager.offline
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    root = tmp_path_factory.mktemp("prepared") / "logs"
+    with manage(root) as manager:
+        fill(manager.open("orders", 0), 2)
+        fill(manager.open("orders", 1), 1)
+        fill(manager.open("orders", 2), 3)
+    return root
+
+
+def test_whichever_call_fails_is_told_and_nothing_flushed_is_lost(
+    prepared, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # no power is cut here
+    disk = FailingDisk()
+    assert work(shutil.copytree(prepared, tmp_path / "whole"), disk)
+    calls = len(disk.calls)
+    assert calls > 100
+    for fail_at in range(calls):
+        root = shutil.copytree(prepared, tmp_path / f"{fail_at}")
+        disk = FailingDisk(fail_at)
+        fine = work(root, disk)
+        assert len(disk.calls) > fail_at
+        assert not fine, disk.calls[fail_at]
+        with manage(root) as manager:
+            assert not manager.offline
+            for name, end in FLUSHED.items():
+                assert manager[name].log_end_offset >= end, disk.calls[fail_at]
+            assert set(manager) <= {*FLUSHED, ("orders", 2), ("clicks", 0)}
+            fill(manager.open("orders", 0))
+        shutil.rmtree(root)
