@@ -139,7 +139,7 @@ test-spark: .venv/compiled
 test-interop: .venv/compiled
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
-	.venv-spark$(JUDGE)/bin/python -m pytest -q -m "spark and interop" tests/interop
+	.venv-spark$(JUDGE)/bin/python -m pytest -q -m interop tests/interop
 	$(BIN)/python -m pytest -q -m "interop and not spark" tests/oracle
 
 test-pythons: .venv/compiled

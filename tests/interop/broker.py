@@ -1,4 +1,4 @@
-"""A Kafka broker of one node on loopback, and what fills it."""
+"""Kafka's own programs: a broker of one node on loopback, and its tools."""
 
 from __future__ import annotations
 
@@ -40,6 +40,18 @@ message.max.bytes=10485760
 """
 
 
+def java_command(name, *arguments, heap="256m"):
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"
+    return [java, f"-Xmx{heap}", "-cp", f"{JARS}/broker/*", name, *map(str, arguments)]
+
+
+def run_java(name, *arguments):
+    """Run one of Kafka's programs to its end; raises where it fails."""
+    command = java_command(name, *arguments)
+    return subprocess.run(command, check=True, capture_output=True, encoding="utf-8")
+
+
 def free_port():
     with closing(socket.socket()) as listener:
         listener.bind(("127.0.0.1", 0))
@@ -61,15 +73,11 @@ class Broker:
         self.process = None
 
     def start(self):
-        format_command = ["format", "-t", CLUSTER, "-c", str(self.settings)]
-        subprocess.run(
-            self._java("kafka.tools.StorageTool", *format_command, heap="256m"),
-            check=True,
-            capture_output=True,
-        )
+        asked = ["format", "--ignore-formatted", "-t", CLUSTER, "-c", self.settings]
+        run_java("kafka.tools.StorageTool", *asked)
         with (self.folder / "broker.out").open("wb") as out:
             self.process = subprocess.Popen(
-                self._java("kafka.Kafka", str(self.settings), heap="512m"),
+                java_command("kafka.Kafka", self.settings, heap="512m"),
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
@@ -97,8 +105,3 @@ class Broker:
                 return
         told = (self.folder / "broker.out").read_text()[-2000:]
         raise RuntimeError(f"the broker did not start: {told}")
-
-    def _java(self, name, *arguments, heap):
-        home = os.environ.get("JAVA_HOME")
-        java = f"{home}/bin/java" if home else "java"
-        return [java, f"-Xmx{heap}", "-cp", f"{JARS}/broker/*", name, *arguments]
