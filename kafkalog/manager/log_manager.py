@@ -1,7 +1,8 @@
 """`LogManager`: the logs of whole log directories, kept as a broker keeps them.
 
-What is due is done by tasks of a scheduler: retention, forcing logs to disk that ask
-for it, checkpoints, removing what was deleted. Each can be called for, too.
+What is due is done by tasks of a scheduler: retention (of compacted logs, too, which a
+broker leaves to its cleaner), forcing logs to disk that ask for it, checkpoints,
+removing what was deleted. Each can be called for, too.
 
 Knows: directories, and when something is due. Does not know: what is in a log, who
 leads it, compaction.
@@ -230,11 +231,10 @@ class LogManager(Mapping[Name, WritableLog]):
         if not is_new:
             self._refuse_if_offline(name)
         while True:
-            directory = self._next_directory()
             try:
-                return directory.create(name, topic_id)
-            except OSError:
-                continue  # that directory is offline now; another may do
+                return self._next_directory().create(name, topic_id)
+            except OSError:  # that directory is offline now; another may do
+                self._online()
 
     def _next_directory(self) -> ManagedDirectory:
         """Choose the directory with the fewest logs, cordoned ones only if need be."""

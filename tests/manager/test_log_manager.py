@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -259,6 +260,45 @@ def test_a_deleted_partition_is_taken_out_of_what_the_cleaner_noted(tmp_path):
         (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\norders 0 5\nx 1 2\n")
         manager.delete("orders", 0)
     assert read_offsets(tmp_path, "cleaner-offset-checkpoint") == {("x", 1): 2}
+
+
+def test_a_topic_with_the_longest_name_is_made_deleted_and_found_again(tmp_path):
+    topic = "t" * 249
+    with manage(tmp_path) as manager:
+        manager.open(topic, 10)
+        manager.delete(topic, 10)
+    [marked] = tmp_path.glob("*-delete")
+    assert len(marked.name) == 255
+    with manage(tmp_path, config=LogConfig(file_delete_delay_ms=0)) as manager:
+        assert list(manager) == []
+        assert manager.remove_deleted() == 1
+    assert not marked.exists()
+
+
+def test_many_threads_may_ask_one_manager(tmp_path):
+    appended = dict.fromkeys(range(4), 0)
+    broker = BrokerConfig(
+        log_initial_task_delay_ms=0, log_retention_check_interval_ms=1
+    )
+    with LogManager(
+        [tmp_path / "a", tmp_path / "b"], LogConfig(retention_ms=-1), broker=broker
+    ) as manager:
+
+        def work(number):
+            for turn in range(8):
+                fill(manager.open("orders", number))
+                appended[number] += 10
+                fill(manager.open("passing", 4 * turn + number))
+                manager.checkpoint()
+                manager.delete("passing", 4 * turn + number)
+                assert ("orders", number) in list(manager)
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, appended))
+    with manage(tmp_path / "a", tmp_path / "b") as manager:
+        ends = {name[1]: log.log_end_offset for name, log in manager.items()}
+        assert ends == appended
+        assert all(log.report.clean for log in manager.values())
 
 
 # What is due

@@ -7,6 +7,7 @@ import pytest
 from kafkalog import LogConfig
 from kafkalog.files.checkpoint_file import read_offsets
 from kafkalog.formats.checkpoint import parse_epochs
+from kafkalog.manager.verification import verify
 from tests import golden_data
 from tests.manager.managing import HIGHS, MARKER, POINTS, STARTS, manage
 
@@ -83,6 +84,12 @@ def test_its_checkpoints_are_those_of_the_broker(recovered, name):
 def test_it_ends_with_a_marker_of_a_clean_stop_and_no_lock(recovered):
     assert (recovered[0] / MARKER).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
     assert not (recovered[0] / ".lock").exists()
+
+
+def test_no_file_of_it_is_damaged_then(recovered):
+    report = verify(recovered[0])
+    assert report.files > 40
+    assert not report.problems
 
 
 def test_it_tells_what_was_read_through_and_cut(recovered):
