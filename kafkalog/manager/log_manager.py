@@ -342,7 +342,6 @@ class LogManager(Mapping[Name, WritableLog]):
         with self._lock:
             if self._closed:
                 return
-            self._check()
             self._closed = True
             errors: list[Exception] = []
             for directory in self._directories:

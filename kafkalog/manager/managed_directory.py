@@ -299,13 +299,13 @@ class ManagedDirectory:
         """
         if self.failure is not None or self._owned is None:
             return
+        self.check()
         with self._threads() as threads:
             outcomes = list(threads.map(self._close, self.all_logs()))
-        errors = [one for one in outcomes if one is not None]
-        if not errors:
-            self.checkpoint()
-        if errors:
-            self.fail(errors[0])
+        for error in outcomes:
+            if error is not None and self.failure is None:
+                self.fail(error)
+        self.checkpoint()
         if self.failure is not None:
             raise self.failure
         owned, self._owned = self._owned, None

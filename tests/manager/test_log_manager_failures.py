@@ -8,8 +8,9 @@ import pytest
 
 from kafkalog import LogClosedError
 from kafkalog.files.durable_file import Disk
+from kafkalog.log.clock import ManualClock, ManualScheduler
 from tests.disks import FailingDisk
-from tests.manager.managing import MARKER, SMALL, batch, fill, manage
+from tests.manager.managing import MARKER, NOW_MS, SMALL, batch, fill, manage
 
 
 class DyingDisk(Disk):
@@ -119,6 +120,21 @@ def test_a_stop_that_fails_is_raised_and_leaves_no_marker_there(tmp_path):
     manager.close()
     with pytest.raises(LogClosedError):
         manager.open("orders", 2)
+
+
+def test_a_failure_in_the_background_is_raised_at_the_stop_at_the_latest(tmp_path):
+    disk, clock = DyingDisk(), ManualClock(NOW_MS)
+    scheduler = ManualScheduler(clock)
+    manager = manage(tmp_path, disk=disk, clock=clock, scheduler=scheduler)
+    log = manager.open("orders", 0)
+    fill(log, 3)
+    log.delete_records(25)
+    disk.dead = tmp_path
+    with pytest.raises(OSError, match="Input/output"):
+        scheduler.run_due()
+    with pytest.raises(OSError, match="Input/output"):
+        manager.close()
+    assert not (tmp_path / MARKER).exists()
 
 
 # Any call that fails
