@@ -4,11 +4,13 @@ from libc.stdint cimport int64_t, uint8_t
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport Batch
 from kafkalog._speedups._due cimport Filling, take_batch
+from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
 
 cdef enum:
     INDEX_ENTRY = 8
     TIME_ENTRY = 12
     NO_PRODUCER = -1
+    MOST_ENTRIES = 256  # of one run: a longer one is two
     MAX_DELTA = 2147483647
 
 
@@ -37,10 +39,9 @@ cdef struct Run:
 
 
 cdef struct Entries:
-    # Where entries go, as they are on disk, and how many have room there.
-    uint8_t* index
-    uint8_t* time
-    int64_t most
+    # The entries made, as they are on disk.
+    uint8_t[MOST_ENTRIES * INDEX_ENTRY] index
+    uint8_t[MOST_ENTRIES * TIME_ENTRY] time
 
 
 cdef inline void put_be(uint8_t* at, int64_t value, int width) noexcept nogil:
@@ -50,13 +51,11 @@ cdef inline void put_be(uint8_t* at, int64_t value, int width) noexcept nogil:
         value >>= 8
 
 
-cdef inline bint has_room(
-    const Run* run, const Limits* limits, const Entries* out
-) noexcept nogil:
+cdef inline bint has_room(const Run* run, const Limits* limits) noexcept nogil:
     # Whether one entry more can be made in both indexes.
     return (
         run.index_entries < limits.index_room and run.time_entries < limits.time_room
-        and run.index_entries < out.most and run.time_entries < out.most
+        and run.index_entries < MOST_ENTRIES
     )
 
 
@@ -64,12 +63,12 @@ cdef inline void enter(
     Run* run, const Batch* batch, int64_t base, Entries* out
 ) noexcept nogil:
     # Make the entries of a batch that is due some.
-    cdef uint8_t* at = out.index + run.index_entries * INDEX_ENTRY
+    cdef uint8_t* at = &out.index[run.index_entries * INDEX_ENTRY]
     put_be(at, batch.last_offset - base, 4)
     put_be(at + 4, run.size, 4)
     run.index_entries += 1
     if run.filling.timestamp > run.last_time:
-        at = out.time + run.time_entries * TIME_ENTRY
+        at = &out.time[run.time_entries * TIME_ENTRY]
         put_be(at, run.filling.timestamp, 8)
         put_be(at + 8, run.filling.timestamp_offset - base, 4)
         run.time_entries += 1
@@ -116,7 +115,7 @@ cdef bint take_append(
             limits.interval,
         )
         if due:
-            if not has_room(run, limits, out):
+            if not has_room(run, limits):
                 return False
             enter(run, batch, limits.base, out)
         run.size += batch.size_in_bytes
@@ -124,43 +123,53 @@ cdef bint take_append(
     return True
 
 
+cdef Py_ssize_t take_run(
+    const Batch* batch, const Append* append, const int64_t* row_bounds,
+    const int64_t* byte_bounds, Py_ssize_t first, Py_ssize_t count,
+    Run* run, const Limits* limits, Entries* out,
+) noexcept nogil:
+    # Take appends, from `first` to below `count`; answers the first that is not taken.
+    cdef Py_ssize_t i = first
+    cdef Run kept
+    while i < count and row_bounds[i] < row_bounds[i + 1]:
+        kept = run[0]
+        if not goes_in(&append[i], byte_bounds[i + 1] - byte_bounds[i], run, limits):
+            break
+        if not take_append(
+            &batch[row_bounds[i]], row_bounds[i + 1] - row_bounds[i], row_bounds[i],
+            run, limits, out,
+        ):
+            run[0] = kept
+            break
+        run.next_offset = append[i].last_offset + 1
+        i += 1
+        if run.next_offset >= limits.flush_at:
+            break
+    return i
+
+
 def plan_run(
-    const uint8_t[::1] rows not None,
-    const int64_t[::1] row_bounds not None,
-    const int64_t[::1] byte_bounds not None,
-    const uint8_t[::1] info not None,
-    tuple limits not None,
-    tuple state not None,
-    uint8_t[::1] index_out not None,
-    uint8_t[::1] time_out not None,
+    list appends not None, tuple limits not None, tuple state not None,
     Py_ssize_t first,
 ):
     """Count the appends from `first` on that go into the segment as it is.
 
     Such an append has batches of magic 2, of the latest leader epoch, from the log's
     end on; of no producer, but for rows before ``plain_rows``; it rolls nothing, and
-    its index entries, which are written to the outs as they are on disk, have room.
-    `limits` and `state` are the fields of `Limits` and `Run` (without the numbers of
-    entries) in their order.
+    its index entries have room. `appends` are the buffers of rows, bounds of rows and
+    of bytes, and what is known of the appends; `limits` and `state` the fields of
+    `Limits` and `Run` (without the numbers of entries) in their order.
 
     Answers the appends; the log's end behind them, the bytes since the last index
-    entry, the greatest timestamp and its offset; the entries made in both indexes.
+    entry, the greatest timestamp and its offset; and the entries of both indexes, as
+    they are on disk.
     """
-    cdef Py_ssize_t count = row_bounds.shape[0] - 1, i = first
-    cdef const Batch* batch = <const Batch*>&rows[0] if rows.shape[0] else NULL
-    cdef const Append* append = <const Append*>&info[0] if info.shape[0] else NULL
     cdef Limits asked
-    cdef Run run, kept
+    cdef Run run
     cdef Entries out
-    out.most = min(index_out.shape[0] // INDEX_ENTRY, time_out.shape[0] // TIME_ENTRY)
-    out.index = &index_out[0] if out.most else NULL
-    out.time = &time_out[0] if out.most else NULL
-    if first < 0 or byte_bounds.shape[0] <= count:
-        raise ValueError("bounds without their bytes")
-    if info.shape[0] < count * <Py_ssize_t>sizeof(Append):
-        raise ValueError("bounds without their appends")
-    if count < 0 or rows.shape[0] < row_bounds[count] * <Py_ssize_t>sizeof(Batch):
-        raise ValueError("bounds without their rows")
+    cdef Pieces held
+    cdef Py_ssize_t count, end
+    cdef const int64_t* row_bounds
     (
         asked.epoch, asked.epoch_start, asked.base, asked.most_bytes, asked.most_ms,
         asked.too_old, asked.interval, asked.index_room, asked.time_room,
@@ -171,24 +180,29 @@ def plan_run(
         run.filling.since, run.filling.timestamp, run.filling.timestamp_offset,
     ) = state
     run.index_entries = run.time_entries = 0
-    with nogil:
-        while i < count and row_bounds[i] < row_bounds[i + 1]:
-            kept = run
-            if not goes_in(
-                &append[i], byte_bounds[i + 1] - byte_bounds[i], &run, &asked
-            ):
-                break
-            if not take_append(
-                &batch[row_bounds[i]], row_bounds[i + 1] - row_bounds[i],
-                row_bounds[i], &run, &asked, &out,
-            ):
-                run = kept
-                break
-            run.next_offset = append[i].last_offset + 1
-            i += 1
-            if run.next_offset >= asked.flush_at:
-                break
+    if len(appends) != 4:
+        raise ValueError("appends are four buffers")
+    hold_pieces(appends, &held)
+    try:
+        count = held.views[3].len // <Py_ssize_t>sizeof(Append)
+        row_bounds = <const int64_t*>held.views[1].buf
+        if (
+            first < 0 or held.views[1].len < (count + 1) * <Py_ssize_t>sizeof(int64_t)
+            or held.views[2].len < (count + 1) * <Py_ssize_t>sizeof(int64_t)
+            or held.views[0].len < row_bounds[count] * <Py_ssize_t>sizeof(Batch)
+        ):
+            raise ValueError("appends without their bounds or rows")
+        with nogil:
+            end = take_run(
+                <const Batch*>held.views[0].buf, <const Append*>held.views[3].buf,
+                row_bounds, <const int64_t*>held.views[2].buf, first, count,
+                &run, &asked, &out,
+            )
+    finally:
+        release_pieces(&held)
     return (
-        i - first, run.next_offset, run.filling.since, run.filling.timestamp,
-        run.filling.timestamp_offset, run.index_entries, run.time_entries,
+        end - first, run.next_offset, run.filling.since, run.filling.timestamp,
+        run.filling.timestamp_offset,
+        (<char*>out.index)[:run.index_entries * INDEX_ENTRY],
+        (<char*>out.time)[:run.time_entries * TIME_ENTRY],
     )

@@ -92,7 +92,7 @@ class DurableFile:
         """Fill `room` from `position` on; how many bytes, all but at the file's end."""
         read = 0
         while read < len(room):
-            got = os.preadv(self.descriptor, [room[read:]], position + read)
+            got = os.preadv(self.descriptor, [room[read:].data], position + read)
             if not got:
                 break
             read += got

@@ -24,9 +24,6 @@ from pathlib import Path
 from threading import RLock
 from typing import ClassVar, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from kafkalog import _speedups
 from kafkalog.errors import (
     CorruptIndexError,
@@ -124,13 +121,13 @@ class GrowingIndex(ABC):
     def _note_last(self, entry: bytes | memoryview | None) -> None:
         """Take note of what the last entry is; None if there is none."""
 
-    def extend(self, entries: npt.NDArray[np.uint8]) -> None:
+    def extend(self, entries: bytes) -> None:
         """Add entries as they are on disk, which follow the last and have room."""
         if len(entries):
             with self._lock:
                 self._ready()
                 self._put(entries, len(entries) // self.ENTRY_BYTES)
-                self._note_last(entries[-self.ENTRY_BYTES :].tobytes())
+                self._note_last(entries[-self.ENTRY_BYTES :])
 
     def truncate(self) -> None:
         """Drop all entries; the file keeps its size and bytes."""

@@ -11,20 +11,13 @@ Source: ``UnifiedLog.append``, ``LogSegment.append``.
 
 from __future__ import annotations
 
-from typing import Final
-
-import numpy as np
-
 from kafkalog import _speedups
-from kafkalog.formats.appends import AppendOrigin, Appends, as_bytes
+from kafkalog.formats.appends import AppendOrigin, Appends
 from kafkalog.formats.layout import NO_PRODUCER_ID
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.plain_appends import PlainAppends
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
-
-ENTRIES: Final = 256
-"""Index entries that a run has room for; a longer one is two."""
 
 
 class RunWriter:
@@ -32,8 +25,6 @@ class RunWriter:
 
     def __init__(self, log: LogState) -> None:
         self._log = log
-        self._index_entries = np.empty(8 * ENTRIES, np.uint8)
-        self._time_entries = np.empty(12 * ENTRIES, np.uint8)
 
     def write(
         self, appends: Appends, first: int, origin: AppendOrigin, *, assigns: bool
@@ -86,10 +77,7 @@ class RunWriter:
         """Plan a run, and write it."""
         log = self._log
         plan = _speedups.plan_run(
-            as_bytes(appends.rows),
-            appends.row_bounds,
-            appends.byte_bounds,
-            as_bytes(appends.info),
+            [appends.rows, appends.row_bounds, appends.byte_bounds, appends.info],
             self._limits(segment, epoch, plain_rows),
             (
                 log.end.offset,
@@ -99,17 +87,15 @@ class RunWriter:
                 segment.bytes_since_index_entry,
                 *segment.greatest_timestamp,
             ),
-            self._index_entries,
-            self._time_entries,
             first,
         )
-        count, end, since, timestamp, timestamp_offset, indexed, timed = plan
+        count, end, since, timestamp, timestamp_offset, *entries = plan
         if not count:
             return 0
         start, stop = appends.byte_bounds[first], appends.byte_bounds[first + count]
         segment.extend(
             appends.data[start:stop],
-            (self._index_entries[: 8 * indexed], self._time_entries[: 12 * timed]),
+            entries,
             since,
             (timestamp, timestamp_offset),
         )

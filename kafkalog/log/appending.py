@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from kafkalog.codecs.compression import Codec
@@ -91,10 +92,7 @@ class AppendTerms:
 
 Outcome = AppendResult | KafkaLogError
 
-RESULT_FIELDS: Final = [
-    *("first_offset", "last_offset", "max_timestamp", "log_append_time"),
-    *("last_leader_epoch", "source_codec", "valid_bytes"),
-]
+_APPEND: Final = Struct("=qq8xqqqi4xb7x")  # of `APPEND`, what a result tells
 
 
 class Appender:
@@ -308,7 +306,6 @@ def _results(
 ) -> list[AppendResult]:
     """Say what became of appends that were written as they are."""
     start = log.log_start_offset
-    fields = appends.info[first:end][RESULT_FIELDS].tolist()
     return [
         AppendResult(
             *(first, last, max_timestamp, time, start),
@@ -316,7 +313,9 @@ def _results(
             CODECS[codec],
             valid_bytes,
         )
-        for first, last, max_timestamp, time, epoch, codec, valid_bytes in fields
+        for first, last, max_timestamp, time, valid_bytes, epoch, codec in (
+            _APPEND.iter_unpack(appends.info[first:end].data)
+        )
     ]
 
 

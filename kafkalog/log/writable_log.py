@@ -53,6 +53,7 @@ class WritableLog(Log):
         self._log = state
         self._expiry = expiry
         self._appender = Appender(state)
+        self._asked: tuple[str, int, int, int] | None = None
         self.owner: OwnedDirectory | None = None
         self.report = report
         self.path = locate(state.directory)
@@ -204,12 +205,16 @@ class WritableLog(Log):
         if epoch is None:
             latest = self._log.leader_epochs.latest_epoch
             epoch = 0 if latest is None else latest
-        return AppendTerms(
-            origin=AppendOrigin(origin),
-            leader_epoch=epoch,
-            guard=guard,
-            transaction_version=transaction_version,
-        )
+        asked = (origin, epoch, guard, transaction_version)
+        if asked != self._asked:
+            self._asked = asked
+            self._last_terms = AppendTerms(
+                origin=AppendOrigin(origin),
+                leader_epoch=epoch,
+                guard=guard,
+                transaction_version=transaction_version,
+            )
+        return self._last_terms
 
     # Leadership and replication
 
@@ -381,7 +386,8 @@ class WritableLog(Log):
     @guarded
     def delete(self) -> None:
         """Remove the log with its directory, at once, and close it."""
-        deletion.delete_log(self._log)
+        deletion.delete_log(self._log, self.owner, (self.topic, self.partition))
+        self._release(in_order=True)
         self.abandon()
 
 

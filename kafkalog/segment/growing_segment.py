@@ -12,7 +12,7 @@ Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -135,7 +135,7 @@ class GrowingSegment(SegmentFiles):
     def extend(
         self,
         data: Bytes,
-        entries: tuple[Bytes, Bytes],
+        entries: Sequence[bytes],
         bytes_since_index_entry: int,
         greatest_timestamp: tuple[int, int],
     ) -> None:
