@@ -36,6 +36,8 @@ from kafkalog.segment.growing_segment import GrowingSegment
 
 STEP_BYTES = 1 << 20  # so much is still in the processor's cache when it is checked
 ROWS_HELD = 4096
+SECTOR_BYTES = 512
+OFFSET_BYTES, SIZE_BYTES = 8, 4
 NO_BYTES = Window(np.empty(0, BATCH), np.empty(0, np.uint8), 0)
 
 
@@ -95,6 +97,7 @@ class _Pass:
         self._epochs = epochs
         self._held: list[Rows] = []
         self._rows_held = 0
+        self._last_offset = segment.base_offset - 1
 
     def take_all(self, found: Iterator[Window]) -> None:
         """Take the batches of all windows, up to the first that is not sound."""
@@ -107,6 +110,9 @@ class _Pass:
     def _take(self, window: Window) -> None:
         rows = window.rows
         unsound = find_unsound(window.data, window.origin, rows)
+        torn = _find_torn(rows, self._last_offset)
+        if len(torn) and not (len(unsound) and unsound[0] < torn[0]):
+            unsound = torn
         sound = rows[: unsound[0]] if len(unsound) else rows
         too_far = sound["last_offset"] - self._segment.base_offset
         far = np.flatnonzero((too_far < 0) | (too_far > MAX_OFFSET_DELTA))
@@ -117,8 +123,14 @@ class _Pass:
                 f"offset {int(sound['last_offset'][far[0]])} is too far from the base "
                 f"of {self._segment.path}"
             )
+        if unsound is torn:
+            position = int(rows["position"][torn[0]])
+            reason = "the sector with a batch's offset was lost"
+            raise CorruptRecordError(reason, position=position)
         if len(unsound):
             raise checksum_error(rows[unsound[0]])
+        if len(rows):
+            self._last_offset = int(rows["last_offset"][-1])
 
     def _hold(self, window: Window, rows: Rows) -> None:
         """Take batches; those of which only the headers matter, many at once."""
@@ -170,6 +182,21 @@ class _Pass:
                 entry = AbortedTransaction(*completed[:3], stable)
                 self._segment.txn_index.append(entry)
             producers.complete_txn(completed)
+
+
+def _find_torn(rows: Rows, last_offset: int) -> npt.NDArray[np.int64]:
+    """Find batches that a power cut tore where no checksum tells.
+
+    A batch's offset lies outside of its checksum. Where a sector of the disk ends in
+    it, or behind it in leading zeros of the size, the batch may be whole but for an
+    offset that begins with zeros, and does not rise above `last_offset`.
+    """
+    inside = SECTOR_BYTES - rows["position"].astype(np.int64) % SECTOR_BYTES
+    lost_bits = 8 * np.minimum(inside, OFFSET_BYTES)
+    before = np.concatenate(([last_offset], rows["last_offset"][:-1]))
+    torn = (inside < OFFSET_BYTES + SIZE_BYTES) & (rows["base_offset"] <= before)
+    torn &= (rows["base_offset"] >> (64 - lost_bits)) == 0
+    return np.flatnonzero(torn & (rows["magic"] >= 2))
 
 
 def _runs(rows: Rows) -> Iterator[Rows]:

@@ -1,0 +1,227 @@
+"""A log's life while its disk is recorded: what was in it, and what was promised, when.
+
+A `Life` opens a log, does one step after another, and marks on the tape behind each
+what the log then held (`content`), and what may not be lost (`forced`): the batches
+below the recovery point. Whoever cuts the tape between two marks knows what he may find
+there: what was before the step, with what the step had done of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import kafkalog
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.formats.control import ControlRecordType, end_transaction_marker
+from kafkalog.formats.headers import scan_headers
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.log.writable_log import WritableLog
+
+PARTITION = "orders-0"
+NOW_MS = 1_700_000_000_000
+CONFIG = LogConfig(
+    internal_segment_bytes=3000,
+    index_interval_bytes=300,
+    segment_index_bytes=1200,
+    file_delete_delay_ms=1000,
+)
+UNVERIFIED = BrokerConfig(transaction_partition_verification_enable=False)
+
+
+class Batch(NamedTuple):
+    """A batch as it lies in the log."""
+
+    base_offset: int
+    last_offset: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What was true once `event` events were on the tape."""
+
+    event: int
+    content: tuple[Batch, ...] = ()
+    forced: frozenset[Batch] = frozenset()
+    start: int = 0
+    may_leave_holes: bool = False
+
+
+class Life:
+    """A log on a disk that is recorded, from one opening on."""
+
+    def __init__(
+        self, root: Path, disk: Any, name: str = "one", config: LogConfig = CONFIG
+    ) -> None:
+        self.root = root
+        self.name = name
+        self.disk = disk
+        self.config = config
+        self.clock = ManualClock(NOW_MS)
+        self.scheduler = ManualScheduler(self.clock)
+        self.marks = [Mark(0)]
+        self.count = 0
+        self.sequences: dict[int, int] = {}
+        self.log: Any = None
+
+    # Steps
+
+    def step(self, work: Callable[[], Any], *, may_leave_holes: bool = False) -> Any:
+        """Do something to the log, and what it leaves to be done; mark it."""
+        result = work()
+        self.scheduler.run_due()
+        self.mark(may_leave_holes=may_leave_holes)
+        return result
+
+    def mark(self, *, may_leave_holes: bool = False) -> None:
+        """Take note of what the log holds, and what of it is forced."""
+        log = self.log
+        content = read_batches(log)
+        forced = frozenset(
+            batch
+            for batch in content
+            if batch.last_offset < log.recovery_point
+            and batch.last_offset >= log.log_start_offset
+        )
+        self.marks.append(
+            Mark(
+                len(self.disk.events),
+                content,
+                forced,
+                log.log_start_offset,
+                may_leave_holes,
+            )
+        )
+
+    def open(self, **options: Any) -> None:
+        """Open the log, for the first time or once more."""
+        self.log = open_log(
+            self.root, self.disk, self.clock, self.scheduler, self.config, **options
+        )
+        self.scheduler.run_due()
+        self.mark()
+
+    def close(self) -> None:
+        """Close the log in order: all of it is forced then."""
+        content, start = read_batches(self.log), self.log.log_start_offset
+        self.log.close()
+        forced = frozenset(batch for batch in content if batch.last_offset >= start)
+        self.marks.append(Mark(len(self.disk.events), content, forced, start))
+
+    def append(self, records: int = 1, size: int = 50, **settings: Any) -> Any:
+        """Append a batch as a leader does."""
+        batch = self.batch(records, size, **settings)
+        epoch = self.epoch()
+        return self.step(lambda: self.log.append(batch, leader_epoch=epoch))
+
+    def append_many(self, *sizes: int) -> None:
+        """Append batches in one call."""
+        batches, epoch = [self.batch(1, size) for size in sizes], self.epoch()
+        self.step(lambda: self.log.append_many(batches, leader_epoch=epoch))
+
+    def append_from(self, producer_id: int, records: int = 1, **settings: Any) -> None:
+        """Append a batch with a producer's next sequence."""
+        sequence = self.sequences.get(producer_id, 0)
+        self.sequences[producer_id] = sequence + records
+        settings |= {"producer_id": producer_id, "producer_epoch": 0}
+        self.append(records, base_sequence=sequence, **settings)
+
+    def end(self, producer_id: int, *, commit: bool) -> None:
+        """Append a transaction's marker."""
+        kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
+        builder = kafkalog.RecordBatchBuilder(
+            producer_id=producer_id,
+            producer_epoch=0,
+            is_transactional=True,
+            is_control=True,
+        )
+        builder.append(*end_transaction_marker(kind, 1), timestamp=self.now())
+        batch, epoch = builder.build(), self.epoch()
+        self.step(
+            lambda: self.log.append(
+                batch, leader_epoch=epoch, origin="coordinator", transaction_version=0
+            )
+        )
+
+    def replicate(self) -> None:
+        """Let all there is be replicated."""
+        self.step(lambda: self.log.update_high_watermark(self.log.log_end_offset))
+
+    def checkpoint(self) -> None:
+        """Write the checkpoints, as a broker does each minute."""
+        self.step(lambda: write_checkpoints(self.log))
+
+    # What is appended
+
+    def batch(self, records: int, size: int, **settings: Any) -> bytes:
+        """Build a batch of records like no other's."""
+        builder = kafkalog.RecordBatchBuilder(**settings)
+        for _ in range(records):
+            self.count += 1
+            value = f"{self.count} of {self.name} ".encode().ljust(size, b".")
+            builder.append(b"key", value, timestamp=self.now())
+        return builder.build()
+
+    def now(self) -> int:
+        """Let time go on by a millisecond."""
+        self.clock.time_ms += 1
+        return self.clock.time_ms
+
+    def epoch(self) -> int:
+        """Return the leader epoch, which is the latest known."""
+        epochs = self.log.leader_epochs
+        return epochs[-1].epoch if epochs else 0
+
+
+def open_log(
+    root: Path,
+    disk: Any,
+    clock: ManualClock,
+    scheduler: ManualScheduler,
+    config: LogConfig = CONFIG,
+    **options: Any,
+) -> WritableLog:
+    """Open the log under `root` to write to it."""
+    return kafkalog.open(
+        root / PARTITION,
+        "a",
+        config,
+        broker=UNVERIFIED,
+        clock=clock,
+        scheduler=scheduler,
+        disk=disk,
+        **options,
+    )
+
+
+def write_checkpoints(log: Any) -> None:
+    """Write the lines of a log in the checkpoints."""
+    start = log.log_start_offset
+    log.owner.checkpoint(
+        (log.topic, log.partition),
+        recovery_point=log.recovery_point,
+        high_watermark=log.high_watermark,
+        log_start_offset=start if start > log.growing_segments[0].base_offset else None,
+    )
+
+
+def read_batches(log: Any) -> tuple[Batch, ...]:
+    """Read the whole log, through its indexes, segment by segment."""
+    found: list[Batch] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, max_bytes=1 << 30).data
+        rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
+        if not len(rows):
+            break
+        fields = rows[["position", "size_in_bytes", "base_offset", "last_offset"]]
+        for position, size, base, last in fields.tolist():
+            if last >= offset:
+                found.append(Batch(base, last, data[position : position + size]))
+        offset = found[-1].last_offset + 1
+    return tuple(found)

@@ -1,0 +1,124 @@
+"""A disk that writes down what is done to it: the tape that crash states are cut from.
+
+Files are known by numbers, not by names, so that a tape tells what became of a file
+that was renamed, or removed while it was open. Paths are relative to the root.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafkalog.files.durable_file import Disk, DurableFile
+
+Tree = dict[str, bytes | None]
+"""Files by path, with their content; of a directory None."""
+
+
+class Event(NamedTuple):
+    """One thing done: which `effect`, to what, with what."""
+
+    effect: str
+    file: int = -1
+    path: str = ""
+    target: str = ""
+    number: int = 0
+    data: bytes = b""
+
+
+class RecordingDisk(Disk):
+    """Does what it is asked, and keeps `events`, what changes something or forces it.
+
+    `before` is what was under `root` when it began.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.before = read_tree(root)
+        self.events: list[Event] = []
+        self.numbers: dict[int, int] = {}
+        self.count = 0
+        for path, content in self.before.items():
+            if content is not None:
+                self._number_new(os.stat(root / path).st_ino)  # noqa: PTH116
+
+    def open(self, path: Any, *, create: bool = False, exclusive: bool = False) -> Any:
+        existed = os.path.lexists(path)
+        file = super().open(path, create=create, exclusive=exclusive)
+        if not existed:
+            number = self._number_new(os.fstat(file.descriptor).st_ino)
+            self.events.append(Event("create", number, self._name(path)))
+        return file
+
+    def write(self, file: DurableFile, data: Any, position: int) -> None:
+        super().write(file, data, position)
+        content = memoryview(data).tobytes()
+        number = self._number_of(file)
+        self.events.append(Event("write", number, number=position, data=content))
+
+    def truncate(self, file: DurableFile, size: int) -> None:
+        super().truncate(file, size)
+        self.events.append(Event("truncate", self._number_of(file), number=size))
+
+    def sync(self, file: DurableFile) -> None:
+        super().sync(file)
+        self.events.append(Event("sync", self._number_of(file)))
+
+    def sync_directory(self, path: Any) -> None:
+        super().sync_directory(path)
+        self.events.append(Event("sync_directory", path=self._name(path)))
+
+    def rename(self, source: Any, target: Any) -> None:
+        super().rename(source, target)
+        names = self._name(source), self._name(target)
+        self.events.append(Event("rename", path=names[0], target=names[1]))
+
+    def remove(self, path: Any) -> None:
+        super().remove(path)
+        self.events.append(Event("remove", path=self._name(path)))
+
+    def make_directory(self, path: Any) -> None:
+        super().make_directory(path)
+        self.events.append(Event("make_directory", path=self._name(path)))
+
+    def _number_new(self, inode: int) -> int:
+        self.numbers[inode] = self.count
+        self.count += 1
+        return self.count - 1
+
+    def _number_of(self, file: DurableFile) -> int:
+        return self.numbers[os.fstat(file.descriptor).st_ino]
+
+    def _name(self, path: Any) -> str:
+        name = os.path.relpath(path, self.root)
+        return "" if name == "." else name
+
+
+def read_tree(root: Path) -> Tree:
+    """Read all that is under `root`."""
+    tree: Tree = {}
+    for folder, directories, files in os.walk(root):
+        inside = os.path.relpath(folder, root)
+        prefix = "" if inside == "." else inside + "/"
+        for name in sorted(directories):
+            tree[prefix + name] = None
+        for name in sorted(files):
+            tree[prefix + name] = Path(folder, name).read_bytes()
+    return tree
+
+
+def write_tree(root: Path, tree: Tree) -> None:
+    """Make `tree` all that is under `root`, which holds directories of files."""
+    for path in sorted(root.rglob("*"), reverse=True):
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink()
+    for name in sorted(tree):
+        content = tree[name]
+        if content is None:
+            (root / name).mkdir()
+    for name, content in tree.items():
+        if content is not None:
+            (root / name).write_bytes(content)

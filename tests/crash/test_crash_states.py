@@ -1,0 +1,78 @@
+"""Power cuts at every moment of a log's life: what was forced to disk is there.
+
+What is tried with each state: it opens; nothing that was flushed is missing; what is
+read is the first of what was appended, segment by segment; epochs, producers, aborted
+transactions and times are those of the batches read; opened again, it is the same.
+"""
+
+import json
+from collections import Counter
+from itertools import count, islice
+
+import pytest
+
+from tests.crash.power_cut import Disk
+from tests.crash.power_cuts import another_life, cuts, told, tried
+from tests.crash.recording import read_tree
+from tests.crash.stories import STORIES
+
+STATES_OF_A_STORY = 3000
+STATES_WHILE_RECOVERED = 500
+MIXED = 3
+
+
+def report(figures, record_property, capsys, what):
+    record_property("states", json.dumps(figures))
+    with capsys.disabled():
+        kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(figures.items()))
+        print(f"\n{what}: {sum(figures.values())} states: {kinds}")
+
+
+@pytest.fixture
+def roots(memory_path):
+    """Two empty directories: of the story, and of what a power cut leaves of it."""
+    roots = memory_path / "told", memory_path / "left"
+    for root in roots:
+        root.mkdir()
+    return roots
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_power_cut_loses_nothing_that_was_flushed(
+    roots, name, record_property, capsys
+):
+    figures = Counter()
+    for seed in count():
+        life, disk = told(roots[0], name, seed)
+        for _ in tried(cuts(life, disk, seed, MIXED), roots[1], figures):
+            pass
+        if sum(figures.values()) >= STATES_OF_A_STORY:
+            break
+    report(figures, record_property, capsys, name)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_power_cut_while_a_log_is_recovered_is_harmless(
+    roots, name, record_property, capsys
+):
+    figures, again = Counter(), Counter()
+    life, disk = told(roots[0], name, 1000)
+    found = tried(cuts(life, disk, 1000, MIXED), roots[1], figures)
+    for number, (cut, batches) in enumerate(islice(found, 20, None, 61)):
+        later, tape = another_life(roots[0], cut, batches, f"{cut.where}, {number}")
+        for _ in tried(cuts(later, tape, number, 1), roots[1], again):
+            pass
+        if sum(again.values()) >= STATES_WHILE_RECOVERED:
+            break
+    assert sum(again.values()) >= STATES_WHILE_RECOVERED
+    report(again, record_property, capsys, f"{name}, recovered")
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_all_that_is_written_is_on_the_tape(roots, name):
+    _, disk = told(roots[0], name, 0)
+    model = Disk(disk.before)
+    for event in disk.events:
+        model.take(event)
+    kept = dict(model.states(None, 0))["all kept"]
+    assert kept == read_tree(roots[0])

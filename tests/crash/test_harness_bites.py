@@ -1,0 +1,114 @@
+"""What is taken out of the engine is missed: the harness finds each of these faults."""
+
+from collections import Counter
+
+import pytest
+
+from kafkalog.indexes.growing_index import GrowingIndex
+from kafkalog.log import ownership
+from kafkalog.segment.growing_segment import GrowingSegment
+from tests.crash.judging import Lost
+from tests.crash.power_cuts import cuts, told, tried
+from tests.crash.recording import RecordingDisk
+
+SEEDS = range(3)
+MIXED = 2
+
+
+def finds(memory_path, name, make_disk=RecordingDisk):
+    """Play a story, and answer what the first state is that may not be."""
+    roots = memory_path / "told", memory_path / "left"
+    for root in roots:
+        root.mkdir(exist_ok=True)
+    for seed in SEEDS:
+        life, disk = told(roots[0], name, seed, make_disk)
+        try:
+            for _ in tried(cuts(life, disk, seed, MIXED), roots[1], Counter()):
+                pass
+        except Lost as error:
+            return str(error)
+    return None
+
+
+def finds_with(memory_path, name, **effects):
+    """Answer what is found on a disk that does something otherwise."""
+    return finds(memory_path, name, type("OtherDisk", (RecordingDisk,), effects))
+
+
+def without_sync_of(suffix):
+    def sync(self, file):
+        if not file.path.name.endswith(suffix):
+            RecordingDisk.sync(self, file)
+
+    return sync
+
+
+def without_sync_of_directory(place):
+    def sync_directory(self, path):
+        if (self.root == path) != (place == "log directory"):
+            RecordingDisk.sync_directory(self, path)
+
+    return sync_directory
+
+
+def replace_renaming_first(self, path, data):
+    temporary = path.with_name(path.name + ".tmp")
+    with self.open(temporary, create=True) as file:
+        file.truncate(0)
+        file.write(data, 0)
+        file.rename(path)
+        file.sync()
+    self.sync_directory(path.parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [
+        ("plain", ".log"),
+        ("plain", ".timeindex"),
+        ("plain", "leader-epoch-checkpoint.tmp"),
+    ],
+)
+def test_a_file_that_is_not_forced_is_missed(memory_path, name, suffix):
+    assert finds_with(memory_path, name, sync=without_sync_of(suffix))
+
+
+@pytest.mark.parametrize("place", ["log directory", "partition"])
+def test_a_directory_that_is_not_forced_is_missed(memory_path, place):
+    lax = without_sync_of_directory(place)
+    assert finds_with(memory_path, "plain", sync_directory=lax)
+
+
+def test_a_rename_before_its_data_is_missed(memory_path):
+    assert finds_with(memory_path, "plain", replace=replace_renaming_first)
+
+
+def test_a_cut_that_is_not_forced_is_missed(memory_path, monkeypatch):
+    monkeypatch.setattr(GrowingSegment, "cut_for_good", GrowingSegment.cut)
+    assert finds(memory_path, "cutting")
+
+
+def test_names_that_are_not_forced_before_the_data_are_missed(memory_path, monkeypatch):
+    monkeypatch.setattr(GrowingSegment, "_force_names", GrowingSegment.make_indexes)
+    assert finds(memory_path, "plain")
+
+
+def test_an_index_whose_size_is_not_forced_is_missed(memory_path, monkeypatch):
+    def close(self):
+        if self.is_loaded:
+            self.trim()
+            self.close_handle()
+
+    monkeypatch.setattr(GrowingIndex, "close", close)
+    assert finds(memory_path, "stopping")
+
+
+def test_a_recovery_point_that_stays_behind_a_cut_is_missed(memory_path, monkeypatch):
+    monkeypatch.setattr(
+        ownership.OwnedDirectory, "lower_recovery_point", lambda *_: None
+    )
+    assert finds(memory_path, "cutting")
+
+
+def test_nothing_is_found_where_nothing_is_taken_out(memory_path):
+    assert finds(memory_path, "plain") is None
