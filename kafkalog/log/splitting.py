@@ -59,12 +59,13 @@ def split_segment(
             part.become_inactive()
             part.flush()
             part.set_modified(segment.modified_ms)
-        return replace_segments(segments, new, [segment], directory, config, runtime)
     except BaseException:
         for part in new:
             part.close()
             part.delete()
         raise
+    # From here on the parts may be all there is: what fails is left to the next load.
+    return replace_segments(segments, new, [segment], directory, config, runtime)
 
 
 def replace_segments(
