@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kafkalog.log.ownership import Name, OwnedDirectory
 from kafkalog.log.producers import ProducerStateManager
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
@@ -66,8 +67,8 @@ def delete_snapshots(
     runtime.later("delete-producer-snapshot", remove, delay_ms)
 
 
-def delete_log(log: LogState) -> None:
-    """Remove all of a log's files at once, and its directory."""
+def delete_log(log: LogState, owner: OwnedDirectory | None, name: Name) -> None:
+    """Remove all of a log's files at once, and its directory; `owner` forgets it."""
     log.leader_epochs.clear()
     disk = log.runtime.disk
     for segment in list(log.segments):
@@ -78,3 +79,5 @@ def delete_log(log: LogState) -> None:
         disk.remove(path)
     disk.remove_directory(log.directory)
     disk.sync_directory(log.directory.parent)
+    if owner is not None:
+        owner.forget(name)

@@ -81,6 +81,8 @@ def open(
     name = _name_of(directory)
     owned = own_directory(directory.parent, name, disk)
     try:
+        if not directory.exists():
+            owned.forget(name)
         log = load_log(
             directory,
             config,

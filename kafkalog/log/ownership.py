@@ -16,15 +16,18 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from kafkalog.errors import LogLockedError
 from kafkalog.files.checkpoint_file import (
+    CLEANED_TO,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    Offsets,
     known_offsets,
     write_offsets,
 )
@@ -55,6 +58,7 @@ class OwnedDirectory:
         self._open: set[Name | None] = set()
         self._in_order = True
         self._changed = Lock()
+        self._lowered = 0
         self._lock = _lock(path / LOCK, disk)
         marker = path / CLEAN_SHUTDOWN
         self._marker = marker.read_bytes() if marker.exists() else None
@@ -98,8 +102,37 @@ class OwnedDirectory:
         Before a log is cut there: what is written then is other than what was forced.
         """
         with self._changed:
+            self._lowered += 1
             if self.recovery_point(name) > offset:
                 self._write_line(RECOVERY_POINTS, name, offset)
+
+    def forget(self, name: Name) -> None:
+        """Take a log that is not there any more out of all checkpoints.
+
+        What is made in its place does not begin where that one did.
+        """
+        with self._changed:
+            for checkpoint in (
+                RECOVERY_POINTS,
+                HIGH_WATERMARKS,
+                LOG_STARTS,
+                CLEANED_TO,
+            ):
+                if name in known_offsets(self.path, checkpoint):
+                    self._write_line(checkpoint, name, None)
+
+    def write(self, checkpoint: str, offsets_now: Callable[[], Offsets]) -> None:
+        """Make what `offsets_now` tells of all logs the whole of a checkpoint.
+
+        It is asked once more if a recovery point was lowered meanwhile.
+        """
+        while True:
+            lowered = self._lowered
+            offsets = offsets_now()
+            with self._changed:
+                if lowered == self._lowered:
+                    write_offsets(self.path, checkpoint, offsets, self._disk)
+                    return
 
     def _write_line(self, checkpoint: str, name: Name, offset: int | None) -> None:
         offsets = known_offsets(self.path, checkpoint)

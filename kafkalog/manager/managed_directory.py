@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -32,13 +33,11 @@ from kafkalog.errors import (
     NotALogDirectoryError,
 )
 from kafkalog.files.checkpoint_file import (
-    CLEANED_TO,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     Offsets,
     known_offsets,
-    write_offsets,
 )
 from kafkalog.files.durable_file import Disk
 from kafkalog.files.naming import DirState, PartitionDir, parse_partition_dir
@@ -174,10 +173,11 @@ class ManagedDirectory:
         log = self.logs[name]
         if not log.runtime.closed:
             return log
+        path, start, point = _path_of(log), log.log_start_offset, log.recovery_point
+        if not path.exists():  # its user has deleted it
+            start = point = 0
         try:
-            again = self._open(
-                _path_of(log), log.topic, log.log_start_offset, log.recovery_point
-            )
+            again = self._open(path, log.topic, start, point)
             again.update_high_watermark(log.high_watermark)
         except OSError as error:
             self.fail(error)
@@ -196,7 +196,7 @@ class ManagedDirectory:
         topic_id: str | None = None,
     ) -> WritableLog:
         terms = self._terms
-        return load_log(
+        log = load_log(
             path,
             terms.config_of(topic),
             broker=terms.broker,
@@ -208,6 +208,8 @@ class ManagedDirectory:
             scheduler=terms.scheduler,
             disk=terms.disk,
         )
+        log.owner = self._owned
+        return log
 
     # Running
 
@@ -233,25 +235,23 @@ class ManagedDirectory:
     def checkpoint(self, *names: str) -> None:
         """Write the checkpoints of these names, by default all three."""
         for name in names or (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
-            if self.failure is None:
+            if self.failure is None and self._owned is not None:
                 try:
-                    write_offsets(
-                        self.path, name, self._offsets(name), self._terms.disk
-                    )
+                    self._owned.write(name, partial(self._offsets, name))
                 except OSError as error:
                     self.fail(error)
 
     def _offsets(self, checkpoint: str) -> Offsets:
-        logs = {**self.logs, **self.futures}
-        if checkpoint == RECOVERY_POINTS:
-            return {name: log.recovery_point for name, log in logs.items()}
-        if checkpoint == HIGH_WATERMARKS:
-            return {name: log.high_watermark for name, log in logs.items()}
-        return {
-            name: log.log_start_offset
-            for name, log in logs.items()
-            if log.log_start_offset > log.growing_segments[0].base_offset
-        }
+        offsets = {}
+        for name, log in [*self.logs.items(), *self.futures.items()]:
+            with log.runtime.lock:
+                if checkpoint == RECOVERY_POINTS:
+                    offsets[name] = log.recovery_point
+                elif checkpoint == HIGH_WATERMARKS:
+                    offsets[name] = log.high_watermark
+                elif log.log_start_offset > log.growing_segments[0].base_offset:
+                    offsets[name] = log.log_start_offset
+        return offsets
 
     def delete(self, name: Name) -> Path:
         """Close a log, and mark its directory to be deleted; answers what it is now.
@@ -260,9 +260,6 @@ class ManagedDirectory:
         """
         try:
             marked = self._mark(name, "delete")
-            cleaned = known_offsets(self.path, CLEANED_TO)
-            if cleaned.pop(name, None) is not None:
-                write_offsets(self.path, CLEANED_TO, cleaned, self._terms.disk)
         except OSError as error:
             self.fail(error)
             raise
@@ -271,10 +268,13 @@ class ManagedDirectory:
 
     def _mark(self, name: Name, state: DirState) -> Path:
         log = self.logs.pop(name)
+        log.owner = None
         log.abandon()
         marked = self.path / PartitionDir(*name, uuid4().hex, state).name
         self._terms.disk.rename(_path_of(log), marked)
         self._terms.disk.sync_directory(self.path)
+        if self._owned is not None:
+            self._owned.forget(name)
         return marked
 
     def remove(self, marked: Path) -> None:
@@ -315,9 +315,8 @@ class ManagedDirectory:
         try:
             if not log.runtime.closed:
                 log.flush(include_active=True)
+                log.owner = None  # all logs' checkpoints are written together
                 log.close()
-            else:  # by its user: the files were forced to disk, their names were not
-                self._terms.disk.sync_directory(_path_of(log))
         except Exception as error:  # told by `close`, when all were tried
             return error
         return None

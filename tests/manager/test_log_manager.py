@@ -254,6 +254,23 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_later(tmp_path):
         assert ("orders", 0) in manager
 
 
+def test_a_log_that_its_user_deleted_or_cut_is_not_remembered_as_it_was(tmp_path):
+    manager = manage(tmp_path)
+    for number in range(2):
+        log = manager.open("orders", number)
+        fill(log, 3)
+        log.delete_records(5)
+        log.flush()
+    manager.checkpoint()
+    manager["orders", 0].delete()
+    manager["orders", 1].truncate_to(10)
+    again = manager.open("orders", 0)
+    assert (again.log_start_offset, again.log_end_offset) == (0, 0)
+    assert again.high_watermark == 0
+    assert read_offsets(tmp_path, POINTS) == {("orders", 1): 10}
+    manager.abandon()
+
+
 def test_a_deleted_partition_is_taken_out_of_what_the_cleaner_noted(tmp_path):
     with manage(tmp_path) as manager:
         manager.open("orders", 0)

@@ -1,0 +1,61 @@
+"""One partition opened for writing: what its log directory remembers of it."""
+
+import shutil
+
+import pytest
+
+import kafkalog
+from kafkalog import LogLockedError, RecordBatchBuilder
+from kafkalog.files.checkpoint_file import read_offsets
+
+CHECKPOINTS = (
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+)
+MARKER = ".kafka_cleanshutdown"
+
+
+def fill(directory, count=100):
+    """Append records, and let the log begin behind half of them."""
+    builder = RecordBatchBuilder()
+    for _ in range(count):
+        builder.append(b"k", b"v", timestamp=1_700_000_000_000)
+    with kafkalog.open(directory, "a") as log:
+        log.append(builder.build())
+        log.update_high_watermark(log.log_end_offset)
+        log.delete_records(log.log_end_offset - count // 2)
+
+
+def remembered(directory):
+    return [set(read_offsets(directory, name)) for name in CHECKPOINTS]
+
+
+def test_a_deleted_log_is_forgotten_and_its_neighbours_are_not(tmp_path):
+    fill(tmp_path / "orders-0")
+    fill(tmp_path / "clicks-0")
+    (tmp_path / MARKER).touch()
+    kafkalog.open(tmp_path / "orders-0", "a").delete()
+    assert remembered(tmp_path) == [{("clicks", 0)}] * 3
+    assert (tmp_path / MARKER).exists()
+    with kafkalog.open(tmp_path / "orders-0", "a") as log:
+        assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+
+
+def test_what_is_made_in_the_place_of_a_lost_log_begins_at_the_start(tmp_path):
+    fill(tmp_path / "orders-0")
+    shutil.rmtree(tmp_path / "orders-0")
+    with kafkalog.open(tmp_path / "orders-0", "a") as log:
+        assert (log.log_start_offset, log.recovery_point) == (0, 0)
+        assert log.high_watermark == 0
+
+
+def test_logs_of_a_directory_may_be_open_side_by_side_but_each_once(tmp_path):
+    with (
+        kafkalog.open(tmp_path / "orders-0", "a"),
+        kafkalog.open(tmp_path / "clicks-0", "a"),
+    ):
+        with pytest.raises(LogLockedError, match="orders-0"):
+            kafkalog.open(tmp_path / "orders-0", "a")
+        assert (tmp_path / ".lock").exists()
+    assert not (tmp_path / ".lock").exists()
