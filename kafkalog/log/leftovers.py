@@ -25,6 +25,7 @@ CLEANED: Final = ".cleaned"
 DELETED: Final = ".deleted"
 METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
 SWAP: Final = ".swap"
+MARKS: Final = (DELETED, CLEANED, SWAP)
 NO_CLEANED: Final = 2**63
 
 NextOffset = Callable[[int], int]
@@ -44,17 +45,17 @@ def clear_leftovers(
     if bases:
         start, end = min(bases), max(next_offset(base) for base in bases)
         _remove_between(directory, disk, start, end, report)
-    for name in file_names(directory):
-        if name.endswith(SWAP):
-            target = name.removesuffix(SWAP)
-            disk.rename(directory / name, directory / target)
-            report.renamed.append(name)
+    for name in swaps:
+        target = name.removesuffix(SWAP)
+        disk.rename(directory / name, directory / target)
+        report.renamed.append(name)
 
 
-def file_names(directory: Path) -> list[str]:
+def file_names(directory: Path, ending: str = "") -> list[str]:
     """Names of the files in a directory, no directories, in their order."""
     with os.scandir(directory) as entries:
-        return sorted(entry.name for entry in entries if entry.is_file())
+        files = [e.name for e in entries if e.name.endswith(ending) and e.is_file()]
+    return sorted(files)
 
 
 def offset_of(name: str) -> int:
@@ -63,7 +64,8 @@ def offset_of(name: str) -> int:
     Raises `StrayFileError` where there is none.
     """
     number, dot, _ = name.partition(".")
-    if not dot or not (number.isascii() and number.removeprefix("-").isdigit()):
+    digits = number.removeprefix("-")
+    if not dot or not (digits.isdigit() and number.isascii()):
         raise StrayFileError(f"no offset begins the name {name!r}")
     return int(number)
 
@@ -72,7 +74,11 @@ def _remove_unfinished(
     directory: Path, disk: Disk, report: RecoveryReport
 ) -> list[str]:
     """Remove what was deleted, or not written to its end; answer the sound swaps."""
-    names = file_names(directory)
+    names = [
+        name
+        for name in sorted(os.listdir(directory))  # noqa: PTH208 (no paths, of thousands)
+        if name.endswith(MARKS) and (directory / name).is_file()
+    ]
     cleaned = [name for name in names if name.endswith(CLEANED)]
     least = min(map(offset_of, cleaned), default=NO_CLEANED)
     swaps = [name for name in names if name.endswith(SWAP)]

@@ -13,7 +13,8 @@ Source: ``LogLoader.java``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -28,7 +29,7 @@ from kafkalog.errors import (
 )
 from kafkalog.log.deletion import delete_snapshots, remove_segments
 from kafkalog.log.leader_epochs import LeaderEpochs
-from kafkalog.log.leftovers import SWAP, clear_leftovers, file_names, offset_of
+from kafkalog.log.leftovers import SWAP, clear_leftovers, offset_of
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producer_loading import rebuild_producers
 from kafkalog.log.producers import ProducerStateManager
@@ -81,6 +82,7 @@ class LogLoader:
     log_start_offset: int
     recovery_point: int
     report: RecoveryReport = field(default_factory=RecoveryReport)
+    _recovers: bool = field(default=False, init=False)  # snapshots were taken
 
     def load(self) -> LoadedOffsets:
         """Load all; what was found and done is in `report`."""
@@ -95,6 +97,8 @@ class LogLoader:
         self.epochs.truncate_from_start(self.log_start_offset)
         if not self.producers.is_empty:
             raise LogStateError("producers are known before the log is loaded")
+        if self._recovers:
+            self.producers.snapshots.reload()
         self.producers.snapshots.remove_strays(self.segments.base_offsets)
         self._rebuild(self.producers, start, end, clean=self.clean)
         if not self.clean:
@@ -134,26 +138,28 @@ class LogLoader:
         for segment in self.segments:
             segment.close()
         self.segments.clear()
-        names = set(file_names(self.directory))
-        for name in sorted(names):
+        sizes = _list_files(self.directory)
+        for name in sorted(sizes):
             if name.endswith(INDEXES):
                 log = name.partition(".")[0] + ".log"
-                if log not in names:
+                if log not in sizes:
                     self.runtime.disk.remove_if_there(self.directory / name)
                     self.report.removed.append(name)
             elif name.endswith(".log"):
                 segment = self._open(offset_of(name))
-                segment.load()
-                self._check(segment, names)
+                stem = f"{segment.base_offset:020d}"
+                has_aborts = f"{stem}.txnindex" in sizes
+                segment.load(sizes.get(f"{stem}.log"), has_txn_index=has_aborts)
+                self._check(segment, stem, sizes)
                 self.segments.add(segment)
 
-    def _check(self, segment: GrowingSegment, names: set[str]) -> None:
-        if segment.offset_index.path.name not in names:
+    def _check(self, segment: GrowingSegment, stem: str, names: Container[str]) -> None:
+        if f"{stem}.index" not in names:
             self._recover_alone(segment, "index missing")
             return
-        if segment.time_index.path.name not in names:
+        if f"{stem}.timeindex" not in names:
             segment.time_index.resize(0)
-        if segment.txn_index.path.name in names:
+        if f"{stem}.txnindex" in names:
             try:
                 segment.txn_index.check()
             except CorruptIndexError:
@@ -183,6 +189,7 @@ class LogLoader:
 
         If anything is cut from it, the segments `behind` it go first.
         """
+        self._recovers = True
         producers = self.new_producers()
         self._rebuild(producers, self.log_start_offset, segment.base_offset)
         try:
@@ -264,3 +271,13 @@ class LogLoader:
     ) -> None:
         now = self.runtime.now_ms()
         rebuild_producers(producers, self.segments, start, offset, now, clean=clean)
+
+
+def _list_files(directory: Path) -> dict[str, int | None]:
+    """List the files of a directory; of each ``.log`` the size."""
+    with os.scandir(directory) as entries:
+        return {
+            entry.name: entry.stat().st_size if entry.name.endswith(".log") else None
+            for entry in entries
+            if entry.is_file()
+        }

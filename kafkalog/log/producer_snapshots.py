@@ -20,7 +20,7 @@ from kafkalog.errors import CorruptSnapshotError
 from kafkalog.files.durable_file import Disk
 from kafkalog.files.naming import file_name
 from kafkalog.formats.producer_snapshot import ENTRY, format_snapshot, parse_snapshot
-from kafkalog.log.leftovers import offset_of
+from kafkalog.log.leftovers import file_names, offset_of
 from kafkalog.log.producer_entry import NONE, BatchMetadata, ProducerStateEntry
 
 SNAPSHOT: Final = ".snapshot"
@@ -28,32 +28,44 @@ DELETED: Final = ".deleted"
 
 
 class SnapshotFiles:
-    """The snapshots of `directory`, by offset; `paths` is what is there."""
+    """The snapshots of `directory`, by offset; `paths` is what is there.
+
+    Only those that are asked for become paths: a log has one for each segment.
+    """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self.directory = directory
         self.disk = disk
-        self.paths: dict[int, Path] = {}
+        self._names: dict[int, str] = {}
         self.reload()
+
+    @property
+    def paths(self) -> dict[int, Path]:
+        """Offset -> where its snapshot is."""
+        return {offset: self.directory / name for offset, name in self._names.items()}
+
+    @property
+    def offsets(self) -> list[int]:
+        """The offsets there are snapshots of, rising."""
+        return sorted(self._names)
 
     def reload(self) -> None:
         """List the directory again; one that is not there holds none.
 
         Raises `StrayFileError` for a snapshot whose name tells no offset.
         """
-        self.paths = {}
+        self._names = {}
         if self.directory.is_dir():
-            for path in self.directory.iterdir():
-                if path.name.endswith(SNAPSHOT) and path.is_file():
-                    self.paths[offset_of(path.name)] = path
+            names = file_names(self.directory, SNAPSHOT)
+            self._names = {offset_of(name): name for name in names}
 
     def latest(self) -> int | None:
         """Offset of the newest snapshot, None without one."""
-        return max(self.paths, default=None)
+        return max(self._names, default=None)
 
     def read(self, offset: int) -> list[ProducerStateEntry]:
         """Read the snapshot at `offset`; raises `CorruptSnapshotError`."""
-        path = self.paths[offset]
+        path = self.directory / self._names[offset]
         try:
             return parse_entries(path.read_bytes())
         except CorruptSnapshotError as error:
@@ -66,24 +78,24 @@ class SnapshotFiles:
 
         With `sync` its bytes are forced to disk; its name is not.
         """
-        path = self.directory / file_name(offset, "snapshot")
+        name = file_name(offset, "snapshot")
+        path = self.directory / name
         self.disk.write_over(path, format_entries(entries), sync=sync)
-        self.paths[offset] = path
+        self._names[offset] = name
         return path
 
     def remove(self, offset: int) -> None:
         """Remove the snapshot at `offset` at once, if there is one."""
-        path = self.paths.pop(offset, None)
-        if path is not None:
-            self.disk.remove_if_there(path)
+        name = self._names.pop(offset, None)
+        if name is not None:
+            self.disk.remove_if_there(self.directory / name)
 
     def remove_strays(self, base_offsets: Collection[int]) -> None:
         """Remove those that belong to no segment, but for one that a clean stop left.
 
         Of those at no base offset the newest is kept, unless it lies below the last.
         """
-        self.reload()
-        strays = sorted(self.paths.keys() - set(base_offsets))
+        strays = sorted(self._names.keys() - set(base_offsets))
         newest = max(base_offsets, default=NONE)
         if strays and strays[-1] >= newest:
             strays.pop()
@@ -95,10 +107,10 @@ class SnapshotFiles:
 
         Answers its path then; None if there was none.
         """
-        path = self.paths.pop(offset, None)
-        if path is None:
+        name = self._names.pop(offset, None)
+        if name is None:
             return None
-        marked = path.with_name(path.name + DELETED)
+        path, marked = self.directory / name, self.directory / (name + DELETED)
         try:
             self.disk.rename(path, marked)
         except FileNotFoundError:
@@ -108,9 +120,6 @@ class SnapshotFiles:
     def move(self, directory: Path) -> None:
         """Learn that the directory has another name now."""
         self.directory = directory
-        self.paths = {
-            offset: directory / path.name for offset, path in self.paths.items()
-        }
 
 
 def parse_entries(data: bytes) -> list[ProducerStateEntry]:

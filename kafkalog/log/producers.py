@@ -239,7 +239,7 @@ class ProducerStateManager:
         Where all is known up to the log's end just that is kept. What lies between
         `map_end_offset` and the log's end is then for the caller to load.
         """
-        for offset in sorted(self.snapshots.paths):
+        for offset in self.snapshots.offsets:
             if not log_start_offset < offset <= log_end_offset:
                 self.snapshots.remove(offset)
         if log_end_offset == self.map_end_offset:
@@ -251,7 +251,7 @@ class ProducerStateManager:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget all, and remove every snapshot."""
         self._forget()
-        for snapshot in sorted(self.snapshots.paths):
+        for snapshot in self.snapshots.offsets:
             self.snapshots.remove(snapshot)
         self._snapshot_offset = 0
         self.map_end_offset = offset

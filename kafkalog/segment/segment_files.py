@@ -9,6 +9,7 @@ Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,11 @@ class SegmentSettings(NamedTuple):
 
 
 class SegmentFiles:
-    """The files of one segment, open to be written."""
+    """The files of one segment, open to be written.
+
+    A log has thousands, of most of which nothing but the size is ever asked: what else
+    there is to a segment is made when it is asked for.
+    """
 
     def __init__(
         self,
@@ -40,24 +45,43 @@ class SegmentFiles:
     ) -> None:
         self.base_offset = base_offset
         self.settings = settings
-        self.path = directory / (file_name(base_offset, "log") + suffix)
         self.size = 0
         self._is_named = True  # on disk, should there be a power cut
+        self._has_txn_index = True
+        self._directory = directory
+        self._suffix = suffix
         self._disk = disk
         self._file: DurableFile | None = None
-        most = settings.segment_index_bytes
-        self.offset_index = GrowingOffsetIndex(
-            self._beside("index", suffix), base_offset, most, disk
-        )
-        self.time_index = GrowingTimeIndex(
-            self._beside("timeindex", suffix), base_offset, most, disk
-        )
-        self.txn_index = GrowingTransactionIndex(
-            self._beside("txnindex", suffix), base_offset, disk
+
+    @cached_property
+    def path(self) -> Path:
+        """The ``.log``, under the name it has now."""
+        return self._path("log")
+
+    @cached_property
+    def offset_index(self) -> GrowingOffsetIndex:
+        """The ``.index``."""
+        most = self.settings.segment_index_bytes
+        path = self._path("index")
+        return GrowingOffsetIndex(path, self.base_offset, most, self._disk)
+
+    @cached_property
+    def time_index(self) -> GrowingTimeIndex:
+        """The ``.timeindex``."""
+        most = self.settings.segment_index_bytes
+        path = self._path("timeindex")
+        return GrowingTimeIndex(path, self.base_offset, most, self._disk)
+
+    @cached_property
+    def txn_index(self) -> GrowingTransactionIndex:
+        """The ``.txnindex``."""
+        path, exists = self._path("txnindex"), self._has_txn_index
+        return GrowingTransactionIndex(
+            path, self.base_offset, self._disk, exists=exists
         )
 
-    def _beside(self, kind: FileKind, suffix: str) -> Path:
-        return self.path.with_name(file_name(self.base_offset, kind) + suffix)
+    def _path(self, kind: FileKind) -> Path:
+        return self._directory / (file_name(self.base_offset, kind) + self._suffix)
 
     def create(self, file_bytes: int = 0) -> None:
         """Make the ``.log``, `file_bytes` long, of which nothing is used yet."""
@@ -68,9 +92,14 @@ class SegmentFiles:
         else:
             self.size = self._file.size()
 
-    def load(self) -> None:
-        """Take the ``.log`` that is there, all of it; opened when it is needed."""
-        self.size = self.path.stat().st_size
+    def load(self, size: int | None = None, *, has_txn_index: bool = True) -> None:
+        """Take the ``.log`` that is there, all of it; opened when it is needed.
+
+        Who has listed the directory says its size, and whether there is a
+        ``.txnindex``; else that is looked for.
+        """
+        self.size = self.path.stat().st_size if size is None else size
+        self._has_txn_index = has_txn_index
 
     @property
     def file(self) -> DurableFile:
@@ -140,15 +169,15 @@ class SegmentFiles:
         def renamed(path: Path) -> Path:
             return path.with_name(path.name.removesuffix(old_suffix) + new_suffix)
 
+        indexes = self.offset_index, self.time_index, self.txn_index
         target = renamed(self.path)
         if self._file is None:
             self._disk.rename(self.path, target)
         else:
             self._file.rename(target)
         self.path = target
-        self.offset_index.rename(renamed(self.offset_index.path))
-        self.time_index.rename(renamed(self.time_index.path))
-        self.txn_index.rename(renamed(self.txn_index.path))
+        for index in indexes:
+            index.rename(renamed(index.path))
 
     def _force_names(self) -> None:
         """Force the names of the files to disk, before anything is in them.
@@ -162,11 +191,14 @@ class SegmentFiles:
 
     def close_handles(self) -> None:
         """Close the files as they are: nothing is cut, forced or written."""
-        self.offset_index.close_handle()
-        self.time_index.close_handle()
+        if "offset_index" in self.__dict__:
+            self.offset_index.close_handle()
+        if "time_index" in self.__dict__:
+            self.time_index.close_handle()
         if self._file is not None:
             self._file.close()
-        self.txn_index.close()
+        if "txn_index" in self.__dict__:
+            self.txn_index.close()
 
     def delete(self) -> None:
         """Remove all files; those that are not there are not missed."""
