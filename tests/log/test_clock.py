@@ -1,0 +1,99 @@
+"""Clocks and schedulers: what is done, when, in which order, and what is not."""
+
+import threading
+
+from kafkalog.log.clock import ManualClock, ManualScheduler, ThreadScheduler
+
+PATIENCE_S = 20
+
+
+def test_tasks_are_done_in_the_order_they_are_due_then_of_scheduling():
+    clock, done = ManualClock(100), []
+    scheduler = ManualScheduler(clock)
+    for name, delay in (("c", 5), ("a", 0), ("d", 5), ("b", 0)):
+        scheduler.schedule(name, lambda name=name: done.append(name), delay)
+    assert scheduler.run_due() == ["a", "b"]
+    clock.time_ms = 105
+    assert scheduler.run_due() == ["c", "d"]
+    assert done == ["a", "b", "c", "d"]
+
+
+def test_what_a_task_schedules_for_now_is_done_in_the_same_run():
+    scheduler = ManualScheduler(ManualClock())
+    scheduler.schedule("first", lambda: scheduler.schedule("second", lambda: None))
+    assert scheduler.run_due() == ["first", "second"]
+
+
+def test_a_periodic_task_that_is_late_is_done_once():
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock)
+    scheduler.schedule("check", lambda: None, 10, 10)
+    clock.time_ms = 57
+    assert scheduler.run_due() == ["check"]
+    assert [task.due_ms for task in scheduler.pending()] == [60]
+
+
+def test_a_cancelled_task_is_neither_pending_nor_done():
+    scheduler = ManualScheduler(ManualClock())
+    task = scheduler.schedule("never", lambda: None)
+    task.cancel()
+    assert not scheduler.pending()
+    assert not scheduler.run_due()
+
+
+def test_a_periodic_task_may_cancel_itself():
+    clock = ManualClock()
+    scheduler = ManualScheduler(clock)
+    tasks = []
+    tasks.append(scheduler.schedule("once", lambda: tasks[0].cancel(), 0, 1))
+    assert scheduler.run_due() == ["once"]
+    clock.time_ms = 50
+    assert not scheduler.run_due()
+
+
+def test_nothing_is_left_after_a_shutdown():
+    scheduler = ManualScheduler(ManualClock())
+    scheduler.schedule("lost", lambda: None)
+    scheduler.shutdown()
+    assert not scheduler.run_due()
+
+
+def test_a_thread_does_tasks_again_and_again():
+    counted, enough = [], threading.Event()
+
+    def count():
+        counted.append(threading.current_thread().name)
+        if len(counted) == 3:
+            enough.set()
+
+    with ThreadScheduler() as scheduler:
+        scheduler.schedule("count", count, 0, 1)
+        assert enough.wait(PATIENCE_S)
+    assert set(counted) == {"kafkalog-scheduler"}
+
+
+def test_a_task_that_fails_does_not_take_the_others_along():
+    done = threading.Event()
+    with ThreadScheduler() as scheduler:
+        scheduler.schedule("fails", lambda: 1 / 0)
+        scheduler.schedule("works", done.set)
+        assert done.wait(PATIENCE_S)
+    assert [type(error) for error in scheduler.errors] == [ZeroDivisionError]
+
+
+def test_a_shutdown_waits_for_what_is_being_done():
+    begun, may_end, ended = threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        may_end.wait(PATIENCE_S)
+        ended.append(True)
+
+    scheduler = ThreadScheduler()
+    scheduler.schedule("work", work)
+    scheduler.schedule("later", lambda: ended.append("later"), 10**9)
+    assert begun.wait(PATIENCE_S)
+    threading.Timer(0.05, may_end.set).start()
+    scheduler.shutdown()
+    assert ended == [True]
+    assert scheduler.schedule("too late", lambda: None).cancelled

@@ -1,0 +1,164 @@
+"""A log opened to be written: the lock, the marker, the lines of its log directory."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+import kafkalog
+from kafkalog import LogLockedError, NotALogDirectoryError
+from kafkalog.log.ownership import CLEAN_SHUTDOWN, LOCK
+from tests.disks import FailingDisk, NotingDisk
+from tests.log.writing import SMALL, batch
+
+POINTS = "recovery-point-offset-checkpoint"
+MARKS = "replication-offset-checkpoint"
+STARTS = "log-start-offset-checkpoint"
+TRY_LOCK = """
+import fcntl, sys
+try:
+    fcntl.lockf(open(sys.argv[1], "r+"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("locked")
+else:
+    print("free")
+"""
+HOLD_LOCK = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def lock_as_seen_elsewhere(directory):
+    command = [sys.executable, "-c", TRY_LOCK, str(directory / LOCK)]
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def opened(directory, name="orders-0", **options):
+    return kafkalog.open(directory / name, "a", SMALL, **options)
+
+
+def test_another_process_finds_the_directory_locked_until_the_last_log_is_closed(
+    tmp_path,
+):
+    first = opened(tmp_path)
+    second = opened(tmp_path, "orders-1")
+    assert lock_as_seen_elsewhere(tmp_path) == "locked"
+    first.close()
+    assert lock_as_seen_elsewhere(tmp_path) == "locked"
+    second.close()
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_directory_locked_elsewhere_is_refused_and_left_as_it_is(tmp_path):
+    (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
+    command = [sys.executable, "-c", HOLD_LOCK, str(tmp_path / LOCK)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as other:
+        other.stdout.readline()
+        with pytest.raises(LogLockedError, match="writes to the log directory"):
+            opened(tmp_path)
+        other.stdin.close()
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
+    assert not (tmp_path / "orders-0").exists()
+    opened(tmp_path).close()
+
+
+def test_a_refusal_within_the_process_does_not_lose_the_lock(tmp_path):
+    with opened(tmp_path):
+        with pytest.raises(LogLockedError):
+            opened(tmp_path)
+        assert lock_as_seen_elsewhere(tmp_path) == "locked"
+
+
+def test_the_marker_goes_while_a_log_is_open_and_comes_back_if_it_was_there(tmp_path):
+    content = b'{"version":0,"brokerEpoch":11}'
+    (tmp_path / CLEAN_SHUTDOWN).write_bytes(content)
+    with opened(tmp_path) as log:
+        assert log.report.clean
+        assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+    assert (tmp_path / CLEAN_SHUTDOWN).read_bytes() == content
+
+
+def test_the_marker_is_not_made_where_there_was_none(tmp_path):
+    opened(tmp_path).close()
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+    with opened(tmp_path) as log:
+        assert not log.report.clean
+
+
+def test_the_marker_does_not_come_back_after_a_log_was_abandoned(tmp_path):
+    (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
+    first, second = opened(tmp_path), opened(tmp_path, "orders-1")
+    first.abandon()
+    second.close()
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+
+
+def test_closing_writes_the_lines_of_its_own_partition_alone(tmp_path):
+    for name in (POINTS, MARKS, STARTS):
+        (tmp_path / name).write_text("0\n1\nothers 3 42\n")
+    with opened(tmp_path) as log:
+        for _ in range(20):
+            log.append(batch(5))
+        log.update_high_watermark(90)
+        log.delete_records(33)
+    for name, offset in ((POINTS, 100), (MARKS, 90), (STARTS, 33)):
+        lines = (tmp_path / name).read_text().splitlines()
+        assert sorted(lines[2:]) == [f"orders 0 {offset}", "others 3 42"]
+
+
+def test_what_is_no_partition_is_refused(tmp_path):
+    (tmp_path / "file-0").write_bytes(b"")
+    for name in ("nodash", "file-0", f"orders-0.{32 * 'a'}-delete"):
+        with pytest.raises(NotALogDirectoryError):
+            opened(tmp_path, name)
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_mode_that_there_is_none_of_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="mode 'r' or 'a', not 'w'"):
+        kafkalog.open(tmp_path / "orders-0", "w")
+
+
+def test_the_lock_is_let_go_of_where_a_log_cannot_be_loaded(tmp_path):
+    opened(tmp_path).close()
+    (tmp_path / "orders-0" / "leader-epoch-checkpoint").write_text("nonsense")
+    with pytest.raises(kafkalog.CorruptCheckpointError):
+        opened(tmp_path)
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_whichever_call_fails_while_opening_the_lock_is_let_go_of(tmp_path):
+    disk = NotingDisk()
+    (tmp_path / "noted").mkdir()
+    opened(tmp_path / "noted", disk=disk).abandon()
+    letting_go = 1  # the removal of the lock file is noted, too
+    for call in range(len(disk.calls) - letting_go):
+        directory = tmp_path / str(call)
+        directory.mkdir()
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            opened(directory, disk=FailingDisk(fail_at=call))
+        opened(directory).close()
+
+
+@pytest.mark.parametrize("call", [0, 3, 7, 12])
+def test_a_close_that_fails_is_raised_and_leaves_no_marker(tmp_path, call):
+    (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
+    disk = FailingDisk()
+    log = opened(tmp_path, disk=disk)
+    log.append(batch(2))
+    disk.fail_at = len(disk.calls) + call
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        log.close()
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+    assert not (tmp_path / LOCK).exists()
+    with opened(tmp_path) as log:
+        assert log.log_end_offset == 2

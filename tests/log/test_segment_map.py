@@ -1,0 +1,79 @@
+"""Segments by base offset, against a sorted list."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog.errors import LogArgumentError
+from kafkalog.log.segment_map import SegmentMap
+
+BASES = st.lists(st.integers(0, 60), max_size=12)
+OFFSET = st.integers(-1, 62)
+
+
+def a_map_of(bases):
+    segments = SegmentMap()
+    for base in bases:
+        segments.add(SimpleNamespace(base_offset=base, size=base))
+    return segments
+
+
+def bases_of(segments):
+    return [one.base_offset for one in segments]
+
+
+@given(added=BASES, removed=BASES)
+def test_segments_come_in_the_order_of_their_bases(added, removed):
+    segments = a_map_of(added)
+    for base in removed:
+        segments.remove(base)
+    left = sorted(set(added) - set(removed))
+    assert bases_of(segments) == segments.base_offsets == left
+    assert len(segments) == len(left)
+    assert segments.size_in_bytes == sum(left)
+    if left:
+        assert segments.first.base_offset == left[0]
+        assert segments.active.base_offset == left[-1]
+
+
+@given(bases=BASES, offset=OFFSET)
+def test_neighbours_of_an_offset_are_found(bases, offset):
+    segments, known = a_map_of(bases), sorted(set(bases))
+
+    def base_of(segment):
+        return None if segment is None else segment.base_offset
+
+    below = [one for one in known if one < offset]
+    above = [one for one in known if one > offset]
+    at = [one for one in known if one <= offset]
+    assert base_of(segments.lower(offset)) == (below[-1] if below else None)
+    assert base_of(segments.higher(offset)) == (above[0] if above else None)
+    assert base_of(segments.floor(offset)) == (at[-1] if at else None)
+    assert bases_of(segments.above(offset)) == above
+
+
+@given(bases=BASES, start=OFFSET, length=st.integers(0, 30))
+def test_a_range_has_all_segments_that_may_hold_its_offsets(bases, start, length):
+    segments, end = a_map_of(bases), start + length
+    known = sorted(set(bases))
+    holder = [one for one in known if one <= start][-1:]
+    inside = [one for one in known if start < one < end]
+    expected = holder + inside if length else []
+    assert bases_of(segments.between(start, end)) == [
+        one for one in expected if one < end
+    ]
+
+
+def test_a_range_that_ends_before_it_begins_is_refused():
+    with pytest.raises(LogArgumentError, match="from offset 5 to 4"):
+        a_map_of([0]).between(5, 4)
+
+
+def test_a_segment_takes_the_place_of_one_with_its_base():
+    segments = a_map_of([0, 7])
+    new = SimpleNamespace(base_offset=7, size=1)
+    segments.add(new)
+    assert segments.active is new
+    assert segments.base_offsets == [0, 7]

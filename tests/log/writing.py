@@ -1,0 +1,50 @@
+"""Logs that are written to in tests: small, their clock and tasks standing still."""
+
+from kafkalog import LogConfig, RecordBatchBuilder
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.log.loading import load_log
+
+NOW = 1_700_000_000_000
+SMALL = LogConfig(internal_segment_bytes=1000, segment_index_bytes=240)
+
+
+def batch(count=1, *, timestamp=NOW, size=50, **fields):
+    """Encode a batch of records, as a producer sends it."""
+    builder = RecordBatchBuilder(**fields)
+    for number in range(count):
+        builder.append(b"key-%d" % number, bytes(size), timestamp=timestamp + number)
+    return builder.build()
+
+
+def load(directory, config=SMALL, **options):
+    """Load the log ``t-0`` in a directory, with a clock and tasks of its own."""
+    clock = options.pop("clock", None) or ManualClock(NOW)
+    scheduler = options.pop("scheduler", None) or ManualScheduler(clock)
+    return load_log(
+        directory / "t-0", config, clock=clock, scheduler=scheduler, **options
+    )
+
+
+def offsets_in(log, offset=0):
+    """Read all offsets of a log's batches, by its own reads."""
+    found = []
+    while offset < log.log_end_offset:
+        read = log.read(offset)
+        found += [
+            at
+            for one in read.batches()
+            for at in range(one.base_offset, one.last_offset + 1)
+        ]
+        if read.next_offset == offset:
+            break
+        offset = read.next_offset
+    return found
+
+
+def files_of(directory):
+    """Content of all files below a directory."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
