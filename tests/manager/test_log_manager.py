@@ -321,11 +321,12 @@ def test_many_threads_may_ask_one_manager(tmp_path):
 # What is due
 
 
-def test_tasks_retain_flush_and_checkpoint_when_they_are_due(tmp_path):
+@pytest.mark.parametrize("keep", [{"retention.bytes": 3000}, {"retention.ms": 20_000}])
+def test_tasks_retain_flush_and_checkpoint_when_they_are_due(tmp_path, keep):
     clock = ManualClock(NOW_MS)
     scheduler = ManualScheduler(clock)
     broker = BrokerConfig(log_flush_scheduler_interval_ms=1000)
-    config = SMALL.with_changes({"retention.bytes": "3000", "flush.ms": "5000"})
+    config = SMALL.with_changes({**keep, "flush.ms": "5000"})
     options = {"clock": clock, "scheduler": scheduler, "broker": broker}
     with manage(tmp_path, config=config, **options) as manager:
         log = manager.open("orders", 0)
