@@ -1,0 +1,208 @@
+"""How fast is a log written, recovered and opened? Against Kafka's own engine.
+
+The calls are those of users, with producers, epochs and index work on, nothing forced
+to disk; the same bytes, in processor seconds of the calling thread. Batches are those
+that Kafka's encoder makes, 16 KB or 1 MB before compression. Needs Java and Maven.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+from time import thread_time
+
+import kafka_engine
+import pytest
+
+from kafkalog.config import LogConfig
+from kafkalog.log.clock import ManualClock
+from kafkalog.log.loading import load_log
+
+FIRST_TIMESTAMP = 1_700_000_000_000
+CLOCK = ManualClock(FIRST_TIMESTAMP + 86_400_000)
+PER_CALL = 64
+APPENDED_MB, RECOVERED_MB, SEGMENTS = 256, 1024, 1000
+BATCH_BYTES = 16_361
+
+pytestmark = [
+    pytest.mark.skipif(
+        bool(kafka_engine.missing()),
+        reason=f"kafka-engine cannot be measured: no {kafka_engine.missing()}",
+    ),
+    pytest.mark.parametrize("shape", ["words100"]),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("engine")
+
+
+def config(segment_bytes):
+    return LogConfig.from_properties({"internal.segment.bytes": str(segment_bytes)})
+
+
+def in_calls(batches, count):
+    """Part batches into calls of so many."""
+    return [batches[at : at + count] for at in range(0, len(batches), count)]
+
+
+def numbered(batches):
+    """Give batches the offsets and the epoch that a leader would have."""
+    offset, numbered = 0, []
+    for batch in batches:
+        head = offset.to_bytes(8, "big") + batch[8:12] + bytes(4)
+        numbered.append(head + batch[16:])
+        offset += int.from_bytes(batch[23:27], "big") + 1
+    return numbered
+
+
+def seconds_of(folder, calls, method, *, segment_bytes=1 << 30):
+    """Append all that is in `calls` to a fresh log; processor seconds."""
+    root = Path(tempfile.mkdtemp(dir=folder))
+    log = load_log(root / "bench-0", config(segment_bytes), clock=CLOCK)
+    append = getattr(log, method)
+    start = thread_time()
+    for one in calls:
+        append(one)
+    seconds = thread_time() - start
+    log.abandon()
+    shutil.rmtree(root)
+    return seconds
+
+
+def run(benchmark, workload, options, ours):
+    """Compare, and leave the result where ``results.py`` looks."""
+    measured = benchmark.pedantic(
+        kafka_engine.compare, (workload, options, ours), rounds=1
+    )
+    benchmark.extra_info |= measured
+
+
+@pytest.mark.parametrize("size", ["16k", "1m"])
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+def bench_append(benchmark, folder, shape, codec, size):
+    batches = kafka_engine.batches_of(folder, codec, size, APPENDED_MB)
+    options = {"codec": codec, "batch": size, "mb": APPENDED_MB, "segment-mb": 1024}
+    run(
+        benchmark,
+        "append-leader",
+        options,
+        lambda: seconds_of(folder, batches, "append"),
+    )
+
+
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize("segment_mb", [1024, 64])
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+def bench_append_many(benchmark, folder, shape, codec, size, segment_mb):
+    batches = kafka_engine.batches_of(folder, codec, size, APPENDED_MB)
+    calls = in_calls(batches, PER_CALL)
+    options = {"codec": codec, "batch": size, "mb": APPENDED_MB}
+    run(
+        benchmark,
+        "append-leader",
+        options | {"segment-mb": segment_mb},
+        lambda: seconds_of(
+            folder, calls, "append_many", segment_bytes=segment_mb << 20
+        ),
+    )
+
+
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize("per_call", [1, PER_CALL])
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def bench_append_as_follower(benchmark, folder, shape, codec, size, per_call):
+    batches = numbered(kafka_engine.batches_of(folder, codec, size, APPENDED_MB))
+    calls = [b"".join(call) for call in in_calls(batches, per_call)]
+    options = {"codec": codec, "batch": size, "mb": APPENDED_MB}
+    run(
+        benchmark,
+        "append-follower",
+        options | {"per-call": per_call},
+        lambda: seconds_of(folder, calls, "append_as_follower"),
+    )
+
+
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def bench_recover(benchmark, folder, shape, codec, size):
+    log_directory = Path(tempfile.mkdtemp(dir=folder)) / "bench-0"
+    settings = config(1 << 30)
+    log = load_log(log_directory, settings, clock=CLOCK)
+    batches = kafka_engine.batches_of(folder, codec, size, RECOVERED_MB)
+    for call in in_calls(batches, PER_CALL):
+        log.append_many(call)
+    end = log.log_end_offset
+    log.abandon()
+
+    def recover():
+        start = thread_time()
+        log = load_log(log_directory, settings, clean=False, clock=CLOCK)
+        seconds = thread_time() - start
+        assert log.log_end_offset == end
+        log.abandon()
+        return seconds
+
+    options = {"codec": codec, "batch": size, "mb": RECOVERED_MB}
+    run(benchmark, "recover", options, recover)
+    shutil.rmtree(log_directory.parent)
+
+
+@pytest.mark.parametrize("codec", ["none"])
+@pytest.mark.parametrize("size", ["16k"])
+def bench_open_clean(benchmark, folder, shape, size, codec):
+    log_directory = Path(tempfile.mkdtemp(dir=folder)) / "bench-0"
+    settings = config(4 * BATCH_BYTES)
+    log = load_log(log_directory, settings, clock=CLOCK)
+    megabytes = 4 * SEGMENTS * BATCH_BYTES >> 20
+    log.append_many(kafka_engine.batches_of(folder, codec, size, megabytes))
+    end = log.log_end_offset
+    log.close()
+
+    def open_clean():
+        start = thread_time()
+        log = load_log(log_directory, settings, clean=True, clock=CLOCK)
+        seconds = thread_time() - start
+        assert log.log_end_offset == end
+        log.close()
+        return seconds
+
+    run(benchmark, "open-clean", {"segments": SEGMENTS}, open_clean)
+    shutil.rmtree(log_directory.parent)
+
+
+@pytest.mark.parametrize("codec", ["none"])
+@pytest.mark.parametrize("size", ["16k"])
+def bench_append_beside_many_segments(benchmark, folder, shape, size, codec):
+    """An append costs the same in a log of one segment and of a thousand."""
+    batches = kafka_engine.batches_of(folder, codec, size, 16)
+    one = Path(tempfile.mkdtemp(dir=folder))
+    logs = []
+    for name, segments in (("one-0", 1), ("many-0", SEGMENTS)):
+        log = load_log(one / name, config(1 << 30), clock=CLOCK)
+        for _ in range(segments - 1):
+            log.append(batches[0])
+            log.roll()
+        logs.append(log)
+
+    def measure():
+        times = ([], [])
+        for _ in range(7):
+            for log, seconds in zip(logs, times, strict=True):
+                start = thread_time()
+                for batch in batches:
+                    log.append(batch)
+                seconds.append(thread_time() - start)
+        alone, among = (sorted(seconds)[3] for seconds in times)
+        return {
+            "peer": "limit",
+            "ratio": alone / among,
+            "ours": among,
+            "theirs": alone,
+            "unit": "s",
+        }
+
+    benchmark.extra_info |= benchmark.pedantic(measure, rounds=1)
+    for log in logs:
+        log.abandon()
+    shutil.rmtree(one)
