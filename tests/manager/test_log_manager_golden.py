@@ -99,6 +99,7 @@ def test_it_tells_what_was_read_through_and_cut(recovered):
     assert report.bytes_cut == 6000 - 802
 
 
+MADE_EMPTY = b""  # leader epochs of logs from before there were any
 NEEDLESS_SNAPSHOTS = {  # at the start of a log, or between its segments
     "k431-clean": {
         "cutoff-0/00000000000000000060.snapshot",
@@ -107,6 +108,11 @@ NEEDLESS_SNAPSHOTS = {  # at the start of a log, or between its segments
     },
     "k431-recovered": set(),
     "k431-repl-broker1": {"twins-0/00000000000000000084.snapshot"},
+    "k431-repl-broker2": {
+        "twins-0/00000000000000000028.snapshot",
+        "twins-1/00000000000000000028.snapshot",
+    },
+    "k282-clean": set(),
 }
 
 
@@ -120,9 +126,13 @@ def test_a_clean_directory_that_is_opened_and_closed_stays_as_it_was(
         assert all(log.report.clean for log in manager.values())
         assert not any(log.report.recovered for log in manager.values())
         names = set(manager)
-    changed = {name for name, data in contents(logs).items() if data != before[name]}
+    changed = {
+        name
+        for name, data in contents(logs).items()
+        if data != before.get(name, MADE_EMPTY)
+    }
     assert changed <= {POINTS, HIGHS, STARTS}  # hash maps, written in another order
-    gone = before.keys() - contents(logs).keys()
+    gone = before.keys() - contents(logs).keys() - {".lock"}
     assert {
         name for name in gone if not name.endswith(".deleted")
     } == NEEDLESS_SNAPSHOTS[set_name]
@@ -143,3 +153,11 @@ def test_the_marker_is_gone_while_logs_are_open_and_back_with_its_epoch(tmp_path
     with manage(logs, config=TORN, topics=TORN_TOPICS):
         assert not (logs / MARKER).exists()
     assert (logs / MARKER).read_bytes() == said
+
+
+def test_logs_without_a_topic_id_are_put_aside_if_one_asks_for_ids(tmp_path):
+    logs = copy_of("k282-clean", tmp_path)
+    with manage(logs, is_stray=lambda log: log.topic_id is None) as manager:
+        assert not list(manager)
+        assert len(manager.strays) == len(golden_data.partitions("k282-clean"))
+    assert all(path.name.endswith("-stray") for path in logs.iterdir() if path.is_dir())
