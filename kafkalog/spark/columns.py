@@ -10,6 +10,7 @@ Source: ``KafkaRecordToRowConverter.scala``.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalog.errors import ConfigError
@@ -17,46 +18,64 @@ from kafkalog.export.missing import require
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = require("pyarrow", "arrow")
 
-HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
 class Column(NamedTuple):
-    """A column: its name in a scan, its type in Spark and Arrow, if it may be null."""
+    """A column: its name in a scan, its type in Spark, whether it may be null."""
 
     scanned: str
     sql_type: str
-    arrow_type: pa.DataType
     nullable: bool = False
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type in Arrow that Spark takes for its own."""
+        return _arrow_types()[self.sql_type]
 
 
 COLUMNS: Final = {
-    "key": Column("key", "binary", pa.binary(), nullable=True),
-    "value": Column("value", "binary", pa.binary(), nullable=True),
-    "topic": Column("topic", "string", pa.string()),
-    "partition": Column("partition", "int", pa.int32()),
-    "offset": Column("offset", "bigint", pa.int64()),
-    "timestamp": Column("timestamp", "timestamp", pa.timestamp("us", tz="UTC")),
-    "timestampType": Column("timestamp_type", "int", pa.int32()),
-    "headers": Column(
-        "headers", "array<struct<key:string,value:binary>>", HEADERS, nullable=True
-    ),
-    "leaderEpoch": Column("leader_epoch", "int", pa.int32()),
-    "producerId": Column("producer_id", "bigint", pa.int64()),
-    "producerEpoch": Column("producer_epoch", "smallint", pa.int16()),
-    "sequence": Column("sequence", "int", pa.int32()),
-    "isTransactional": Column("is_transactional", "boolean", pa.bool_()),
-    "isControl": Column("is_control", "boolean", pa.bool_()),
-    "magic": Column("magic", "tinyint", pa.int8()),
-    "codec": Column("codec", "string", pa.string()),
-    "segment": Column("segment", "string", pa.string()),
-    "position": Column("position", "bigint", pa.int64()),
+    "key": Column("key", "binary", nullable=True),
+    "value": Column("value", "binary", nullable=True),
+    "topic": Column("topic", "string"),
+    "partition": Column("partition", "int"),
+    "offset": Column("offset", "bigint"),
+    "timestamp": Column("timestamp", "timestamp"),
+    "timestampType": Column("timestamp_type", "int"),
+    "headers": Column("headers", HEADERS, nullable=True),
+    "leaderEpoch": Column("leader_epoch", "int"),
+    "producerId": Column("producer_id", "bigint"),
+    "producerEpoch": Column("producer_epoch", "smallint"),
+    "sequence": Column("sequence", "int"),
+    "isTransactional": Column("is_transactional", "boolean"),
+    "isControl": Column("is_control", "boolean"),
+    "magic": Column("magic", "tinyint"),
+    "codec": Column("codec", "string"),
+    "segment": Column("segment", "string"),
+    "position": Column("position", "bigint"),
 }
 """All there are: first those of Spark's Kafka source, in its order."""
 
 KAFKA_COLUMNS: Final = tuple(COLUMNS)[:8]
+
+
+@cache
+def _arrow_types() -> dict[str, pa.DataType]:
+    """Return Arrow's type for each of Spark's; fetched late: not all need pyarrow."""
+    pa = require("pyarrow", "arrow")
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    return {
+        "binary": pa.binary(),
+        "string": pa.string(),
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        HEADERS: pa.list_(header),
+    }
 
 
 def default_columns(*, include_headers: bool) -> tuple[str, ...]:
@@ -82,6 +101,7 @@ def arrow_schema(schema: Any) -> pa.Schema:
 
     Raises `ConfigError`, which names all that the source cannot give.
     """
+    pa = require("pyarrow", "arrow")
     wrong, fields = [], []
     for field in schema.fields:
         column, asked = COLUMNS.get(field.name), field.dataType.simpleString()

@@ -134,7 +134,7 @@ def _times(timestamps: Time | Iterable[Time]) -> tuple[int, ...]:
 
 def _bunches(options: SourceOptions) -> list[list[Held]]:
     """Share out the partitions that are asked for."""
-    from kafkalog.spark.source import open_partitions, warn_of_ignored
+    from kafkalog.spark.batch import open_partitions, warn_of_ignored
 
     warn_of_ignored(options)
     held = open_partitions(options)

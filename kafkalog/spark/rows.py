@@ -21,7 +21,7 @@ from kafkalog.errors import InvalidRecordError
 from kafkalog.export.arrow import bitmap, bytes_array, headers_array
 from kafkalog.export.missing import require
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
-from kafkalog.spark.columns import COLUMNS, HEADERS
+from kafkalog.spark.columns import COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,11 +133,10 @@ def _headers(column: HeadersColumn) -> pa.Array:
     some = np.diff(column.offsets) > 0
     valid = None if some.all() else bitmap(some)
     pairs = headers_array(column).values
-    struct = pa.StructArray.from_arrays(
-        pairs.flatten(), fields=list(HEADERS.value_type)
-    )
+    kind = COLUMNS["headers"].arrow_type
+    struct = pa.StructArray.from_arrays(pairs.flatten(), fields=list(kind.value_type))
     buffers = [valid, pa.py_buffer(column.offsets)]
-    return pa.Array.from_buffers(HEADERS, len(column), buffers, children=[struct])
+    return pa.Array.from_buffers(kind, len(column), buffers, children=[struct])
 
 
 def _cuts(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:

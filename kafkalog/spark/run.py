@@ -82,7 +82,7 @@ def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
     Raises `BlockingIOError` while another job writes there, `ConfigError` where earlier
     runs wrote other columns, and what reading raises; then nothing has been written.
     """
-    from kafkalog.spark.source import open_partitions
+    from kafkalog.spark.batch import open_partitions
 
     held = open_partitions(job.options)
     with locked(job.out) as output, heard() as left_out:
@@ -184,7 +184,7 @@ class _Run:
 
     def _write(self, spark: Any, staging: Path) -> list[Written]:
         """Have executors write the records of all ranges."""
-        from kafkalog.spark.source import make_splits
+        from kafkalog.spark.batch import make_splits
 
         context, writer = spark.sparkContext, self._writer(staging)
         cores = context.defaultParallelism

@@ -18,6 +18,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.export.missing import require
+from kafkalog.spark.batch import (
+    Split,
+    make_splits,
+    open_partitions,
+    task_reader,
+    warn_of_ignored,
+)
 from kafkalog.spark.offset_json import Place, from_json, to_json
 from kafkalog.spark.offsets import (
     latest_offsets,
@@ -27,13 +34,6 @@ from kafkalog.spark.offsets import (
 )
 from kafkalog.spark.options import SourceOptions
 from kafkalog.spark.rate_limit import delay_batch, limit_offsets
-from kafkalog.spark.source import (
-    Split,
-    make_splits,
-    open_partitions,
-    task_reader,
-    warn_of_ignored,
-)
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
+from kafkalog.spark.batch import BatchReader
 from kafkalog.spark.options import parse_options
-from kafkalog.spark.source import BatchReader, KafkaLogDataSource
+from kafkalog.spark.source import KafkaLogDataSource
 from kafkalog.spark.stream import StreamReader
 
 BATCHES_BEFORE = 1

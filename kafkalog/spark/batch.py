@@ -1,0 +1,113 @@
+"""A batch query: what the directories hold when it is planned, divided into tasks.
+
+Spark has a reader make its `Split`s on the driver and read them on the executors, to
+which it goes pickled. So a reader is small, and all that a task must know is in its
+`Split`.
+
+Knows: what Spark calls, and when. Does not know: how anything is read.
+Source: ``KafkaBatch.scala``.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.export.missing import require
+from kafkalog.files.remote import as_path
+from kafkalog.query.reading import Request
+from kafkalog.spark.columns import arrow_schema
+from kafkalog.spark.offsets import batch_ranges
+from kafkalog.spark.options import SourceOptions
+from kafkalog.spark.partitions import Partitions
+from kafkalog.spark.ranges import OffsetRange, split_ranges
+from kafkalog.spark.reading import TaskReader
+from kafkalog.spark.splits import Task, plan_tasks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import datasource
+else:
+    datasource = require("pyspark.sql.datasource", "spark")
+
+
+class Split(datasource.InputPartition):  # type: ignore[misc]
+    """What one task reads."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+
+class BatchReader(datasource.DataSourceReader):  # type: ignore[misc]
+    """Reads what the directories hold when Spark plans the query."""
+
+    def __init__(self, options: SourceOptions, schema: Any) -> None:
+        warn_of_ignored(options)
+        self.options = options
+        self.tasks = task_reader(options, schema)
+
+    def partitions(self) -> list[Split]:
+        """Settle which bytes each task reads."""
+        held = open_partitions(self.options)
+        return make_splits(self.options, held, batch_ranges(self.options, held))
+
+    def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
+        """Read one task.
+
+        Of no tasks at all Spark makes one of its own, and before 4.2 one of None.
+        """
+        if not isinstance(partition, Split):
+            return iter(())
+        return self.tasks.read(partition.task)
+
+
+def warn_of_ignored(options: SourceOptions) -> None:
+    """Name, once a query, the options that mean nothing without a broker."""
+    if options.ignored:
+        names = ", ".join(options.ignored)
+        warnings.warn(f"options that mean nothing here: {names}", stacklevel=2)
+
+
+def open_partitions(options: SourceOptions) -> Partitions:
+    """Look at what the directories hold now; relative paths are the driver's."""
+    sources = [as_path(path, options.storage).absolute() for path in options.paths]
+    return Partitions(sources, read_committed=options.read_committed)
+
+
+def task_reader(options: SourceOptions, schema: Any) -> TaskReader:
+    """Make what reads the tasks of a query."""
+    request = Request(
+        read_committed=options.read_committed,
+        control_records=options.control_records,
+        skip=options.on_corruption == "skip",
+    )
+    return TaskReader(
+        schema=arrow_schema(schema),
+        request=request,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+
+
+def make_splits(
+    options: SourceOptions,
+    held: Partitions,
+    ranges: Iterable[OffsetRange],
+    cores: int | None = None,
+) -> list[Split]:
+    """Divide ranges among tasks, as the options say.
+
+    Small ranges share a task, but where a number of tasks or records was asked for.
+    How many cores there are a source is not told: unless `cores` says, those of the
+    driver's machine stand for them, which matters only where there are few tasks.
+    """
+    least, most = options.min_partitions, options.max_records_per_partition
+    tasks = plan_tasks(
+        split_ranges(list(ranges), least, most),
+        held.directory,
+        most_bytes=options.target_partition_bytes,
+        cores=cores or os.cpu_count() or 1,
+        pack=least is None and most is None,
+    )
+    return [Split(task) for task in tasks]
