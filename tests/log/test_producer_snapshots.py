@@ -217,7 +217,7 @@ def test_only_files_of_snapshots_are_snapshots(tmp_path):
 
 def test_a_snapshot_of_no_offset_is_refused(tmp_path):
     (tmp_path / "x.snapshot").touch()
-    with pytest.raises(StrayFileError, match="'x.snapshot'"):
+    with pytest.raises(StrayFileError, match=r"'x\.snapshot'"):
         SnapshotFiles(tmp_path, DISK)
 
 
