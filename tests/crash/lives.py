@@ -154,7 +154,8 @@ class Life:
 
     def checkpoint(self) -> None:
         """Write the checkpoints, as a broker does each minute."""
-        self.step(lambda: write_checkpoints(self.log))
+        log = self.log
+        self.step(lambda: log.runtime.run(lambda: write_checkpoints(log)))
 
     # What is appended
 
