@@ -17,6 +17,7 @@ from kafkalog.formats.layout import NO_PRODUCER_ID
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.plain_appends import PlainAppends
 from kafkalog.log.state import LogState
+from kafkalog.log.watermarks import find_first_unstable
 from kafkalog.segment.growing_segment import GrowingSegment
 
 
@@ -101,6 +102,7 @@ class RunWriter:
         )
         log.end = OffsetMetadata(end, segment.base_offset, segment.size)
         log.producers.map_end_offset = end
+        find_first_unstable(log)
         return count
 
     def _limits(
