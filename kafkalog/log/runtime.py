@@ -37,6 +37,7 @@ class Runtime:
         self.disk = disk
         self.lock = RLock()
         self.failure: OSError | None = None
+        self.told = True  # whether somebody knows of the failure
         self.closed = False
 
     def now_ms(self) -> int:
@@ -46,6 +47,7 @@ class Runtime:
     def check(self) -> None:
         """Raise `LogClosedError` if the log is closed, or the disk has failed."""
         if self.failure is not None:
+            self.told = True
             reason = f"the log closed itself when the disk failed: {self.failure}"
             raise LogClosedError(reason) from self.failure
         if self.closed:
@@ -70,8 +72,13 @@ class Runtime:
         """Have work on the log done in `delay_ms`; not at all once it is closed."""
 
         def guarded() -> None:
-            if not self.closed:
+            if self.closed or self.failure is not None:
+                return
+            try:
                 self.run(work)
+            except OSError:
+                self.told = False
+                raise
 
         return self.scheduler.schedule(name, guarded, delay_ms)
 

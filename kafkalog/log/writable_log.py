@@ -351,23 +351,25 @@ class WritableLog(Log):
     def close(self) -> None:
         """Close the log in order; twice is once.
 
-        A snapshot of the producers is taken, the files are cut to what is used, and
-        what was opened by ``kafkalog.open`` is forced to disk and checkpointed. If that
-        fails, the error is raised, and the log closed as by `abandon`.
+        Producers are written down, the files cut to what is used, and what was opened
+        by ``kafkalog.open`` is forced to disk and checkpointed. If that fails, or had
+        failed untold in the background, it raises, and closes as `abandon` does.
         """
-        with self.runtime.lock:
-            if self.runtime.closed:
-                return
-            try:
-                if self.runtime.failure is None:
-                    self.runtime.run(self._close)
-                    self._release(in_order=True)
-            finally:
-                self.abandon()
-        self.runtime.stop()
+        try:
+            with self.runtime.lock:
+                if not self.runtime.closed:
+                    self._close()
+        finally:
+            self.runtime.stop()
 
     def _close(self) -> None:
-        close_in_order(self._log, self.owner, (self.topic, self.partition))
+        name, runtime = (self.topic, self.partition), self.runtime
+        try:
+            if runtime.failure is None or not runtime.told:
+                runtime.run(lambda: close_in_order(self._log, self.owner, name))
+                self._release(in_order=True)
+        finally:
+            self.abandon()
 
     def _release(self, *, in_order: bool) -> None:
         owner, self.owner = self.owner, None
