@@ -307,11 +307,14 @@ def _results(
     """Say what became of appends that were written as they are."""
     start = log.log_start_offset
     return [
-        AppendResult(
-            *(first, last, max_timestamp, time, start),
-            None if epoch == NO_LEADER_EPOCH else epoch,
-            CODECS[codec],
-            valid_bytes,
+        AppendResult._make(
+            (
+                *(first, last, max_timestamp, time, start),
+                None if epoch == NO_LEADER_EPOCH else epoch,
+                CODECS[codec],
+                valid_bytes,
+                False,
+            )
         )
         for first, last, max_timestamp, time, valid_bytes, epoch, codec in (
             _APPEND.iter_unpack(appends.info[first:end].data)

@@ -15,7 +15,9 @@ from kafkalog import (
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
-from kafkalog.config import LogConfig
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.formats.builder import RecordBatchBuilder
+from kafkalog.formats.control import ControlRecordType, end_transaction_marker
 from kafkalog.log.appending import AppendResult
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from tests.disks import FailingDisk, NotingDisk
@@ -258,6 +260,23 @@ def test_a_log_whose_disk_fails_takes_nothing_more_and_opens_again(tmp_path, cal
     with load(tmp_path, clean=False) as log:
         assert log.log_end_offset >= 15
         assert offsets_in(log) == list(range(log.log_end_offset))
+
+
+def test_what_was_cut_holds_readers_until_the_next_append(tmp_path):
+    producer = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    marker = RecordBatchBuilder(**producer, is_control=True)
+    marker.append(*end_transaction_marker(ControlRecordType.COMMIT, 0), timestamp=NOW)
+    trusting = BrokerConfig(transaction_partition_verification_enable=False)
+    with load(tmp_path, broker=trusting) as log:
+        log.append(batch(2, **producer, base_sequence=0))
+        terms = {"origin": "coordinator", "transaction_version": 0}
+        log.append(marker.build(), **terms)
+        log.update_high_watermark(2)
+        log.append(batch())
+        log.truncate_to(3)
+        assert (log.last_stable_offset, log.high_watermark) == (0, 2)
+        log.append(batch())
+        assert log.last_stable_offset == 2
 
 
 def test_a_closed_log_takes_nothing_and_may_be_closed_twice(tmp_path):
