@@ -5,6 +5,7 @@ that a failure can be had again, and another day brings other scenarios.
 """
 
 import datetime
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,9 @@ import pytest
 
 from tests.oracle import make_scenarios, play
 from tests.oracle.compare import compare_all
+from tests.oracle.compare_dirs import compare_dirs
+from tests.oracle.compare_results import compare_appends
+from tests.oracle.report import Report
 
 pytestmark = pytest.mark.interop
 
@@ -35,15 +39,41 @@ def kafka(*arguments):
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
-def test_scenarios_of_today_end_as_in_kafka(tmp_path):
+@pytest.fixture(scope="module")
+def today(tmp_path_factory):
+    """Draw the scenarios of the day; Kafka plays them into `expected`."""
+    root = tmp_path_factory.mktemp("today")
+    asked, prepared = root / "asked", root / "prepared"
     seed = datetime.date.today().toordinal()
-    asked, prepared = tmp_path / "asked", tmp_path / "prepared"
     make_scenarios.write(seed, COUNT, THEMES, STEPS, asked)
     kafka("prepare-all", asked, prepared)
-    kafka("play-all", prepared, tmp_path / "expected")
-    play.main(prepared, tmp_path / "actual")
-    options = Namespace(
-        scenarios=prepared, content=False, strict=True, tasks=True, mtimes=True,
+    kafka("play-all", prepared, root / "expected")
+    return root
+
+
+def options():
+    return Namespace(
+        scenarios=None, content=False, strict=True, tasks=True, mtimes=True,
         max=5, decompress=None,
     )  # fmt: skip
-    assert not compare_all(tmp_path / "expected", tmp_path / "actual", [], options)
+
+
+def test_scenarios_of_today_end_as_in_kafka(today, tmp_path):
+    play.main(today / "prepared", tmp_path)
+    assert not compare_all(today / "expected", tmp_path, [], options())
+
+
+def test_appends_of_today_in_one_call_end_as_one_by_one(today, tmp_path):
+    scenarios = sorted((today / "prepared").glob("*.jsonl"))
+    assert len(scenarios) == COUNT
+    differing = []
+    for scenario in scenarios:
+        name, report = scenario.stem, Report(5)
+        lines = play.play(scenario, tmp_path / name, chunked=True)
+        results = tmp_path / f"{name}.results.jsonl"
+        results.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        compare_appends(today / "expected" / results.name, results, report)
+        compare_dirs(today / "expected" / name, tmp_path / name, options(), report)
+        if report.count:
+            differing.append(name)
+    assert differing == []
