@@ -190,7 +190,7 @@ def _check_epochs(log: Any, rows: Rows) -> None:
     starts = [entry.start_offset for entry in entries]
     for row in rows:
         place = int(np.searchsorted(starts, row["base_offset"], "right")) - 1
-        known = entries[place].epoch if place >= 0 else None
+        known = entries[place].epoch if place >= 0 else -1
         _require(
             known == row["leader_epoch"],
             f"offset {row['base_offset']} of epoch {row['leader_epoch']} is in {known}",

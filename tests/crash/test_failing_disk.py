@@ -222,6 +222,7 @@ def test_a_failing_read_while_a_log_is_recovered_empties_nothing(tmp_path):
                 again.log.abandon()
             calls += 1
         else:
+            disk.fail_at = -1
             again.log.abandon()
             break
     assert calls > 10

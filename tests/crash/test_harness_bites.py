@@ -10,6 +10,7 @@ from kafkalog.segment.growing_segment import GrowingSegment
 from tests.crash.judging import Lost
 from tests.crash.power_cuts import cuts, told, tried
 from tests.crash.recording import RecordingDisk
+from tests.crash.stories import STORIES
 
 SEEDS = range(3)
 MIXED = 2
@@ -88,9 +89,31 @@ def test_a_cut_that_is_not_forced_is_missed(memory_path, monkeypatch):
     assert finds(memory_path, "cutting")
 
 
+def start_in_a_new_segment(life, random):
+    """Let a log without epochs begin within a segment just begun, and flush it."""
+
+    def follow():
+        offset = life.log.log_end_offset
+        batch = life.batch(1, 100, base_offset=offset, magic=1)
+        life.step(lambda: life.log.append_as_follower(batch, leader_epoch=0))
+
+    life.open()
+    follow()
+    life.step(lambda: life.log.flush())
+    follow()
+    life.step(lambda: life.log.roll())
+    follow()
+    follow()
+    life.replicate()
+    life.step(lambda: life.log.delete_records(3))
+    life.step(lambda: life.log.flush())
+
+
 def test_names_that_are_not_forced_before_the_data_are_missed(memory_path, monkeypatch):
+    monkeypatch.setitem(STORIES, "start", start_in_a_new_segment)
+    assert finds(memory_path, "start") is None
     monkeypatch.setattr(GrowingSegment, "_force_names", GrowingSegment.make_indexes)
-    assert finds(memory_path, "plain")
+    assert finds(memory_path, "start")
 
 
 def test_an_index_whose_size_is_not_forced_is_missed(memory_path, monkeypatch):
