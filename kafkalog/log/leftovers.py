@@ -45,7 +45,8 @@ def clear_leftovers(
     if bases:
         start, end = min(bases), max(next_offset(base) for base in bases)
         _remove_between(directory, disk, start, end, report)
-    for name in swaps:
+    # Asked where it ends, a segment may have made itself an index.
+    for name in file_names(directory, SWAP) if swaps else ():
         target = name.removesuffix(SWAP)
         disk.rename(directory / name, directory / target)
         report.renamed.append(name)
