@@ -16,7 +16,7 @@ Source: ``UnifiedLog.append``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -29,6 +29,7 @@ from kafkalog.errors import (
     UnexpectedAppendOffsetError,
 )
 from kafkalog.formats.analysis import analyze_appends
+from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appends import UNKNOWN_OFFSET, AppendMemory, AppendOrigin, Appends
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import (
@@ -116,8 +117,13 @@ class Appender:
         log = self._log
         log.topic_id_file.flush()
         assigns = terms.assigns and not follower
-        appends = self._take_in(pieces, terms, assigns=assigns, follower=follower)
         outcomes: list[Outcome] = []
+        if assigns:
+            outcomes += self._lead(pieces, terms)
+            if len(outcomes) == len(pieces):
+                return outcomes
+            pieces = pieces[len(outcomes) :]
+        appends = self._take_in(pieces, terms, assigns=assigns, follower=follower)
         index = 0
         while index < len(appends):
             count = self._runs.write(appends, index, terms.origin, assigns=assigns)
@@ -131,6 +137,24 @@ class Appender:
                 index += 1
         return outcomes
 
+    def _lead(
+        self, pieces: Sequence[Any], terms: AppendTerms
+    ) -> Iterator[AppendResult]:
+        """Append the plain ones at the beginning, as a leader."""
+        now_ms = self._log.runtime.now_ms()
+        asked = Leadership(self._rules_now(), terms.origin, terms.leader_epoch, now_ms)
+        told = self._runs.lead(list(pieces), asked)
+        if told:
+            _flush_if_due(self._log)
+        return map(AppendResult._make, told)
+
+    def _rules_now(self) -> AppendRules:
+        """Give the rules of the settings that the log has now."""
+        config = self._log.config
+        if config is not self._config:
+            self._config, self._rules = config, rules_of(config)
+        return self._rules
+
     def _take_in(
         self,
         pieces: Sequence[Any],
@@ -141,12 +165,10 @@ class Appender:
     ) -> Appends:
         """Judge appends by themselves."""
         config = self._log.config
-        if config is not self._config:
-            self._config, self._rules = config, rules_of(config)
         if assigns:
             return lead_appends(
                 pieces,
-                self._rules,
+                self._rules_now(),
                 origin=terms.origin,
                 leader_epoch=terms.leader_epoch,
                 now_ms=self._log.runtime.now_ms(),
@@ -341,7 +363,7 @@ def _result(
         int(info["max_timestamp"]),
         log_append_time,
         log.log_start_offset,
-        epoch if epoch >= 0 else None,
+        None if epoch == NO_LEADER_EPOCH else epoch,
         CODECS[int(info["source_codec"])],
         int(info["valid_bytes"]),
         is_duplicate=offsets is not None,
