@@ -22,7 +22,7 @@ from kafkalog._speedups.records import (
     decode_records,
     measure_wrappers,
 )
-from kafkalog._speedups.runs import plan_run
+from kafkalog._speedups.runs import lead_run, plan_run
 from kafkalog._speedups.search import (
     count_rising,
     find_slot,
@@ -57,6 +57,7 @@ __all__ = [
     "first_nonzero",
     "gather",
     "join",
+    "lead_run",
     "locate_payloads",
     "measure",
     "measure_records",

@@ -5,6 +5,7 @@ from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport Batch
 from kafkalog._speedups._due cimport Filling, take_batch
 from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
+from kafkalog._speedups.validate cimport Rules, Stamp, Wanted, lead_batch, rules_of
 
 cdef enum:
     INDEX_ENTRY = 8
@@ -96,7 +97,7 @@ cdef inline bint goes_in(
     return not limits.too_old
 
 
-cdef bint take_append(
+cdef bint take_batches_of(
     const Batch* batch, Py_ssize_t batches, Py_ssize_t first_row,
     Run* run, const Limits* limits, Entries* out,
 ) noexcept nogil:
@@ -123,6 +124,36 @@ cdef bint take_append(
     return True
 
 
+cdef Limits limits_of(tuple limits) except *:
+    cdef Limits asked
+    (
+        asked.epoch, asked.epoch_start, asked.base, asked.most_bytes, asked.most_ms,
+        asked.too_old, asked.interval, asked.index_room, asked.time_room,
+        asked.flush_at, asked.plain_rows,
+    ) = limits
+    return asked
+
+
+cdef Run run_of(tuple state) except *:
+    cdef Run run
+    (
+        run.next_offset, run.size, run.first_timestamp, run.last_time,
+        run.filling.since, run.filling.timestamp, run.filling.timestamp_offset,
+    ) = state
+    run.index_entries = run.time_entries = 0
+    return run
+
+
+cdef tuple made_of(const Run* run, const Entries* out):
+    # What a run has come to, and the entries it makes.
+    return (
+        run.next_offset, run.filling.since,
+        (run.filling.timestamp, run.filling.timestamp_offset),
+        (<const char*>out.index)[:run.index_entries * INDEX_ENTRY],
+        (<const char*>out.time)[:run.time_entries * TIME_ENTRY],
+    )
+
+
 cdef Py_ssize_t take_run(
     const Batch* batch, const Append* append, const int64_t* row_bounds,
     const int64_t* byte_bounds, Py_ssize_t first, Py_ssize_t count,
@@ -135,7 +166,7 @@ cdef Py_ssize_t take_run(
         kept = run[0]
         if not goes_in(&append[i], byte_bounds[i + 1] - byte_bounds[i], run, limits):
             break
-        if not take_append(
+        if not take_batches_of(
             &batch[row_bounds[i]], row_bounds[i + 1] - row_bounds[i], row_bounds[i],
             run, limits, out,
         ):
@@ -160,26 +191,16 @@ def plan_run(
     of bytes, and what is known of the appends; `limits` and `state` the fields of
     `Limits` and `Run` (without the numbers of entries) in their order.
 
-    Answers the appends; the log's end behind them, the bytes since the last index
-    entry, the greatest timestamp and its offset; and the entries of both indexes, as
-    they are on disk.
+    Answers the appends, and what they come to: the log's end behind them, the bytes
+    since the last index entry, the greatest timestamp with its offset, and the entries
+    of both indexes, as they are on disk.
     """
-    cdef Limits asked
-    cdef Run run
+    cdef Limits asked = limits_of(limits)
+    cdef Run run = run_of(state)
     cdef Entries out
     cdef Pieces held
     cdef Py_ssize_t count, end
     cdef const int64_t* row_bounds
-    (
-        asked.epoch, asked.epoch_start, asked.base, asked.most_bytes, asked.most_ms,
-        asked.too_old, asked.interval, asked.index_room, asked.time_room,
-        asked.flush_at, asked.plain_rows,
-    ) = limits
-    (
-        run.next_offset, run.size, run.first_timestamp, run.last_time,
-        run.filling.since, run.filling.timestamp, run.filling.timestamp_offset,
-    ) = state
-    run.index_entries = run.time_entries = 0
     if len(appends) != 4:
         raise ValueError("appends are four buffers")
     hold_pieces(appends, &held)
@@ -200,9 +221,65 @@ def plan_run(
             )
     finally:
         release_pieces(&held)
-    return (
-        end - first, run.next_offset, run.filling.since, run.filling.timestamp,
-        run.filling.timestamp_offset,
-        (<char*>out.index)[:run.index_entries * INDEX_ENTRY],
-        (<char*>out.time)[:run.time_entries * TIME_ENTRY],
-    )
+    return end - first, made_of(&run, &out)
+
+
+def lead_run(
+    list pieces not None, tuple wanted not None, tuple rules not None,
+    tuple stamp not None, tuple limits not None, tuple state not None,
+    uint8_t[::1] data not None, int64_t log_start,
+):
+    """Make ready to be written what a leader is given: plain batches, one each.
+
+    That is `take_batches`, `stamp_batches`, `place_batches` and `plan_run` in one pass,
+    for the appends before the first that needs more, or for which `data` has no room.
+    `wanted` are the greatest bytes of a batch, and whether base offsets must be 0;
+    `stamp` whether timestamps are of now, the leader's epoch, and now.
+
+    Answers what there is to say of each append, the bytes of them all in `data`, and
+    what `plan_run` answers of a run.
+    """
+    cdef Wanted asked = Wanted(wanted[1], False, -2147483648, 2147483647, wanted[0])
+    cdef Rules leading = rules_of(rules)
+    cdef Stamp mark = Stamp(stamp[0], stamp[1], stamp[2])
+    cdef Limits most = limits_of(limits)
+    cdef Run run = run_of(state)
+    cdef Run kept
+    cdef Entries out
+    cdef Pieces held
+    cdef Batch row
+    cdef Append info
+    cdef Py_ssize_t i, size
+    cdef int64_t pos = 0
+    cdef bint taken
+    cdef list told = []
+    hold_pieces(pieces, &held)
+    try:
+        for i in range(held.count):
+            size = held.views[i].len
+            kept = run
+            with nogil:
+                taken = (
+                    size <= data.shape[0] - pos
+                    and run.next_offset < most.flush_at
+                    and lead_batch(
+                        <const uint8_t*>held.views[i].buf, size, &data[0], pos, &asked,
+                        &leading, &mark, run.next_offset, &row, &info,
+                    )
+                    and goes_in(&info, size, &run, &most)
+                    and take_batches_of(&row, 1, 0, &run, &most, &out)
+                )
+            if not taken:
+                run = kept
+                break
+            run.next_offset = info.last_offset + 1
+            pos += size
+            told.append((
+                info.first_offset, info.last_offset, info.max_timestamp,
+                info.log_append_time, log_start,
+                None if info.last_leader_epoch == -1 else info.last_leader_epoch,
+                "none", info.valid_bytes, False,
+            ))
+    finally:
+        release_pieces(&held)
+    return told, pos, made_of(&run, &out)

@@ -9,13 +9,14 @@ those of a struct takes longer than what is to be done for one append.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
+from kafkalog._speedups._alike cimport skip_alike
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport (
     BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, LOG_APPEND_TIME, Batch
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport (
-    Cursor, Status, be32, put16, put32, put64, wrapping_add
+    Cursor, Status, be16, be32, be64, put16, put32, put64, wrapping_add
 )
 from kafkalog._speedups._entry cimport is_sound, read_entry
 from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
@@ -27,36 +28,6 @@ cdef enum:
     LAST_CODEC = 4
     CONTROL = 0x20
     KNOWN_ATTRIBUTES = 0x7F
-
-
-cdef struct Wanted:
-    # Of a batch that comes in.
-    bint from_zero
-    bint rising
-    int32_t least_epoch
-    int32_t greatest_epoch
-    int64_t most_bytes
-
-
-cdef struct Rules:
-    # Of a batch that a leader takes.
-    bint from_client
-    bint keyed
-    int codec  # -1 any
-    int64_t least_timestamp
-    int64_t greatest_timestamp
-
-
-cdef struct Found:
-    Batch* at
-    Py_ssize_t rows
-    Py_ssize_t room
-
-
-cdef struct Stamp:
-    bint at_append
-    int32_t leader_epoch
-    int64_t now_ms
 
 
 cdef inline void begin_append(Append* info) noexcept nogil:
@@ -114,9 +85,11 @@ cdef inline bint survey_batch(
 ) noexcept nogil:
     # Whether every record of the batch is whole and may be so.
     cdef Record record
-    cdef int32_t i
-    cdef int64_t found = -1
-    for i in range(batch.count):
+    cdef int32_t i = 0
+    cdef int64_t start, latest = -1
+    cdef int64_t least = rules.least_timestamp, greatest = rules.greatest_timestamp
+    while i < batch.count:
+        start = at.pos
         if not read_short_record(at, batch, &record) and (
             read_record(at, batch, &record) != Status.OK
         ):
@@ -124,14 +97,14 @@ cdef inline bint survey_batch(
         if rules.keyed and record.key_length < 0:
             return False
         if record.timestamp != -1 and (
-            record.timestamp < rules.least_timestamp
-            or record.timestamp > rules.greatest_timestamp
+            record.timestamp < least or record.timestamp > greatest
         ):
             return False
         if batch.attributes & CODEC_MASK and record.offset != i:
             return False
-        found = max(found, record.timestamp)
-    info.max_timestamp = found
+        latest = max(latest, record.timestamp)
+        i = skip_alike(at, start, &record, batch, least, greatest, i + 1, &latest)
+    info.max_timestamp = latest
     info.records = batch.count
     return batch.count == 0 or (batch.count > 0 and at.pos == at.end)
 
@@ -352,6 +325,17 @@ def stamp_batches(
     return done
 
 
+cdef inline void place_batch(
+    uint8_t* at, int64_t next_offset, Batch* row, Append* info
+) noexcept nogil:
+    # Give a batch the offsets from `next_offset` on.
+    info.first_offset = next_offset
+    info.last_offset = row.last_offset = next_offset + info.records - 1
+    # Where a batch has gaps, it begins below the offset it was to take first.
+    row.base_offset = row.last_offset - be32(at + 23)
+    put64(at, row.base_offset)
+
+
 def place_batches(
     uint8_t[::1] rows not None,
     const int64_t[::1] row_bounds not None,
@@ -369,7 +353,6 @@ def place_batches(
     cdef Py_ssize_t appends = count_appends(info, row_bounds.shape[0])
     cdef Batch* row_at = <Batch*>&rows[0] if count else NULL
     cdef Append* info_at = <Append*>&info[0] if appends else NULL
-    cdef uint8_t* at
     with nogil:
         for i in range(appends):
             row = row_bounds[i]
@@ -378,11 +361,29 @@ def place_batches(
             if row < 0 or row >= count or not lies_in(&row_at[row], data.shape[0]):
                 next_offset = -1
                 break
-            at = &data[row_at[row].position]
-            info_at[i].first_offset = next_offset
+            place_batch(
+                &data[row_at[row].position], next_offset, &row_at[row], &info_at[i]
+            )
             next_offset += info_at[i].records
-            info_at[i].last_offset = row_at[row].last_offset = next_offset - 1
-            # Where a batch has gaps, it begins below the offset it was to take first.
-            row_at[row].base_offset = row_at[row].last_offset - be32(at + 23)
-            put64(at, row_at[row].base_offset)
     return next_offset
+
+
+cdef bint lead_batch(
+    const uint8_t* piece, Py_ssize_t size, uint8_t* to, int64_t pos,
+    const Wanted* wanted, const Rules* rules, const Stamp* stamp, int64_t next_offset,
+    Batch* row, Append* info,
+) noexcept nogil:
+    cdef Found found = Found(row, 0, 1)
+    if (
+        size < BATCH_HEADER or be16(piece + 21) & CODEC_MASK or be64(piece + 43) != -1
+    ):
+        return False
+    memcpy(to + pos, piece, size)
+    if (
+        not take_append(to, pos, pos + size, wanted, &found, info)
+        or not survey_append(to, rules, &found, 0, info)
+    ):
+        return False
+    stamp_batch(to + pos, stamp, row, info)
+    place_batch(to + pos, next_offset, row, info)
+    return info.records > 0

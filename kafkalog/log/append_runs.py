@@ -11,8 +11,14 @@ Source: ``UnifiedLog.append``, ``LogSegment.append``.
 
 from __future__ import annotations
 
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
 from kafkalog import _speedups
+from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appends import AppendOrigin, Appends
+from kafkalog.formats.headers import Bytes
 from kafkalog.formats.layout import NO_PRODUCER_ID
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.plain_appends import PlainAppends
@@ -20,12 +26,18 @@ from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable
 from kafkalog.segment.growing_segment import GrowingSegment
 
+ROOM_BYTES: Final = 4 << 20
+"""Bytes of a run that a leader is given: more are two."""
+
+Made: TypeAlias = tuple[int, int, tuple[int, int], bytes, bytes]
+
 
 class RunWriter:
     """Writes runs of plain appends to one log."""
 
     def __init__(self, log: LogState) -> None:
         self._log = log
+        self._room = np.empty(ROOM_BYTES, np.uint8)
 
     def write(
         self, appends: Appends, first: int, origin: AppendOrigin, *, assigns: bool
@@ -76,34 +88,68 @@ class RunWriter:
         plain_rows: int,
     ) -> int:
         """Plan a run, and write it."""
-        log = self._log
-        plan = _speedups.plan_run(
+        count, made = _speedups.plan_run(
             [appends.rows, appends.row_bounds, appends.byte_bounds, appends.info],
             self._limits(segment, epoch, plain_rows),
-            (
-                log.end.offset,
-                segment.size,
-                segment.rolling_timestamp,
-                segment.time_index.last_entry[0],
-                segment.bytes_since_index_entry,
-                *segment.greatest_timestamp,
-            ),
+            self._state(segment),
             first,
         )
-        count, end, since, timestamp, timestamp_offset, *entries = plan
-        if not count:
-            return 0
-        start, stop = appends.byte_bounds[first], appends.byte_bounds[first + count]
-        segment.extend(
-            appends.data[start:stop],
-            entries,
-            since,
-            (timestamp, timestamp_offset),
+        if count:
+            start, stop = appends.byte_bounds[first], appends.byte_bounds[first + count]
+            self._extend(segment, appends.data[start:stop], made)
+        return count
+
+    def lead(self, pieces: list[Any], leadership: Leadership) -> list[tuple[Any, ...]]:
+        """Append those of `pieces` that are plain, as a leader; answers their results.
+
+        From the first on, up to the first that is not one plain batch. Each is looked
+        at while it lies in the processor's first cache.
+        """
+        log = self._log
+        segment = log.segments.active
+        epoch = log.leader_epochs.latest
+        if epoch is None or epoch.epoch != leadership.leader_epoch:
+            return []
+        if not segment.has_indexes or not pieces or type(pieces[0]) is not bytes:
+            return []
+        told, size, made = _speedups.lead_run(
+            pieces,
+            (
+                leadership.rules.max_message_bytes,
+                leadership.origin is AppendOrigin.CLIENT,
+            ),
+            leadership.as_tuple(),
+            (leadership.at_append, leadership.leader_epoch, leadership.now_ms),
+            self._limits(segment, epoch, 0),
+            self._state(segment),
+            self._room,
+            log.log_start_offset,
         )
+        if told:
+            self._extend(segment, self._room[:size], made)
+        return told
+
+    def _extend(self, segment: GrowingSegment, data: Bytes, made: Made) -> None:
+        """Write a run, and let the log end behind it."""
+        log = self._log
+        end, since, greatest_timestamp, *entries = made
+        segment.extend(data, entries, since, greatest_timestamp)
         log.end = OffsetMetadata(end, segment.base_offset, segment.size)
         log.producers.map_end_offset = end
         find_first_unstable(log)
-        return count
+
+    def _state(
+        self, segment: GrowingSegment
+    ) -> tuple[int, int, int, int, int, int, int]:
+        """Say where a run begins."""
+        return (
+            self._log.end.offset,
+            segment.size,
+            segment.rolling_timestamp,
+            segment.time_index.last_entry[0],
+            segment.bytes_since_index_entry,
+            *segment.greatest_timestamp,
+        )
 
     def _limits(
         self, segment: GrowingSegment, epoch: tuple[int, int], plain_rows: int

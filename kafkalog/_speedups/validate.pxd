@@ -1,0 +1,45 @@
+# What other kernels use of the validation kernels.
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kafkalog._speedups._append cimport Append
+from kafkalog._speedups._batch cimport Batch
+
+cdef struct Wanted:
+    # Of a batch that comes in.
+    bint from_zero
+    bint rising
+    int32_t least_epoch
+    int32_t greatest_epoch
+    int64_t most_bytes
+
+
+cdef struct Rules:
+    # Of a batch that a leader takes.
+    bint from_client
+    bint keyed
+    int codec  # -1 any
+    int64_t least_timestamp
+    int64_t greatest_timestamp
+
+
+cdef struct Found:
+    Batch* at
+    Py_ssize_t rows
+    Py_ssize_t room
+
+
+cdef struct Stamp:
+    bint at_append
+    int32_t leader_epoch
+    int64_t now_ms
+
+
+cdef Rules rules_of(tuple rules) except *
+
+# Copy one append to its place, judge it, stamp it, and give it its offsets; False where
+# it is not one plain batch, without codec and producer.
+cdef bint lead_batch(
+    const uint8_t* piece, Py_ssize_t size, uint8_t* to, int64_t pos,
+    const Wanted* wanted, const Rules* rules, const Stamp* stamp, int64_t next_offset,
+    Batch* row, Append* info,
+) noexcept nogil
