@@ -18,8 +18,8 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appends import AppendOrigin, Appends
-from kafkalog.formats.headers import Bytes
-from kafkalog.formats.layout import NO_PRODUCER_ID
+from kafkalog.files.durable_file import Data
+from kafkalog.formats.layout import BATCH, NO_PRODUCER_ID
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.plain_appends import PlainAppends
 from kafkalog.log.state import LogState
@@ -28,6 +28,9 @@ from kafkalog.segment.growing_segment import GrowingSegment
 
 ROOM_BYTES: Final = 4 << 20
 """Bytes of a run that a leader is given: more are two."""
+
+HEADERS: Final = 1024
+"""Batches that a follower is given at once: more go the long way."""
 
 Made: TypeAlias = tuple[int, int, tuple[int, int], bytes, bytes]
 
@@ -38,6 +41,7 @@ class RunWriter:
     def __init__(self, log: LogState) -> None:
         self._log = log
         self._room = np.empty(ROOM_BYTES, np.uint8)
+        self._headers = np.empty(HEADERS * BATCH.itemsize, np.uint8)
 
     def write(
         self, appends: Appends, first: int, origin: AppendOrigin, *, assigns: bool
@@ -129,7 +133,30 @@ class RunWriter:
             self._extend(segment, self._room[:size], made)
         return told
 
-    def _extend(self, segment: GrowingSegment, data: Bytes, made: Made) -> None:
+    def follow(
+        self, piece: Any, leader_epoch: int
+    ) -> tuple[int, int, int, int, int, int, int] | None:
+        """Append `piece` as a follower, if it is plain; answers what it says, or None.
+
+        What a follower writes is what it was given, so nothing is copied.
+        """
+        log = self._log
+        segment = log.segments.active
+        epoch = log.leader_epochs.latest
+        if epoch is None or not segment.has_indexes or type(piece) is not bytes:
+            return None
+        told, made = _speedups.follow_run(
+            piece,
+            leader_epoch,
+            self._limits(segment, epoch, 0),
+            self._state(segment),
+            self._headers,
+        )
+        if told is not None:
+            self._extend(segment, piece, made)
+        return told
+
+    def _extend(self, segment: GrowingSegment, data: Data, made: Made) -> None:
         """Write a run, and let the log end behind it."""
         log = self._log
         end, since, greatest_timestamp, *entries = made
@@ -158,6 +185,8 @@ class RunWriter:
         log, config = self._log, self._log.config
         offsets, times = segment.offset_index, segment.time_index
         most_ms = config.max_segment_ms - segment.settings.roll_jitter_ms
+        # An index may be ahead of a log that was damaged, and refuses what comes.
+        is_ahead = offsets.last_offset >= log.end.offset and offsets.entry_count > 0
         return (
             *epoch,
             segment.base_offset,
@@ -165,7 +194,7 @@ class RunWriter:
             most_ms,
             log.runtime.now_ms() - segment.created_ms > most_ms,
             segment.settings.index_interval_bytes,
-            offsets.max_entries - offsets.entry_count,
+            0 if is_ahead else offsets.max_entries - offsets.entry_count,
             times.max_entries - 1 - times.entry_count,
             min(log.recovery_point + config.flush_messages, 2**63 - 1),
             plain_rows,

@@ -97,7 +97,7 @@ class LogLoader:
         self.epochs.truncate_from_start(self.log_start_offset)
         if not self.producers.is_empty:
             raise LogStateError("producers are known before the log is loaded")
-        if self._recovers:
+        if self._recovers or self.report.removed:
             self.producers.snapshots.reload()
         self.producers.snapshots.remove_strays(self.segments.base_offsets)
         self._rebuild(self.producers, start, end, clean=self.clean)

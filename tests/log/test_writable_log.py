@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kafkalog import (
+    InvalidOffsetError,
     LogClosedError,
     LogConfig,
     LogSegmentOffsetOverflowError,
@@ -360,3 +361,31 @@ def test_deletions_that_come_late_leave_new_snapshots(load, tmp_path, clock, tas
     assert fresh == {path.name for path in (tmp_path / "t-0").glob("*.snapshot")}
     assert not list((tmp_path / "t-0").glob("*.deleted"))
     assert {f"{base:020}.snapshot" for base in bases(again)[1:]} <= fresh
+
+
+def test_a_segment_swapped_in_takes_the_place_of_all_that_was_there(load, tmp_path):
+    log = load()
+    log.append(batch(base_sequence=0, **PAYER))
+    log.roll()
+    log.flush()
+    log.close()
+    swap = tmp_path / "t-0" / f"{1:020}.log.swap"
+    swap.write_bytes(batch(b"1", b"2", base_offset=1, leader_epoch=0))
+    again = load(recovery_point=1)
+    assert f"{1:020}.snapshot" in again.report.removed
+    assert (bases(again), again.log_end_offset) == ([0, 1], 3)
+    assert not list((tmp_path / "t-0").glob("*.swap"))
+
+
+def test_an_index_ahead_of_its_log_refuses_what_comes(load, tmp_path):
+    log = load(LogConfig(index_interval_bytes=0))
+    for _ in range(4):
+        log.append(batch())
+    log.close()
+    path = tmp_path / "t-0" / f"{0:020}.log"
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 4)
+    again = load(LogConfig(index_interval_bytes=0))
+    assert again.log_end_offset == 0
+    with pytest.raises(InvalidOffsetError):
+        again.append(batch())
