@@ -92,8 +92,10 @@ cdef inline int32_t skip_alike(
     cdef bint packed = batch.attributes & CODEC_MASK != 0
     cdef uint64_t front
     cdef Layout lies
-    if size < 8 or end - p < size or p[0] != at.data[start] or last.header_count:
+    if size < 8 or end - p < size or p[0] != at.data[start]:
         return i
+    if last.value_start + max(last.value_length, 0) + 1 != at.pos:
+        return i  # headers, or their number 0 in more bytes than it needs
     if not lay_out(at.data + start, size, key_end - start, &lies):
         return i
     while i < batch.count and end - p >= size:

@@ -1,0 +1,74 @@
+"""Records that lie alike are passed over, never one that is not whole or may not be."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog import _speedups
+from kafkalog.errors import KafkaLogError
+from kafkalog.formats.appends import APPEND, as_bytes, bounds_of
+from kafkalog.formats.layout import BATCH
+from kafkalog.formats.record_batch import RecordBatch
+from tests.formats.appending import T, batch, patched
+
+DELTAS = st.sampled_from([0, 1, 2, 62, 63, 64, 65, 8191, 8192, 2**31])
+SIZES = st.sampled_from([0, 1, 5, 59, 60, 63, 64, 200])
+KEYS = st.sampled_from([None, b"", b"k", b"k" * 40, b"k" * 70])
+
+
+def survey(data, least=-(2**63), greatest=2**63 - 1):
+    """Judge one append; answer how many are plain, and what is said of it."""
+    info = np.zeros(1, APPEND)
+    plain, _ = _speedups.take_batches(
+        [data],
+        bounds_of([len(data)]),
+        *(False, True, -(2**31), 2**31 - 1, 2**63 - 1),
+        (True, False, -1, least, greatest),
+        np.zeros(len(data), np.uint8),
+        as_bytes(np.zeros(4, BATCH)),
+        as_bytes(info),
+        np.zeros(2, np.int64),
+    )
+    return plain, info[0]
+
+
+@st.composite
+def batches(draw):
+    """Draw a batch of runs of records that lie alike."""
+    rows, timestamp = [], T
+    for _ in range(draw(st.integers(1, 4))):
+        key, size, step = draw(KEYS), draw(SIZES), draw(DELTAS)
+        for _ in range(draw(st.integers(1, 80))):
+            rows.append((key, b"v" * size, timestamp))
+            timestamp += step
+    return rows, batch(*rows)
+
+
+@given(drawn=batches())
+def test_every_record_counts(drawn):
+    rows, data = drawn
+    plain, info = survey(data)
+    assert plain == 1
+    assert info["records"] == len(rows)
+    latest = max(timestamp for _, _, timestamp in rows)
+    assert info["max_timestamp"] == latest
+    assert survey(data, greatest=latest)[0] == 1
+    assert survey(data, greatest=latest - 1)[0] == 0
+
+
+@given(drawn=batches(), place=st.integers(0), value=st.integers(0, 255))
+def test_what_is_not_whole_is_not_passed_over(drawn, place, value):
+    _, data = drawn
+    spoilt = bytearray(data)
+    spoilt[61 + place % (len(data) - 61)] = value
+    data = patched(bytes(spoilt), {"length": len(data) - 12})
+    try:
+        times = [record.timestamp for record in RecordBatch(data)]
+    except KafkaLogError:
+        times = None
+    plain, info = survey(data)
+    assert plain == (times is not None)
+    if plain:
+        assert info["max_timestamp"] == max(max(times), -1)
