@@ -68,6 +68,7 @@ class Life:
         self.count = 0
         self.sequences: dict[int, int] = {}
         self.log: Any = None
+        self.least_start = 0  # what lies before it was deleted in an earlier life
 
     # Steps
 
@@ -82,18 +83,18 @@ class Life:
         """Take note of what the log holds, and what of it is forced."""
         log = self.log
         content = read_batches(log)
+        start = max(self.least_start, log.log_start_offset)
         forced = frozenset(
             batch
             for batch in content
-            if batch.last_offset < log.recovery_point
-            and batch.last_offset >= log.log_start_offset
+            if start <= batch.last_offset < log.recovery_point
         )
         self.marks.append(
             Mark(
                 len(self.disk.events),
                 content,
                 forced,
-                log.log_start_offset,
+                start,
                 may_leave_holes,
             )
         )

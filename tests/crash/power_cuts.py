@@ -77,6 +77,7 @@ def another_life(root: Path, cut: Cut, batches: tuple[Any, ...], name: str) -> A
     life.clock.time_ms = NOW_MS + 120_000
     start = cut.expected.start
     forced = frozenset(one for one in batches if one.last_offset >= start)
+    life.least_start = start
     life.marks = [Mark(0, batches, forced, start)]
     life.open()
     life.append(2, 300)
