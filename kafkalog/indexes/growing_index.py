@@ -21,7 +21,7 @@ import mmap
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import ClassVar, Final
 
 from kafkalog import _speedups
@@ -34,8 +34,14 @@ from kafkalog.errors import (
 from kafkalog.files.durable_file import DISK, Data, Disk, DurableFile
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 
-SMALL_BYTES: Final = 1 << 16  # up to here a copy is better than a mapping, which keeps
-# the file open
+SMALL_BYTES: Final = 1 << 16
+"""Up to here a copy is better than a mapping, which keeps the file open."""
+
+MOST_MAPPED: Final = 128
+"""So many indexes of a process stay mapped; of others the mapping is made again."""
+
+_mapped: Final[dict[GrowingIndex, None]] = {}
+_mapped_lock: Final = Lock()
 
 
 class GrowingIndex(ABC):
@@ -297,6 +303,7 @@ class GrowingIndex(ABC):
             if self._size > SMALL_BYTES:
                 self._view = self._handle().map(self._size)
                 self._viewed = self._max_entries
+                self._note_mapped()
             else:
                 used = self._count * self.ENTRY_BYTES
                 self._view = self._handle().read(0, used)
@@ -305,8 +312,24 @@ class GrowingIndex(ABC):
                 self._release()
         return self._view
 
+    def _note_mapped(self) -> None:
+        """Take note of a mapping; the oldest goes, unless it is being asked."""
+        with _mapped_lock:
+            _mapped.pop(self, None)
+            _mapped[self] = None
+            oldest = next(iter(_mapped)) if len(_mapped) > MOST_MAPPED else None
+            if oldest is not None:
+                del _mapped[oldest]
+        if oldest is not None and oldest._lock.acquire(blocking=False):
+            try:
+                oldest._view, oldest._viewed = b"", 0
+            finally:
+                oldest._lock.release()
+
     def _forget_view(self) -> None:
         self._view, self._viewed = b"", 0
+        with _mapped_lock:
+            _mapped.pop(self, None)
 
     def _entry(self, slot: int) -> memoryview:
         at = slot * self.ENTRY_BYTES

@@ -43,7 +43,13 @@ def open_segment(
         roll_jitter_ms=config.random_segment_jitter_ms(),
     )
     return GrowingSegment(
-        directory, base_offset, settings, runtime.now_ms, runtime.disk, suffix
+        directory,
+        base_offset,
+        settings,
+        runtime.now_ms,
+        runtime.disk,
+        runtime.open_files,
+        suffix,
     )
 
 

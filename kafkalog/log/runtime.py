@@ -18,6 +18,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from kafkalog.errors import LogClosedError
 from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.log.clock import Clock, Scheduler, Task, ThreadScheduler, Work
+from kafkalog.segment.open_files import OpenFiles
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -36,6 +37,7 @@ class Runtime:
         self._owns_scheduler = scheduler is None
         self.disk = disk
         self.lock = RLock()
+        self.open_files = OpenFiles()
         self.failure: OSError | None = None
         self.told = True  # whether somebody knows of the failure
         self.closed = False

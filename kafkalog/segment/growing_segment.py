@@ -35,6 +35,7 @@ from kafkalog.segment.file_batches import (
     position_of,
     windows,
 )
+from kafkalog.segment.open_files import OpenFiles
 from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
 
 NowMs = Callable[[], int]
@@ -63,9 +64,10 @@ class GrowingSegment(SegmentFiles):
         settings: SegmentSettings,
         now_ms: NowMs,
         disk: Disk,
+        open_files: OpenFiles,
         suffix: str = "",
     ) -> None:
-        super().__init__(directory, base_offset, settings, disk, suffix)
+        super().__init__(directory, base_offset, settings, disk, open_files, suffix)
         self.created_ms = now_ms()
         self.bytes_since_index_entry = 0
         self._now_ms = now_ms
@@ -129,12 +131,13 @@ class GrowingSegment(SegmentFiles):
         if not self._is_named:
             self._force_names()
         self.file.write(data, position)
+        self._is_forced = False
         self.size = position + len(data)
         self.make_entries(rows, position)
 
     def extend(
         self,
-        data: Bytes,
+        data: Bytes | bytes,
         entries: Sequence[bytes],
         bytes_since_index_entry: int,
         greatest_timestamp: tuple[int, int],
@@ -147,6 +150,7 @@ class GrowingSegment(SegmentFiles):
         if not self._is_named:
             self._force_names()
         self.file.write(data, self.size)
+        self._is_forced = False
         self.size += len(data)
         self.bytes_since_index_entry = bytes_since_index_entry
         self._greatest = greatest_timestamp
@@ -285,8 +289,5 @@ class GrowingSegment(SegmentFiles):
                 self.time_index.maybe_append(*self._greatest, skip_full=True)
         self.offset_index.close()
         self.time_index.close()
-        if self._file is not None and self._file.is_open:
-            self.cut(self.size)
-            self._file.sync()
-            self._file.close()
+        self.finish_log()
         self.txn_index.close()

@@ -18,6 +18,7 @@ from kafkalog.files.naming import FileKind, file_name
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
 from kafkalog.indexes.growing_time_index import GrowingTimeIndex
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
+from kafkalog.segment.open_files import OpenFiles
 
 
 class SegmentSettings(NamedTuple):
@@ -41,6 +42,7 @@ class SegmentFiles:
         base_offset: int,
         settings: SegmentSettings,
         disk: Disk,
+        open_files: OpenFiles,
         suffix: str = "",
     ) -> None:
         self.base_offset = base_offset
@@ -51,6 +53,9 @@ class SegmentFiles:
         self._directory = directory
         self._suffix = suffix
         self._disk = disk
+        self._open_files = open_files
+        self._is_forced = True  # all that was written here
+        self._was_released = False
         self._file: DurableFile | None = None
 
     @cached_property
@@ -85,8 +90,9 @@ class SegmentFiles:
 
     def create(self, file_bytes: int = 0) -> None:
         """Make the ``.log``, `file_bytes` long, of which nothing is used yet."""
-        self._is_named = False
+        self._is_named = self._is_forced = False
         self._file = self._disk.open(self.path, create=True)
+        self._open_files.use(self)
         if file_bytes:
             self._file.truncate(file_bytes)
         else:
@@ -106,7 +112,30 @@ class SegmentFiles:
         """The ``.log``, opened."""
         if self._file is None:
             self._file = self._disk.open(self.path)
+        self._open_files.use(self)
         return self._file
+
+    def release(self) -> None:
+        """Let go of the ``.log`` until it is used again.
+
+        What was not forced yet is, so that no failure to do so gets lost in between.
+        """
+        if self._file is not None:
+            if not self._is_forced:
+                self._file.sync()
+            self._file.close()
+            self._file = None
+            self._is_forced = self._was_released = True
+
+    def finish_log(self) -> None:
+        """Cut the ``.log`` behind what is used, force it and let go, if it was open."""
+        released = self._file is None and self._was_released
+        if released and self.path.stat().st_size > self.size:
+            self.file.truncate(self.size)
+        if self._file is not None and self._file.is_open:
+            self.cut(self.size)
+            self._file.sync()
+        self._close_log()
 
     @property
     def modified_ms(self) -> int:
@@ -118,10 +147,15 @@ class SegmentFiles:
         for path in (self.path, self.offset_index.path, self.time_index.path):
             self._disk.set_modified(path, time_ms)
 
-    @property
-    def has_indexes(self) -> bool:
-        """Whether both indexes have been made, or looked at."""
-        return self.offset_index.is_loaded and self.time_index.is_loaded
+    def has_indexes_to(self, offset: int) -> bool:
+        """Whether both indexes were made, or looked at, and end before `offset`."""
+        offsets, times = self.offset_index, self.time_index
+        return (
+            offsets.is_loaded
+            and times.is_loaded
+            and (offsets.last_offset < offset or not offsets.entry_count)
+            and (times.last_entry.offset < offset or not times.entry_count)
+        )
 
     def make_indexes(self) -> None:
         """Make the files of the indexes, if they are not there."""
@@ -155,6 +189,7 @@ class SegmentFiles:
     def flush(self) -> None:
         """Force the ``.log`` to disk, then the indexes."""
         self.file.sync()
+        self._is_forced = True
         self.offset_index.flush()
         self.time_index.flush()
         self.txn_index.flush()
@@ -195,15 +230,18 @@ class SegmentFiles:
             self.offset_index.close_handle()
         if "time_index" in self.__dict__:
             self.time_index.close_handle()
-        if self._file is not None:
-            self._file.close()
+        self._close_log()
         if "txn_index" in self.__dict__:
             self.txn_index.close()
 
-    def delete(self) -> None:
-        """Remove all files; those that are not there are not missed."""
+    def _close_log(self) -> None:
+        self._open_files.forget(self)
         if self._file is not None:
             self._file.close()
+
+    def delete(self) -> None:
+        """Remove all files; those that are not there are not missed."""
+        self._close_log()
         self._disk.remove_if_there(self.path)
         self.offset_index.remove()
         self.time_index.remove()

@@ -1,0 +1,46 @@
+"""Which segments of a log keep their ``.log`` open: those used last, a hundred at most.
+
+A process may hold open some thousand files, and a log have more segments.
+
+Knows: the order of use. Does not know: files, or what is done with them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+MOST: Final = 128
+
+
+class Releasable(Protocol):
+    """What holds a file open, and may be asked to let go of it until it is used."""
+
+    def release(self) -> None:
+        """Let go of the file."""
+
+
+class OpenFiles:
+    """The holders of open files, the one that was used last at the end."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._holders: dict[Releasable, None] = {}
+        self._last: Releasable | None = None
+
+    def use(self, holder: Releasable) -> None:
+        """Take note that a file is used; those unused for longest are let go of."""
+        if holder is self._last:
+            return
+        self._last = holder
+        self._holders.pop(holder, None)
+        self._holders[holder] = None
+        if len(self._holders) > self._most:
+            oldest = next(iter(self._holders))
+            del self._holders[oldest]
+            oldest.release()
+
+    def forget(self, holder: Releasable) -> None:
+        """Take note that a file is closed for good."""
+        self._holders.pop(holder, None)
+        if holder is self._last:
+            self._last = None

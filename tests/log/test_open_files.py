@@ -1,0 +1,92 @@
+"""A log of many segments holds few files open, and loses nothing by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafkalog.indexes import growing_index
+from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
+from kafkalog.segment import open_files
+from kafkalog.segment.open_files import OpenFiles
+from tests.disks import NotingDisk
+from tests.log.writing import SMALL, batch, load
+
+SEGMENTS = open_files.MOST + 50
+
+
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+class Holder:
+    def __init__(self):
+        self.released = 0
+
+    def release(self):
+        self.released += 1
+
+
+def test_what_was_not_used_for_longest_is_let_go_of():
+    first, second, third = Holder(), Holder(), Holder()
+    files = OpenFiles(most=2)
+    for one in (first, second, first, third):
+        files.use(one)
+    assert [one.released for one in (first, second, third)] == [0, 1, 0]
+    files.forget(first)
+    files.use(second)
+    assert first.released == third.released == 0
+
+
+def test_many_segments_are_written_and_read_with_few_open(tmp_path):
+    disk, before = NotingDisk(), descriptors()
+    with load(tmp_path, disk=disk) as log:
+        for _ in range(SEGMENTS):
+            log.append(batch())
+            log.roll()
+        assert descriptors() - before < open_files.MOST + 10
+        for offset in range(log.log_end_offset):
+            assert log.read(offset, max_bytes=1).next_offset == offset + 1
+        assert descriptors() - before < open_files.MOST + 10
+    assert descriptors() == before
+
+
+def test_what_is_let_go_of_is_forced_before(tmp_path):
+    disk = NotingDisk()
+    with load(tmp_path, disk=disk) as log:
+        for _ in range(SEGMENTS):
+            log.append(batch())
+            log.roll()
+        forced = {call[1] for call in disk.asked("sync")}
+        first, *_, last = log.growing_segments
+        assert first.path.name in forced
+        assert last.path.name not in forced
+
+
+def test_a_segment_that_was_let_go_of_is_cut_to_what_is_used(tmp_path):
+    log = load(tmp_path, SMALL.with_changes({"preallocate": "true"}))
+    log.append(batch())
+    segment = log.growing_segments[0]
+    size = segment.size
+    segment.release()
+    assert segment.path.stat().st_size > size
+    log.close()
+    assert segment.path.stat().st_size == size
+
+
+def test_few_indexes_stay_mapped(tmp_path):
+    before, room = descriptors(), 2 * growing_index.SMALL_BYTES
+    indexes = [
+        GrowingOffsetIndex(tmp_path / f"{base}.index", base, room)
+        for base in range(growing_index.MOST_MAPPED + 50)
+    ]
+    for index in indexes:
+        index.append(index.base_offset + 1, 5)
+        index.close_handle()
+    opened = [GrowingOffsetIndex(one.path, one.base_offset, room) for one in indexes]
+    for _ in range(2):
+        for index in opened:
+            index.lookup(index.base_offset)
+    assert descriptors() - before <= growing_index.MOST_MAPPED
+    for index in opened:
+        index.close_handle()
+    assert descriptors() == before
