@@ -34,7 +34,9 @@ def scanned(directory, start, end):
     return [offset for chunk in scan.chunks() for offset in chunk.offset.tolist()]
 
 
-@pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: str(path)[-40:])
+@pytest.mark.parametrize(
+    "directory", DIRECTORIES, ids=lambda path: f"{path.parents[1].name}-{path.name}"
+)
 def test_tasks_of_any_size_read_a_log_once(directory):
     start, end = whole(directory)
     wanted = scanned(directory, start, end)
