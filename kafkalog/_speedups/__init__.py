@@ -22,7 +22,7 @@ from kafkalog._speedups.records import (
     decode_records,
     measure_wrappers,
 )
-from kafkalog._speedups.runs import lead_run, plan_run
+from kafkalog._speedups.runs import follow_run, lead_run, plan_run
 from kafkalog._speedups.search import (
     count_rising,
     find_slot,
@@ -55,6 +55,7 @@ __all__ = [
     "find_batch",
     "find_slot",
     "first_nonzero",
+    "follow_run",
     "gather",
     "join",
     "lead_run",

@@ -23,3 +23,10 @@ def lead_run(
     data: npt.NDArray[np.uint8],  # uint8_t[::1], filled
     log_start: int,
 ) -> tuple[list[tuple[Any, ...]], int, _Made]: ...
+def follow_run(
+    piece: Any,  # const uint8_t[::1]
+    leader_epoch: int,
+    limits: _Limits,
+    state: _State,
+    rows: npt.NDArray[np.uint8],  # uint8_t[::1], room for Batch, filled
+) -> tuple[tuple[int, int, int, int, int, int, int] | None, _Made]: ...

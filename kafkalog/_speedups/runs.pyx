@@ -1,11 +1,13 @@
 """Runs of appends: how many of a call go into the segment as it is, by one write."""
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport Batch
 from kafkalog._speedups._due cimport Filling, take_batch
 from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
-from kafkalog._speedups.validate cimport Rules, Stamp, Wanted, lead_batch, rules_of
+from kafkalog._speedups.validate cimport (
+    Found, Rules, Stamp, Wanted, lead_batch, rules_of, take_append
+)
 
 cdef enum:
     INDEX_ENTRY = 8
@@ -283,3 +285,43 @@ def lead_run(
     finally:
         release_pieces(&held)
     return told, pos, made_of(&run, &out)
+
+
+def follow_run(
+    const uint8_t[::1] piece not None, int32_t leader_epoch, tuple limits not None,
+    tuple state not None, uint8_t[::1] rows not None,
+):
+    """Make ready to be written, as it is, what a follower is given in one append.
+
+    That is whole, sound batches, none of an epoch above `leader_epoch`, that go into
+    the segment as it is; `rows` is room for their headers. Answers what there is to
+    say of them, or None where they need more, and what `plan_run` answers of a run.
+    """
+    cdef Wanted wanted = Wanted(
+        False, True, -2147483648, leader_epoch, 9223372036854775807
+    )
+    cdef Limits most = limits_of(limits)
+    cdef Run run = run_of(state)
+    cdef Found found
+    cdef Entries out
+    cdef Append info
+    cdef int64_t size = piece.shape[0]
+    cdef bint taken
+    found.rows = 0
+    found.room = rows.shape[0] // <Py_ssize_t>sizeof(Batch)
+    if not size or not found.room:
+        return None, made_of(&run, &out)
+    found.at = <Batch*>&rows[0]
+    with nogil:
+        taken = (
+            take_append(&piece[0], 0, size, &wanted, &found, &info)
+            and goes_in(&info, size, &run, &most)
+            and take_batches_of(found.at, found.rows, 0, &run, &most, &out)
+        )
+    if not taken:
+        return None, made_of(&run, &out)
+    run.next_offset = info.last_offset + 1
+    return (
+        info.first_offset, info.last_offset, info.max_timestamp, info.log_append_time,
+        info.last_leader_epoch, info.source_codec, info.valid_bytes,
+    ), made_of(&run, &out)

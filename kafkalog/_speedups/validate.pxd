@@ -36,6 +36,12 @@ cdef struct Stamp:
 
 cdef Rules rules_of(tuple rules) except *
 
+# Whether there are batches from `pos` to `end` and nothing else, as wanted.
+cdef bint take_append(
+    const uint8_t* src, int64_t pos, int64_t end, const Wanted* wanted, Found* found,
+    Append* info
+) noexcept nogil
+
 # Copy one append to its place, judge it, stamp it, and give it its offsets; False where
 # it is not one plain batch, without codec and producer.
 cdef bint lead_batch(

@@ -121,7 +121,7 @@ cdef Rules rules_of(tuple rules) except *:
     return Rules(rules[0], rules[1], rules[2], rules[3], rules[4])
 
 
-cdef inline bint take_append(
+cdef bint take_append(
     const uint8_t* src, int64_t pos, int64_t end, const Wanted* wanted, Found* found,
     Append* info
 ) noexcept nogil:

@@ -18,7 +18,7 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appends import AppendOrigin, Appends
-from kafkalog.files.durable_file import Data
+from kafkalog.formats.headers import Bytes
 from kafkalog.formats.layout import BATCH, NO_PRODUCER_ID
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.plain_appends import PlainAppends
@@ -54,7 +54,7 @@ class RunWriter:
         log = self._log
         segment = log.segments.active
         epoch = log.leader_epochs.latest
-        if not segment.has_indexes or epoch is None:
+        if epoch is None or not segment.has_indexes_to(log.end.offset):
             return 0
         if assigns:
             appends.place(log.end.offset, first)
@@ -114,7 +114,11 @@ class RunWriter:
         epoch = log.leader_epochs.latest
         if epoch is None or epoch.epoch != leadership.leader_epoch:
             return []
-        if not segment.has_indexes or not pieces or type(pieces[0]) is not bytes:
+        if (
+            not segment.has_indexes_to(log.end.offset)
+            or not pieces
+            or type(pieces[0]) is not bytes
+        ):
             return []
         told, size, made = _speedups.lead_run(
             pieces,
@@ -143,7 +147,11 @@ class RunWriter:
         log = self._log
         segment = log.segments.active
         epoch = log.leader_epochs.latest
-        if epoch is None or not segment.has_indexes or type(piece) is not bytes:
+        if (
+            epoch is None
+            or not segment.has_indexes_to(log.end.offset)
+            or type(piece) is not bytes
+        ):
             return None
         told, made = _speedups.follow_run(
             piece,
@@ -156,7 +164,7 @@ class RunWriter:
             self._extend(segment, piece, made)
         return told
 
-    def _extend(self, segment: GrowingSegment, data: Data, made: Made) -> None:
+    def _extend(self, segment: GrowingSegment, data: Bytes | bytes, made: Made) -> None:
         """Write a run, and let the log end behind it."""
         log = self._log
         end, since, greatest_timestamp, *entries = made
@@ -185,8 +193,6 @@ class RunWriter:
         log, config = self._log, self._log.config
         offsets, times = segment.offset_index, segment.time_index
         most_ms = config.max_segment_ms - segment.settings.roll_jitter_ms
-        # An index may be ahead of a log that was damaged, and refuses what comes.
-        is_ahead = offsets.last_offset >= log.end.offset and offsets.entry_count > 0
         return (
             *epoch,
             segment.base_offset,
@@ -194,7 +200,7 @@ class RunWriter:
             most_ms,
             log.runtime.now_ms() - segment.created_ms > most_ms,
             segment.settings.index_interval_bytes,
-            0 if is_ahead else offsets.max_entries - offsets.entry_count,
+            offsets.max_entries - offsets.entry_count,
             times.max_entries - 1 - times.entry_count,
             min(log.recovery_point + config.flush_messages, 2**63 - 1),
             plain_rows,

@@ -120,9 +120,11 @@ class Appender:
         outcomes: list[Outcome] = []
         if assigns:
             outcomes += self._lead(pieces, terms)
-            if len(outcomes) == len(pieces):
-                return outcomes
-            pieces = pieces[len(outcomes) :]
+        elif follower:
+            outcomes += self._follow(pieces, terms.leader_epoch)
+        if len(outcomes) == len(pieces):
+            return outcomes
+        pieces = pieces[len(outcomes) :]
         appends = self._take_in(pieces, terms, assigns=assigns, follower=follower)
         index = 0
         while index < len(appends):
@@ -147,6 +149,22 @@ class Appender:
         if told:
             _flush_if_due(self._log)
         return map(AppendResult._make, told)
+
+    def _follow(
+        self, pieces: Sequence[Any], leader_epoch: int
+    ) -> Iterator[AppendResult]:
+        """Append the plain ones at the beginning, as a follower."""
+        start = self._log.log_start_offset
+        for piece in pieces:
+            told = self._runs.follow(piece, leader_epoch)
+            if told is None:
+                return
+            _flush_if_due(self._log)
+            first, last, timestamp, time, epoch, codec, valid_bytes = told
+            known = None if epoch == NO_LEADER_EPOCH else epoch
+            yield AppendResult(
+                first, last, timestamp, time, start, known, CODECS[codec], valid_bytes
+            )
 
     def _rules_now(self) -> AppendRules:
         """Give the rules of the settings that the log has now."""

@@ -148,7 +148,10 @@ class SegmentFiles:
             self._disk.set_modified(path, time_ms)
 
     def has_indexes_to(self, offset: int) -> bool:
-        """Whether both indexes were made, or looked at, and end before `offset`."""
+        """Whether both indexes were made, or looked at, and end before `offset`.
+
+        One may be ahead of a log that was damaged, and refuses what comes.
+        """
         offsets, times = self.offset_index, self.time_index
         return (
             offsets.is_loaded
