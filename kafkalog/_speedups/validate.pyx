@@ -189,7 +189,7 @@ def take_batches(
     cdef Append* info_at = <Append*>&info[0] if appends else NULL
     cdef uint8_t* to = &data[0] if data.shape[0] else NULL
     cdef bint surveyed = rules is not None
-    cdef Rules asked
+    cdef Rules asked = Rules(False, False, -1, 0, 0)
     cdef Pieces held
     if surveyed:
         asked = rules_of(rules)

@@ -78,9 +78,7 @@ def compare_tree(tree_path, actual_dir, options, report):
             if "decoded_sha256" in entry and options.content:
                 same = same_content(data, entry["decoded_sha256"], options)
                 if same is None:
-                    report.add(
-                        f"  {name}: other bytes, and a codec not decoded here"
-                    )
+                    report.add(f"  {name}: other bytes, and a codec not decoded here")
                 if same or same is None:
                     continue
             if options.content and name.endswith((".index", ".timeindex")):
