@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptRecordError, LogSegmentOffsetOverflowError
+from kafkalog.formats.appends import as_bytes
 from kafkalog.formats.headers import Rows, checksum_error, find_unsound
 from kafkalog.formats.layout import (
     BATCH,
@@ -146,7 +147,8 @@ class _Pass:
 
     def _take_held(self) -> None:
         if self._held:
-            rows = np.concatenate(self._held)
+            # As bytes: to hold the fields of each against the others' takes longer.
+            rows = np.concatenate([as_bytes(one) for one in self._held]).view(BATCH)
             self._held, self._rows_held = [], 0
             self._take_run(NO_BYTES, rows)
 
