@@ -126,7 +126,7 @@ debug: .venv/compiled build/debug/settings
 test: test-release test-spark test-interop test-pythons build test-debug
 
 test-release: .venv/compiled
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging and not spark and not interop"
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging and not spark and not interop" --ignore tests/interop
 
 # A session is a Java machine of its own, so a file's tests stay together.
 test-spark: .venv/compiled
@@ -151,7 +151,7 @@ test-pythons: .venv/compiled
 test-all: test
 	for version in $(OTHERS); do
 		$(MAKE) .venv-$$version/whole
-		.venv-$$version/bin/python -m pytest -q -n $(JOBS) -m "not packaging and not spark" --ignore tests/test_stubs.py
+		.venv-$$version/bin/python -m pytest -q -n $(JOBS) -m "not packaging and not spark and not interop" --ignore tests/interop --ignore tests/test_stubs.py
 	done
 
 test-debug: debug
