@@ -106,7 +106,8 @@ cdef inline int32_t skip_alike(
         ):
             break
         timestamp = wrapping_add(
-            batch.base_timestamp, delta_in(front, lies.timestamp_at, lies.timestamp_mask)
+            batch.base_timestamp,
+            delta_in(front, lies.timestamp_at, lies.timestamp_mask),
         )
         if timestamp != -1 and (
             timestamp < least_timestamp or timestamp > greatest_timestamp
