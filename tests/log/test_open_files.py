@@ -47,7 +47,7 @@ def test_many_segments_are_written_and_read_with_few_open(tmp_path):
         for offset in range(log.log_end_offset):
             assert log.read(offset, max_bytes=1).next_offset == offset + 1
         assert descriptors() - before < open_files.MOST + 10
-    assert descriptors() == before
+    assert descriptors() <= before  # what other tests held may be let go of meanwhile
 
 
 def test_what_is_let_go_of_is_forced_before(tmp_path):
@@ -89,4 +89,4 @@ def test_few_indexes_stay_mapped(tmp_path):
     assert descriptors() - before <= growing_index.MOST_MAPPED
     for index in opened:
         index.close_handle()
-    assert descriptors() == before
+    assert descriptors() <= before  # what other tests held may be let go of meanwhile
