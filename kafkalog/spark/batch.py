@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.export.missing import require
 from kafkalog.files.remote import as_path
-from kafkalog.query.reading import Request
 from kafkalog.spark.columns import arrow_schema
 from kafkalog.spark.offsets import batch_ranges
 from kafkalog.spark.options import SourceOptions
@@ -46,7 +45,7 @@ class BatchReader(datasource.DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: SourceOptions, schema: Any) -> None:
         warn_of_ignored(options)
         self.options = options
-        self.tasks = task_reader(options, schema)
+        self.tasks = TaskReader.of(options, arrow_schema(schema))
 
     def partitions(self) -> list[Split]:
         """Settle which bytes each task reads."""
@@ -74,20 +73,6 @@ def open_partitions(options: SourceOptions) -> Partitions:
     """Look at what the directories hold now; relative paths are the driver's."""
     sources = [as_path(path, options.storage).absolute() for path in options.paths]
     return Partitions(sources, read_committed=options.read_committed)
-
-
-def task_reader(options: SourceOptions, schema: Any) -> TaskReader:
-    """Make what reads the tasks of a query."""
-    request = Request(
-        read_committed=options.read_committed,
-        control_records=options.control_records,
-        skip=options.on_corruption == "skip",
-    )
-    return TaskReader(
-        schema=arrow_schema(schema),
-        request=request,
-        fail_on_data_loss=options.fail_on_data_loss,
-    )
 
 
 def make_splits(

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from kafkalog.errors import DataLossError
 from kafkalog.export.missing import require
@@ -25,6 +25,7 @@ from kafkalog.query.plan import Part, Span
 from kafkalog.query.reading import Request
 from kafkalog.query.scan import Scan
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.spark.options import SourceOptions
 from kafkalog.spark.rows import RowMaker
 from kafkalog.spark.splits import Stretch, Task
 
@@ -46,6 +47,20 @@ class TaskReader:
     schema: pa.Schema
     request: Request
     fail_on_data_loss: bool = True
+
+    @classmethod
+    def of(cls, options: SourceOptions, schema: pa.Schema) -> Self:
+        """Make the reader that a query's options ask for."""
+        request = Request(
+            read_committed=options.read_committed,
+            control_records=options.control_records,
+            skip=options.on_corruption == "skip",
+        )
+        return cls(
+            schema=schema,
+            request=request,
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
 
     def read(self, task: Task) -> Iterator[pa.RecordBatch]:
         """Read a task's records, in order of each partition's offsets.

@@ -23,7 +23,6 @@ from kafkalog import errors
 from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
 from kafkalog.export.files import check_target
 from kafkalog.export.missing import require
-from kafkalog.query.reading import Request
 from kafkalog.spark.limits import EARLIEST, LATEST, SpecificOffsets
 from kafkalog.spark.offset_json import Place, from_json, to_json
 from kafkalog.spark.offsets import (
@@ -204,16 +203,7 @@ class _Run:
 
     def _writer(self, staging: Path) -> TaskWriter:
         options, columns = self.job.options, file_columns(self.job.columns)
-        request = Request(
-            read_committed=options.read_committed,
-            control_records=options.control_records,
-            skip=options.on_corruption == "skip",
-        )
-        reader = TaskReader(
-            schema=read_schema(columns),
-            request=request,
-            fail_on_data_loss=options.fail_on_data_loss,
-        )
+        reader = TaskReader.of(options, read_schema(columns))
         return TaskWriter(
             reader=reader,
             columns=columns,

@@ -22,9 +22,9 @@ from kafkalog.spark.batch import (
     Split,
     make_splits,
     open_partitions,
-    task_reader,
     warn_of_ignored,
 )
+from kafkalog.spark.columns import arrow_schema
 from kafkalog.spark.offset_json import Place, from_json, to_json
 from kafkalog.spark.offsets import (
     latest_offsets,
@@ -34,6 +34,7 @@ from kafkalog.spark.offsets import (
 )
 from kafkalog.spark.options import SourceOptions
 from kafkalog.spark.rate_limit import delay_batch, limit_offsets
+from kafkalog.spark.reading import TaskReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,7 @@ class StreamReader(*BASES):  # type: ignore[misc]
     def __init__(self, options: SourceOptions, schema: Any) -> None:
         warn_of_ignored(options)
         self.options = options
-        self.tasks = task_reader(options, schema)
+        self.tasks = TaskReader.of(options, arrow_schema(schema))
         self._planned: Offsets | None = None
         self._target: Offsets | None = None
         self._last_batch_ms = 0
