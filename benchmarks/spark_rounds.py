@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+from interleaved import outcome
 from shapes import BATCH_BYTES, columns_of
 
 from kafkalog.formats.builder import BatchSettings, encode_batches
@@ -60,11 +61,7 @@ def compare(ours, theirs, *, peer, of):
     mine, other = (median(times) / of for times in walls)
     my_cpu, other_cpu = (median(times) / of for times in cpus)
     return {
-        "peer": peer,
-        "ratio": other / mine,
-        "ours": mine,
-        "theirs": other,
-        "unit": "s",
+        **outcome(peer, mine, other),
         "ours_processor": my_cpu,
         "theirs_processor": other_cpu,
     }
