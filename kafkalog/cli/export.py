@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from kafkalog.cli import exits
-from kafkalog.cli.options import Reading, examples, reading_options
+from kafkalog.cli.options import Reading, compression_option, examples, reading_options
 from kafkalog.cli.progress import bar
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(
@@ -33,13 +29,7 @@ if TYPE_CHECKING:
     help="The format; by default told by the extension of OUT, else parquet.",
 )
 @reading_options
-@click.option(
-    "--compression",
-    type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
-    default="zstd",
-    show_default=True,
-    help="Of Parquet's columns.",
-)
+@compression_option
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
 def command(

@@ -71,8 +71,7 @@ SELECTION: Final = (
     ),
 )
 
-READING: Final = (
-    *SELECTION,
+BOUNDS: Final = (
     click.option(
         "--start-offset", type=int, help="First offset; by default the log start."
     ),
@@ -89,6 +88,9 @@ READING: Final = (
         metavar="TIME",
         help="Timestamp before which to end.",
     ),
+)
+
+COLUMNS: Final = (
     click.option(
         "--columns",
         type=read_columns,
@@ -98,6 +100,9 @@ READING: Final = (
         "leader_epoch, producer_id, producer_epoch, sequence, is_transactional, "
         "is_control, magic, codec, segment, position.",
     ),
+)
+
+WHICH: Final = (
     click.option(
         "--isolation",
         type=click.Choice(["read_uncommitted", "read_committed"]),
@@ -117,12 +122,29 @@ READING: Final = (
         is_flag=True,
         help="Show transaction markers and the like, too.",
     ),
+)
+
+THREADS: Final = (
     click.option(
         "--threads",
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
         help="How many threads decode.",
+    ),
+)
+
+READING: Final = (*SELECTION, *BOUNDS, *COLUMNS, *WHICH, *THREADS)
+FINDING: Final = (*SELECTION, *BOUNDS, *WHICH)
+TAILING: Final = (*SELECTION, *COLUMNS, *WHICH)
+
+COMPRESSION: Final = (
+    click.option(
+        "--compression",
+        type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
+        default="zstd",
+        show_default=True,
+        help="Of Parquet's columns.",
     ),
 )
 
@@ -143,15 +165,15 @@ class Reading:
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
-    start_offset: int | None
-    end_offset: int | None
-    start_timestamp: int | datetime | None
-    end_timestamp: int | datetime | None
-    columns: tuple[str, ...] | None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    start_timestamp: int | datetime | None = None
+    end_timestamp: int | datetime | None = None
+    columns: tuple[str, ...] | None = None
     isolation: str
     on_corruption: str
     control_records: bool
-    threads: int
+    threads: int = 1
 
     def scan(self, paths: Sequence[Path], progress: Progress | None = None) -> Scan:
         """Make the scan of what lies under `paths`, as far as it was selected.
@@ -197,15 +219,36 @@ def printing_options(function: Function) -> Function:
     return _with(PRINTING, function)
 
 
+def compression_option(function: Function) -> Function:
+    """Add ``--compression``, of Parquet files."""
+    return _with(COMPRESSION, function)
+
+
 def reading_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options of a scan; the function is given them as one, `reading`."""
+    return _gathering(READING, function)
 
+
+def finding_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add those that say where to look, and for what kind of records; as `reading`."""
+    return _gathering(FINDING, function)
+
+
+def tailing_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add those of a scan that bound nothing; as `reading`."""
+    return _gathering(TAILING, function)
+
+
+def _gathering(
+    options: Sequence[Callable[..., Any]], function: Callable[..., None]
+) -> Callable[..., None]:
     @wraps(function)
     def gathering(**given: Any) -> None:
-        asked = {field.name: given.pop(field.name) for field in fields(Reading)}
+        names = [field.name for field in fields(Reading) if field.name in given]
+        asked = {name: given.pop(name) for name in names}
         function(reading=Reading(**asked), **given)
 
-    return _with(READING, gathering)
+    return _with(options, gathering)
 
 
 def _with(options: Sequence[Callable[[Function], Function]], to: Function) -> Function:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kafkalog.cli import exits, output, terminal
-from kafkalog.cli.options import examples
+from kafkalog.cli.options import compression_option, examples
 from kafkalog.cli.output import Field
 from kafkalog.errors import ConfigError
 
@@ -166,13 +166,7 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
     callback=read_pairs,
     help="A setting of Spark; may be repeated.",
 )
-@click.option(
-    "--compression",
-    type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
-    default="zstd",
-    show_default=True,
-    help="Of Parquet's columns.",
-)
+@compression_option
 @click.option(
     "--format",
     "shown",
