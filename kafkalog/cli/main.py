@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "ls": "List partitions, or the segments of one.",
     "cat": "Print records.",
     "head": "Print the first records.",
+    "find": "Find records, and print where they lie.",
     "export": "Write records as Parquet, JSON Lines, CSV or Arrow files.",
     "verify": "Look for damage in every file.",
 }

@@ -23,6 +23,7 @@ from .shell import COMMAND, call, run
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
 READERS = ("ls", "cat", "head")
+EXAMPLES = (*READERS, "find", "export")
 
 
 def modules_loaded_by(*arguments):
@@ -42,7 +43,7 @@ def test_help_imports_nothing_heavy():
     heavy = {"numpy", "pyarrow", "lz4", "snappy", "zstandard", "crc32c"}
     for option in ("--help", "--version"):
         assert not (heavy | {"rich"}) & modules_loaded_by(option)
-    for command in (*READERS, "export"):
+    for command in EXAMPLES:
         assert not heavy & modules_loaded_by(command, "--help")
 
 
@@ -81,7 +82,7 @@ def examples_of(name):
     return [line.strip() for line in text.splitlines() if "kafkalog " in line]
 
 
-@pytest.mark.parametrize("name", [*READERS, "export"])
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_the_examples_of_help_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     examples = examples_of(name)
@@ -95,7 +96,7 @@ def test_the_examples_of_help_run(name, tmp_path, monkeypatch):
         assert ran.stdout or list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", [*READERS, "export"])
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_help_ends_with_the_examples(name):
     lines = call(name, "--help").output.splitlines()
     assert lines[-len(examples_of(name)) - 1].strip() == "Examples:"

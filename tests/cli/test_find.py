@@ -1,0 +1,193 @@
+"""``find``: where records lie, judged by what Kafka says of each."""
+
+import re
+from collections import Counter
+
+import pytest
+
+import kafkalog
+from kafkalog.query.columns import COLUMNS
+from tests import golden_data
+from tests.query import batches, told
+
+from . import golden
+from .shell import call, objects
+
+AT = {name: slot for slot, name in enumerate(COLUMNS)}
+PLACE = ("topic", "partition", "offset", "timestamp")
+CLEAN = "k431-clean"
+MEMBERS = [*PLACE, "path", "position", "record_index"]
+
+
+def found(*arguments):
+    ran = call("find", *arguments)
+    assert ran.exit_code == 0, ran.output
+    return objects(ran.stdout)
+
+
+def told_places(name, meets, *, first=False, control=False):
+    """Places of a set's records that meet a condition, as Kafka tells of them."""
+    places = []
+    for directory in golden.partitions(name):
+        start = golden.LOG_STARTS.get((name, directory), 0)
+        before, here = Counter(), []
+        for file, row in told.records(name, directory):
+            if not file.endswith(".log"):
+                continue
+            batch = file, row[AT["position"]]
+            index, before[batch] = before[batch], before[batch] + 1
+            wanted = row[AT["offset"]] >= start and (
+                control or not row[AT["is_control"]]
+            )
+            if wanted and meets(row):
+                path = told.path_of(name, directory, file)
+                cells = [row[AT[one]] for one in PLACE]
+                here.append([*cells, str(path), batch[1], index])
+        places += here[:1] if first else here
+    return [dict(zip(MEMBERS, one, strict=True)) for one in places]
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_every_record_is_found_where_it_lies(name):
+    places = found(golden_data.logs(name), "--value", "", "--key", "")
+    wanted = told_places(
+        name, lambda row: None not in (row[AT["key"]], row[AT["value"]])
+    )
+    assert places == wanted
+    assert [list(one) for one in places] == [MEMBERS] * len(places)
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_a_key_is_found_by_its_pattern(name):
+    pattern = re.compile(rb"^key-[1-3]\d$")
+
+    def meets(row):
+        key = row[AT["key"]]
+        return isinstance(key, str) and bool(pattern.search(bytes.fromhex(key)))
+
+    assert found(golden_data.logs(name), "--key", r"^key-[1-3]\d$") == told_places(
+        name, meets
+    )
+
+
+def test_the_first_record_of_a_time_or_later_is_found_in_each_partition():
+    time = 1_700_000_050_000
+    places = found(golden.CLEAN, "--timestamp", str(time))
+    wanted = told_places(
+        CLEAN, lambda row: (row[AT["timestamp"]] or -1) >= time, first=True
+    )
+    assert places == wanted
+    assert found(golden.CLEAN, "--timestamp", "2023-11-14T22:14:10Z") == wanted
+
+
+def test_a_producer_is_found_and_any_of_several():
+    wanted = told_places(CLEAN, lambda row: row[AT["producer_id"]] in (1, 3))
+    assert wanted
+    assert found(golden.CLEAN, "--producer-id", "1", "--producer-id", "3") == wanted
+    with_control = told_places(
+        CLEAN, lambda row: row[AT["producer_id"]] == 3, control=True
+    )
+    asked = ("--producer-id", "3", "--control-records")
+    assert found(golden.CLEAN, *asked) == with_control
+    assert len(with_control) > len(found(golden.CLEAN, "--producer-id", "3"))
+
+
+def test_headers_are_found_by_name_by_value_and_several():
+    def has(row, name):
+        return any(key == name for key, _ in row[AT["headers"]])
+
+    def both(row):
+        return has(row, "h3") and has(row, "h2")
+
+    assert found(golden.CLEAN, "--header", "h3") == told_places(
+        CLEAN, lambda row: has(row, "h3")
+    )
+    assert found(golden.CLEAN, "--header", "h3", "--header", "h2") == told_places(
+        CLEAN, both
+    )
+
+
+def test_conditions_hold_together(tmp_path):
+    path = tmp_path / "0.log"
+    path.write_bytes(batches.build(2, "lz4", 0) + batches.build(2, "none", 3, 4))
+    asked = {
+        ("--key", "4"): [4],
+        ("--key", "k"): [1, 2, 4, 5],
+        ("--key", ""): [1, 2, 4, 5],
+        ("--value", "^value [35]$"): [3, 5],
+        ("--header", "h"): [1, 3, 5],
+        ("--header", "h=^x$"): [1, 3, 5],
+        ("--header", "h=y"): [],
+        ("--header", "n=x"): [],
+        ("--header", "n="): [],
+        ("--key", "k", "--header", "n"): [1, 5],
+        ("--offset", "5", "--key", "k"): [5],
+        ("--offset", "3", "--key", "k"): [],
+        ("--value", "value", "--start-offset", "2", "--end-offset", "5"): [2, 3, 4],
+        ("--offset", "5", "--end-offset", "5"): [],
+        ("--timestamp", str(batches.T + 3), "--header", "h"): [3],
+        ("--timestamp", str(batches.T + 3), "--key", "k"): [4],
+        ("--value", "value", "-n", "2"): [0, 1],
+        ("--producer-id", "7"): [0, 1, 2, 3, 4, 5, 6],
+        ("--producer-id", "8"): [],
+    }
+    for arguments, offsets in asked.items():
+        assert [one["offset"] for one in found(path, *arguments)] == offsets, arguments
+
+
+@pytest.mark.parametrize(("magic", "codec"), batches.KINDS)
+def test_the_place_in_the_batch_counts_from_its_first_record(tmp_path, magic, codec):
+    first = batches.build(magic, codec, 0)
+    path = tmp_path / "0.log"
+    path.write_bytes(first + batches.build(magic, codec, 3))
+    [place] = found(path, "--offset", "4")
+    alone = magic < 2 and codec == "none"
+    size = len(first) // 3 if alone else len(first)
+    assert place["record_index"] == (0 if alone else 1)
+    assert place["position"] == size * (4 if alone else 1)
+
+
+def test_nothing_found_is_no_damage():
+    ran = call("find", golden.CLEAN, "--offset", "99999999")
+    assert (ran.exit_code, ran.stdout) == (0, "")
+    assert ran.stderr.startswith("kafkalog: nothing found")
+
+
+def test_bytes_of_any_kind_can_be_looked_for(tmp_path):
+    batch = kafkalog.RecordBatchBuilder(base_offset=0)
+    batch.append(b"\xff\x00", b"line\nbreak", timestamp=1)
+    path = tmp_path / "0.log"
+    path.write_bytes(batch.build())
+    for arguments in (("--key", r"\xff"), ("--key", "\udcff"), ("--value", "e$")):
+        ran = call("find", path, *arguments)
+        assert len(objects(ran.stdout)) == (arguments[1] != "e$"), arguments
+    assert found(path, "--value", "(?m)e$")
+
+
+def test_damage_is_passed_over_if_asked_and_told(tmp_path):
+    path = tmp_path / "0.log"
+    first = batches.build(2, "none", 0)
+    bad = bytearray(batches.build(2, "none", 3))
+    bad[-1] ^= 1
+    path.write_bytes(first + bad + batches.build(2, "none", 6))
+    ran = call("find", path, "--value", "value", "--on-corruption", "skip")
+    assert ran.exit_code == 1
+    assert [one["offset"] for one in objects(ran.stdout)] == [0, 1, 2, 6, 7, 8]
+    assert f"{path} at byte {len(first)}" in ran.stderr
+    ran = call("find", path, "--value", "value")
+    assert (ran.exit_code, len(objects(ran.stdout))) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--key", "("),
+        ("--header", "h=["),
+        ("--offset", "-1"),
+        ("--timestamp", "1", "--start-timestamp", "2"),
+    ],
+)
+def test_what_cannot_be_asked_is_wrong_usage(arguments):
+    ran = call("find", golden.CLEAN, *arguments)
+    assert (ran.exit_code, ran.stdout) == (2, "")
