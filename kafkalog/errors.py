@@ -67,6 +67,22 @@ class CorruptRecordError(CorruptionError):
     kafka_name = "CorruptRecordException"
 
 
+class CorruptMessageError(CorruptRecordError):
+    """A record of an internal topic is sound, but what it says has not its form.
+
+    `kafka_message` is what Kafka's own exception says, and its tool prints: the reason,
+    but where that has more than Kafka would say.
+    """
+
+    kafka_name = "RuntimeException"
+
+    def __init__(
+        self, reason: str, *, position: int | None, kafka_message: str | None = None
+    ) -> None:
+        super().__init__(reason, position=position)
+        self.kafka_message = reason if kafka_message is None else kafka_message
+
+
 class CorruptIndexError(CorruptionError):
     """An offset, time or transaction index contradicts itself; rebuild it."""
 

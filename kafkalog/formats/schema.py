@@ -33,7 +33,9 @@ INTEGERS: Final = {
 FIXED_WIDTH: Final = {"bool": ">?", **INTEGERS, "float64": ">d"}
 """The types that are the same in every version, and how `struct` spells them."""
 
-_NOT_GIVEN: Final = object()
+NOT_GIVEN: Final[Any] = object()
+"""In place of a default: that of the type counts."""
+
 _ZERO: Final[dict[str, Any]] = {
     "bool": False,
     "bytes": b"",
@@ -66,7 +68,7 @@ class Field:
     until: int = ANY_VERSION
     nullable_since: int | None = None
     tag: int | None = None
-    default: Any = _NOT_GIVEN
+    default: Any = NOT_GIVEN
 
     def exists(self, version: int) -> bool:
         """Say whether `version` of the message has this field."""
@@ -84,7 +86,7 @@ class Field:
         >>> Field("names", Array("string")).default_in(0)
         []
         """
-        if self.default is not _NOT_GIVEN:
+        if self.default is not NOT_GIVEN:
             return self.default
         if isinstance(self.type, Array):
             return []
