@@ -17,6 +17,7 @@ from kafkalog.cli import exits
 
 COMMANDS: Final = {
     "ls": "List partitions, or the segments of one.",
+    "info": "Say what a path is, and what it holds.",
     "cat": "Print records.",
     "head": "Print the first records.",
     "find": "Find records, and print where they lie.",

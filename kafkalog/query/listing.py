@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from kafkalog.errors import (
     LocatedError,
@@ -30,8 +29,6 @@ from kafkalog.files.naming import (
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.formats.headers import Rows
-from kafkalog.formats.layout import DELETE_HORIZON_FLAG, LOG_APPEND_TIME_FLAG
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.table import Entries, IndexTable
 from kafkalog.indexes.time_index import TimeIndex
@@ -42,6 +39,7 @@ from kafkalog.manager.log_directory import (
     is_partition,
     list_partitions,
 )
+from kafkalog.query.contents import begin_times
 from kafkalog.query.plan import choose
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
@@ -199,23 +197,10 @@ def _first_timestamp(segment: LogSegment) -> int | None:
     with segment.open() as source, suppress(LocatedError):
         for step in segment.records(source):
             if isinstance(step, Step):
-                times = _begin_times(step.rows)
+                times = begin_times(step.rows)
                 told = times[times >= 0]
                 return int(told[0]) if len(told) else None
     return None
-
-
-def _begin_times(rows: Rows) -> npt.NDArray[np.int64]:
-    """Time of each batch's first record, -1 where the header does not tell.
-
-    That of a batch under compaction does not: its base is the delete horizon.
-    """
-    attributes = rows["attributes"]
-    created = (rows["magic"] == 2) & (attributes & LOG_APPEND_TIME_FLAG == 0)
-    times = np.where(created, rows["base_timestamp"], rows["max_timestamp"])
-    untold = (rows["magic"] == 2) & (attributes & DELETE_HORIZON_FLAG != 0)
-    untold |= rows["count"] == 0
-    return np.where(untold, -1, times)
 
 
 def _latest_indexed(segment: LogSegment) -> int | None:

@@ -22,7 +22,7 @@ from .shell import COMMAND, call, run
 
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
-READERS = ("ls", "cat", "head")
+READERS = ("ls", "info", "cat", "head")
 EXAMPLES = (*READERS, "find", "export")
 
 

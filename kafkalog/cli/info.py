@@ -1,0 +1,131 @@
+"""``kafkalog info``: what a file, a partition or a log directory is and holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kafkalog.cli import exits, output, terminal
+from kafkalog.cli.options import examples, paths_argument, printing_options
+from kafkalog.cli.output import Field
+
+TIMES: Final = ("first_timestamp", "max_timestamp")
+SEGMENT: Final = (
+    Field("file", "segment"),
+    Field("base_offset", "base offset", right=True),
+    Field("next_offset", "next offset", right=True),
+    Field("size_in_bytes", "size", terminal.in_units, right=True),
+    Field("batches", "batches", right=True),
+    Field("records", "records", right=True),
+    Field("max_timestamp", "latest time, UTC", terminal.in_seconds),
+    Field("tail", "tail"),
+)
+BESIDE: Final = (
+    Field("file", "beside"),
+    Field("kind", "kind"),
+    Field("size_in_bytes", "size", terminal.in_units, right=True),
+    Field("entries", "entries", right=True),
+    Field("producers", "producers", right=True),
+    Field("state", "state"),
+)
+
+
+@click.command(
+    "info",
+    epilog=examples(
+        "kafkalog info /var/lib/kafka/data",
+        "kafkalog info /var/lib/kafka/data/ledger-0 --format json",
+        "kafkalog info /var/lib/kafka/data/ledger-0/00000000000000000005.txnindex",
+    ),
+)
+@paths_argument
+@printing_options
+def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
+    """Say what each PATH is, and what it holds.
+
+    PATH is a log directory, a partition's directory, or any file that Kafka writes
+    there. Of logs the headers of batches are read, checksums are not looked at: that is
+    what verify does. What lies beside a log is listed with its state: sound, missing,
+    preallocated (as a broker has it open, or a crash leaves it), or damaged.
+
+    Ends with 1 if what was read is damaged.
+    """
+    from kafkalog.query.description import damages, describe
+
+    form, damaged = output.chosen_format(form), 0
+    facts = []
+    for path in paths:
+        facts.append(describe(path))
+        damaged += len(damages(facts[-1]))
+    if form == "table":
+        for number, one in enumerate(facts):
+            output.emit("\n" if number else "")
+            _print_one(one, no_color=no_color)
+    elif form == "csv":
+        output.print_rows(_flat(facts), (), form)
+    else:
+        output.print_rows(facts, (), form)
+    if damaged:
+        raise exits.Damaged(f"damaged places: {damaged}")
+
+
+def _flat(facts: list[output.Row]) -> Iterator[output.Row]:
+    """Give each member as a row of its own; what is no number or text as JSON."""
+    for one in facts:
+        for name, value in one.items():
+            nested = isinstance(value, (dict, list))
+            told = json.dumps(value, ensure_ascii=False) if nested else value
+            yield {"path": one["path"], "name": name, "value": told}
+
+
+def _print_one(facts: output.Row, *, no_color: bool) -> None:
+    """Print the plain members a line each, then segments and what lies beside."""
+    segments, beside = facts.get("segments"), list(facts.get("beside", []))
+    plain = {name: value for name, value in facts.items() if name != "beside"}
+    if isinstance(segments, list):
+        plain["segments"] = len(segments)
+        beside = [one for row in segments for one in row["beside"]] + beside
+    width = max(map(len, plain))
+    for name, value in plain.items():
+        words = name.replace("_", " ")
+        output.emit(f"{words:<{width}}  {terminal.harmless(_spell(name, value))}\n")
+    if isinstance(segments, list) and segments:
+        output.emit("\n")
+        output.print_rows(segments, SEGMENT, "table", no_color=no_color)
+    if beside:
+        output.emit("\n")
+        output.print_rows(beside, BESIDE, "table", no_color=no_color)
+
+
+def _spell(name: str, value: Any) -> str:
+    if value is None or value in ({}, []):
+        return "-"
+    if name in TIMES:
+        return terminal.in_utc(value)
+    if name.endswith("_bytes"):
+        return (
+            f"{terminal.in_units(value)} ({value})" if value >= 1024 else f"{value} B"
+        )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {count}" for key, count in value.items())
+    if name == "leader_epochs":
+        return _spell_epochs(value)
+    return str(value)
+
+
+def _spell_epochs(epochs: list[Any]) -> str:
+    """Give first and last epoch; or each with the offset from which it is in force.
+
+    >>> _spell_epochs([3, 5]), _spell_epochs([[0, 0], [2, 41]])
+    ('3 to 5', '0 from 0, 2 from 41')
+    """
+    if isinstance(epochs[0], list):
+        return ", ".join(f"{epoch} from {offset}" for epoch, offset in epochs)
+    first, last = epochs
+    return str(first) if first == last else f"{first} to {last}"

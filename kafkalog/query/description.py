@@ -1,0 +1,262 @@
+"""What a path is and holds, as ``kafkalog info`` tells it: file, partition, directory.
+
+Of a file or a partition the headers of its batches are read, and all that lies beside
+them; of a log directory, names, sizes, checkpoints and what a listing reads. Files that
+a broker removes meanwhile are left out.
+
+Knows: what belongs together. Does not know: how it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any, Final
+
+from kafkalog.errors import LocatedError, NotALogDirectoryError
+from kafkalog.files.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    known_offsets,
+)
+from kafkalog.files.location import Location, entries
+from kafkalog.files.naming import parse_file_name, parse_partition_dir
+from kafkalog.log.log import find_stable
+from kafkalog.log.log_segments import list_segments
+from kafkalog.manager.log_directory import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    is_partition,
+    list_partitions,
+)
+from kafkalog.query.contents import Contents, LogContents, contents_of
+from kafkalog.query.listing import PartitionSummary, list_path
+from kafkalog.query.plan import FILE_ENDINGS
+from kafkalog.query.small_files import INDEXES, PARSERS, describe_small_file
+from kafkalog.segment.file_records import Limits
+from kafkalog.segment.log_segment import LogSegment
+
+Facts = dict[str, Any]
+
+MISSING: Final = "missing"
+WHOLE: Final = "whole"
+MADE_ON_NEED: Final = "txnindex"
+"""An index that a segment has only where there is something in it."""
+
+CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
+OF_PARTITIONS: Final = {
+    "high_watermark": HIGH_WATERMARKS,
+    "recovery_point": RECOVERY_POINTS,
+    "cleaned_to": CLEANED_TO,
+}
+
+
+def describe(path: Location) -> Facts:
+    """Say what lies at `path`, as members of JSON; `kind` and `path` come first.
+
+    Times are in ms since 1970; what is not there, or not told, is None. A member
+    `state` or `tail` says what is damaged, and why.
+
+    Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is not Kafka's.
+    """
+    if path.is_dir():
+        return _partition(path) if is_partition(path) else _log_directory(path)
+    if not path.exists():
+        raise FileNotFoundError(2, os.strerror(2), str(path))
+    if path.name.endswith(FILE_ENDINGS) and path.is_file():
+        return _segment_file(path)
+    facts = describe_small_file(path) if path.is_file() else None
+    if facts is None:
+        raise NotALogDirectoryError(f"not a file that Kafka writes: {path}")
+    return facts
+
+
+def damages(facts: Facts) -> list[str]:
+    """List what is told to be damaged, anywhere in `facts`.
+
+    >>> damages({"tail": "whole", "beside": [{"state": "damaged: why"}]})
+    ['damaged: why']
+    """
+    found = []
+    for value in facts.values():
+        inside = value if isinstance(value, list) else [value]
+        for one in inside:
+            if isinstance(one, dict):
+                found += damages(one)
+            elif isinstance(one, str) and one.startswith("damaged: "):
+                found.append(one)
+    return found
+
+
+def _segment_file(path: Location) -> Facts:
+    directory = parse_partition_dir(path.absolute().parent.name)
+    segment, name = LogSegment.of(path), parse_file_name(path.name)
+    facts = {
+        "kind": "segment" if ".log" in path.name else "metadata snapshot",
+        "path": str(path),
+        "topic": directory and directory.topic,
+        "partition": directory and directory.partition,
+        **_segment(segment, contents_of(segment, Limits())),
+    }
+    if facts["kind"] == "segment":
+        return {**facts, "beside": _beside(segment)}
+    # What a snapshot is named for is the log's offset that it reaches to, not its own.
+    del facts["base_offset"]
+    end = name and {"end_offset": name.base_offset, "epoch": name.epoch}
+    return {**facts, **(end or {})}
+
+
+def _segment(segment: LogSegment, found: LogContents) -> Facts:
+    damage = "" if found.damage is None else f": {found.damage}"
+    named = segment.base_offset >= 0
+    return {
+        "base_offset": segment.base_offset if named else None,
+        "next_offset": found.next_offset,
+        "size_in_bytes": segment.size_in_bytes,
+        "tail": f"{found.tail or WHOLE}{damage}",
+        "tail_position": found.end,
+        **found.contents.as_dict(),
+    }
+
+
+def _beside(segment: LogSegment) -> list[Facts]:
+    """Describe the indexes and the snapshot of a segment; those it lacks, too."""
+    stem, _, mark = segment.name.partition(".log")
+    beside = []
+    for kind in (*INDEXES, "snapshot"):
+        path = segment.path.with_name(f"{stem}.{kind}{mark}")
+        if segment.base_offset >= 0 and path.is_file():
+            facts = describe_small_file(path)
+            assert facts is not None  # its name says what it is
+            del facts["path"]
+            beside.append({"file": path.name, **facts})
+        elif kind not in (MADE_ON_NEED, "snapshot") and not mark:
+            beside.append({"file": path.name, "state": MISSING})
+    return beside
+
+
+def _partition(path: Location) -> Facts:
+    name, parent = parse_partition_dir(path.absolute().name), path.absolute().parent
+    files = _files(path)
+    contents, rows, end = Contents(), [], 0
+    for segment in list_segments(path):
+        with suppress(FileNotFoundError):
+            found = contents_of(segment)
+            facts = {**_segment(segment, found), "beside": _beside(segment)}
+            contents.add(found.contents)
+            rows.append({"file": segment.name, **facts})
+            end = found.next_offset
+    key = ("", -1) if name is None else (name.topic, name.partition)
+    start = known_offsets(parent, LOG_STARTS).get(key, 0)
+    end = max(start, end)
+    metadata = _small(path / "partition.metadata")
+    return {
+        "kind": "partition",
+        "path": str(path),
+        "topic": name and name.topic,
+        "partition": name and name.partition,
+        "state": name and name.state,
+        "topic_id": metadata.get("topic_id"),
+        "log_start_offset": max(start, rows[0]["base_offset"] if rows else 0),
+        "log_end_offset": end,
+        "last_stable_offset": _stable(path, end),
+        **{
+            member: known_offsets(parent, checkpoint).get(key)
+            for member, checkpoint in OF_PARTITIONS.items()
+        },
+        "size_in_bytes": sum(files.values()),
+        "files": _by_kind(files),
+        **contents.as_dict(),
+        "leader_epochs": _small(path / LEADER_EPOCHS).get("leader_epochs", []),
+        "segments": rows,
+        "beside": _others(path, files, [*_lone_snapshots(files, rows), *PARSERS]),
+    }
+
+
+def _lone_snapshots(files: dict[str, int], rows: list[Facts]) -> list[str]:
+    """Name the snapshots that lie at no segment's start, as that at the log's end."""
+    listed = {one["file"] for row in rows for one in row["beside"]}
+    endings = (".snapshot", ".snapshot.deleted")
+    return sorted(
+        file for file in files if file.endswith(endings) and file not in listed
+    )
+
+
+def _stable(path: Location, end: int) -> int | None:
+    """Find the last stable offset; None where damage keeps it unknown."""
+    with suppress(LocatedError):
+        return find_stable(path, end)
+    return None
+
+
+def _small(path: Location) -> Facts:
+    """Describe a small file, if it is there."""
+    with suppress(FileNotFoundError):
+        return describe_small_file(path) or {}
+    return {}
+
+
+def _others(path: Location, files: dict[str, int], names: Sequence[str]) -> list[Facts]:
+    """Describe the small files of a directory that are not a segment's."""
+    beside = []
+    for name in names:
+        if name in files and (facts := _small(path / name)):
+            del facts["path"]
+            beside.append({"file": name, **facts})
+    return beside
+
+
+def _files(path: Location) -> dict[str, int]:
+    """List the files of a directory, with their sizes."""
+    sizes = {}
+    for entry in entries(path):
+        with suppress(FileNotFoundError):
+            if entry.is_file(follow_symlinks=False):
+                sizes[entry.name] = (path / entry.name).stat().st_size
+    return sizes
+
+
+def _by_kind(files: dict[str, int]) -> dict[str, int]:
+    """Count files by what their names say: an extension, a mark; the rest as others."""
+    counts: Counter[str] = Counter()
+    for file in files:
+        name = parse_file_name(file)
+        if name is None:
+            counts["other"] += 1
+        else:
+            counts[name.kind if name.suffix is None else f"{name.suffix}"] += 1
+    return dict(sorted(counts.items()))
+
+
+def _log_directory(path: Location) -> Facts:
+    files = _files(path)
+    summaries = [one for one in list_path(path) if isinstance(one, PartitionSummary)]
+    live = [one for one in summaries if one.state is None]
+    states = Counter(one.state for one in summaries if one.state is not None)
+    firsts = [one.first_timestamp for one in live if one.first_timestamp is not None]
+    latest = [one.max_timestamp for one in live if one.max_timestamp is not None]
+    sizes = (_files(child).values() for _, child in list_partitions(path, marked=True))
+    properties = _small(path / META_PROPERTIES)
+    return {
+        "kind": "log directory",
+        "path": str(path),
+        "cluster_id": properties.get("cluster_id"),
+        "node_id": properties.get("node_id"),
+        "directory_id": properties.get("directory_id"),
+        "clean_shutdown": CLEAN_SHUTDOWN in files,
+        "topics": len({one.topic for one in live}),
+        "partitions": len(live),
+        "marked": dict(sorted(states.items())),
+        "segments": sum(one.segments for one in live),
+        "log_bytes": sum(one.size_in_bytes for one in live),
+        "size_in_bytes": sum(files.values()) + sum(chain.from_iterable(sizes)),
+        "first_timestamp": min(firsts, default=None),
+        "max_timestamp": max(latest, default=None),
+        "beside": _others(path, files, (META_PROPERTIES, *CHECKPOINTS)),
+    }

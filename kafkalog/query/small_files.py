@@ -1,0 +1,142 @@
+"""What the files beside logs are and hold: indexes, snapshots, checkpoints, properties.
+
+Each is read whole, as its parser reads it; what the parser refuses is told in `state`.
+
+Knows: which parser a file's name asks for. Does not know: logs, directories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from kafkalog.errors import LocatedError
+from kafkalog.files.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+)
+from kafkalog.files.location import Location
+from kafkalog.files.naming import SegmentFile, parse_file_name
+from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
+from kafkalog.formats.partition_files import (
+    PartitionMetadata,
+    QuorumState,
+    parse_clean_shutdown,
+)
+from kafkalog.formats.producer_snapshot import parse_snapshot
+from kafkalog.formats.properties import MetaProperties
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.table import read_slots
+from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.log.ownership import LOCK
+from kafkalog.manager.log_directory import CLEAN_SHUTDOWN, META_PROPERTIES
+
+Facts = dict[str, Any]
+AnyIndex = type[OffsetIndex] | type[TimeIndex] | type[TransactionIndex]
+
+SOUND: Final = "sound"
+PREALLOCATED: Final = "preallocated"
+DAMAGED: Final = "damaged"
+
+INDEXES: Final[Mapping[str, tuple[str, AnyIndex]]] = {
+    "index": ("offset index", OffsetIndex),
+    "timeindex": ("time index", TimeIndex),
+    "txnindex": ("transaction index", TransactionIndex),
+}
+
+
+def _count_offsets(data: bytes) -> Facts:
+    return {"entries": len(parse_offsets(data))}
+
+
+def _list_epochs(data: bytes) -> Facts:
+    entries = parse_epochs(data)
+    return {"entries": len(entries), "leader_epochs": [list(one) for one in entries]}
+
+
+def _broker_epoch(data: bytes) -> Facts:
+    return {"broker_epoch": parse_clean_shutdown(data)}
+
+
+PARSERS: Final[Mapping[str, tuple[str, Callable[[bytes], Facts]]]] = {
+    LOG_STARTS: ("log start offsets", _count_offsets),
+    RECOVERY_POINTS: ("recovery points", _count_offsets),
+    HIGH_WATERMARKS: ("high watermarks", _count_offsets),
+    CLEANED_TO: ("cleaner offsets", _count_offsets),
+    LEADER_EPOCHS: ("leader epochs", _list_epochs),
+    META_PROPERTIES: (
+        "properties",
+        lambda data: asdict(MetaProperties.parse(data)),
+    ),
+    "partition.metadata": (
+        "partition metadata",
+        lambda data: asdict(PartitionMetadata.parse(data)),
+    ),
+    "quorum-state": ("quorum state", lambda data: asdict(QuorumState.parse(data))),
+    CLEAN_SHUTDOWN: ("clean shutdown", _broker_epoch),
+    LOCK: ("lock", lambda data: {}),
+}
+"""By name: what a file is, and how what it holds is read."""
+
+
+def describe_small_file(path: Location) -> Facts | None:
+    """Say what a file beside logs is, and holds; None for one that is none of these.
+
+    ``kind``, ``path``, ``size_in_bytes``, ``state``, then what depends on the kind.
+    `state` is ``sound``, ``preallocated``, or ``damaged: `` and why.
+    """
+    name = parse_file_name(path.name)
+    if name is not None and name.kind in INDEXES:
+        kind = INDEXES[name.kind][0]
+        return _facts(kind, path, lambda: _of_index(path, name))
+    if name is not None and name.kind == "snapshot":
+        base = {"offset": name.base_offset}
+        return _facts(
+            "producer snapshot", path, lambda: base | _of_snapshot(path.read_bytes())
+        )
+    if path.name in PARSERS:
+        kind, parse = PARSERS[path.name]
+        return _facts(kind, path, lambda: parse(path.read_bytes()))
+    return None
+
+
+def _facts(kind: str, path: Location, read: Callable[[], Facts]) -> Facts:
+    size = path.stat().st_size
+    facts: Facts = {"kind": kind, "path": str(path), "size_in_bytes": size}
+    try:
+        return {**facts, "state": SOUND, **read()}
+    except LocatedError as error:
+        return {**facts, "state": f"{DAMAGED}: {error}"}
+
+
+def _of_index(path: Location, name: SegmentFile) -> Facts:
+    """Count the entries of an index; the first and last offset they lead to."""
+    table = INDEXES[name.kind][1]
+    data, size = read_slots(path, table.ENTRY.itemsize)
+    used = table.count_sound(data, name.base_offset)
+    damage = table.find_damage(data, used, size, name.base_offset)
+    offsets = table.read_live(path, name.base_offset).offsets
+    facts: Facts = {
+        "base_offset": name.base_offset,
+        "entries": used,
+        "first_offset": int(offsets[0]) if used else None,
+        "last_offset": int(offsets[used - 1]) if used else None,
+    }
+    if damage is not None:
+        facts["state"] = f"{DAMAGED}: {damage}"
+    elif used * table.ENTRY.itemsize < size:
+        facts["state"] = PREALLOCATED
+    return facts
+
+
+def _of_snapshot(data: bytes) -> Facts:
+    entries = parse_snapshot(data)
+    return {
+        "producers": len(entries),
+        "open_transactions": int((entries["current_txn_first_offset"] >= 0).sum()),
+    }

@@ -1,0 +1,169 @@
+"""``info``: what files and directories hold, judged by what Kafka says of them."""
+
+import csv
+import io
+import shutil
+from collections import Counter
+
+import pytest
+
+import kafkalog
+from tests import golden_data
+from tests.query import batches, told
+
+from . import golden
+from .shell import call, objects
+
+CLEAN = "k431-clean"
+
+
+def info(*paths, code=0):
+    ran = call("info", *paths)
+    assert ran.exit_code == code, ran.output
+    return objects(ran.stdout)
+
+
+def told_of_file(name, directory, file):
+    """What Kafka says of the batches and records of one file, added up."""
+    rows = [row for (of, _), row in told.batches(name, directory).items() if of == file]
+    entries = [row for of, row in told.records(name, directory) if of == file]
+    producers = {row.get("producer_id", -1) for row in rows} - {-1, None}
+    times = [row["max_timestamp"] for row in rows if row["max_timestamp"] >= 0]
+    return {
+        "batches": len(rows),
+        "records": len(entries),
+        "codecs": dict(Counter(row["codec"] for row in rows)),
+        "magics": dict(Counter(str(row["magic"]) for row in rows)),
+        "max_timestamp": max(times, default=None),
+        "producers": len(producers),
+        "transactional_batches": sum(bool(row.get("is_transactional")) for row in rows),
+        "control_batches": sum(bool(row.get("is_control")) for row in rows),
+        "tail_position": max(
+            (row["position"] + row["size"] for row in rows), default=0
+        ),
+    }
+
+
+@pytest.mark.parametrize(("name", "directory"), told.DIRECTORIES)
+def test_a_file_holds_what_kafka_tells(name, directory):
+    for file in told.files(name, directory):
+        path = told.path_of(name, directory, file)
+        [facts] = info(path)
+        wanted = told_of_file(name, directory, file)
+        assert {member: facts[member] for member in wanted} == wanted
+        assert facts["size_in_bytes"] == path.stat().st_size
+        assert facts["kind"] == ("segment" if ".log" in file else "metadata snapshot")
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_a_partition_holds_what_its_segments_do(name):
+    for directory in golden.partitions(name):
+        path = golden_data.logs(name) / directory
+        [facts] = info(path)
+        files = [one["file"] for one in facts["segments"]]
+        plain = [one for one in told.files(name, directory) if one.endswith(".log")]
+        assert files == plain
+        each = [told_of_file(name, directory, file) for file in files]
+        for member in ("batches", "records", "transactional_batches"):
+            assert facts[member] == sum(one[member] for one in each)
+        with kafkalog.open(path) as log:
+            assert facts["log_start_offset"] == log.log_start_offset
+            assert facts["log_end_offset"] == log.log_end_offset
+            assert facts["last_stable_offset"] == log.last_stable_offset
+            assert facts["leader_epochs"] == [list(one) for one in log.leader_epochs]
+        sizes = [one.stat().st_size for one in path.iterdir()]
+        assert facts["size_in_bytes"] == sum(sizes)
+        assert sum(facts["files"].values()) == len(sizes)
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_every_file_of_a_broker_is_known_and_sound(name):
+    paths = [one for one in golden_data.logs(name).rglob("*") if one.is_file()]
+    assert paths
+    for facts in info(*sorted(paths)):
+        assert facts["kind"]
+        assert facts.get("state") in (None, "sound", "preallocated")
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_indexes_have_as_many_entries_as_kafka_tells(name):
+    for directory in golden.partitions(name):
+        place = golden_data.logs(name) / directory
+        for row in golden_data.truth(name, directory, "indexes"):
+            [facts] = info(place / row["file"])
+            assert facts["entries"] == len(row["entries"]), row["file"]
+
+
+def test_a_log_directory_has_totals_and_says_whose_it_is():
+    [facts] = info(golden.CLEAN)
+    listed = [
+        one for one in objects(call("ls", golden.CLEAN).stdout) if not one["state"]
+    ]
+    assert facts["kind"] == "log directory"
+    assert facts["partitions"] == len(listed) == 38
+    assert facts["topics"] == len({one["topic"] for one in listed})
+    assert facts["segments"] == sum(one["segments"] for one in listed)
+    assert facts["log_bytes"] == sum(one["size_in_bytes"] for one in listed)
+    assert facts["marked"] == {"delete": 1}
+    assert facts["clean_shutdown"] is True
+    assert facts["cluster_id"] == "Zm9yLWRldmVsb3BlcnMtMQ"
+    files = [one for one in golden.CLEAN.rglob("*") if one.is_file()]
+    assert facts["size_in_bytes"] == sum(one.stat().st_size for one in files)
+    assert {one["state"] for one in facts["beside"]} == {"sound"}
+
+
+def test_what_lies_behind_the_last_batch_is_told(tmp_path):
+    whole = batches.build(2, "none", 0)
+    path = tmp_path / "00000000000000000000.log"
+    for more, tail in ((b"", "whole"), (b"\0" * 50, "preallocated")):
+        path.write_bytes(whole + more)
+        [facts] = info(path)
+        assert (facts["tail"], facts["tail_position"]) == (tail, len(whole))
+    path.write_bytes(whole + batches.build(2, "none", 3)[:-1])
+    assert info(path)[0]["tail"] == "incomplete"
+
+
+def test_damage_in_headers_and_beside_is_told_and_ends_with_1(tmp_path):
+    place = tmp_path / "ledger-0"
+    shutil.copytree(golden.CLEAN / "ledger-0", place)
+    log = place / "00000000000000000082.log"
+    log.write_bytes(log.read_bytes()[:200] + b"\xff" * 400 + log.read_bytes()[600:])
+    index = place / "00000000000000000005.index"
+    index.write_bytes(index.read_bytes()[:-3])
+    (place / "00000000000000000000.timeindex").unlink()
+    (place / "leader-epoch-checkpoint").write_text("0\n1\nnonsense\n")
+    [facts] = info(place, code=1)
+    states = {
+        one["file"]: one["state"] for row in facts["segments"] for one in row["beside"]
+    }
+    assert states["00000000000000000005.index"].startswith("damaged: 5 bytes remain")
+    assert states["00000000000000000000.timeindex"] == "missing"
+    assert facts["segments"][2]["tail"].startswith("damaged: ")
+    assert facts["segments"][2]["tail_position"] < 600
+    assert facts["leader_epochs"] == []
+    assert facts["beside"][-2]["state"].startswith("damaged: ")
+
+
+def test_a_strange_file_is_no_file_of_kafkas(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("mine")
+    ran = call("info", path)
+    assert (ran.exit_code, ran.stdout) == (3, "")
+    assert ran.stderr == f"kafkalog: not a file that Kafka writes: {path}\n"
+
+
+def test_the_table_is_for_people():
+    text = call("info", golden.CLEAN / "ledger-0", "--format", "table").stdout
+    lines = text.splitlines()
+    assert lines[0].split() == ["kind", "partition"]
+    assert "log end offset         126" in lines
+    assert "last stable offset     107" in lines
+    assert "00000000000000000126.snapshot" in text
+    assert text.count("\n\n") == 2
+
+
+def test_csv_has_a_row_a_member():
+    text = call("info", golden.CLEAN / "ledger-0", "--format", "csv").stdout
+    rows = {row["name"]: row["value"] for row in csv.DictReader(io.StringIO(text))}
+    assert (rows["kind"], rows["log_end_offset"]) == ("partition", "126")
+    assert rows["magics"] == '{"2": 61}'
