@@ -36,9 +36,20 @@ _INT32: Final = _FIXED["int32"]
 
 
 class MessageReader:
-    """Reads one message of `version` from `position` of `data`; moves `position`."""
+    """Reads one message of `version` from `position` of `data`; moves `position`.
 
-    __slots__ = ("data", "end", "field", "flexible", "position", "version")
+    `reads_structs` is false where the message says it is of a version above `version`.
+    """
+
+    __slots__ = (
+        "data",
+        "end",
+        "field",
+        "flexible",
+        "position",
+        "reads_structs",
+        "version",
+    )
 
     def __init__(
         self, data: bytes, position: int, version: int, *, flexible: bool
@@ -48,10 +59,11 @@ class MessageReader:
         self.end = len(data)
         self.version = version
         self.flexible = flexible
+        self.reads_structs = True
         self.field = "message"  # being read, for errors
 
-    def struct(self, fields: tuple[Field, ...]) -> Message:
-        """Read a struct: its fields in order, then its tagged ones."""
+    def message(self, fields: tuple[Field, ...]) -> Message:
+        """Read fields in order, then the tagged ones."""
         message: Message = {}
         for field in fields:
             if field.tag is None and field.exists(self.version):
@@ -65,10 +77,10 @@ class MessageReader:
         """Read the tagged fields into `message`; say whether there are any."""
         unknown: dict[int, bytes] = {}
         self.field = "tagged fields"
-        count = self._varint()
+        count = self.varint()
         for _ in range(count):  # each takes bytes: the data ends the loop
             at = self.position
-            tag, size = self._varint(), self._varint()
+            tag, size = self.varint(), self.varint()
             field = next((one for one in fields if one.tag == tag), None)
             if field is None:
                 unknown[tag] = self._bytes(size)
@@ -91,12 +103,12 @@ class MessageReader:
         if isinstance(field.type, tuple):
             if nullable and self._is_null_struct(tagged=field.tag is not None):
                 return None
-            return self.struct(field.type)
+            return self._struct(field.type)
         return self._value(field.type, nullable=nullable)
 
     def _value(self, kind: FieldType, *, nullable: bool = False) -> Any:
         if isinstance(kind, tuple):
-            return self.struct(kind)
+            return self._struct(kind)
         if isinstance(kind, Array):
             count = self._length(_INT32, nullable=nullable)
             return None if count is None else self._elements(kind.of, count)
@@ -115,6 +127,12 @@ class MessageReader:
             raise self._fault(said, at)
         return repair_utf8(self._bytes(length))
 
+    def _struct(self, fields: tuple[Field, ...]) -> Message:
+        if not self.reads_structs:
+            said = f"Can't read a struct of a version above {self.version}"
+            raise self._fault(said, self.position)
+        return self.message(fields)
+
     def _elements(self, kind: FieldType, count: int) -> list[Any]:
         left = self.end - self.position
         if count > left:  # an element has at least one byte
@@ -127,12 +145,12 @@ class MessageReader:
         return values
 
     def _is_null_struct(self, *, tagged: bool) -> bool:
-        return self._varint() <= 0 if tagged else self._fixed(_INT8) < 0
+        return self.varint() <= 0 if tagged else self._fixed(_INT8) < 0
 
     def _length(self, classic: Struct, *, nullable: bool) -> int | None:
         """Read a length or count; None for null, where null is allowed."""
         at = self.position
-        length = _int32(self._varint() - 1) if self.flexible else self._fixed(classic)
+        length = _int32(self.varint() - 1) if self.flexible else self._fixed(classic)
         if length < 0:
             if nullable:
                 return None
@@ -140,7 +158,7 @@ class MessageReader:
             raise self._fault(said, at)
         return int(length)
 
-    def _varint(self) -> int:
+    def varint(self) -> int:
         """Read an unsigned varint into an int32: what has no room in it is dropped."""
         value, at = 0, self.position
         for i in range(_VARINT_BYTES):

@@ -57,9 +57,23 @@ class Schema:
         >>> point.decode(b"\0\7\0\1!", 0)
         ({'x': 7, 'name': '!'}, 5)
         """
-        flexible = self._is_flexible(version)
-        reader = MessageReader(data, position, version, flexible=flexible)
-        return reader.struct(self.fields), reader.position
+        self._check(version)
+        return self.decode_nearest(data, version, position)
+
+    def decode_nearest(
+        self, data: bytes, version: int, position: int = 0
+    ) -> tuple[Message, int]:
+        """Read a message of any version as Kafka does: by the nearest version it knows.
+
+        Kafka reads no struct inside a message whose version is too high: that is a
+        `CorruptMessageError`, as is all else that `decode` refuses.
+        """
+        nearest = min(max(version, self.lowest_version), self.highest_version)
+        reader = MessageReader(
+            data, position, nearest, flexible=nearest >= self.flexible_since
+        )
+        reader.reads_structs = version <= self.highest_version
+        return reader.message(self.fields), reader.position
 
     def encode(self, message: Mapping[str, Any], version: int) -> bytes:
         """Write `message` as `version` of this schema.
@@ -71,12 +85,12 @@ class Schema:
         >>> Schema("Point", (Field("x", "int16"),)).encode({"x": 7}, 0).hex()
         '0007'
         """
-        writer = MessageWriter(version, flexible=self._is_flexible(version))
+        self._check(version)
+        writer = MessageWriter(version, flexible=version >= self.flexible_since)
         writer.struct(self.fields, message)
         return bytes(writer.out)
 
-    def _is_flexible(self, version: int) -> bool:
+    def _check(self, version: int) -> None:
         if not self.lowest_version <= version <= self.highest_version:
             span = f"{self.lowest_version} to {self.highest_version}"
             raise ValueError(f"{self.name} has versions {span}, not {version}")
-        return version >= self.flexible_since

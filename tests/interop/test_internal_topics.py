@@ -1,0 +1,101 @@
+"""Records of internal topics, described by kafka-dump-log's own parsers and by ours."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kafkalog.errors import InvalidRecordError
+from kafkalog.formats.internal_topics import KINDS, describe_record
+from tests.formats import internal_messages
+from tests.interop.broker import JARS
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop]
+PROGRAM = Path(__file__).with_name("KafkaDecoders.java")
+EACH = 20
+
+
+def kafka_says(asked):
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"
+    command = [java, "-Xmx512m", "-cp", f"{JARS}/broker/*", str(PROGRAM)]
+    lines = "".join(f"{json.dumps(each)}\n" for each in asked)
+    answer = subprocess.run(
+        command, input=lines, capture_output=True, encoding="utf-8", check=True
+    )
+    return [json.loads(line) for line in answer.stdout.split("\n")[:-1]]
+
+
+def question(offset, topic, key, value):
+    return {
+        "kind": internal_messages.KINDS[topic],
+        "offset": offset,
+        "key": None if key is None else key.hex(),
+        "value": None if value is None else value.hex(),
+    }
+
+
+def we_say(asked):
+    parts = [asked[name] for name in ("key", "value")]
+    parts = [None if part is None else bytes.fromhex(part) for part in parts]
+    try:
+        key, payload = describe_record(asked["kind"], *parts, asked["offset"])
+    except InvalidRecordError as error:
+        return {"thrown": str(error)}
+    return {"key": key, "payload": payload}
+
+
+def differences(records):
+    asked = [question(offset, *record) for offset, record in enumerate(records)]
+    answers = kafka_says(asked)
+    assert len(answers) == len(asked)
+    return [
+        (question, theirs, ours)
+        for question, theirs in zip(asked, answers, strict=True)
+        if theirs != (ours := we_say(question))
+    ]
+
+
+@pytest.fixture(scope="module")
+def sound():
+    offsets = "__consumer_offsets"
+    told = [(offsets, *record) for record in internal_messages.groups(2, 20 * EACH)]
+    return [*internal_messages.records(1, EACH), *told]
+
+
+def test_records_of_every_schema_and_version_are_described_as_the_tool_does(sound):
+    assert differences(sound) == []
+
+
+def test_damaged_records_are_described_as_the_tool_does(sound):
+    assert differences(internal_messages.damaged(3, sound * 3)) == []
+
+
+def test_records_without_a_key_or_a_value_are_described_as_the_tool_does(sound):
+    few = sound[::EACH]
+    without = [(topic, key, None) for topic, key, _ in few]
+    without += [(topic, None, value) for topic, _, value in few]
+    without += [(topic, b"", value) for topic, _, value in few]
+    without += [(topic, key, b"") for topic, key, _ in few]
+    assert differences(without) == []
+
+
+def test_types_and_versions_there_are_none_of_are_described_as_the_tool_does():
+    assert set(internal_messages.KINDS.values()) == set(KINDS)
+    numbers = [number.to_bytes(2, "big") for number in (*range(300), 0x7FFF, 0x8000)]
+    records = [
+        (topic, key + b"\0\1g\0\1h" + bytes(40), version + bytes(60))
+        for topic in internal_messages.KINDS
+        for key in numbers
+        for version in (b"\0\0", b"\0\7", b"\xff\xff")
+    ]
+    framed = [
+        (topic, None, bytes([frame]) + varint + bytes([version]) + bytes(9))
+        for topic in ("__cluster_metadata", "__remote_log_metadata")
+        for frame in (0, 1, 2)
+        for varint in map(internal_messages.varint, (*range(300), 0x7FFF, 0x8000))
+        for version in (0, 9)
+    ]
+    assert differences(records + framed) == []
