@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kafkalog.cli.table import Column
 from kafkalog.cli.terminal import harmless, in_utc
+from kafkalog.export.decoded import decoded_cells
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
 NULL: Final = "null"
@@ -23,9 +24,18 @@ def table_columns(names: tuple[str, ...]) -> list[Column]:
     return [Column(name, name not in LEFT, name in CUTTABLE) for name in names]
 
 
-def rows(records: Records, columns: tuple[str, ...]) -> list[tuple[str, ...]]:
+def rows(
+    records: Records, columns: tuple[str, ...], *, decode: bool = False
+) -> list[tuple[str, ...]]:
     """Spell each record as cells, in the order of `columns`."""
-    return list(zip(*(_cells(name, records) for name in columns), strict=True))
+    decoded = decoded_cells(records) if decode else {}
+    cells = (
+        [NULL if cell is None else harmless(cell) for cell in decoded[name]]
+        if name in decoded
+        else _cells(name, records)
+        for name in columns
+    )
+    return list(zip(*cells, strict=True))
 
 
 def _cells(name: str, records: Records) -> list[str]:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.export.decoded import decoded_cells
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
 NULL: Final = "null"
@@ -31,8 +32,13 @@ SEPARATOR: Final = "\x7f"
 """Put between rows to quote them all at once: neither JSON nor CSV escapes it."""
 
 
-def json_lines(records: Records, columns: tuple[str, ...]) -> list[str]:
+def json_lines(
+    records: Records, columns: tuple[str, ...], *, decode: bool = False
+) -> list[str]:
     r"""Spell each record as a JSON object, members named and ordered as `columns`.
+
+    With `decode`, keys and values of internal topics as `kafkalog.export.decoded` has
+    them, whose columns have to be there.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
@@ -42,7 +48,13 @@ def json_lines(records: Records, columns: tuple[str, ...]) -> list[str]:
     >>> json_lines(records, columns)
     ['{"offset": 7, "timestamp": null, "key": {"base64": "/w=="}, "value": "é"}']
     """
-    cells = [_json_cells(name, records) for name in columns]
+    decoded = decoded_cells(records) if decode else {}
+    cells = [
+        [cell or NULL for cell in decoded[name]]
+        if name in decoded
+        else _json_cells(name, records)
+        for name in columns
+    ]
     members = [
         f'"{name}": {_slot(column)}'
         for name, column in zip(columns, cells, strict=True)
@@ -50,12 +62,20 @@ def json_lines(records: Records, columns: tuple[str, ...]) -> list[str]:
     return _fill("{" + ", ".join(members) + "}", cells, len(records))
 
 
-def csv_lines(records: Records, columns: tuple[str, ...]) -> list[str]:
+def csv_lines(
+    records: Records, columns: tuple[str, ...], *, decode: bool = False
+) -> list[str]:
     """Spell each record as a line of CSV, without the line's end.
 
     Headers are a cell of JSON; timestamps are in ms since 1970.
     """
-    cells = [_csv_cells(name, records) for name in columns]
+    decoded = decoded_cells(records) if decode else {}
+    cells = [
+        [quote_csv(cell) if cell else "" for cell in decoded[name]]
+        if name in decoded
+        else _csv_cells(name, records)
+        for name in columns
+    ]
     return _fill(",".join(map(_slot, cells)), cells, len(records))
 
 

@@ -1,0 +1,89 @@
+"""Keys and values of internal topics' records, decoded, as JSON.
+
+A key is ``{"type": 1, "name": "OffsetCommit", "data": {...}}`` and its value
+``{"version": 3, "data": {...}}``; of metadata, which has no key, the value has all of
+these. A control record is ``{"type": 1, "name": "COMMIT"}`` and ``{"data": {...}}``.
+What cannot be decoded is ``{"error": "...", "base64": "..."}``: it says why, and still
+holds the bytes. In ``data`` bytes are base64, as Kafka's own tools have them.
+
+Knows: how a decoded record is spelled. Does not know: layouts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafkalog.errors import CorruptRecordError, UnsupportedFormatError
+from kafkalog.formats.control import parse_control
+from kafkalog.formats.internal_records import (
+    INTERNAL_TOPICS,
+    InternalRecord,
+    decode_internal,
+)
+from kafkalog.formats.message_json import message_to_json
+from kafkalog.query.records import Records
+
+NEEDED: Final = ("key", "value", "is_control")
+"""Columns that have to be there for a record to be decoded."""
+
+_LINE_ENDS: Final = str.maketrans(
+    {"\x85": r"\u0085", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+)
+
+
+def decoded_cells(records: Records) -> dict[str, list[str | None]]:
+    """Spell the keys and values of a chunk, None for null; none of a user's topic."""
+    if records.topic not in INTERNAL_TOPICS:
+        return {}
+    columns = records.key.to_list(), records.value.to_list()
+    pairs = [
+        _control(key, value) if is_control else _decoded(records.topic, key, value)
+        for key, value, is_control in zip(
+            *columns, records.is_control.tolist(), strict=True
+        )
+    ]
+    return {"key": [key for key, _ in pairs], "value": [value for _, value in pairs]}
+
+
+Pair = tuple[str | None, str | None]
+
+
+def _decoded(topic: str, key: bytes | None, value: bytes | None) -> Pair:
+    try:
+        record = decode_internal(topic, key, value)
+    except (CorruptRecordError, UnsupportedFormatError) as error:
+        return _undecoded(key, error.reason), _undecoded(value, error.reason)
+    return _key(record), _value(record)
+
+
+def _key(record: InternalRecord) -> str | None:
+    if record.key is None:
+        return None
+    return _json({"type": record.type, "name": record.name, "data": record.key})
+
+
+def _value(record: InternalRecord) -> str | None:
+    if record.value is None:
+        return None
+    what = {} if record.key is not None else {"type": record.type, "name": record.name}
+    return _json({**what, "version": record.version, "data": record.value})
+
+
+def _control(key: bytes | None, value: bytes | None) -> Pair:
+    try:
+        control = parse_control(key, value)
+    except CorruptRecordError as error:
+        return _undecoded(key, error.reason), _undecoded(value, error.reason)
+    message = control.message
+    if message is None:
+        message = {"coordinatorEpoch": control.coordinator_epoch}
+    kind = {"type": control.type_id, "name": control.type.name}
+    return _json(kind), _json({"data": message})
+
+
+def _undecoded(part: bytes | None, reason: str) -> str | None:
+    return None if part is None else _json({"error": reason, "base64": part})
+
+
+def _json(value: Any) -> str:
+    return message_to_json(value).translate(_LINE_ENDS)
