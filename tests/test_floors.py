@@ -21,6 +21,7 @@ FLOORS = """
     cleaner
     manager
     query
+    dump
     export spark cli FRONT_DOOR
     __main__
 """

@@ -9,6 +9,7 @@ from kafkalog._speedups._cursor import Status
 from kafkalog._speedups.batches import find_batch, locate_payloads, scan_batches
 from kafkalog._speedups.crc32c import best_path, check_batches, crc_many
 from kafkalog._speedups.due import due_entries
+from kafkalog._speedups.dump import Halt, Want, dump_batches, dump_records
 from kafkalog._speedups.encode import (
     measure_records,
     split_records,
@@ -42,7 +43,9 @@ from kafkalog._speedups.validate import (
 from kafkalog._speedups.varint import decode_varints, encode_varints
 
 __all__ = [
+    "Halt",
     "Status",
+    "Want",
     "best_path",
     "check_batches",
     "count_rising",
@@ -51,6 +54,8 @@ __all__ = [
     "decode_records",
     "decode_varints",
     "due_entries",
+    "dump_batches",
+    "dump_records",
     "encode_varints",
     "find_batch",
     "find_slot",

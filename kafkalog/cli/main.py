@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "cat": "Print records.",
     "head": "Print the first records.",
     "find": "Find records, and print where they lie.",
+    "dump": "Print files as kafka-dump-log does, by its own flags.",
     "export": "Write records as Parquet, JSON Lines, CSV or Arrow files.",
     "verify": "Look for damage in every file.",
 }

@@ -1,7 +1,8 @@
 """Text as Java reads it: UTF-8 with what is no UTF-8 replaced by U+FFFD.
 
 Python replaces as Unicode recommends, and so does Java but for a surrogate, which Java
-takes for one fault of three bytes and Python for three.
+takes for one fault, of as many of its three bytes as are there, and Python for a fault
+each.
 
 Source: ``String.decodeUTF8`` of the JDK; Kafka reads header keys with it.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "�".encode()
 
 

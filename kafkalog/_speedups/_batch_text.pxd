@@ -1,0 +1,97 @@
+# The line that kafka-dump-log prints of an entry, from its header.
+# Each module that uses it calls `crc_setup` when it is imported.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from kafkalog._speedups._batch cimport (
+    BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, LOG_APPEND_TIME, MESSAGE_CRC_FROM, Batch
+)
+from kafkalog._speedups._crc cimport CRC32, CRC32C, crc
+from kafkalog._speedups._text cimport put, put_int
+
+cdef enum:
+    LINE_ROOM = 768  # for the line of an entry, or of a record but for its bytes
+    TRANSACTIONAL = 0x10
+    CONTROL = 0x20
+    DELETE_HORIZON = 0x40
+    MOST = 0x7FFFFFFF
+
+
+cdef inline int32_t add_sequence(int32_t sequence, int32_t delta) noexcept nogil:
+    # `DefaultRecordBatch.incrementSequence`, which wraps as Java's ints do.
+    if sequence > <int32_t>(<uint32_t>MOST - <uint32_t>delta):
+        return <int32_t>(<uint32_t>delta - (<uint32_t>MOST - <uint32_t>sequence) - 1)
+    return <int32_t>(<uint32_t>sequence + <uint32_t>delta)
+
+
+cdef inline uint8_t* put_flag(uint8_t* to, bint flag) noexcept nogil:
+    return put(to, b"true") if flag else put(to, b"false")
+
+
+cdef inline uint8_t* put_clock(uint8_t* to, const Batch* batch) noexcept nogil:
+    if batch.magic == 0:
+        return put(to, b"NoTimestampType: ")
+    if batch.attributes & LOG_APPEND_TIME:
+        return put(to, b"LogAppendTime: ")
+    return put(to, b"CreateTime: ")
+
+
+cdef inline uint8_t* put_numbers(uint8_t* to, const Batch* batch) noexcept nogil:
+    # What only magic 2 has.
+    cdef int32_t delta = <int32_t>(batch.last_offset - batch.base_offset)
+    cdef int32_t sequence = batch.base_sequence
+    if sequence != -1:
+        sequence = add_sequence(sequence, delta)
+    to = put_int(put(to, b"baseOffset: "), batch.base_offset)
+    to = put_int(put(to, b" lastOffset: "), batch.last_offset)
+    to = put_int(put(to, b" count: "), batch.count)
+    to = put_int(put(to, b" baseSequence: "), batch.base_sequence)
+    to = put_int(put(to, b" lastSequence: "), sequence)
+    to = put_int(put(to, b" producerId: "), batch.producer_id)
+    to = put_int(put(to, b" producerEpoch: "), batch.producer_epoch)
+    to = put_int(put(to, b" partitionLeaderEpoch: "), batch.leader_epoch)
+    to = put_flag(put(to, b" isTransactional: "), batch.attributes & TRANSACTIONAL)
+    to = put_flag(put(to, b" isControl: "), batch.attributes & CONTROL)
+    to = put(to, b" deleteHorizonMs: OptionalLong")
+    if batch.attributes & DELETE_HORIZON:
+        return put(put_int(put(to, b"["), batch.base_timestamp), b"]")
+    return put(to, b".empty")
+
+
+cdef inline bint is_valid(const uint8_t* at, const Batch* batch) noexcept nogil:
+    cdef int64_t size = batch.size_in_bytes
+    if batch.magic < 2:
+        return batch.crc == crc(CRC32, at + MESSAGE_CRC_FROM, size - MESSAGE_CRC_FROM)
+    if size < BATCH_HEADER:
+        return False
+    return batch.crc == crc(CRC32C, at + BATCH_CRC_FROM, size - BATCH_CRC_FROM)
+
+
+cdef inline uint8_t* put_codec(uint8_t* to, int codec) noexcept nogil:
+    if codec == 0:
+        return put(to, b"none")
+    if codec == 1:
+        return put(to, b"gzip")
+    if codec == 2:
+        return put(to, b"snappy")
+    return put(to, b"lz4") if codec == 3 else put(to, b"zstd")
+
+
+cdef inline uint8_t* put_batch(
+    uint8_t* to, const uint8_t* at, const Batch* batch, int64_t position
+) noexcept nogil:
+    # The line of the entry at `at`; or, of one whose codec is none, what stands before
+    # that, without the line's end.
+    if batch.magic < 2:
+        to = put_int(put(to, b"offset: "), batch.last_offset)
+    else:
+        to = put_numbers(to, batch)
+    if batch.attributes & CODEC_MASK > 4:
+        return to
+    to = put_int(put(to, b" position: "), position)
+    to = put_int(put_clock(put(to, b" "), batch), batch.max_timestamp)
+    to = put_int(put(to, b" size: "), batch.size_in_bytes)
+    to = put_int(put(to, b" magic: "), batch.magic)
+    to = put_codec(put(to, b" compresscodec: "), batch.attributes & CODEC_MASK)
+    to = put_int(put(to, b" crc: "), batch.crc)
+    to = put_flag(put(to, b" isvalid: "), is_valid(at, batch))
+    return put(to, b"\n")

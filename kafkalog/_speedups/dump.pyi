@@ -1,0 +1,37 @@
+from enum import IntEnum, IntFlag
+
+import numpy as np
+import numpy.typing as npt
+
+class Halt(IntEnum):
+    DONE = 0
+    FULL = 1
+    MORE = 2
+    SIZE = 3
+    CODEC = 4
+    RECORDS = 5
+    CONTENTS = 6
+    FAULT = 7
+    LEFTOVER = 8
+
+class Want(IntEnum):
+    DEEP = 1
+    PRINT = 2
+    BARE = 4
+    ASK = 8
+
+def dump_batches(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    run: npt.NDArray[np.void],  # Run[::1], (1,), where it is
+    out: npt.NDArray[np.uint8],  # uint8_t[::1], (room,), filled
+    pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (room, 2), filled
+    want: int,
+) -> int: ...  # Halt
+def dump_records(
+    header: npt.NDArray[np.uint8],  # const uint8_t[::1], (61 or more,)
+    payload: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    run: npt.NDArray[np.void],  # Run[::1], (1,), where it is
+    out: npt.NDArray[np.uint8],  # uint8_t[::1], (room,), filled
+    pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (room, 2), filled
+    want: int,
+) -> int: ...  # Halt

@@ -1,0 +1,145 @@
+"""``kafkalog dump``: what kafka-dump-log prints, from its own flags.
+
+Knows: those flags. Does not know: what a file holds.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import click
+
+from kafkalog.cli.exits import Exit
+from kafkalog.cli.options import examples
+
+DECODERS: Final = {
+    "offsets_decoder": "offsets",
+    "transaction_log_decoder": "transaction-log",
+    "cluster_metadata_decoder": "cluster-metadata",
+    "remote_log_metadata_decoder": "remote-log-metadata",
+    "share_group_state_decoder": "share-group-state",
+}
+"""Flags and kinds of topics; where several are given, the first of these counts."""
+
+STRING_DECODER: Final = "org.apache.kafka.tools.api.StringDecoder"
+
+
+@click.command(
+    "dump",
+    epilog=examples(
+        "kafkalog dump --files orders-0/00000000000000000000.log --print-data-log",
+        "kafkalog dump --index-sanity-check "
+        "--files orders-0/00000000000000000000.index",
+        "kafkalog dump --offsets-decoder "
+        "--files __consumer_offsets-0/00000000000000000000.log",
+    ),
+)
+@click.option("--files", metavar="FILE,...", help="Files to dump, in this order.")
+@click.option("--print-data-log", is_flag=True, help="Print keys and values, too.")
+@click.option("--deep-iteration", is_flag=True, help="Print a line for each record.")
+@click.option(
+    "--verify-index-only", is_flag=True, help="Check indexes, print no entries."
+)
+@click.option(
+    "--index-sanity-check",
+    is_flag=True,
+    help="Only look whether a broker would take the index when it starts.",
+)
+@click.option(
+    "--max-message-size",
+    type=click.IntRange(-(2**31), 2**31 - 1),
+    default=5 << 20,
+    show_default=True,
+    help="How many bytes to look at from where an index points.",
+)
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(-(2**31), 2**31 - 1),
+    default=2**31 - 1,
+    show_default=True,
+    help="How many bytes of a log to read.",
+)
+@click.option(
+    "--key-decoder-class",
+    is_flag=False,
+    flag_value=STRING_DECODER,
+    metavar="[CLASS]",
+    help="Kafka's class that decodes keys; prints them.",
+)
+@click.option(
+    "--value-decoder-class",
+    is_flag=False,
+    flag_value=STRING_DECODER,
+    metavar="[CLASS]",
+    help="Kafka's class that decodes values; prints them.",
+)
+@click.option("--offsets-decoder", is_flag=True, help="Decode __consumer_offsets.")
+@click.option(
+    "--transaction-log-decoder", is_flag=True, help="Decode __transaction_state."
+)
+@click.option(
+    "--cluster-metadata-decoder", is_flag=True, help="Decode __cluster_metadata."
+)
+@click.option(
+    "--remote-log-metadata-decoder",
+    is_flag=True,
+    help="Decode __remote_log_metadata.",
+)
+@click.option(
+    "--share-group-state-decoder", is_flag=True, help="Decode __share_group_state."
+)
+@click.option(
+    "--skip-record-metadata",
+    is_flag=True,
+    help="Print of records only keys and values.",
+)
+def command(files: str | None, **asked: Any) -> None:
+    """Print batches, records and indexes as kafka-dump-log does, line for line.
+
+    Its flags are those of Kafka 4.3, and so is all that it prints, on both streams.
+    Ends with 1 where Kafka's tool ends by an exception. Key and value go to a terminal
+    as they are.
+    """
+    from kafkalog.dump.tool import dump_files
+
+    context = click.get_current_context()
+    if files is None:
+        click.echo('Missing required argument "[files]"', err=True)
+        click.echo(context.get_help(), err=True)
+        context.exit(Exit.DAMAGE)
+    if not dump_files(_named(files), _options(asked), _streams()):
+        context.exit(Exit.DAMAGE)
+
+
+def _named(files: str) -> list[str]:
+    """Split names at commas as Java does: empty ones at the end are none."""
+    return files.rstrip(",").split(",") if files.strip(",") else [""][: not files]
+
+
+def _options(asked: dict[str, Any]) -> Any:
+    from kafkalog.dump.options import DumpOptions
+
+    kinds = [kind for flag, kind in DECODERS.items() if asked[flag]]
+    key, value = asked["key_decoder_class"], asked["value_decoder_class"]
+    return DumpOptions(
+        print_contents=bool(asked["print_data_log"] or kinds or key or value),
+        deep=asked["deep_iteration"],
+        skip_metadata=asked["skip_record_metadata"],
+        verify_only=asked["verify_index_only"],
+        sanity_only=asked["index_sanity_check"],
+        max_bytes=asked["max_bytes"],
+        max_message_bytes=asked["max_message_size"],
+        decoder=kinds[0] if kinds else None,
+        key_decoder=key or STRING_DECODER,
+        value_decoder=value or STRING_DECODER,
+    )
+
+
+def _streams() -> Any:
+    from kafkalog.dump.options import Streams
+
+    def complain(text: str) -> None:
+        click.echo(text, nl=False, err=True)
+
+    return Streams(sys.stdout.buffer.write, complain)

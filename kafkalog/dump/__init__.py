@@ -1,0 +1,1 @@
+"""What kafka-dump-log prints, line for line, on both streams."""

@@ -1,0 +1,102 @@
+"""A file to dump, named as Java names it, and what its name says.
+
+Knows: names and paths. Does not know: what is in a file.
+Source: ``java.io.File``, ``java.lang.Long.parseLong``, ``Snapshots.java``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kafkalog.dump.ending import NUMBER_FORMAT, OUT_OF_BOUNDS, ToolEnded
+
+LONG_BITS: Final = 64
+INT_BITS: Final = 32
+_NUMBER: Final = re.compile(r"[+-]?\d+")
+_OFFSET_DIGITS: Final = 20
+_EPOCH_DIGITS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedFile:
+    """A file as it was named; `path` is that name as Java shows it.
+
+    >>> file = DumpedFile.of("logs//orders-0/00000000000000000042.index/")
+    >>> file.path, file.suffix, file.base_offset()
+    ('logs/orders-0/00000000000000000042.index', '.index', 42)
+    """
+
+    path: str
+
+    @classmethod
+    def of(cls, named: str) -> DumpedFile:
+        """Take a name, less slashes that say nothing."""
+        path = re.sub("/+", "/", named)
+        return cls(path if path == "/" else path.removesuffix("/"))
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def suffix(self) -> str | None:
+        """The name from its last dot on; None if it has no dot."""
+        _, dot, end = self.name.rpartition(".")
+        return dot + end if dot else None
+
+    @property
+    def absolute(self) -> str:
+        """The path from the root; nothing in it is resolved."""
+        if self.path.startswith("/"):
+            return self.path
+        return f"{str(Path.cwd()).removesuffix('/')}/{self.path}".removesuffix("/")
+
+    def base_offset(self) -> int:
+        """Return the number before the first dot of the name.
+
+        Raises `ToolEnded` where there is none.
+        """
+        return java_number(self.name.partition(".")[0], LONG_BITS)
+
+    def sibling(self, suffix: str) -> DumpedFile:
+        """Name the segment's file that has another suffix, by its absolute path."""
+        folder = self.absolute.rpartition("/")[0]
+        return DumpedFile(f"{folder}/{self.name.partition('.')[0]}{suffix}")
+
+    def snapshot_id(self) -> tuple[int, int]:
+        """Return the end offset and epoch in the name of a KRaft snapshot.
+
+        Raises `ToolEnded` where they are not there.
+        """
+        digits = self.name[:_OFFSET_DIGITS]
+        rest = self.name[_OFFSET_DIGITS + 1 :][:_EPOCH_DIGITS]
+        if len(digits) < _OFFSET_DIGITS:
+            raise _too_short(0, _OFFSET_DIGITS, len(self.name))
+        offset = java_number(digits, LONG_BITS)
+        if len(rest) < _EPOCH_DIGITS:
+            begin = _OFFSET_DIGITS + 1
+            raise _too_short(begin, begin + _EPOCH_DIGITS, len(self.name))
+        return offset, java_number(rest, INT_BITS)
+
+
+def java_number(digits: str, bits: int) -> int:
+    """Read a whole number of so many bits as Java does.
+
+    Raises `ToolEnded` for what is none.
+    """
+    most = 1 << (bits - 1)
+    if _NUMBER.fullmatch(digits) and -most <= int(digits) < most:
+        return int(digits)
+    reason = f'For input string: "{digits}"'
+    if bits == INT_BITS and _NUMBER.fullmatch(digits):
+        reason += " under radix 10"
+    raise ToolEnded(NUMBER_FORMAT, reason)
+
+
+def _too_short(begin: int, end: int, length: int) -> ToolEnded:
+    name = OUT_OF_BOUNDS.replace("IndexOut", "StringIndexOut")
+    return ToolEnded(name, f"begin {begin}, end {end}, length {length}")

@@ -1,0 +1,220 @@
+"""Offset and time indexes, as the tool prints them and holds them to the log.
+
+Knows: entries, and what is wrong with them. Does not know: batches' bytes.
+Source: ``DumpLogSegments.java``, its ``dumpIndex`` and ``dumpTimeIndex``;
+``AbstractIndex.java``, ``OffsetIndex.java``, ``TimeIndex.java``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.ending import (
+    CORRUPT_INDEX,
+    ILLEGAL_ARGUMENT,
+    NO_ELEMENT,
+    ToolEnded,
+)
+from kafkalog.dump.log_slices import SlicedLog
+from kafkalog.dump.options import DumpOptions, Streams
+from kafkalog.dump.report import Report
+from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.indexes import offset_index, time_index
+
+WARM_BYTES: Final = 8192
+"""Of the end of an index: Kafka looks there first."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSlots:
+    """All slots of an index file, unused ones too, and how long the file is."""
+
+    file: DumpedFile
+    base_offset: int
+    slots: npt.NDArray[Any]
+    size_in_bytes: int
+
+    @classmethod
+    def read(cls, file: DumpedFile, base_offset: int, entry: np.dtype[Any]) -> Self:
+        """Read the file; Kafka would make one that is missing, and end."""
+        try:
+            data = Path(file.path).read_bytes()
+        except FileNotFoundError:
+            raise ToolEnded(ILLEGAL_ARGUMENT, "Invalid max index size: -1") from None
+        whole = len(data) // entry.itemsize
+        slots = np.frombuffer(data, entry, whole)
+        return cls(file, base_offset, slots, len(data))
+
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Return the slots' absolute offsets."""
+        return self.slots["relative_offset"].astype(np.int64) + self.base_offset
+
+    def check_size(self, what: str) -> None:
+        """Raise `ToolEnded` where the file is not whole slots."""
+        width = self.slots.dtype.itemsize
+        if self.size_in_bytes % width:
+            reason = (
+                f"{what} file {self.file.absolute} is corrupt, found "
+                f"{self.size_in_bytes} bytes which is neither positive nor a multiple "
+                f"of {width}"
+            )
+            raise ToolEnded(CORRUPT_INDEX, reason)
+
+
+def dump_offset_index(
+    file: DumpedFile, options: DumpOptions, streams: Streams, report: Report
+) -> None:
+    """Print an ``.index``, and note in `report` what the log does not bear out."""
+    base_offset = file.base_offset()
+    with SlicedLog(file.sibling(".log")) as log:
+        index = IndexSlots.read(file, base_offset, offset_index.ENTRY)
+        if not len(index.slots):
+            streams.print(f"{file.path} is empty.")
+        elif options.sanity_only:
+            _check_offset_index(index)
+            streams.print(f"{file.path} passed sanity check.")
+        else:
+            _dump_offset_entries(index, log, options, streams, report)
+
+
+def _check_offset_index(index: IndexSlots) -> None:
+    last = int(index.offsets()[-1])
+    if last < index.base_offset:
+        reason = (
+            f"Corrupt index found, index file {index.file.absolute} has non-zero size "
+            f"but the last offset is {last} which is less than the base offset "
+            f"{index.base_offset}"
+        )
+        raise ToolEnded(CORRUPT_INDEX, reason)
+    index.check_size("Index")
+
+
+def _dump_offset_entries(
+    index: IndexSlots,
+    log: SlicedLog,
+    options: DumpOptions,
+    streams: Streams,
+    report: Report,
+) -> None:
+    offsets, positions = index.offsets().tolist(), index.slots["position"].tolist()
+    for i, (offset, position) in enumerate(zip(offsets, positions, strict=True)):
+        if offset == index.base_offset and i:
+            return  # behind the entries a crash may leave unused slots
+        end = log.slice_end(position, options.max_message_bytes)
+        batch = log.batch_at(position, end)
+        if batch is None:
+            raise ToolEnded(NO_ELEMENT)
+        if batch[1] != offset:
+            found = report.index_mismatches.setdefault(index.file.absolute, [])
+            found.append((offset, batch[1]))
+        if not options.verify_only:
+            streams.print(f"offset: {offset} position: {position}")
+
+
+def dump_time_index(
+    file: DumpedFile, options: DumpOptions, streams: Streams, report: Report
+) -> None:
+    """Print a ``.timeindex``, and note in `report` what the log does not bear out."""
+    base_offset = file.base_offset()
+    with SlicedLog(file.sibling(".log")) as log:
+        sibling = file.sibling(".index")
+        offset_slots = IndexSlots.read(sibling, base_offset, offset_index.ENTRY)
+        index = IndexSlots.read(file, base_offset, time_index.ENTRY)
+        if options.sanity_only:
+            _check_time_index(index)
+            streams.print(f"{file.path} passed sanity check.")
+        else:
+            TimeEntries(index, offset_slots, log, options, streams, report).dump()
+
+
+def _check_time_index(index: IndexSlots) -> None:
+    if len(index.slots):
+        times, last = index.slots["timestamp"], int(index.offsets()[-1])
+        found = (
+            f"Corrupt time index found, time index file ({index.file.absolute}) has "
+            "non-zero size but the last"
+        )
+        if times[-1] < times[0]:
+            reason = f"{found} timestamp is {times[-1]} which is less than the first "
+            raise ToolEnded(CORRUPT_INDEX, f"{reason}timestamp {times[0]}")
+        if last < index.base_offset:
+            reason = f"{found} offset is {last} which is less than the first offset "
+            raise ToolEnded(CORRUPT_INDEX, f"{reason}{index.base_offset}")
+    index.check_size("Time index")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeEntries:
+    """The entries of a time index, with all that they are held to."""
+
+    index: IndexSlots
+    offset_slots: IndexSlots
+    log: SlicedLog
+    options: DumpOptions
+    streams: Streams
+    report: Report
+
+    def dump(self) -> None:
+        """Print and check entry by entry."""
+        before = NO_TIMESTAMP
+        offsets = self.index.offsets().tolist()
+        times = self.index.slots["timestamp"].tolist()
+        by_offset = self.offset_slots.offsets().tolist()
+        for i, (time, offset) in enumerate(zip(times, offsets, strict=True)):
+            if offset == self.index.base_offset and i:
+                return  # as in an offset index
+            slot = lower_slot(by_offset, offset, WARM_BYTES // 8)
+            position = 0 if slot < 0 else int(self.offset_slots.slots["position"][slot])
+            self._check(time, offset, position, before)
+            if not self.options.verify_only:
+                self.streams.print(f"timestamp: {time} offset: {offset}")
+            before = time
+
+    def _check(self, time: int, offset: int, position: int, before: int) -> None:
+        path = self.index.file.absolute
+        found = self.log.find(position, offset)
+        if found is None or found[1] != offset:
+            last = -1 if found is None else found[1]
+            self.report.not_found.setdefault(path, []).append((offset, last))
+            return
+        greatest = self.log.max_timestamp(found[0])
+        if greatest != time:
+            mismatches = self.report.timestamp_mismatches.setdefault(path, [])
+            mismatches.append((time, greatest))
+        if before >= time:
+            self.report.out_of_order.setdefault(path, []).append((time, before))
+
+
+def lower_slot(keys: list[int], key: int, warm: int) -> int:
+    """Find the slot that Kafka's search in an index ends at; -1 for none.
+
+    Where keys rise it is that of the greatest not above `key`. Where they do not, with
+    unused slots behind, it is still the one that Kafka finds: the last `warm` slots are
+    asked first.
+
+    >>> lower_slot([3, 5, 9], 8, 1024), lower_slot([3, 5, 9], 2, 1024)
+    (1, -1)
+    """
+    if not keys:
+        return -1
+    first_hot = max(0, len(keys) - 1 - warm)
+    low, high = first_hot, len(keys) - 1
+    if not keys[first_hot] < key:
+        if keys[0] > key:
+            return -1
+        low, high = 0, first_hot
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if keys[middle] > key:
+            high = middle - 1
+        elif keys[middle] < key:
+            low = middle
+        else:
+            return middle
+    return low

@@ -1,0 +1,219 @@
+"""The records of one message of magic 0 or 1: itself, or what its wrapper holds.
+
+Knows: messages, as Kafka's tool walks them. Does not know: lines, files.
+Source: ``AbstractLegacyRecordBatch.java``, ``LegacyRecord.java``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafkalog.codecs.checksum import crc32
+from kafkalog.codecs.compression import Codec, decompress
+from kafkalog.dump.ending import (
+    CORRUPT_RECORD,
+    ILLEGAL_ARGUMENT,
+    INVALID_RECORD,
+    KAFKA_EXCEPTION,
+    OUT_OF_BOUNDS,
+    ToolEnded,
+)
+from kafkalog.errors import LocatedError
+from kafkalog.formats.headers import Bytes
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    CODECS,
+    LEAST_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAX_FILE_BYTES,
+    NO_TIMESTAMP,
+)
+
+_ENTRY: Final = struct.Struct(">qi")
+_CRC: Final = struct.Struct(">Ibb")
+_LONG: Final = struct.Struct(">q")
+_INT: Final = struct.Struct(">i")
+_CRC_FROM: Final = 4
+_MAGIC: Final = 16
+_ATTRIBUTES: Final = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message: its offset, and its bytes from the checksum on.
+
+    `clock` is the wrapper's timestamp where that is log append time.
+    """
+
+    offset: int
+    body: memoryview
+    clock: int | None = None
+
+    @property
+    def crc(self) -> int:
+        """The checksum as stored."""
+        return int(_CRC.unpack_from(self.body)[0])
+
+    @property
+    def magic(self) -> int:
+        """The magic byte."""
+        return int(_CRC.unpack_from(self.body)[1])
+
+    @property
+    def attributes(self) -> int:
+        """The attributes byte."""
+        return int(_CRC.unpack_from(self.body)[2])
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the checksum is that of the bytes."""
+        return self.crc == crc32(self.body[_CRC_FROM:])
+
+    @property
+    def timestamp(self) -> int:
+        """In ms; -1 for none."""
+        if self.magic == 0:
+            return NO_TIMESTAMP
+        return self._long(6) if self.clock is None else self.clock
+
+    @property
+    def key_size(self) -> int:
+        """As stored, -1 for null."""
+        return self._int(self._key_at)
+
+    @property
+    def value_size(self) -> int:
+        """As stored, -1 for null."""
+        return self._int(self._value_at)
+
+    @property
+    def key(self) -> bytes | None:
+        """The key, None for null."""
+        return self._sized(self._key_at)
+
+    @property
+    def value(self) -> bytes | None:
+        """The value, None for null."""
+        return self._sized(self._value_at)
+
+    @property
+    def _key_at(self) -> int:
+        return 6 if self.magic == 0 else 14
+
+    @property
+    def _value_at(self) -> int:
+        return self._key_at + 4 + max(0, self.key_size)
+
+    def _int(self, place: int) -> int:
+        if not 0 <= place <= len(self.body) - 4:
+            raise ToolEnded(OUT_OF_BOUNDS)
+        return int(_INT.unpack_from(self.body, place)[0])
+
+    def _long(self, place: int) -> int:
+        if place > len(self.body) - 8:
+            raise ToolEnded(OUT_OF_BOUNDS)
+        return int(_LONG.unpack_from(self.body, place)[0])
+
+    def _sized(self, place: int) -> bytes | None:
+        size, start = self._int(place), place + 4
+        if size < 0:
+            return None
+        if size > len(self.body) - start:
+            limit = len(self.body) - start
+            reason = f"newLimit > capacity: ({size} > {limit})"
+            raise ToolEnded(ILLEGAL_ARGUMENT, reason)
+        return bytes(self.body[start : start + size])
+
+
+def records_of(entry: memoryview) -> list[Message]:
+    """Return the records of an entry, all of them read before the first is given.
+
+    Raises `ToolEnded` where Kafka's reader does.
+    """
+    offset, _ = _ENTRY.unpack_from(entry)
+    message = Message(offset, entry[LOG_OVERHEAD:])
+    if not message.attributes & CODEC_MASK:
+        return [message]
+    inner = _inner(message)
+    if not inner:
+        reason = "Found invalid compressed record set with no inner records"
+        raise ToolEnded(INVALID_RECORD, reason)
+    if message.magic == 0:
+        return inner
+    base, last = 0, inner[-1].offset
+    if offset:
+        if offset < last:
+            raise ToolEnded(
+                INVALID_RECORD,
+                "Found invalid wrapper offset in compressed v1 message set, "
+                f"wrapper offset '{offset}' is less than the last inner message "
+                f"offset '{last}' and it is not zero.",
+            )
+        base = offset - last
+    return [replace(one, offset=base + one.offset) for one in inner]
+
+
+def _inner(wrapper: Message) -> list[Message]:
+    """Unpack a wrapper, up to what is not whole."""
+    content = memoryview(_unpacked(wrapper))
+    clock = None
+    if wrapper.magic == 1 and wrapper.attributes & LOG_APPEND_TIME_FLAG:
+        clock = wrapper.timestamp
+    found: list[Message] = []
+    at = 0
+    while len(content) - at >= LOG_OVERHEAD:
+        offset, size = _ENTRY.unpack_from(content, at)
+        if size < LEAST_SIZE:
+            reason = "Record size is less than the minimum record overhead (14)"
+            raise ToolEnded(CORRUPT_RECORD, reason)
+        at += LOG_OVERHEAD
+        if size > len(content) - at:
+            break
+        body = content[at : at + size]
+        one = Message(offset, body)
+        found.append(Message(offset, body, clock) if one.magic == 1 else one)
+        at += size
+    return found
+
+
+def _unpacked(wrapper: Message) -> bytes:
+    codec, value = wrapper.attributes & CODEC_MASK, wrapper.value
+    if codec == Codec.ZSTD:
+        raise ToolEnded(
+            INVALID_RECORD,
+            "Invalid wrapper compressionType found in legacy deep record iterator "
+            f"{wrapper.magic}",
+        )
+    if value is None:
+        raise ToolEnded(
+            INVALID_RECORD,
+            "Found invalid compressed record set with null value (magic = "
+            f"{wrapper.magic})",
+        )
+    try:
+        pieces = decompress(codec, value, limit=MAX_FILE_BYTES, magic=wrapper.magic)
+    except LocatedError as error:
+        reason = f"cannot unpack {CODECS[codec]}: {error.reason}"
+        raise ToolEnded(KAFKA_EXCEPTION, reason) from None
+    return b"".join(pieces)
+
+
+def message_clock(entry: Bytes) -> str:
+    """Name the clock of an entry's timestamps, as Kafka does."""
+    if not entry[_MAGIC]:
+        return "NoTimestampType"
+    by_log = entry[_ATTRIBUTES] & LOG_APPEND_TIME_FLAG
+    return "LogAppendTime" if by_log else "CreateTime"
+
+
+def message_metadata(message: Message, clock: str) -> str:
+    """Spell what stands before a message's key and value."""
+    valid = "true" if message.is_valid else "false"
+    return (
+        f"| offset: {message.offset} {clock}: {message.timestamp} "
+        f"keySize: {message.key_size} valueSize: {message.value_size} "
+        f"isValid: {valid} crc: {message.crc}"
+    )

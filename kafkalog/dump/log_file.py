@@ -1,0 +1,243 @@
+"""A log, or a KRaft snapshot, as the tool prints it: its batches, and their records.
+
+Lines are written by a kernel, many batches in a call. It halts for what is not its
+own: batches to unpack, messages of old formats, contents that need a decoder.
+
+Knows: where lines come from. Does not know: how files are chosen.
+Source: ``DumpLogSegments.java``, its ``dumpLog``; ``FileLogInputStream.java``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog import _speedups
+from kafkalog._speedups import Halt, Want
+from kafkalog.codecs.compression import decompress
+from kafkalog.dump.contents import Describe, describe_text
+from kafkalog.dump.control_text import control_text
+from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.ending import KAFKA_EXCEPTION, OUT_OF_BOUNDS, ToolEnded
+from kafkalog.dump.entry_faults import entry_fault, records_fault
+from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
+from kafkalog.dump.options import DumpOptions, Streams
+from kafkalog.errors import LocatedError
+from kafkalog.files.reading import ByteSource, Rooms
+from kafkalog.formats.layout import (
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    CODECS,
+    CONTROL_FLAG,
+    LOG_OVERHEAD,
+    MAX_FILE_BYTES,
+)
+
+RUN: Final = np.dtype(
+    [
+        ("entry", np.int64),
+        ("origin", np.int64),
+        ("record", np.int64),
+        ("next", np.int64),
+        ("last_offset", np.int64),
+        ("written", np.int64),
+        ("pairs", np.int64),
+        ("need", np.int64),
+        ("key_start", np.int32),
+        ("key_length", np.int32),
+        ("value_start", np.int32),
+        ("value_length", np.int32),
+    ]
+)
+"""Where a run of the kernel is; ``Run`` of ``_speedups/dump.pyx``, field by field."""
+
+STEP_BYTES: Final = 1 << 20
+OUT_BYTES: Final = 1 << 20
+PAIRS: Final = 1 << 12
+_ATTRIBUTES: Final = 22  # the byte of them that is used
+_COUNT: Final = slice(57, 61)
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class LogDump:
+    """One pass over the batches in `source`, up to `end`.
+
+    `gaps` takes the offsets that do not follow each other: the one before, and it.
+    """
+
+    def __init__(
+        self,
+        file: DumpedFile,
+        options: DumpOptions,
+        describe: Describe | None,
+        streams: Streams,
+        gaps: list[tuple[int, int]],
+    ) -> None:
+        self._file = file
+        self._streams = streams
+        self._describe = describe
+        self._gaps = gaps
+        self._prints = options.print_contents
+        self._bare = options.skip_metadata
+        self._want = int(
+            Want.DEEP * (options.deep or options.print_contents)
+            | Want.PRINT * options.print_contents
+            | Want.BARE * options.skip_metadata
+            | Want.ASK * (options.print_contents and describe is not None)
+        )
+        self._run = np.zeros(1, RUN)
+        self._out = np.empty(OUT_BYTES, np.uint8)
+        self._pairs = np.empty((PAIRS, 2), np.int64)
+
+    def dump(self, source: ByteSource, end: int) -> int:
+        """Write the lines, and return the position behind the last whole batch.
+
+        Raises `ToolEnded` where Kafka's tool does; all before that is written.
+        """
+        rooms = Rooms()
+        self._run["record"], self._run["last_offset"] = -1, -1
+        position, length = 0, STEP_BYTES
+        try:
+            while True:
+                end = min(end, source.size)
+                data = source.read(position, min(length, end - position), rooms.take)
+                self._run["origin"], self._run["entry"] = position, 0
+                self._batches(data)
+                position += self._at("entry")
+                if position + self._at("need") > end:
+                    break
+                length = max(STEP_BYTES, self._at("need"))
+        finally:
+            self._flush()
+        return position
+
+    def _at(self, name: str) -> int:
+        return int(self._run[name][0])
+
+    def _batches(self, data: Bytes) -> None:
+        """Write what lies whole in `data`."""
+        while True:
+            halt = _speedups.dump_batches(
+                data, self._run, self._out, self._pairs, self._want
+            )
+            if halt == Halt.MORE:
+                return
+            if halt == Halt.RECORDS:
+                self._records(data[self._at("entry") :])
+            elif halt == Halt.CONTENTS:
+                self._contents(data, is_control=False)
+            elif halt == Halt.FULL:
+                self._make_room()
+            else:
+                entry = entry_at(data, self._at("entry"))
+                payload = data[: self._at("entry") + len(entry)]
+                place = self._at("next")
+                if halt in (Halt.SIZE, Halt.CODEC):
+                    raise entry_fault(halt, data, self._at("entry"), self._file)
+                raise records_fault(halt, entry, payload, place, unpacked=False)
+
+    def _records(self, data: Bytes) -> None:
+        """Write the records of the batch at the start of `data`, line by line."""
+        entry = entry_at(data, 0)
+        if entry[16:17].view(np.int8)[0] < 2:
+            self._messages(entry)
+            return
+        if len(entry) < BATCH_HEADER_BYTES:
+            raise ToolEnded(OUT_OF_BOUNDS)
+        attributes = int(entry[_ATTRIBUTES])
+        payload = self._payload(entry, attributes & CODEC_MASK)
+        is_control = bool(attributes & CONTROL_FLAG)
+        want = self._want | (Want.ASK if is_control else 0)
+        self._run["next"] = 0
+        while True:
+            halt = _speedups.dump_records(
+                entry, payload, self._run, self._out, self._pairs, want
+            )
+            if halt == Halt.DONE:
+                return
+            if halt == Halt.CONTENTS:
+                self._contents(payload, is_control=is_control)
+            elif halt == Halt.FULL:
+                self._make_room()
+            else:
+                unpacked = bool(attributes & CODEC_MASK)
+                place = self._at("next")
+                raise records_fault(halt, entry, payload, place, unpacked=unpacked)
+
+    def _messages(self, entry: Bytes) -> None:
+        """Write the records of a message of magic 0 or 1."""
+        self._flush()
+        clock = message_clock(entry)
+        for message in records_of(entry.data):
+            before = self._at("last_offset")
+            if message.offset != before + 1:
+                self._gaps.append((before, message.offset))
+            self._run["last_offset"] = message.offset
+            line = "" if self._bare else message_metadata(message, clock)
+            if self._prints:
+                describe = self._describe or describe_text
+                shown = describe(message.key, message.value, message.offset)
+                line += self._contents_of(*shown)
+            self._streams.print(line)
+        self._run["entry"] += len(entry)
+        self._run["record"] = -1
+
+    def _payload(self, entry: Bytes, codec: int) -> Bytes:
+        stored = entry[BATCH_HEADER_BYTES:]
+        if not codec or not entry[_COUNT].any():
+            return stored
+        try:
+            pieces = decompress(codec, stored.data, limit=MAX_FILE_BYTES)
+        except LocatedError as error:
+            because = ToolEnded(
+                "java.io.IOException", f"cannot unpack {CODECS[codec]}: {error.reason}"
+            )
+            reason = "Failed to decompress record stream"
+            raise ToolEnded(KAFKA_EXCEPTION, reason, because) from None
+        return np.frombuffer(b"".join(pieces), np.uint8)
+
+    def _contents(self, payload: Bytes, *, is_control: bool) -> None:
+        """End the line of a record that the kernel left to us."""
+        key, value = (self._part(payload, name) for name in ("key", "value"))
+        self._flush()
+        if is_control:
+            text = "" if self._bare else control_text(key, value)
+        else:
+            assert self._describe is not None
+            offset = self._at("last_offset")
+            text = self._contents_of(*self._describe(key, value, offset))
+        self._streams.print(text)
+
+    def _part(self, payload: Bytes, name: str) -> bytes | None:
+        start, length = self._at(f"{name}_start"), self._at(f"{name}_length")
+        return None if length < 0 else payload[start : start + length].tobytes()
+
+    def _contents_of(self, key: str | None, value: str | None) -> str:
+        text, before = "", "| " if self._bare else " "
+        if key is not None:
+            text, before = f"{before}key: {key}", " "
+        if value is not None:
+            text += f"{before}payload: {value}"
+        return text
+
+    def _make_room(self) -> None:
+        self._flush()
+        if len(self._out) < self._at("need"):
+            self._out = np.empty(self._at("need"), np.uint8)
+
+    def _flush(self) -> None:
+        """Write out what the kernel wrote, and take over what it noted."""
+        if written := self._at("written"):
+            self._streams.write(self._out[:written].data)
+        if pairs := self._at("pairs"):
+            self._gaps += map(tuple, self._pairs[:pairs].tolist())
+        self._run["written"], self._run["pairs"] = 0, 0
+
+
+def entry_at(data: Bytes, place: int) -> Bytes:
+    """See the entry that begins at `place`, as far as its size says."""
+    size = int.from_bytes(data[place + 8 : place + LOG_OVERHEAD].tobytes(), signed=True)
+    return data[place : place + LOG_OVERHEAD + size]

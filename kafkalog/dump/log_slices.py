@@ -1,0 +1,180 @@
+"""A log as the dump of its indexes looks at it: the batches from a position on.
+
+Knows: headers, walked as Kafka walks them. Does not know: indexes.
+Source: ``FileRecords.java``, ``FileLogInputStream.java``.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.dump.dumped_file import DumpedFile
+from kafkalog.dump.ending import (
+    ILLEGAL_ARGUMENT,
+    INVALID_RECORD,
+    KAFKA_EXCEPTION,
+    NO_FILE,
+    ToolEnded,
+)
+from kafkalog.dump.entry_faults import size_fault
+from kafkalog.dump.legacy_records import records_of
+from kafkalog.errors import LocatedError
+from kafkalog.files.reading import FileSource
+from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.layout import (
+    BATCH_HEADER_BYTES,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LEAST_SIZE,
+    LOG_OVERHEAD,
+    MAX_FILE_BYTES,
+    NO_TIMESTAMP,
+)
+from kafkalog.formats.workspace import Workspace
+
+STEP_BYTES: Final = 4 << 20
+NEAR: Final = 1 << 10
+_MAGIC: Final = 16
+_LAST_OFFSET_DELTA: Final = slice(23, 27)
+
+Int64s = npt.NDArray[np.int64]
+
+
+class SlicedLog(AbstractContextManager["SlicedLog"]):
+    """A ``.log``, open; raises `ToolEnded` where Kafka's tool would end."""
+
+    def __init__(self, file: DumpedFile) -> None:
+        self.file = file
+        try:
+            self.source = FileSource(file.path)
+        except FileNotFoundError:
+            raise ToolEnded(NO_FILE, file.path) from None
+        if self.source.size > MAX_FILE_BYTES:
+            reason = (
+                f"The size of segment {file.path} ({self.source.size}) is larger than "
+                f"the maximum allowed segment size of {MAX_FILE_BYTES}"
+            )
+            raise ToolEnded(KAFKA_EXCEPTION, reason)
+        self._walked: Walk | None = None
+
+    def __exit__(self, *_: object) -> None:
+        self.source.close()
+
+    def slice_end(self, position: int, size: int) -> int:
+        """Return where a slice of `size` bytes from `position` on ends."""
+        in_all = self.source.size
+        if position < 0:
+            reason = f"Invalid position: {position} in read from {self}"
+        elif position > in_all:
+            reason = f"Slice from position {position} exceeds end position of {self}"
+        elif size < 0:
+            reason = f"Invalid size: {size} in read from {self}"
+        else:
+            return min(position + size, in_all)
+        raise ToolEnded(ILLEGAL_ARGUMENT, reason)
+
+    def batch_at(self, position: int, end: int) -> tuple[int, int] | None:
+        """Give size and last offset of the batch at `position`, None if it is torn."""
+        if position >= end - HEADER_SIZE_UP_TO_MAGIC:
+            return None
+        header = self.source.read(position, BATCH_HEADER_BYTES)
+        size = int.from_bytes(header[8:LOG_OVERHEAD].tobytes(), signed=True)
+        if size < LEAST_SIZE:
+            raise size_fault(header, self.file)
+        if position > end - LOG_OVERHEAD - size:
+            return None
+        last = int.from_bytes(header[:8].tobytes(), signed=True)
+        if header[_MAGIC : _MAGIC + 1].view(np.int8)[0] >= 2:
+            delta = header[_LAST_OFFSET_DELTA].tobytes()
+            last = _wrapped(last + int.from_bytes(delta, signed=True))
+        return LOG_OVERHEAD + size, last
+
+    def find(self, position: int, offset: int) -> tuple[int, int] | None:
+        """Find the first batch from `position` on that ends at `offset` or behind.
+
+        Returns its position and last offset. All batches are walked, to the end of the
+        file, as Kafka does.
+        """
+        self.slice_end(position, MAX_FILE_BYTES)
+        walk = self._walked
+        if walk is None or not walk.has(position):
+            walk = self._walked = self._walk(position)
+        return walk.find(position, offset)
+
+    def max_timestamp(self, position: int) -> int:
+        """Return the greatest timestamp of the records of the batch at `position`."""
+        size = self.batch_at(position, self.source.size)
+        data = self.source.read(position, size[0] if size else 0)
+        if data[_MAGIC : _MAGIC + 1].view(np.int8)[0] < 2:
+            return max(NO_TIMESTAMP, *(one.timestamp for one in records_of(data.data)))
+        rows, _, _ = scan_headers(data, 0, 0, 2)
+        greatest = NO_TIMESTAMP
+        room = Workspace()
+        for views in decode(
+            data, 0, rows, bounds=Bounds(), limit=MAX_FILE_BYTES, workspace=room
+        ):
+            if isinstance(views, LocatedError):
+                raise ToolEnded(INVALID_RECORD, views.reason)
+            greatest = max(greatest, int(views.records["timestamp"].max()))
+        return greatest
+
+    def _walk(self, position: int) -> Walk:
+        """Walk the batches to the end of the file: many at a time, or one by one."""
+        positions, offsets, end = [], [], self.source.size
+        while True:
+            data = self.source.read(position, STEP_BYTES)
+            rows, _, place = scan_headers(data, 0, position)
+            positions.append(rows["position"])
+            offsets.append(rows["last_offset"])
+            position += place
+            if not place:
+                found = self.batch_at(position, end)
+                if found is None:
+                    break
+                positions.append(np.array([position], np.int64))
+                offsets.append(np.array([found[1]], np.int64))
+                position += found[0]
+        return Walk(np.concatenate(positions), np.concatenate(offsets))
+
+    def __str__(self) -> str:
+        """Spell it as Kafka does."""
+        return (
+            f"FileRecords(size={self.source.size}, file={self.file.path}, start=0, "
+            f"end={MAX_FILE_BYTES})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The batches that were walked over: where each lies, and its last offset."""
+
+    positions: Int64s
+    last_offsets: Int64s
+
+    def has(self, position: int) -> bool:
+        """Whether a walk from `position` on would be the end of this one."""
+        slot = int(self.positions.searchsorted(position))
+        return slot < len(self.positions) and bool(self.positions[slot] == position)
+
+    def find(self, position: int, offset: int) -> tuple[int, int] | None:
+        """Find the first batch from `position` on that ends at `offset` or behind."""
+        start = int(self.positions.searchsorted(position))
+        for first, last in (
+            (start, start + NEAR),
+            (start + NEAR, len(self.positions)),
+        ):
+            reached = self.last_offsets[first:last] >= offset
+            if reached.any():
+                slot = first + int(reached.argmax())
+                return int(self.positions[slot]), int(self.last_offsets[slot])
+        return None
+
+
+def _wrapped(number: int) -> int:
+    """Bring a sum into the range of a ``long``, as Java does."""
+    return (number + 2**63) % 2**64 - 2**63
