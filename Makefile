@@ -3,10 +3,13 @@
 #
 #   make test       the whole suite, Spark on its newest release and on 4.0, against Spark's
 #                   own Kafka source on a live broker, the kernels on every Python found,
-#                   the packages, then kernels and parsers with bounds checks on
+#                   the packages, hostile input for a minute, then kernels and parsers
+#                   under sanitizers and with bounds checks on
 #   make test-all   the whole suite on every Python found
 #   make lint       style, types, spelling, and no warning from the compiler
 #   make build      sdist and wheel into dist/, each tried in an empty environment
+#   make fuzz       hostile input, SECONDS of it for each parser (600)
+#   make sanitize   kernels, parsers and campaigns under sanitizers of addresses and sums
 #   make bench      benchmarks
 #   make docs       docs/_build/html
 #   make demo       the main job, on log directories that brokers wrote, and on its own
@@ -44,9 +47,16 @@ NEEDS_JAVA = without=$$(tests/spark/java.sh) || { echo "left out: $@, as there i
 NEEDS_BROKER = $(NEEDS_JAVA); command -v mvn >/dev/null || { echo "left out: $@, as there is no Maven found"; exit 0; }
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/segment tests/indexes)
+SECONDS := 600
+# The sanitizers' own library comes first in a process, and that of C++, which throws.
+SANITIZED = KAFKALOG_SANITIZE=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+	UBSAN_OPTIONS=print_stacktrace=1 \
+	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
+	../../$(BIN)/python -m pytest -q -n $(JOBS)
 
-.PHONY: help test test-all lint build bench docs demo clean
-.PHONY: compile debug bench-kafka test-release test-spark test-interop test-pythons test-debug
+.PHONY: help test test-all lint build fuzz sanitize bench docs demo clean
+.PHONY: compile debug sanitized bench-kafka
+.PHONY: test-release test-spark test-interop test-pythons test-fuzz test-sanitize test-debug
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -106,24 +116,32 @@ build/interop/%/done: tests/interop/%.pom.xml
 	test -d build/interop/$*
 	touch $@
 
-# The build with bounds checks on: a tree of its own, in which every warning of the
-# compiler is an error.
-build/debug/settings: $(SETTINGS)
-	rm -rf build/debug
-	mkdir -p build/debug
+# Builds for looking closely, each in a tree of its own: with bounds checks on, where every
+# warning of the compiler is an error, and under sanitizers.
+build/debug/settings build/sanitize/settings: $(SETTINGS)
+	rm -rf $(@D)
+	mkdir -p $(@D)
 	touch $@
 
-debug: .venv/compiled build/debug/settings
-	mkdir -p build/debug/kafkalog build/debug/tests
-	find build/debug/kafkalog build/debug/tests -type f ! -name '*.so' -delete
+COPY_TREE = mkdir -p $(TREE)/kafkalog $(TREE)/tests; \
+	find $(TREE)/kafkalog $(TREE)/tests -type f ! -name '*.so' -delete; \
 	tar -cf - --exclude='*.so' --exclude=__pycache__ $(SETTINGS) LICENSE README.md kafkalog pyspark_kafkalog tests \
-		| tar -xf - -C build/debug
-	cd build/debug && CFLAGS=-Werror KAFKALOG_DEBUG=1 ../../$(BIN)/python setup.py --quiet \
-		build_ext --inplace
+		| tar -xf - -C $(TREE); \
+	cd $(TREE)
+
+debug: TREE := build/debug
+debug: .venv/compiled build/debug/settings
+	$(COPY_TREE)
+	CFLAGS=-Werror KAFKALOG_DEBUG=1 ../../$(BIN)/python setup.py --quiet build_ext --inplace
+
+sanitized: TREE := build/sanitize
+sanitized: .venv/compiled build/sanitize/settings
+	$(COPY_TREE)
+	KAFKALOG_SANITIZE=1 ../../$(BIN)/python setup.py --quiet build_ext --inplace
 
 # --- tasks --------------------------------------------------------------------------
 
-test: test-release test-spark test-interop test-pythons build test-debug
+test: test-release test-spark test-interop test-pythons build test-fuzz test-sanitize test-debug
 
 test-release: .venv/compiled
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging and not spark and not interop" --ignore tests/interop
@@ -153,6 +171,18 @@ test-all: test
 		$(MAKE) .venv-$$version/whole
 		.venv-$$version/bin/python -m pytest -q -n $(JOBS) -m "not packaging and not spark and not interop" --ignore tests/interop --ignore tests/test_stubs.py
 	done
+
+test-fuzz: .venv/compiled
+	$(BIN)/python -m tests.fuzz.run --seconds 2 --jobs $(JOBS)
+
+fuzz: .venv/compiled
+	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --jobs $(JOBS)
+
+test-sanitize: sanitized
+	cd build/sanitize && $(SANITIZED) tests/speedups tests/fuzz
+
+sanitize: sanitized
+	cd build/sanitize && $(SANITIZED) $(PARSERS) tests/fuzz tests/campaigns tests/query/test_corruption.py
 
 test-debug: debug
 	cd build/debug && KAFKALOG_DEBUG=1 ../../$(BIN)/python -m pytest -q -n $(JOBS) $(PARSERS)

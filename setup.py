@@ -7,16 +7,20 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 DEBUG = os.environ.get("KAFKALOG_DEBUG") == "1"  # every index of a kernel checked
+SANITIZE = os.environ.get("KAFKALOG_SANITIZE") == "1"  # every address and sum
 
 KERNELS = Path("kafkalog/_speedups")
 HEADERS = [str(path) for path in sorted(KERNELS.glob("*.h"))]
+COMPILE = ["-Wall", *(["-O1", "-g"] if DEBUG or SANITIZE else ["-O3", "-g0"])]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] * SANITIZE
 
 kernels = [
     Extension(
         f"kafkalog._speedups.{path.stem}",
         [str(path)],
         depends=HEADERS,
-        extra_compile_args=["-Wall", *(["-O1", "-g"] if DEBUG else ["-O3", "-g0"])],
+        extra_compile_args=COMPILE + SANITIZERS,
+        extra_link_args=SANITIZERS,
     )
     for path in sorted(KERNELS.glob("*.pyx"))
 ]

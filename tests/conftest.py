@@ -12,7 +12,10 @@ import kafkalog
 
 ROOT = Path(__file__).resolve().parents[1]
 DEBUG = os.environ.get("KAFKALOG_DEBUG") == "1"
+SANITIZE = os.environ.get("KAFKALOG_SANITIZE") == "1"
+TREE = "debug" if DEBUG else "sanitize" if SANITIZE else ""
 BOUNDS_CHECK = b"Out of bounds on buffer access (axis %d)"  # only if compiled in
+ADDRESS_CHECK = b"__asan_report_load"  # the same
 
 # The same examples every time; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile(
@@ -29,13 +32,16 @@ settings.load_profile("ci")
 def pytest_configure() -> None:
     """Refuse to test another kafkalog, or another build of it, than was asked for."""
     house = Path(kafkalog.__file__).resolve().parent
-    in_debug_tree = ROOT.parts[-2:] == ("build", "debug")
-    if house.parent != ROOT or in_debug_tree != DEBUG:
+    tree = ROOT.name if ROOT.parts[-2:-1] == ("build",) else ""
+    if house.parent != ROOT or tree != TREE:
         raise pytest.UsageError(f"the tests of {ROOT} found {house}")
-    kernels = (house / "_speedups").glob("*.so")
-    checked = any(BOUNDS_CHECK in path.read_bytes() for path in kernels)
-    if checked != DEBUG:
-        raise pytest.UsageError(f"bounds checks are {'not ' * DEBUG}on in {house}")
+    kernels = [path.read_bytes() for path in (house / "_speedups").glob("*.so")]
+    for what, mark, wanted in (
+        ("bounds checks", BOUNDS_CHECK, DEBUG),
+        ("sanitizers", ADDRESS_CHECK, SANITIZE),
+    ):
+        if any(mark in kernel for kernel in kernels) != wanted:
+            raise pytest.UsageError(f"{what} are {'not ' * wanted}on in {house}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

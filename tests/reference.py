@@ -165,7 +165,7 @@ def batch(data: bytes) -> Entry:
     entry["is_transactional"] = bool(attributes & 16)
     entry["is_control"] = bool(attributes & 32)
     last_delta = reader.number("i")
-    entry["last_offset"] = entry["base_offset"] + last_delta
+    entry["last_offset"] = int64(entry["base_offset"] + last_delta)
     entry["base_timestamp"] = reader.number("q")
     entry["max_timestamp"] = reader.number("q")
     horizon = bool(attributes & 64)
@@ -180,6 +180,11 @@ def batch(data: bytes) -> Entry:
     return entry
 
 
+def int64(value: int) -> int:
+    """Wrap a sum as Java's long does."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
 def sequence(base: int, delta: int) -> int:
     return -1 if base < 0 else (base + delta) % 2**31
 
@@ -189,12 +194,12 @@ def batch_records(entry: Entry, plain: bytes) -> Iterator[Record]:
     for _ in range(entry["count"]):
         body = Reader(records.take(records.varlong()))
         body.take(1)
-        timestamp = entry["base_timestamp"] + body.varlong()
+        timestamp = int64(entry["base_timestamp"] + body.varlong())
         delta = body.varlong()
         if entry["timestamp_type"] == "LogAppendTime":
             timestamp = entry["max_timestamp"]
         yield {
-            "offset": entry["base_offset"] + delta,
+            "offset": int64(entry["base_offset"] + delta),
             "timestamp": timestamp,
             "timestamp_type": entry["timestamp_type"],
             "sequence": sequence(entry["base_sequence"], delta),
@@ -226,9 +231,8 @@ def one_message(data: bytes) -> Entry:
     if entry["magic"] == 1:
         entry["timestamp"] = reader.number("q")
         entry["timestamp_type"] = TIMESTAMP_TYPES[attributes >> 3 & 1]
+    # What remains behind the value Kafka never looks at.
     entry["key"], entry["value"] = reader.int32_bytes(), reader.int32_bytes()
-    if reader.left:
-        raise ValueError("a message is longer than its fields")
     return entry
 
 
@@ -255,14 +259,14 @@ def message(data: bytes) -> Entry:
             raise ValueError("a wrapper holds messages, none of them a wrapper")
     base = 0
     if outer["codec"] != "none" and outer["magic"] == 1:
-        # Offset 0 with more than one inside: as some librdkafka wrote them.
-        if outer["offset"] != 0 or len(inner) == 1:
+        # Offset 0: as some librdkafka wrote them.
+        if outer["offset"] != 0:
             base = outer["offset"] - inner[-1]["offset"]
         if base < 0:
             raise ValueError("a wrapper's offset is below that of its last message")
     entry = {
         **outer,
-        "base_offset": base + inner[0]["offset"],
+        "base_offset": int64(base + inner[0]["offset"]),
         "last_offset": outer["offset"],
         "max_timestamp": outer["timestamp"],
         "records": [message_record(outer, base, one) for one in inner],
@@ -275,7 +279,7 @@ def message_record(outer: Entry, base: int, one: Entry) -> Record:
     stamped = outer["timestamp_type"] == "LogAppendTime"
     timestamp = outer["timestamp"] if stamped else one["timestamp"]
     return {
-        "offset": base + one["offset"],
+        "offset": int64(base + one["offset"]),
         "timestamp": -1 if outer["magic"] == 0 else timestamp,
         "timestamp_type": outer["timestamp_type"],
         "sequence": -1,

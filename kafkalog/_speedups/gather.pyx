@@ -86,7 +86,8 @@ def join(list pieces not None, uint8_t[::1] out not None):
             room -= held.views[i].len
         if room >= 0:
             for i in range(held.count):
-                memcpy(to + pos, held.views[i].buf, held.views[i].len)
-                pos += held.views[i].len
+                if held.views[i].len:  # an empty buffer may lie nowhere
+                    memcpy(to + pos, held.views[i].buf, held.views[i].len)
+                    pos += held.views[i].len
     release_pieces(&held)
     return pos if room >= 0 else -1

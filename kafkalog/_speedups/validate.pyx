@@ -205,7 +205,8 @@ def take_batches(
                 or held.views[i].len != byte_bounds[i + 1] - byte_bounds[i]
             ):
                 break
-            memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
+            if held.views[i].len:  # an empty buffer may lie nowhere
+                memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
             if not take_append(
                 to, byte_bounds[i], byte_bounds[i + 1], &wanted, &found, &info_at[i]
             ):

@@ -1,0 +1,168 @@
+"""Targets: a whole log directory, read, checked, listed, and opened to be written."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import kafkalog
+from kafkalog.errors import KafkaLogError
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.manager.verification import verify
+from kafkalog.query.listing import list_path
+from tests.fuzz.archives import PARTITION, unpack
+from tests.fuzz.mending import mend_entries
+from tests.fuzz.rows import LIMIT, read, typed
+from tests.query.batches import build
+
+NOW = 1_700_000_000_000
+MEMORY = Path("/dev/shm")
+SMALL = kafkalog.LogConfig(internal_segment_bytes=2_000, segment_index_bytes=240)
+
+
+class Scratch:
+    """A directory that is there while it is looked at, in memory if that can be."""
+
+    def __enter__(self) -> Path:
+        where = MEMORY if MEMORY.is_dir() else None
+        self.path = Path(tempfile.mkdtemp(prefix="kafkalog-fuzz-", dir=where))
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.path)
+
+
+def check_directory(data: bytes) -> None:
+    """Read a directory in each way, and change no byte of it."""
+    with Scratch() as root:
+        unpack(data, root)
+        before = content(root)
+        rows, error, _ = read(root)
+        for options, taking in (
+            ({}, {"views": True}),
+            ({"threads": 2}, {}),
+        ):
+            other, again, _ = read(root, taking, **options)
+            assert (other, str(again)) == (rows, str(error))
+        kept, _, problems = read(root, on_corruption="skip")
+        assert bool(problems) == (error is not None)
+        if error is None:
+            assert kept == rows
+            assert count(root) == len(rows)
+            check_bounds(root, rows)
+        read(root, on_corruption="skip", isolation="read_committed")
+        look_at(root)
+        assert content(root) == before
+
+
+def content(root: Path) -> dict[str, bytes]:
+    """Return all files below a directory."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def count(root: Path) -> int:
+    """Count all records by the headers of their batches."""
+    scan = kafkalog.scan(root, control_records=True, max_batch_bytes=LIMIT)
+    return scan.count()
+
+
+def check_bounds(root: Path, rows: list[Any]) -> None:
+    """Whatever the indexes say, a bound gives the rows within it."""
+    for start, end in ((2, 9), (7, 2**40)):
+        bounded, error, _ = read(root, start_offset=start, end_offset=end)
+        assert error is not None or bounded == [
+            row for row in rows if start <= row[2] < end
+        ]
+    timed, error, _ = read(root, start_timestamp=NOW + 4)
+    assert error is not None or timed == [row for row in rows if row[3] >= NOW + 4]
+
+
+def look_at(root: Path) -> None:
+    """List and verify; ask the indexes all at once."""
+    for place in (root, root / PARTITION):
+        typed(lambda place=place: list(list_path(place)))
+        typed(verify, place)
+    for scan in (
+        kafkalog.scan_offset_indexes,
+        kafkalog.scan_time_indexes,
+        kafkalog.scan_transaction_indexes,
+    ):
+        typed(scan, root)
+    typed(look_at_log, root / PARTITION)
+
+
+def look_at_log(directory: Path) -> None:
+    """Open one log to be read, and ask it what it knows."""
+    with kafkalog.open(directory) as log:
+        assert log.log_start_offset <= log.log_end_offset
+        typed(log.offsets_for_times, [0, NOW, 2**62])
+
+
+def check_recovery(data: bytes) -> None:
+    """Open a directory to be written to, after a crash: what is left has no damage.
+
+    Entries whose checksum is right but which contradict themselves stay, as in Kafka.
+    """
+    with Scratch() as root:
+        unpack(data, root)
+        for name in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+            (root / name).unlink(missing_ok=True)
+        if typed(append_to, root / PARTITION) is None:
+            return
+        rows, error, _ = read(root / PARTITION)
+        assert error is None or error.cause != "crc", error
+        assert rows or error, "the record that was appended is not there"
+        append_to(root / PARTITION)
+        more, again, _ = read(root / PARTITION)
+        assert more[: len(rows)] == rows
+        assert str(again) == str(error)
+        assert error or len(more) == len(rows) + 1
+
+
+def append_to(directory: Path) -> int:
+    """Open a log, append a batch, and close it."""
+    clock = ManualClock(NOW)
+    with kafkalog.open(
+        directory, "a", SMALL, clock=clock, scheduler=ManualScheduler(clock)
+    ) as log:
+        batch = kafkalog.RecordBatchBuilder(base_offset=0)
+        batch.append(b"k", b"v", timestamp=NOW)
+        return log.append(batch.build()).last_offset
+
+
+def check_append(data: bytes) -> None:
+    """Append the bytes, as a client's and as a leader's; what was taken is readable."""
+    with Scratch() as root:
+        for mended in (data, mend_entries(data)):
+            for follower in (False, True):
+                name = f"t-{int(follower)}{int(mended is data)}"
+                check_one_append(root / name, mended, follower=follower)
+
+
+def check_one_append(directory: Path, data: bytes, *, follower: bool) -> None:
+    """Append once; a refusal leaves no record, an answer leaves those it tells of.
+
+    A follower takes what a leader has judged: only headers and checksums are sound.
+    """
+    clock = ManualClock(NOW)
+    with kafkalog.open(
+        directory, "a", SMALL, clock=clock, scheduler=ManualScheduler(clock)
+    ) as log:
+        log.append(build(2, "none", 0, 1, producer_id=-1, producer_epoch=-1))
+        end = log.log_end_offset
+        try:
+            log.append_as_follower(data) if follower else log.append(data)
+        except KafkaLogError as error:
+            assert "\n" not in str(error), error
+            assert log.log_end_offset == end
+        last = log.log_end_offset
+    rows, error, _ = read(directory)
+    assert error is None or (follower and error.cause != "crc"), error
+    assert [row[2] for row in rows[:1]] == [0]
+    assert all(row[2] < last for row in rows)

@@ -1,0 +1,130 @@
+"""Targets: entries of each magic, payloads of each codec, snapshots of metadata."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+from unittest.mock import patch
+
+from kafkalog.codecs import gzip_members
+from kafkalog.codecs.compression import compress, decompress
+from kafkalog.errors import LocatedError
+from kafkalog.formats.metadata_snapshot import MetadataSnapshot
+from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.query.columns import COLUMNS
+from tests import reference
+from tests.fuzz.mending import batch_around, mend_entries, message_around
+from tests.fuzz.rows import LIMIT, Row, check_place, read, typed
+
+TOLD = [
+    COLUMNS.index(name) for name in ("offset", "timestamp", "key", "value", "sequence")
+]
+HEADERS = COLUMNS.index("headers")
+POSITION = COLUMNS.index("position")
+
+
+def check_entries(data: bytes) -> None:
+    """Read entries in each way; all ways agree, and with the slow reader."""
+    for mended in (data, mend_entries(data)):
+        rows, error, _ = read(mended)
+        views, other, _ = read(mended, {"views": True})
+        assert (views, str(other)) == (rows, str(error))
+        kept, _, problems = read(mended, on_corruption="skip")
+        assert kept[: len(rows)] == rows
+        assert bool(problems) == (error is not None), (error, problems)
+        if error is None:
+            assert kept == rows
+            check_with_reference(mended, rows)
+        unchecked, _, _ = read(mended, on_corruption="skip", check_crcs=False)
+        assert error is not None or unchecked == rows
+        check_one(mended)
+
+
+def check_with_reference(data: bytes, rows: list[Row]) -> None:
+    """What is given without an error is what the slow reader reads."""
+    told = [
+        [
+            *(one[name] for name in ("offset", "timestamp", "key", "value")),
+            one["sequence"],
+            one["headers"],
+            entry["position"],
+        ]
+        for entry in reference.entries(data)
+        for one in entry["records"]
+    ]
+    ours = [[*(row[i] for i in TOLD), row[HEADERS], row[POSITION]] for row in rows]
+    assert ours == told
+
+
+def check_one(data: bytes) -> None:
+    """Look at the first entry by itself."""
+    try:
+        batch = RecordBatch(data, 0, max_bytes=LIMIT)
+        records = list(batch)
+    except LocatedError as error:
+        check_place(error, data)
+        return
+    assert bytes(batch) == data[: batch.size_in_bytes]
+    assert batch.count is None or len(records) == batch.count
+
+
+def check_records(data: bytes, codec: int = 0) -> None:
+    """Take the bytes for the records of a batch, plain or packed, count in front."""
+    count, flags, payload = data[:1], data[1:2], data[2:]
+    attributes = (flags[0] & 0x78 if flags else 0) | codec
+    batch = batch_around(
+        compress(codec, payload), attributes, count[0] if count else 0, base_sequence=7
+    )
+    rows, error, _ = read(batch)
+    if error is None:
+        check_with_reference(batch, rows)
+    else:
+        assert rows == []
+
+
+def check_messages(data: bytes, magic: int) -> None:
+    """Take the bytes for what a wrapper holds, packed by each codec it may have."""
+    offset, inner = int.from_bytes(data[:1]), mend_entries(data[1:])
+    found = []
+    for codec in (1, 2, 3):
+        packed = compress(codec, inner, magic=magic)
+        wrapper = message_around(packed, magic, codec, offset)
+        rows, error, _ = read(wrapper)
+        assert error is None or rows == []
+        if error is None:
+            check_with_reference(wrapper, rows)
+        found.append([[row[i] for i in TOLD] for row in rows])
+    assert found[0] == found[1] == found[2]
+
+
+def check_stream(data: bytes, codec: int) -> None:
+    """Take the bytes for a compressed stream: bounded, and the same each time."""
+    limit, found = 1 << 16, []
+    for magic in (0, 1, 2):
+        try:
+            found.append(b"".join(decompress(codec, data, limit=limit, magic=magic)))
+        except LocatedError as error:
+            check_place(error, data)
+            found.append(None)
+        assert found[-1] is None or len(found[-1]) <= limit
+    if found[2] is not None:
+        again = compress(codec, found[2])
+        assert b"".join(decompress(codec, again, limit=limit)) == found[2]
+        if codec == 1:
+            check_gzip_with_zlib(data, found[2])
+    read(batch_around(data, codec, 3))
+
+
+def check_gzip_with_zlib(data: bytes, unpacked: bytes) -> None:
+    """Hold the quick library for gzip to the one that is always there."""
+    with patch.object(gzip_members, "_library", lambda: zlib):
+        assert b"".join(gzip_members.decompress(data, 1 << 16)) == unpacked
+
+
+def check_metadata_snapshot(data: bytes) -> None:
+    """Take a snapshot of metadata apart; what can be written is read again alike."""
+    for mended in (data, mend_entries(data)):
+        parsed: Any = typed(MetadataSnapshot.parse, mended)
+        written: Any = None if parsed is None else typed(parsed.format)
+        if written is not None:
+            assert MetadataSnapshot.parse(written).format() == written

@@ -1,0 +1,30 @@
+"""Target: messages of internal topics, which only a schema and a version explain."""
+
+from __future__ import annotations
+
+from kafkalog.errors import CorruptRecordError, InvalidRecordError
+from kafkalog.formats.messages import Schema
+from tests.formats.message_examples import EXAMPLES
+
+SCHEMAS: tuple[tuple[Schema, int], ...] = tuple(
+    dict.fromkeys((schema, version) for schema, version, _, _ in EXAMPLES.values())
+)
+
+
+def check_message(data: bytes) -> None:
+    """Read the bytes by one schema; what can be read is written, and read again."""
+    schema, version = SCHEMAS[data[0] % len(SCHEMAS)] if data else SCHEMAS[0]
+    body = data[1:]
+    try:
+        message, end = schema.decode(body, version)
+    except CorruptRecordError as error:
+        assert error.position is not None, error
+        assert 0 <= error.position <= len(body), error
+        return
+    assert 0 <= end <= len(body)
+    try:
+        written = schema.encode(message, version)
+    except InvalidRecordError as error:  # a tag below 0 is read, and never written
+        assert "length or tag of -" in str(error), error
+        return
+    assert schema.decode(written, version) == (message, len(written))
