@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "info": "Say what a path is, and what it holds.",
     "cat": "Print records.",
     "head": "Print the first records.",
+    "tail": "Print the last records, and follow what comes.",
     "find": "Find records, and print where they lie.",
     "dump": "Print files as kafka-dump-log does, by its own flags.",
     "export": "Write records as Parquet, JSON Lines, CSV or Arrow files.",

@@ -17,6 +17,7 @@ import click
 
 if TYPE_CHECKING:
     from kafkalog.query.scan import Progress, Scan
+    from kafkalog.query.tailing import Planned
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS: Final = ("table", "jsonl", "json", "csv")
@@ -199,6 +200,20 @@ class Reading:
         places = [(part.topic, part.partition) for part, _ in whole.parts]
         chosen = choose(places, self.topics, self.partitions)
         return replace(whole, parts=tuple(whole.parts[i] for i in chosen))
+
+    def parts(self, paths: Sequence[Path]) -> list[Planned]:
+        """List anew what lies under `paths` and was selected, from its start on.
+
+        That a topic or partition is not there is no error.
+        """
+        from kafkalog.query.plan import bounds_of, find_parts
+
+        return [
+            (part, bounds_of(part, None, None, (None, None)))
+            for part in find_parts(list(paths))
+            if not self.topics or part.topic in self.topics
+            if not self.partitions or part.partition in self.partitions
+        ]
 
 
 def paths_argument(function: Function) -> Function:

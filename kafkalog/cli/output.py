@@ -13,12 +13,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from kafkalog.cli import terminal
-from kafkalog.cli.table import Column, lines_of
+from kafkalog.cli.table import LOOKED_AT, Column, Table, lines_of
 
 if TYPE_CHECKING:
+    from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan
 
 Row = dict[str, Any]
@@ -63,36 +64,90 @@ def print_records(
     scan: Scan, form: str, *, limit: int | None = None, no_color: bool = False
 ) -> None:
     """Print the first `limit` records of a scan, all if None, as they are read."""
-    from kafkalog.cli import record_cells
-    from kafkalog.export import text
-
-    if form == "table":
-        columns = record_cells.table_columns(scan.columns)
-        blocks = _taken(scan, record_cells.rows, limit)
-        rows = (row for block in blocks for row in block)
-        _print_table(columns, rows, no_color=no_color)
-    elif form == "csv":
-        _print([[text.csv_header(scan.columns)]], terminal.harmless_lines)
-        _print(_taken(scan, text.csv_lines, limit), terminal.harmless_lines)
-    else:
-        _print_json(_taken(scan, text.json_lines, limit), form)
-
-
-def _taken(
-    scan: Scan,
-    spell: Callable[[Any, tuple[str, ...]], list[Any]],
-    limit: int | None,
-) -> Iterator[list[Any]]:
-    """Yield the records of each chunk as `spell` gives them, and stop at the limit."""
     left = sys.maxsize if limit is None else limit
-    if not left:
-        return
-    for records in scan.chunks(reuse=scan.threads == 1):
-        spelled = spell(records, scan.columns)[:left]
-        yield spelled
-        left -= len(spelled)
-        if not left:
-            return
+    with RecordPrinter(scan.columns, form, no_color=no_color) as printer:
+        chunks = scan.chunks(reuse=scan.threads == 1) if left else iter(())
+        for records in chunks:
+            left -= printer.show(records, left)
+            if not left:
+                return
+
+
+class RecordPrinter:
+    """Prints chunks of records, one behind the other, as one table, list or stream.
+
+    A table is held back until there are rows enough to see how wide its columns are;
+    `flush` prints what there is. Leaving ends the list that ``json`` is.
+    """
+
+    def __init__(
+        self, columns: tuple[str, ...], form: str, *, no_color: bool = False
+    ) -> None:
+        from kafkalog.export import text
+
+        self._columns, self._form = columns, form
+        self._coloured = terminal.is_coloured(no_color=no_color)
+        self._on_terminal = sys.stdout.isatty()
+        self._table: Table | None = None
+        self._rows: list[tuple[str, ...]] = []
+        self._before = "["
+        if form == "csv":
+            self._emit(f"{text.csv_header(columns)}\n", terminal.harmless_lines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
+        if self._form == "table" and self._table is None:
+            self._print_rows()
+        elif self._form == "json":
+            emit("]\n" if self._before == BETWEEN else "[]\n")
+
+    def show(self, records: Records, most: int = sys.maxsize) -> int:
+        """Print the first `most` of a chunk; answer how many that are."""
+        from kafkalog.cli import record_cells
+        from kafkalog.export import text
+
+        if self._form == "table":
+            rows = record_cells.rows(records, self._columns)[:most]
+            self._rows += rows
+            if self._table is not None or len(self._rows) >= LOOKED_AT:
+                self._print_rows()
+            return len(rows)
+        spell = text.csv_lines if self._form == "csv" else text.json_lines
+        lines = spell(records, self._columns)[:most]
+        if self._form == "csv":
+            self._emit("\n".join(lines) + "\n", terminal.harmless_lines)
+        elif self._form == "jsonl":
+            self._emit("\n".join(lines) + "\n", terminal.harmless_json)
+        else:
+            self._emit(self._before + BETWEEN.join(lines), terminal.harmless_json)
+            self._before = BETWEEN
+        return len(lines)
+
+    def flush(self) -> None:
+        """Print the rows of a table that are held back."""
+        if self._rows:
+            self._print_rows()
+
+    def _print_rows(self) -> None:
+        rows, self._rows = self._rows, []
+        if self._table is None:
+            from kafkalog.cli.record_cells import table_columns
+
+            self._table = Table(
+                table_columns(self._columns),
+                rows[:LOOKED_AT],
+                width=terminal.columns_wide(),
+                coloured=self._coloured,
+            )
+            emit(f"{self._table.heading}\n")
+        for line in map(self._table.line, rows):
+            emit(f"{line}\n")
+
+    def _emit(self, text: str, harmless: Callable[[str], str]) -> None:
+        emit(harmless(text) if self._on_terminal else text)
 
 
 def _cell(field: Field, row: Row) -> str:

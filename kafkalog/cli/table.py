@@ -51,15 +51,44 @@ def lines_of(
     """
     rows = iter(rows)
     first, failure = _first_of(rows)
-    widths = _widths(columns, first, width)
-    heading = _line(columns, [column.title for column in columns], widths)
-    yield click.style(heading, bold=True) if coloured else heading
-    for row in first:
-        yield _line(columns, row, widths)
+    table = Table(columns, first, width=width, coloured=coloured)
+    yield table.heading
+    yield from map(table.line, first)
     if failure is not None:
         raise failure
-    for row in rows:
-        yield _line(columns, row, widths)
+    yield from map(table.line, rows)
+
+
+class Table:
+    """A heading, and lines as wide as the rows of which it is made ask for.
+
+    >>> table = Table([Column("offset", right=True)], [["1000"]], width=20)
+    >>> table.heading, table.line(["7"])
+    ('offset', '     7')
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        rows: Sequence[Sequence[str]],
+        *,
+        width: int,
+        coloured: bool = False,
+    ) -> None:
+        self._columns = columns
+        self._widths = _widths(columns, rows, width)
+        heading = self.line([column.title for column in columns])
+        self.heading = click.style(heading, bold=True) if coloured else heading
+
+    def line(self, cells: Sequence[str]) -> str:
+        """Put cells into their columns."""
+        fitted = [
+            _fit(cell, column, width)
+            for cell, column, width in zip(
+                cells, self._columns, self._widths, strict=True
+            )
+        ]
+        return GAP.join(fitted).rstrip()
 
 
 def _first_of(
@@ -95,14 +124,6 @@ def _widths(
             break
         widths[widest] = max(least, widths[widest] - excess, LEAST_WIDTH)
     return widths
-
-
-def _line(columns: Sequence[Column], cells: Sequence[str], widths: list[int]) -> str:
-    fitted = [
-        _fit(cell, column, width)
-        for cell, column, width in zip(cells, columns, widths, strict=True)
-    ]
-    return GAP.join(fitted).rstrip()
 
 
 def _fit(cell: str, column: Column, width: int) -> str:

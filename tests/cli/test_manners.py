@@ -1,11 +1,11 @@
 """How commands begin and end: imports, exit codes, pipes, help."""
 
 import re
+import resource
 import shlex
 import signal
 import subprocess
 import sys
-import time
 from importlib import import_module
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from .shell import COMMAND, call, run
 
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
-READERS = ("ls", "info", "cat", "head")
+READERS = ("ls", "info", "cat", "head", "tail")
 EXAMPLES = (*READERS, "find", "export")
 
 
@@ -52,15 +52,18 @@ def test_small_commands_do_without_pyarrow(command):
     assert "pyarrow" not in modules_loaded_by(command, ORDERS)
 
 
-def test_help_comes_at_once():
-    def seconds(*arguments):
-        begun = time.perf_counter()
-        subprocess.run(arguments, capture_output=True, check=True)
-        return time.perf_counter() - begun
+def processor_seconds(*arguments):
+    """Take a process's time, whatever else the machine is doing."""
+    begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(arguments, capture_output=True, check=True)
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime - begun.ru_utime + ended.ru_stime - begun.ru_stime
 
-    bare = [seconds(sys.executable, "-c", "import click") for _ in range(5)]
-    helped = [seconds(*COMMAND, "--help") for _ in range(5)]
-    assert min(helped) - min(bare) < 0.1
+
+def test_help_comes_at_once():
+    bare = [processor_seconds(sys.executable, "-c", "import click") for _ in range(5)]
+    helped = [processor_seconds(*COMMAND, "--help") for _ in range(5)]
+    assert min(helped) - min(bare) < 0.05
 
 
 def test_the_version_is_the_packages():
@@ -84,7 +87,11 @@ def examples_of(name):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_examples_of_help_run(name, tmp_path, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("kafkalog.cli.tail._wait", interrupted)
     examples = examples_of(name)
     assert 2 <= len(examples) <= 3
     for example in examples:
@@ -92,7 +99,7 @@ def test_the_examples_of_help_run(name, tmp_path, monkeypatch):
         program, *arguments = shlex.split(said)
         assert (program, arguments[0]) == ("kafkalog", name)
         ran = call(*arguments)
-        assert ran.exit_code == 0, ran.output
+        assert ran.exit_code == (130 if "-f" in arguments else 0), ran.output
         assert ran.stdout or list(tmp_path.iterdir())
 
 
