@@ -1,8 +1,9 @@
 """The compiled cellar: typed loops over bytes the caller owns.
 
 The boundary is this page. A kernel takes arrays and fills arrays; it opens no file,
-keeps no state and raises nothing about data: it answers with a `Status`, and the
-floor above turns a status into an error that knows its file.
+keeps no state (but for `Tail`, which a log's writer has) and raises nothing about data:
+it answers with a `Status`, and the floor above turns a status into an error that knows
+its file.
 """
 
 from kafkalog._speedups._cursor import Status
@@ -23,7 +24,7 @@ from kafkalog._speedups.records import (
     decode_records,
     measure_wrappers,
 )
-from kafkalog._speedups.runs import follow_run, lead_run, plan_run
+from kafkalog._speedups.runs import Tail
 from kafkalog._speedups.search import (
     count_rising,
     find_slot,
@@ -45,6 +46,7 @@ from kafkalog._speedups.varint import decode_varints, encode_varints
 __all__ = [
     "Halt",
     "Status",
+    "Tail",
     "Want",
     "best_path",
     "check_batches",
@@ -60,16 +62,13 @@ __all__ = [
     "find_batch",
     "find_slot",
     "first_nonzero",
-    "follow_run",
     "gather",
     "join",
-    "lead_run",
     "locate_payloads",
     "measure",
     "measure_records",
     "measure_wrappers",
     "place_batches",
-    "plan_run",
     "scan_batches",
     "search_ranges",
     "search_slots",

@@ -1,32 +1,34 @@
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
 
-_Limits: TypeAlias = tuple[int, int, int, int, int, bool, int, int, int, int, int]
+_Limits: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 _State: TypeAlias = tuple[int, int, int, int, int, int, int]
-_Made: TypeAlias = tuple[int, int, tuple[int, int], bytes, bytes]
+_Made: TypeAlias = tuple[int, int, int, int, bytes, bytes]
+_Told: TypeAlias = tuple[int, int, int, int, int, int | None, str, int, bool]
+_Room: TypeAlias = bytearray | memoryview | npt.NDArray[np.uint8]  # uint8_t[::1]
 
-def plan_run(
-    appends: list[Any],  # four buffers: Batch, int64_t, int64_t, Append
-    limits: _Limits,
-    state: _State,
-    first: int,
-) -> tuple[int, _Made]: ...
-def lead_run(
-    pieces: list[bytes],
-    wanted: tuple[int, bool],
-    rules: tuple[bool, bool, int, int, int],
-    stamp: tuple[bool, int, int],
-    limits: _Limits,
-    state: _State,
-    data: npt.NDArray[np.uint8],  # uint8_t[::1], filled
-    log_start: int,
-) -> tuple[list[tuple[Any, ...]], int, _Made]: ...
-def follow_run(
-    piece: Any,  # const uint8_t[::1]
-    leader_epoch: int,
-    limits: _Limits,
-    state: _State,
-    rows: npt.NDArray[np.uint8],  # uint8_t[::1], room for Batch, filled
-) -> tuple[tuple[int, int, int, int, int, int, int] | None, _Made]: ...
+@final
+class Tail:
+    def __new__(cls, data: _Room, rows: _Room, codecs: tuple[str, ...]) -> Self: ...
+    def settle(self, limits: _Limits, state: _State) -> None: ...
+    def lead_by(
+        self,
+        wanted: tuple[int, bool],
+        rules: tuple[bool, bool, int, int, int],
+        stamp: tuple[bool, int, int],
+    ) -> None: ...
+    def plan(
+        self,
+        appends: list[Any],  # four buffers: Batch, int64_t, int64_t, Append
+        first: int,
+        plain_rows: int,
+        now_ms: int,
+    ) -> tuple[int, _Made]: ...
+    def lead(
+        self, pieces: list[Any], log_start: int
+    ) -> tuple[list[_Told], int, _Made]: ...
+    def follow(
+        self, piece: bytes, leader_epoch: int, log_start: int, now_ms: int
+    ) -> tuple[_Told | None, _Made | None]: ...

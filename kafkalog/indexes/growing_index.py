@@ -129,11 +129,12 @@ class GrowingIndex(ABC):
 
     def extend(self, entries: bytes) -> None:
         """Add entries as they are on disk, which follow the last and have room."""
-        if len(entries):
-            with self._lock:
+        size = self.ENTRY_BYTES
+        with self._lock:
+            if self._closed or not self._loaded:
                 self._ready()
-                self._put(entries, len(entries) // self.ENTRY_BYTES)
-                self._note_last(entries[-self.ENTRY_BYTES :])
+            self._put(entries, len(entries) // size)
+            self._note_last(entries[-size:])
 
     def truncate(self) -> None:
         """Drop all entries; the file keeps its size and bytes."""
@@ -286,7 +287,8 @@ class GrowingIndex(ABC):
 
     def _put(self, entries: Data, count: int) -> None:
         """Write entries behind the last; all or none of them count."""
-        (self._file or self._handle()).write(entries, self._count * self.ENTRY_BYTES)
+        file = self._file or self._handle()
+        self._disk.write(file, entries, self._count * self.ENTRY_BYTES)
         self._count += count
         self._forced = False
 

@@ -10,6 +10,7 @@ Source: ``TimeIndex.java``.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple
@@ -36,6 +37,10 @@ class TimestampOffset(NamedTuple):
 
     timestamp: int
     offset: int
+
+
+# As `TimestampOffset._make`, in half the time, for each append.
+_entry_of: Final = partial(tuple.__new__, TimestampOffset)
 
 
 class GrowingTimeIndex(GrowingIndex):
@@ -184,7 +189,7 @@ class GrowingTimeIndex(GrowingIndex):
         timestamp, relative = (
             (NO_TIMESTAMP, 0) if entry is None else _SLOT.unpack(entry)
         )
-        self._last = TimestampOffset(timestamp, self.base_offset + relative)
+        self._last = _entry_of((timestamp, self.base_offset + relative))
 
     def _refusal(self, timestamp: int, offset: int) -> LogStateError:
         last = self._last

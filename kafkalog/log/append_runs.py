@@ -11,15 +11,17 @@ Source: ``UnifiedLog.append``, ``LogSegment.append``.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 from kafkalog import _speedups
-from kafkalog.formats.append_rules import Leadership
+from kafkalog.config import LogConfig
+from kafkalog.formats.append_rules import AppendRules, Leadership
 from kafkalog.formats.appends import AppendOrigin, Appends
+from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.headers import Bytes
-from kafkalog.formats.layout import BATCH, NO_PRODUCER_ID
+from kafkalog.formats.layout import BATCH, CODECS, NO_PRODUCER_ID
+from kafkalog.log.flushing import flush
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.plain_appends import PlainAppends
 from kafkalog.log.state import LogState
@@ -32,16 +34,47 @@ ROOM_BYTES: Final = 4 << 20
 HEADERS: Final = 1024
 """Batches that a follower is given at once: more go the long way."""
 
-Made: TypeAlias = tuple[int, int, tuple[int, int], bytes, bytes]
+# As `OffsetMetadata._make`, in half the time, for each append.
+_place: Final = partial(tuple.__new__, OffsetMetadata)
+
+Made: TypeAlias = tuple[int, int, int, int, bytes, bytes]
+Told: TypeAlias = tuple[int, int, int, int, int, int | None, str, int, bool]
 
 
 class RunWriter:
-    """Writes runs of plain appends to one log."""
+    """Writes runs of plain appends to one log.
+
+    What a run must know of the log is settled once, in the kernel's `Tail`, and again
+    when another has changed the log; `_is_settled` tells.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_config",
+        "_end",
+        "_epoch",
+        "_flush_at",
+        "_log",
+        "_recovery_point",
+        "_room",
+        "_segment",
+        "_size",
+        "_tail",
+    )
 
     def __init__(self, log: LogState) -> None:
         self._log = log
-        self._room = np.empty(ROOM_BYTES, np.uint8)
-        self._headers = np.empty(HEADERS * BATCH.itemsize, np.uint8)
+        self._room = memoryview(bytearray(ROOM_BYTES))
+        headers = bytearray(HEADERS * BATCH.itemsize)
+        self._tail = _speedups.Tail(self._room, headers, CODECS)
+        self._asked: tuple[AppendRules, AppendOrigin, int, int] | None = None
+        self._end: OffsetMetadata | None = None
+        self._segment = log.segments.active
+        self._size = 0
+        self._flush_at = 0
+        self._epoch: EpochEntry | None = None
+        self._config: LogConfig | None = None
+        self._recovery_point = 0
 
     def write(
         self, appends: Appends, first: int, origin: AppendOrigin, *, assigns: bool
@@ -51,25 +84,16 @@ class RunWriter:
         With `assigns` they get their offsets here. Nothing is done where the first of
         them is not plain.
         """
-        log = self._log
-        segment = log.segments.active
-        epoch = log.leader_epochs.latest
-        if epoch is None or not segment.has_indexes_to(log.end.offset):
+        if not self._is_settled():
             return 0
         if assigns:
-            appends.place(log.end.offset, first)
-        count = self._take(appends, segment, epoch, first, 0)
+            appends.place(self._log.end.offset, first)
+        count = self._take(appends, first, 0)
         if not count and origin is AppendOrigin.CLIENT:
-            count = self._take_produced(appends, segment, epoch, first)
+            count = self._take_produced(appends, first)
         return count
 
-    def _take_produced(
-        self,
-        appends: Appends,
-        segment: GrowingSegment,
-        epoch: tuple[int, int],
-        first: int,
-    ) -> int:
+    def _take_produced(self, appends: Appends, first: int) -> int:
         """Take appends of producers whose sequences just go on."""
         row = int(appends.row_bounds[first])
         rows = appends.rows[row:]
@@ -78,100 +102,112 @@ class RunWriter:
         plain = PlainAppends(self._log.producers, rows)
         if not plain.count:
             return 0
-        count = self._take(appends, segment, epoch, first, row + plain.count)
+        count = self._take(appends, first, row + plain.count)
         if count:
             plain.apply(int(appends.row_bounds[first + count]) - row)
         return count
 
-    def _take(
-        self,
-        appends: Appends,
-        segment: GrowingSegment,
-        epoch: tuple[int, int],
-        first: int,
-        plain_rows: int,
-    ) -> int:
+    def _take(self, appends: Appends, first: int, plain_rows: int) -> int:
         """Plan a run, and write it."""
-        count, made = _speedups.plan_run(
+        count, made = self._tail.plan(
             [appends.rows, appends.row_bounds, appends.byte_bounds, appends.info],
-            self._limits(segment, epoch, plain_rows),
-            self._state(segment),
             first,
+            plain_rows,
+            self._log.runtime.now_ms(),
         )
         if count:
             start, stop = appends.byte_bounds[first], appends.byte_bounds[first + count]
-            self._extend(segment, appends.data[start:stop], made)
+            self._extend(appends.data[start:stop], made)
         return count
 
-    def lead(self, pieces: list[Any], leadership: Leadership) -> list[tuple[Any, ...]]:
+    def lead(
+        self,
+        pieces: list[Any],
+        rules: AppendRules,
+        origin: AppendOrigin,
+        leader_epoch: int,
+    ) -> list[Told]:
         """Append those of `pieces` that are plain, as a leader; answers their results.
 
         From the first on, up to the first that is not one plain batch. Each is looked
         at while it lies in the processor's first cache.
         """
         log = self._log
-        segment = log.segments.active
-        epoch = log.leader_epochs.latest
-        if epoch is None or epoch.epoch != leadership.leader_epoch:
+        if not self._is_settled():
             return []
-        if (
-            not segment.has_indexes_to(log.end.offset)
-            or not pieces
-            or type(pieces[0]) is not bytes
-        ):
-            return []
-        told, size, made = _speedups.lead_run(
-            pieces,
-            (
-                leadership.rules.max_message_bytes,
-                leadership.origin is AppendOrigin.CLIENT,
-            ),
-            leadership.as_tuple(),
-            (leadership.at_append, leadership.leader_epoch, leadership.now_ms),
-            self._limits(segment, epoch, 0),
-            self._state(segment),
-            self._room,
-            log.log_start_offset,
-        )
+        asked = (rules, origin, leader_epoch, log.runtime.clock.now_ms())
+        if asked != self._asked:
+            self._lead_by(asked)
+        told, size, made = self._tail.lead(pieces, log.log_start_offset)
         if told:
-            self._extend(segment, self._room[:size], made)
+            self._extend(self._room[:size], made)
         return told
 
-    def follow(
-        self, piece: Any, leader_epoch: int
-    ) -> tuple[int, int, int, int, int, int, int] | None:
-        """Append `piece` as a follower, if it is plain; answers what it says, or None.
+    def follow(self, piece: Any, leader_epoch: int) -> Told | None:
+        """Append `piece` as a follower, if it is plain; answers its result, or None.
 
         What a follower writes is what it was given, so nothing is copied.
         """
         log = self._log
-        segment = log.segments.active
-        epoch = log.leader_epochs.latest
-        if (
-            epoch is None
-            or not segment.has_indexes_to(log.end.offset)
-            or type(piece) is not bytes
-        ):
+        if type(piece) is not bytes or not self._is_settled():
             return None
-        told, made = _speedups.follow_run(
-            piece,
-            leader_epoch,
-            self._limits(segment, epoch, 0),
-            self._state(segment),
-            self._headers,
+        told, made = self._tail.follow(
+            piece, leader_epoch, log.log_start_offset, log.runtime.clock.now_ms()
         )
-        if told is not None:
-            self._extend(segment, piece, made)
+        if made is not None:
+            self._extend(piece, made)
         return told
 
-    def _extend(self, segment: GrowingSegment, data: Bytes | bytes, made: Made) -> None:
+    def _extend(self, data: Bytes | bytes | memoryview, made: Made) -> None:
         """Write a run, and let the log end behind it."""
+        log, segment, producers = self._log, self._segment, self._log.producers
+        self._end = None  # until it is written
+        end, since, timestamp, offset, index_entries, time_entries = made
+        segment.extend(data, index_entries, time_entries, since, (timestamp, offset))
+        self._size = segment.size
+        self._end = log.end = _place((end, segment.base_offset, segment.size))
+        producers.map_end_offset = end
+        if log.first_unstable or producers.ongoing or producers.unreplicated:
+            find_first_unstable(log)
+        if end >= self._flush_at:
+            flush(log, end)
+
+    def _lead_by(self, asked: tuple[AppendRules, AppendOrigin, int, int]) -> None:
+        """Tell the kernel how a leader takes appends, from here on."""
+        by = Leadership._make(asked)
+        self._tail.lead_by(
+            (by.rules.max_message_bytes, by.origin is AppendOrigin.CLIENT),
+            by.as_tuple(),
+            (by.at_append, by.leader_epoch, by.now_ms),
+        )
+        self._asked = asked
+
+    def _is_settled(self) -> bool:
+        """Whether the kernel knows the log's end as it is, and runs may go there."""
         log = self._log
-        end, since, greatest_timestamp, *entries = made
-        segment.extend(data, entries, since, greatest_timestamp)
-        log.end = OffsetMetadata(end, segment.base_offset, segment.size)
-        log.producers.map_end_offset = end
-        find_first_unstable(log)
+        segment = log.segments.active
+        if (
+            log.end is self._end
+            and segment.size == self._size
+            and segment is self._segment
+            and log.leader_epochs.latest is self._epoch
+            and log.config is self._config
+            and log.recovery_point == self._recovery_point
+        ):
+            return True
+        return self._settle(segment)
+
+    def _settle(self, segment: GrowingSegment) -> bool:
+        log = self._log
+        epoch = log.leader_epochs.latest
+        if epoch is None or not segment.has_indexes_to(log.end.offset):
+            return False
+        self._tail.settle(self._limits(segment, epoch), self._state(segment))
+        self._end, self._segment, self._size = log.end, segment, segment.size
+        self._epoch, self._config = epoch, log.config
+        self._recovery_point = log.recovery_point
+        self._flush_at = log.recovery_point + log.config.flush_messages
+        return True
 
     def _state(
         self, segment: GrowingSegment
@@ -187,21 +223,19 @@ class RunWriter:
         )
 
     def _limits(
-        self, segment: GrowingSegment, epoch: tuple[int, int], plain_rows: int
-    ) -> tuple[int, int, int, int, int, bool, int, int, int, int, int]:
+        self, segment: GrowingSegment, epoch: EpochEntry
+    ) -> tuple[int, int, int, int, int, int, int, int, int, int]:
         """Say how far a run may go."""
         log, config = self._log, self._log.config
         offsets, times = segment.offset_index, segment.time_index
-        most_ms = config.max_segment_ms - segment.settings.roll_jitter_ms
         return (
             *epoch,
             segment.base_offset,
             config.segment_size,
-            most_ms,
-            log.runtime.now_ms() - segment.created_ms > most_ms,
+            config.max_segment_ms - segment.settings.roll_jitter_ms,
+            segment.created_ms,
             segment.settings.index_interval_bytes,
             offsets.max_entries - offsets.entry_count,
             times.max_entries - 1 - times.entry_count,
             min(log.recovery_point + config.flush_messages, 2**63 - 1),
-            plain_rows,
         )

@@ -16,8 +16,8 @@ Source: ``UnifiedLog.append``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -30,7 +30,6 @@ from kafkalog.errors import (
     UnexpectedAppendOffsetError,
 )
 from kafkalog.formats.analysis import analyze_appends
-from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appends import UNKNOWN_OFFSET, AppendMemory, AppendOrigin, Appends
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import (
@@ -43,7 +42,7 @@ from kafkalog.formats.layout import (
 from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.formats.validation import AppendRules, lead_appends
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log.append_runs import RunWriter
+from kafkalog.log.append_runs import RunWriter, Told
 from kafkalog.log.flushing import flush
 from kafkalog.log.markers import read_markers
 from kafkalog.log.producer_append import TV_UNKNOWN
@@ -78,18 +77,21 @@ class AppendResult(NamedTuple):
 class AppendTerms:
     """How something is appended: by whom, in which leader's epoch.
 
-    `guard` is that of a verified transaction, `transaction_version` -1 not told.
+    `follows`: as a follower. `assigns`: offsets are given here; else they come with the
+    batches. `guard` is that of a verified transaction, `transaction_version` -1 not
+    told.
     """
 
     origin: AppendOrigin
     leader_epoch: int
+    follows: bool
+    assigns: bool = field(init=False)
     guard: int = NO_GUARD
     transaction_version: int = TV_UNKNOWN
 
-    @property
-    def assigns(self) -> bool:
-        """Whether offsets are given here; else they come with the batches."""
-        return self.origin is not AppendOrigin.RAFT_LEADER
+    def __post_init__(self) -> None:
+        assigns = not self.follows and self.origin is not AppendOrigin.RAFT_LEADER
+        object.__setattr__(self, "assigns", assigns)
 
 
 Outcome = AppendResult | KafkaLogError
@@ -110,65 +112,68 @@ class Appender:
         self._config = log.config
         self._rules = rules_of(log.config)
 
-    def append_all(
-        self, pieces: Sequence[Any], terms: AppendTerms, *, follower: bool = False
-    ) -> list[Outcome]:
+    def append(self, piece: Any, terms: AppendTerms) -> AppendResult:
+        """Append `piece`, and say what became of it; raises what it is refused for."""
+        told = self._write_plain([piece], terms)
+        if told:
+            return _result_of(told[0])
+        [outcome] = self._append_any([piece], terms)
+        if isinstance(outcome, KafkaLogError):
+            raise outcome
+        return outcome
+
+    def append_all(self, pieces: Sequence[Any], terms: AppendTerms) -> list[Outcome]:
         """Append each of `pieces`, and say of each what became of it.
 
         A refused one leaves its error here, and those that follow are appended all the
         same. Raises `OSError`, behind which nothing of this call is certain.
         """
-        log = self._log
-        log.topic_id_file.flush()
-        assigns = terms.assigns and not follower
-        outcomes: list[Outcome] = []
-        if assigns:
-            outcomes += self._lead(pieces, terms)
-        elif follower:
-            outcomes += self._follow(pieces, terms.leader_epoch)
-        if len(outcomes) == len(pieces):
-            return outcomes
-        pieces = pieces[len(outcomes) :]
-        appends = self._take_in(pieces, terms, assigns=assigns, follower=follower)
-        index = 0
-        while index < len(appends):
-            count = self._runs.write(appends, index, terms.origin, assigns=assigns)
-            if count:
-                outcomes += _results(log, appends, index, index + count)
-                index += count
-                _flush_if_due(log)
-            else:
-                outcome = _try_append(log, appends, index, terms, assigns=assigns)
-                outcomes.append(outcome)
-                index += 1
+        told = self._write_plain(list(pieces), terms)
+        outcomes: list[Outcome] = [_result_of(one) for one in told]
+        if len(told) < len(pieces):
+            outcomes += self._append_any(pieces[len(told) :], terms)
         return outcomes
 
-    def _lead(
-        self, pieces: Sequence[Any], terms: AppendTerms
-    ) -> Iterator[AppendResult]:
-        """Append the plain ones at the beginning, as a leader."""
-        now_ms = self._log.runtime.now_ms()
-        asked = Leadership(self._rules_now(), terms.origin, terms.leader_epoch, now_ms)
-        told = self._runs.lead(list(pieces), asked)
-        if told:
-            _flush_if_due(self._log)
-        return map(_result_of, told)
+    def _write_plain(self, pieces: list[Any], terms: AppendTerms) -> list[Told]:
+        """Append the plain ones at the beginning; answers what is told of them."""
+        log = self._log
+        log.topic_id_file.flush()
+        if terms.follows:
+            return self._follow(pieces, terms.leader_epoch)
+        if not terms.assigns:
+            return []
+        rules = self._rules_now()
+        return self._runs.lead(pieces, rules, terms.origin, terms.leader_epoch)
 
-    def _follow(
-        self, pieces: Sequence[Any], leader_epoch: int
-    ) -> Iterator[AppendResult]:
-        """Append the plain ones at the beginning, as a follower."""
-        start = self._log.log_start_offset
+    def _follow(self, pieces: list[Any], leader_epoch: int) -> list[Told]:
+        outcomes = []
         for piece in pieces:
             told = self._runs.follow(piece, leader_epoch)
             if told is None:
-                return
-            _flush_if_due(self._log)
-            first, last, timestamp, time, epoch, codec, valid_bytes = told
-            known = None if epoch == NO_LEADER_EPOCH else epoch
-            yield AppendResult(
-                first, last, timestamp, time, start, known, CODECS[codec], valid_bytes
+                break
+            outcomes.append(told)
+        return outcomes
+
+    def _append_any(self, pieces: Sequence[Any], terms: AppendTerms) -> list[Outcome]:
+        """Append what may not be plain."""
+        return self.write(self._take_in(pieces, terms), terms)
+
+    def write(self, appends: Appends, terms: AppendTerms) -> list[Outcome]:
+        """Append what was judged by itself already, and say what became of it."""
+        log, index = self._log, 0
+        outcomes: list[Outcome] = []
+        while index < len(appends):
+            count = self._runs.write(
+                appends, index, terms.origin, assigns=terms.assigns
             )
+            if count:
+                outcomes += _results(log, appends, index, index + count)
+                index += count
+            else:
+                outcome = _try_append(log, appends, index, terms)
+                outcomes.append(outcome)
+                index += 1
+        return outcomes
 
     def _rules_now(self) -> AppendRules:
         """Give the rules of the settings that the log has now."""
@@ -177,17 +182,10 @@ class Appender:
             self._config, self._rules = config, rules_of(config)
         return self._rules
 
-    def _take_in(
-        self,
-        pieces: Sequence[Any],
-        terms: AppendTerms,
-        *,
-        assigns: bool,
-        follower: bool,
-    ) -> Appends:
+    def _take_in(self, pieces: Sequence[Any], terms: AppendTerms) -> Appends:
         """Judge appends by themselves."""
         config = self._log.config
-        if assigns:
+        if terms.assigns:
             return lead_appends(
                 pieces,
                 self._rules_now(),
@@ -200,21 +198,21 @@ class Appender:
             pieces,
             origin=terms.origin,
             leader_epoch=terms.leader_epoch,
-            max_message_bytes=None if follower else config.max_message_bytes,
+            max_message_bytes=None if terms.follows else config.max_message_bytes,
             monotonic=True,
             memory=self._memory,
         )
 
 
 def _try_append(
-    log: LogState, appends: Appends, index: int, terms: AppendTerms, *, assigns: bool
+    log: LogState, appends: Appends, index: int, terms: AppendTerms
 ) -> Outcome:
     """Append one by itself; answers the error of one that is refused."""
     refusal = appends.errors.get(index)
     if refusal is not None:
         return refusal
     try:
-        return _append(log, appends, index, terms, assigns=assigns)
+        return _append(log, appends, index, terms)
     except KafkaLogError as error:
         return error
 
@@ -240,12 +238,12 @@ def rules_of(config: LogConfig) -> AppendRules:
 
 
 def _append(
-    log: LogState, appends: Appends, index: int, terms: AppendTerms, *, assigns: bool
+    log: LogState, appends: Appends, index: int, terms: AppendTerms
 ) -> AppendResult:
     """Append one of those that passed, by itself."""
     if appends.info["valid_bytes"][index] <= 0:
         return _result(log, appends, index)
-    if assigns:
+    if terms.assigns:
         appends.place(log.log_end_offset, index, index + 1)
     else:
         _check_follows(log, appends, index)

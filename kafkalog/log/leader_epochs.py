@@ -44,7 +44,8 @@ class LeaderEpochs:
 
     Opening makes the file, empty, if it is missing. Raises `CorruptCheckpointError` for
     one that cannot be read, `LogArgumentError` for one with a negative number. One
-    thread changes it at a time; others may read meanwhile.
+    thread changes it at a time; others may read meanwhile. `latest` is the last epoch,
+    or None.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -63,7 +64,7 @@ class LeaderEpochs:
         self.path = path
         self._disk = disk
         self._later = later
-        self._entries: tuple[EpochEntry, ...] = ()
+        self._keep(())
         disk.create_if_missing(path)
         try:
             entries = parse_epochs(path.read_bytes())
@@ -84,16 +85,10 @@ class LeaderEpochs:
         return entries[0] if entries else None
 
     @property
-    def latest(self) -> EpochEntry | None:
-        """The last epoch, or None."""
-        entries = self._entries
-        return entries[-1] if entries else None
-
-    @property
     def latest_epoch(self) -> int | None:
         """Number of the last epoch, or None."""
-        entries = self._entries
-        return entries[-1].epoch if entries else None
+        latest = self.latest
+        return None if latest is None else latest.epoch
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Let an epoch begin at an offset; on disk once this returns.
@@ -112,7 +107,7 @@ class LeaderEpochs:
         """
         kept = bisect_left(self._entries, offset, key=_START)
         if offset >= 0 and kept < len(self._entries):
-            self._entries = self._entries[:kept]
+            self._keep(self._entries[:kept])
             self._write_later()
 
     def truncate_from_start(self, offset: int) -> None:
@@ -124,12 +119,12 @@ class LeaderEpochs:
         behind = bisect_right(self._entries, offset, key=_START)
         if behind:
             first = EpochEntry(self._entries[behind - 1].epoch, offset)
-            self._entries = (first, *self._entries[behind:])
+            self._keep((first, *self._entries[behind:]))
             self._write_later()
 
     def clear(self) -> None:
         """Drop all epochs here, and leave the file as it is."""
-        self._entries = ()
+        self._keep(())
 
     def clear_and_flush(self) -> None:
         """Drop all epochs, on disk once this returns."""
@@ -174,8 +169,12 @@ class LeaderEpochs:
             bisect_left(entries, epoch, key=_EPOCH),
             bisect_left(entries, start, key=_START),
         )
-        self._entries = (*entries[:kept], entry)
+        self._keep((*entries[:kept], entry))
         return True
+
+    def _keep(self, entries: tuple[EpochEntry, ...]) -> None:
+        self._entries = entries
+        self.latest = entries[-1] if entries else None
 
     def _write(self) -> None:
         self._disk.replace(self.path, format_epochs(self._entries))

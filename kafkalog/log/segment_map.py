@@ -17,7 +17,9 @@ from kafkalog.segment.growing_segment import GrowingSegment
 
 
 class SegmentMap:
-    """Segments by base offset."""
+    """Segments by base offset; `active`, the last, is the one that is appended to."""
+
+    active: GrowingSegment
 
     def __init__(self) -> None:
         self._bases: list[int] = []
@@ -38,11 +40,13 @@ class SegmentMap:
         if segment.base_offset not in self._segments:
             insort(self._bases, segment.base_offset)
         self._segments[segment.base_offset] = segment
+        self._find_active()
 
     def remove(self, base_offset: int) -> None:
         """Let go of a segment, if it is there."""
         if self._segments.pop(base_offset, None) is not None:
             del self._bases[bisect_left(self._bases, base_offset)]
+            self._find_active()
 
     def clear(self) -> None:
         """Let go of all."""
@@ -58,11 +62,6 @@ class SegmentMap:
     def first(self) -> GrowingSegment:
         """The segment with the lowest base offset."""
         return self._segments[self._bases[0]]
-
-    @property
-    def active(self) -> GrowingSegment:
-        """The segment that is appended to: the last."""
-        return self._segments[self._bases[-1]]
 
     @property
     def size_in_bytes(self) -> int:
@@ -102,3 +101,7 @@ class SegmentMap:
         first = max(0, bisect_right(self._bases, start) - 1)
         last = bisect_left(self._bases, end)
         return [self._segments[base] for base in self._bases[first:last]]
+
+    def _find_active(self) -> None:
+        if self._bases:
+            self.active = self._segments[self._bases[-1]]

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.config import LogConfig
-from kafkalog.errors import KafkaLogError
 from kafkalog.files.location import locate
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.formats.appends import AppendOrigin
@@ -37,7 +36,7 @@ from kafkalog.log.producer_append import TV_UNKNOWN
 from kafkalog.log.producer_entry import NO_GUARD, ProducerStateEntry
 from kafkalog.log.recovery_report import RecoveryReport
 from kafkalog.log.rolling import roll
-from kafkalog.log.runtime import Runtime, guarded
+from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_offset
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -46,25 +45,22 @@ from kafkalog.segment.growing_segment import GrowingSegment
 class WritableLog(Log):
     """A partition's log, for writing; made by ``kafkalog.open(path, "a")``.
 
-    `report` says what opening it found and did.
+    `report` says what opening it found and did; `runtime` has its clock, scheduler,
+    disk and lock.
     """
 
     def __init__(self, state: LogState, report: RecoveryReport, expiry: Task) -> None:
         self._log = state
+        self.runtime = state.runtime
         self._expiry = expiry
         self._appender = Appender(state)
-        self._asked: tuple[str, int, int, int] | None = None
+        self._asked: tuple[str, int, int, int, bool] | None = None
         self.owner: OwnedDirectory | None = None
         self.report = report
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic = "" if name is None else name.topic
         self.partition = -1 if name is None else name.partition
-
-    @property
-    def runtime(self) -> Runtime:
-        """Clock, scheduler, disk and lock."""
-        return self._log.runtime
 
     # What it is
 
@@ -145,7 +141,7 @@ class WritableLog(Log):
         Raises `InvalidAppendError` in its kinds, and `CorruptRecordError`.
         """
         terms = self._terms(origin, leader_epoch, guard, transaction_version)
-        return _only(self._appender.append_all([batches], terms))
+        return self._appender.append(batches, terms)
 
     @guarded
     def append_many(
@@ -172,15 +168,15 @@ class WritableLog(Log):
 
         Batches of an epoch above `leader_epoch` are left out, and all that follow.
         """
-        return _only(self.append_many_as_follower([batches], leader_epoch=leader_epoch))
+        return self._appender.append(batches, self._terms_of_follower(leader_epoch))
 
     @guarded
     def append_many_as_follower(
         self, appends: Sequence[Any], *, leader_epoch: int | None = None
     ) -> list[Outcome]:
         """Append many, with the outcome of an `append_as_follower` of each."""
-        terms = self._terms("replication", leader_epoch, NO_GUARD, TV_UNKNOWN)
-        return self._appender.append_all(appends, terms, follower=True)
+        terms = self._terms_of_follower(leader_epoch)
+        return self._appender.append_all(appends, terms)
 
     @guarded
     def start_verification(
@@ -200,21 +196,31 @@ class WritableLog(Log):
         )
 
     def _terms(
-        self, origin: str, epoch: int | None, guard: int, transaction_version: int
+        self,
+        origin: str,
+        epoch: int | None,
+        guard: int,
+        transaction_version: int,
+        *,
+        follows: bool = False,
     ) -> AppendTerms:
         if epoch is None:
             latest = self._log.leader_epochs.latest_epoch
             epoch = 0 if latest is None else latest
-        asked = (origin, epoch, guard, transaction_version)
+        asked = (origin, epoch, guard, transaction_version, follows)
         if asked != self._asked:
             self._asked = asked
             self._last_terms = AppendTerms(
                 origin=AppendOrigin(origin),
                 leader_epoch=epoch,
+                follows=follows,
                 guard=guard,
                 transaction_version=transaction_version,
             )
         return self._last_terms
+
+    def _terms_of_follower(self, epoch: int | None) -> AppendTerms:
+        return self._terms("replication", epoch, NO_GUARD, TV_UNKNOWN, follows=True)
 
     # Leadership and replication
 
@@ -391,10 +397,3 @@ class WritableLog(Log):
         deletion.delete_log(self._log, self.owner, (self.topic, self.partition))
         self._release(in_order=True)
         self.abandon()
-
-
-def _only(outcomes: Sequence[Outcome]) -> AppendResult:
-    [outcome] = outcomes
-    if isinstance(outcome, KafkaLogError):
-        raise outcome
-    return outcome

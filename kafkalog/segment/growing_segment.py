@@ -12,7 +12,7 @@ Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -137,25 +137,30 @@ class GrowingSegment(SegmentFiles):
 
     def extend(
         self,
-        data: Bytes | bytes,
-        entries: Sequence[bytes],
+        data: Bytes | bytes | memoryview,
+        index_entries: bytes,
+        time_entries: bytes,
         bytes_since_index_entry: int,
         greatest_timestamp: tuple[int, int],
     ) -> None:
         """Write batches behind the last, whose index entries are made already.
 
-        `entries` are those of the offset and the time index, as they are on disk, and
-        have room there.
+        The entries are as they are on disk, and have room there.
         """
         if not self._is_named:
             self._force_names()
-        self.file.write(data, self.size)
+        file = self._file
+        if file is None or self._open_files.last is not self:
+            file = self.file
+        self._disk.write(file, data, self.size)
         self._is_forced = False
         self.size += len(data)
         self.bytes_since_index_entry = bytes_since_index_entry
         self._greatest = greatest_timestamp
-        self.offset_index.extend(entries[0])
-        self.time_index.extend(entries[1])
+        if index_entries:
+            self.offset_index.extend(index_entries)
+        if time_entries:
+            self.time_index.extend(time_entries)
 
     def make_entries(self, rows: Rows, position: int) -> None:
         """Make the entries of the indexes that batches are due, from `position` on.

@@ -20,18 +20,18 @@ class Releasable(Protocol):
 
 
 class OpenFiles:
-    """The holders of open files, the one that was used last at the end."""
+    """The holders of open files, `last` the one that was used last."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._holders: dict[Releasable, None] = {}
-        self._last: Releasable | None = None
+        self.last: Releasable | None = None
 
     def use(self, holder: Releasable) -> None:
         """Take note that a file is used; those unused for longest are let go of."""
-        if holder is self._last:
+        if holder is self.last:
             return
-        self._last = holder
+        self.last = holder
         self._holders.pop(holder, None)
         self._holders[holder] = None
         if len(self._holders) > self._most:
@@ -42,5 +42,5 @@ class OpenFiles:
     def forget(self, holder: Releasable) -> None:
         """Take note that a file is closed for good."""
         self._holders.pop(holder, None)
-        if holder is self._last:
-            self._last = None
+        if holder is self.last:
+            self.last = None
