@@ -23,6 +23,7 @@ from kafkalog.formats.internal_records import (
     with_consumer_protocol,
 )
 from kafkalog.formats.message_json import message_to_json
+from kafkalog.formats.messages import Schema
 from kafkalog.formats.remote_metadata import remote_metadata_text
 from kafkalog.formats.schema_tables import schemas_of
 
@@ -37,7 +38,9 @@ KINDS: Final = tuple(TOPICS)
 """Kinds of internal topics, named as kafka-dump-log's options: ``--<kind>-decoder``;
 where several are given, the first of these counts."""
 
-_GROUP_METADATA: Final = 2
+GROUP_METADATA: Final = 2
+"""Type of the records whose members' messages are read, too."""
+
 _DELETED: Final = "<DELETE>"
 _UNKNOWN: Final = "org.apache.kafka.common.errors.UnsupportedVersionException: "
 _NO_VALUE: Final = (
@@ -94,7 +97,7 @@ def _payload(record: InternalRecord, *, is_offsets: bool) -> str:
     message = record.value
     if message is None:
         return _DELETED
-    if is_offsets and record.type == _GROUP_METADATA:
+    if is_offsets and record.type == GROUP_METADATA:
         message = with_consumer_protocol(message)
     return message_to_json({"version": str(record.version), "data": message})
 
@@ -106,8 +109,17 @@ def _cluster_metadata(value: bytes | None, offset: int) -> str:
         return f"Error at {offset}, skipping. {error.kafka_message}"
     except UnsupportedFormatError as error:
         return f"Error at {offset}, skipping. {_UNKNOWN}{error.reason}"
-    name = re.sub(r"(?<!^)(?=[A-Z])", "_", schema.name).upper()
+    name = metadata_type(schema)
     return message_to_json({"type": name, "version": version, "data": message})
+
+
+def metadata_type(schema: Schema) -> str:
+    """Return Kafka's name for the type of a metadata record.
+
+    >>> metadata_type(Schema("ClearElrRecord", ()))
+    'CLEAR_ELR_RECORD'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", schema.name).upper()
 
 
 def _remote_metadata(value: bytes | None, offset: int) -> str:
