@@ -79,13 +79,13 @@ cdef inline uint8_t* put_codec(uint8_t* to, int codec) noexcept nogil:
 cdef inline uint8_t* put_batch(
     uint8_t* to, const uint8_t* at, const Batch* batch, int64_t position
 ) noexcept nogil:
-    # The line of the entry at `at`; or, of one whose codec is none, what stands before
-    # that, without the line's end.
+    # The line of the entry at `at`; or, where its codec or magic is none, what stands
+    # before that, without the line's end.
     if batch.magic < 2:
         to = put_int(put(to, b"offset: "), batch.last_offset)
     else:
         to = put_numbers(to, batch)
-    if batch.attributes & CODEC_MASK > 4:
+    if batch.magic < 0 or batch.attributes & CODEC_MASK > 4:
         return to
     to = put_int(put(to, b" position: "), position)
     to = put_int(put_clock(put(to, b" "), batch), batch.max_timestamp)

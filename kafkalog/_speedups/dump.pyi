@@ -1,14 +1,17 @@
 from enum import IntEnum, IntFlag
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+_Book: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]
 
 class Halt(IntEnum):
     DONE = 0
     FULL = 1
     MORE = 2
     SIZE = 3
-    CODEC = 4
+    HEADER = 4
     RECORDS = 5
     CONTENTS = 6
     FAULT = 7
@@ -26,6 +29,7 @@ def dump_batches(
     out: npt.NDArray[np.uint8],  # uint8_t[::1], (room,), filled
     pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (room, 2), filled
     want: int,
+    book: _Book | None = None,
 ) -> int: ...  # Halt
 def dump_records(
     header: npt.NDArray[np.uint8],  # const uint8_t[::1], (61 or more,)
@@ -34,4 +38,5 @@ def dump_records(
     out: npt.NDArray[np.uint8],  # uint8_t[::1], (room,), filled
     pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (room, 2), filled
     want: int,
+    book: _Book | None = None,
 ) -> int: ...  # Halt

@@ -15,6 +15,7 @@ from kafkalog._speedups._batch_text cimport (
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport Cursor, Status, be32, wrapping_add
 from kafkalog._speedups._entry cimport read_batch, read_message
+from kafkalog._speedups._message_text cimport Book, put_internal
 from kafkalog._speedups._record cimport Record, read_header, read_record
 from kafkalog._speedups._text cimport put, put_int, put_text
 
@@ -25,7 +26,7 @@ cpdef enum Halt:
     FULL  # room is needed: `need` bytes for the line, or for more pairs
     MORE  # the bytes end before, or in, an entry
     SIZE  # an entry's size field is below the least
-    CODEC  # no compression type; what stands before it was written
+    HEADER  # no such compression type, or magic; what stands before was written
     RECORDS  # an entry's line is written, its records are the caller's to give
     CONTENTS  # a record's metadata are written; key and value are the caller's to give
     FAULT  # the next record cannot be
@@ -40,6 +41,7 @@ cdef packed struct Run:
     int64_t written
     int64_t pairs  # of offsets that do not follow each other, so far
     int64_t need
+    int64_t max_timestamp  # of the records so far
     int32_t key_start
     int32_t key_length
     int32_t value_start
@@ -58,6 +60,7 @@ cdef struct Output:
     int64_t* pairs
     int64_t most_pairs
     int want
+    Book book  # of the records' schemas, or its `code` is NULL
 
 
 cdef void read_header_of(const uint8_t* at, Batch* out) noexcept nogil:
@@ -134,17 +137,32 @@ cdef Halt write_record(
     cdef Run* run = out.run
     cdef uint8_t* start = out.start + run.written
     cdef uint8_t* to = start
+    cdef uint8_t* described = NULL
     note_gap(record.offset, out)
+    run.max_timestamp = max(run.max_timestamp, record.timestamp)
     if not out.want & Want.BARE:
         to = put_metadata(to, batch, record, payload)
     if not out.want & Want.ASK:
         if out.want & Want.PRINT:
             to = put_contents(to, payload.data, record, out.want & Want.BARE)
         to = put(to, b"\n")
+    elif out.book.code != NULL:
+        described = put_internal(
+            &out.book,
+            payload.data + record.key_start,
+            record.key_length,
+            payload.data + record.value_start,
+            record.value_length,
+            out.want & Want.BARE,
+            to,
+            out.start + out.room - 1,
+        )
+        if described != NULL:
+            to = put(described, b"\n")
     run.written += to - start
     run.record += 1
     run.next = payload.pos
-    if not out.want & Want.ASK:
+    if described != NULL or not out.want & Want.ASK:
         return Halt.DONE
     run.key_start = record.key_start
     run.key_length = record.key_length
@@ -223,8 +241,8 @@ cdef Halt next_batch(
         return Halt.FULL
     to = put_batch(out.start + run.written, data + at, batch, run.origin + at)
     run.written = to - out.start
-    if batch.attributes & CODEC_MASK > 4:
-        return Halt.CODEC
+    if batch.magic < 0 or batch.attributes & CODEC_MASK > 4:
+        return Halt.HEADER
     run.record = 0
     run.next = at + BATCH_HEADER
     if out.want & Want.DEEP and (
@@ -242,9 +260,11 @@ cdef void next_entry(Run* run, const Batch* batch) noexcept nogil:
 
 
 cdef Output output_of(
-    Run[::1] run, uint8_t[::1] out, int64_t[:, ::1] pairs, int want
+    Run[::1] run, uint8_t[::1] out, int64_t[:, ::1] pairs, int want, tuple book
 ) except *:
     cdef Output of
+    cdef const int32_t[::1] code
+    cdef const uint8_t[::1] texts
     if run.shape[0] != 1 or not pairs.shape[0] or pairs.shape[1] != 2:
         raise ValueError("a run is one row, and needs room for pairs of offsets")
     if not out.shape[0] or not 0 <= run[0].written <= out.shape[0]:
@@ -252,6 +272,10 @@ cdef Output output_of(
     of.start, of.room = &out[0], out.shape[0]
     of.run, of.want = &run[0], want
     of.pairs, of.most_pairs = &pairs[0, 0], pairs.shape[0]
+    of.book.code = NULL
+    if book is not None:
+        code, texts = book
+        of.book.code, of.book.texts = &code[0], &texts[0]
     return of
 
 
@@ -261,15 +285,18 @@ def dump_batches(
     uint8_t[::1] out not None,
     int64_t[:, ::1] pairs not None,
     int want,
+    tuple book=None,
 ):
     """Write the lines of the entries in `src`, from `run` on, and say why it ended.
 
     Records are those of plain batches of magic 2 without the control flag; at others
-    the run halts, and the caller goes on with `dump_records` or by itself.
+    the run halts, and the caller goes on with `dump_records` or by itself. With a
+    `book` of schemas (`formats.message_books`) the kernel writes contents by it, as far
+    as it can, where it would else halt and ASK.
     """
     cdef Batch batch
     cdef Halt halt = Halt.DONE
-    cdef Output to = output_of(run, out, pairs, want)
+    cdef Output to = output_of(run, out, pairs, want, book)
     cdef int64_t end = src.shape[0]
     cdef const uint8_t* data = &src[0] if end else NULL
     if run[0].entry < 0:
@@ -293,22 +320,23 @@ def dump_records(
     uint8_t[::1] out not None,
     int64_t[:, ::1] pairs not None,
     int want,
+    tuple book=None,
 ):
-    """Write the lines of one batch's records, unpacked as `payload`, behind its own.
+    """Write the lines of one batch's records, which lie in `payload`, behind its own.
 
-    Nothing is written where one of them cannot be. `DONE` leaves `run` at the entry
-    behind; `header` is the batch, or its first 61 bytes.
+    Where that was compressed, nothing is written if one of them cannot be. `DONE`
+    leaves `run` at the entry behind; `header` is the batch, or its first 61 bytes.
     """
     cdef Batch batch
     cdef Halt halt = Halt.DONE
-    cdef Output to = output_of(run, out, pairs, want)
+    cdef Output to = output_of(run, out, pairs, want, book)
     cdef int64_t end = payload.shape[0]
     cdef const uint8_t* data = &payload[0] if end else NULL
     if header.shape[0] < BATCH_HEADER or not 0 <= run[0].next <= end:
         raise ValueError("a batch has 61 bytes of header, and a record its place")
     with nogil:
         read_header_of(&header[0], &batch)
-        if run[0].record == 0:
+        if run[0].record == 0 and batch.attributes & CODEC_MASK:
             halt = check_records(data, end, &batch, to.run)
         if halt == Halt.DONE:
             halt = write_records(data, end, &batch, &to)

@@ -15,7 +15,10 @@ from kafkalog.dump.options import STRING_DECODER, DumpOptions
 from kafkalog.errors import InvalidRecordError
 
 Show = Callable[[bytes], str]
-Describe = Callable[[bytes | None, bytes | None, int], tuple[str | None, str | None]]
+Read = Callable[[], bytes | None]
+"""Reads a key or value when it is called: it may have no room in its record."""
+
+Describe = Callable[[Read, Read, int], tuple[str | None, str | None]]
 """What is shown of a record's key and value, given these and its offset."""
 
 PACKAGE: Final = "org.apache.kafka.tools.api."
@@ -44,38 +47,17 @@ DECODERS: Final[dict[str, Show]] = {
 }
 
 
-def describe_text(
-    key: bytes | None, value: bytes | None, offset: int
-) -> tuple[str | None, str | None]:
-    """Show key and value as the text that they are."""
-    del offset
-    return (
-        None if key is None else repair_utf8(key),
-        None if value is None else repair_utf8(value),
-    )
-
-
 def describer(options: DumpOptions) -> Describe | None:
     """Return what describes a record; None where key and value are just text.
 
     Raises `ToolEnded` for a decoder class that does not exist.
     """
     if options.decoder is not None:
-        return _describer_of(options.decoder)
+        return _topic_describer(options.decoder)
     show_value, show_key = map(_show, (options.value_decoder, options.key_decoder))
     if show_key is repair_utf8 and show_value is repair_utf8:
         return None
-
-    def describe(
-        key: bytes | None, value: bytes | None, offset: int
-    ) -> tuple[str | None, str | None]:
-        del offset
-        return (
-            None if key is None else show_key(key),
-            None if value is None else show_value(value),
-        )
-
-    return describe
+    return _class_describer(show_key, show_value)
 
 
 def _show(decoder: str) -> Show:
@@ -85,15 +67,45 @@ def _show(decoder: str) -> Show:
     return DECODERS[decoder]
 
 
-def _describer_of(kind: str) -> Describe:
+def _class_describer(show_key: Show, show_value: Show) -> Describe:
+    def describe(
+        read_key: Read, read_value: Read, offset: int
+    ) -> tuple[str | None, str | None]:
+        del offset
+        key = read_key()
+        shown = None if key is None else show_key(key)
+        value = read_value()
+        return shown, None if value is None else show_value(value)
+
+    return describe
+
+
+describe_text: Final = _class_describer(repair_utf8, repair_utf8)
+"""Shows key and value as the text that they are."""
+
+
+def _topic_describer(kind: str) -> Describe:
     from kafkalog.formats.internal_topics import describe_record
 
     def describe(
-        key: bytes | None, value: bytes | None, offset: int
+        read_key: Read, read_value: Read, offset: int
     ) -> tuple[str | None, str | None]:
+        try:
+            key, value = read_key(), read_value()
+        except ToolEnded as fault:
+            return _unread(kind, offset, fault)
         try:
             return describe_record(kind, key, value, offset)
         except InvalidRecordError as error:
             raise ToolEnded(RUNTIME, str(error)) from None
 
     return describe
+
+
+def _unread(kind: str, offset: int, fault: ToolEnded) -> tuple[str | None, str | None]:
+    """Show what the decoders of topics make of a key or value that has no room."""
+    reason = "null" if fault.reason is None else fault.reason
+    if kind == "cluster-metadata":
+        return None, f"Error at {offset}, skipping. {reason}"
+    told = f"Error at offset {offset}, skipping. {reason}"
+    return (None, told) if kind == "remote-log-metadata" else (told, None)

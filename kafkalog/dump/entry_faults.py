@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from kafkalog._speedups import Halt
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import (
@@ -27,11 +29,15 @@ _COUNT: Final = slice(57, 61)
 
 
 def entry_fault(halt: int, data: Bytes, place: int, file: DumpedFile) -> ToolEnded:
-    """Say how the tool ends at the header at `place`: its size, or its codec."""
+    """Say how the tool ends at the header at `place`: its size, codec or magic."""
     entry = data[place:]
     if halt == Halt.SIZE:
         return size_fault(entry, file)
-    at = _MESSAGE_ATTRIBUTES if entry[_MAGIC] < 2 else _BATCH_ATTRIBUTES
+    magic = int(entry[_MAGIC : _MAGIC + 1].view(np.int8)[0])
+    if magic < 0:
+        reason = f"Invalid magic used in LegacyRecord: {magic}"
+        return ToolEnded(ILLEGAL_ARGUMENT, reason)
+    at = _MESSAGE_ATTRIBUTES if magic < 2 else _BATCH_ATTRIBUTES
     codec = int(entry[at]) & CODEC_MASK
     return ToolEnded(ILLEGAL_ARGUMENT, f"Unknown compression type id: {codec}")
 

@@ -89,14 +89,12 @@ class Message:
         """As stored, -1 for null."""
         return self._int(self._value_at)
 
-    @property
-    def key(self) -> bytes | None:
-        """The key, None for null."""
+    def read_key(self) -> bytes | None:
+        """Read the key, None for null; raises `ToolEnded` where it has no room."""
         return self._sized(self._key_at)
 
-    @property
-    def value(self) -> bytes | None:
-        """The value, None for null."""
+    def read_value(self) -> bytes | None:
+        """Read the value, as the key."""
         return self._sized(self._value_at)
 
     @property
@@ -180,7 +178,7 @@ def _inner(wrapper: Message) -> list[Message]:
 
 
 def _unpacked(wrapper: Message) -> bytes:
-    codec, value = wrapper.attributes & CODEC_MASK, wrapper.value
+    codec, value = wrapper.attributes & CODEC_MASK, wrapper.read_value()
     if codec == Codec.ZSTD:
         raise ToolEnded(
             INVALID_RECORD,

@@ -34,6 +34,7 @@ from kafkalog.formats.layout import (
     LOG_OVERHEAD,
     MAX_FILE_BYTES,
 )
+from kafkalog.formats.message_books import book_of
 
 RUN: Final = np.dtype(
     [
@@ -45,6 +46,7 @@ RUN: Final = np.dtype(
         ("written", np.int64),
         ("pairs", np.int64),
         ("need", np.int64),
+        ("max_timestamp", np.int64),
         ("key_start", np.int32),
         ("key_length", np.int32),
         ("value_start", np.int32),
@@ -79,6 +81,7 @@ class LogDump:
         self._file = file
         self._streams = streams
         self._describe = describe
+        self._book = None if options.decoder is None else book_of(options.decoder)
         self._gaps = gaps
         self._prints = options.print_contents
         self._bare = options.skip_metadata
@@ -98,7 +101,8 @@ class LogDump:
         Raises `ToolEnded` where Kafka's tool does; all before that is written.
         """
         rooms = Rooms()
-        self._run["record"], self._run["last_offset"] = -1, -1
+        for name in ("record", "last_offset", "max_timestamp"):
+            self._run[name] = -1
         position, length = 0, STEP_BYTES
         try:
             while True:
@@ -114,6 +118,11 @@ class LogDump:
             self._flush()
         return position
 
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp of the records so far, in ms; -1 for none."""
+        return self._at("max_timestamp")
+
     def _at(self, name: str) -> int:
         return int(self._run[name][0])
 
@@ -121,7 +130,7 @@ class LogDump:
         """Write what lies whole in `data`."""
         while True:
             halt = _speedups.dump_batches(
-                data, self._run, self._out, self._pairs, self._want
+                data, self._run, self._out, self._pairs, self._want, self._book
             )
             if halt == Halt.MORE:
                 return
@@ -135,7 +144,7 @@ class LogDump:
                 entry = entry_at(data, self._at("entry"))
                 payload = data[: self._at("entry") + len(entry)]
                 place = self._at("next")
-                if halt in (Halt.SIZE, Halt.CODEC):
+                if halt in (Halt.SIZE, Halt.HEADER):
                     raise entry_fault(halt, data, self._at("entry"), self._file)
                 raise records_fault(halt, entry, payload, place, unpacked=False)
 
@@ -151,10 +160,11 @@ class LogDump:
         payload = self._payload(entry, attributes & CODEC_MASK)
         is_control = bool(attributes & CONTROL_FLAG)
         want = self._want | (Want.ASK if is_control else 0)
+        book = None if is_control else self._book
         self._run["next"] = 0
         while True:
             halt = _speedups.dump_records(
-                entry, payload, self._run, self._out, self._pairs, want
+                entry, payload, self._run, self._out, self._pairs, want, book
             )
             if halt == Halt.DONE:
                 return
@@ -176,11 +186,15 @@ class LogDump:
             if message.offset != before + 1:
                 self._gaps.append((before, message.offset))
             self._run["last_offset"] = message.offset
-            line = "" if self._bare else message_metadata(message, clock)
+            latest = max(self._at("max_timestamp"), message.timestamp)
+            self._run["max_timestamp"] = latest
+            if not self._bare:
+                self._streams.write(message_metadata(message, clock).encode())
+            line = ""
             if self._prints:
                 describe = self._describe or describe_text
-                shown = describe(message.key, message.value, message.offset)
-                line += self._contents_of(*shown)
+                shown = describe(message.read_key, message.read_value, message.offset)
+                line = self._contents_of(*shown)
             self._streams.print(line)
         self._run["entry"] += len(entry)
         self._run["record"] = -1
@@ -208,7 +222,8 @@ class LogDump:
         else:
             assert self._describe is not None
             offset = self._at("last_offset")
-            text = self._contents_of(*self._describe(key, value, offset))
+            shown = self._describe(lambda: key, lambda: value, offset)
+            text = self._contents_of(*shown)
         self._streams.print(text)
 
     def _part(self, payload: Bytes, name: str) -> bytes | None:

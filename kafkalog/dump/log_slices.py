@@ -16,16 +16,14 @@ import numpy.typing as npt
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import (
     ILLEGAL_ARGUMENT,
-    INVALID_RECORD,
     KAFKA_EXCEPTION,
     NO_FILE,
     ToolEnded,
 )
 from kafkalog.dump.entry_faults import size_fault
-from kafkalog.dump.legacy_records import records_of
-from kafkalog.errors import LocatedError
-from kafkalog.files.reading import FileSource
-from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.dump.log_file import LogDump
+from kafkalog.dump.options import DumpOptions, Streams
+from kafkalog.files.reading import FileSource, MemorySource
 from kafkalog.formats.headers import scan_headers
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
@@ -33,9 +31,7 @@ from kafkalog.formats.layout import (
     LEAST_SIZE,
     LOG_OVERHEAD,
     MAX_FILE_BYTES,
-    NO_TIMESTAMP,
 )
-from kafkalog.formats.workspace import Workspace
 
 STEP_BYTES: Final = 4 << 20
 NEAR: Final = 1 << 10
@@ -108,20 +104,12 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
 
     def max_timestamp(self, position: int) -> int:
         """Return the greatest timestamp of the records of the batch at `position`."""
-        size = self.batch_at(position, self.source.size)
-        data = self.source.read(position, size[0] if size else 0)
-        if data[_MAGIC : _MAGIC + 1].view(np.int8)[0] < 2:
-            return max(NO_TIMESTAMP, *(one.timestamp for one in records_of(data.data)))
-        rows, _, _ = scan_headers(data, 0, 0, 2)
-        greatest = NO_TIMESTAMP
-        room = Workspace()
-        for views in decode(
-            data, 0, rows, bounds=Bounds(), limit=MAX_FILE_BYTES, workspace=room
-        ):
-            if isinstance(views, LocatedError):
-                raise ToolEnded(INVALID_RECORD, views.reason)
-            greatest = max(greatest, int(views.records["timestamp"].max()))
-        return greatest
+        batch = self.batch_at(position, self.source.size)
+        data = self.source.read(position, batch[0] if batch else 0)
+        silent = Streams(lambda _: None, lambda _: None)
+        records = LogDump(self.file, DumpOptions(deep=True), None, silent, [])
+        records.dump(MemorySource(data), len(data))
+        return records.max_timestamp
 
     def _walk(self, position: int) -> Walk:
         """Walk the batches to the end of the file: many at a time, or one by one."""

@@ -28,14 +28,15 @@ class _Underflow(Exception):
     """The bytes end inside a field."""
 
 
-class _Overlong(Exception):
-    """A varint continues behind its last byte."""
+class _Illegal(Exception):
+    """A varint continues behind its last byte, or a length exceeds what there is."""
 
 
 @dataclass(slots=True)
 class _Reader:
     data: memoryview
     at: int = 0
+    is_stream: bool = False  # behind whose end Java reads bytes of -1
 
     @property
     def remaining(self) -> int:
@@ -54,26 +55,33 @@ class _Reader:
             reason = "Varint is too long, the most significant bit in the 5th byte"
         else:
             reason = "Varlong is too long, most significant bit in the 10th byte"
-        raise _Overlong(f"{reason} is set, converted value: {raw:x}")
+        raise _Illegal(f"{reason} is set, converted value: {raw:x}")
 
     def byte(self) -> int:
-        self.skip(1)
+        if not self.remaining:
+            if self.is_stream:
+                return 0xFF
+            raise _Underflow
+        self.at += 1
         return self.data[self.at - 1]
 
-    def skip(self, count: int) -> None:
+    def skip(self) -> int:
+        """Pass over bytes whose length stands before them, and return that."""
+        count = self.varint()
         if count > self.remaining:
-            raise _Underflow
+            raise _Illegal(f"newLimit > capacity: ({count} > {self.remaining})")
         self.at += max(count, 0)
+        return count
 
 
 def record_fault(payload: memoryview, place: int, *, unpacked: bool) -> ToolEnded:
     """Say how Kafka ends at the record at `place` of `payload`, which cannot be."""
-    reader = _Reader(payload, place)
+    reader = _Reader(payload, place, is_stream=unpacked)
     try:
         size = reader.varint()
     except _Underflow:
         return ToolEnded(INVALID_RECORD, PREMATURE)
-    except _Overlong as error:
+    except _Illegal as error:
         wrong = ToolEnded(ILLEGAL_ARGUMENT, str(error))
         return ToolEnded(INVALID_RECORD, PREMATURE, wrong) if unpacked else wrong
     if reader.remaining < size:
@@ -90,7 +98,7 @@ def record_fault(payload: memoryview, place: int, *, unpacked: bool) -> ToolEnde
         return ToolEnded(INVALID_RECORD, _body_fault(reader, size))
     except _Underflow:
         return ToolEnded(INVALID_RECORD, STRUCTURE, ToolEnded(UNDERFLOW))
-    except _Overlong as error:
+    except _Illegal as error:
         wrong = ToolEnded(ILLEGAL_ARGUMENT, str(error))
         return ToolEnded(INVALID_RECORD, STRUCTURE, wrong)
 
@@ -100,8 +108,8 @@ def _body_fault(reader: _Reader, size: int) -> str:
     reader.byte()
     reader.varint(10)
     reader.varint()
-    reader.skip(reader.varint())
-    reader.skip(reader.varint())
+    reader.skip()
+    reader.skip()
     headers = reader.varint()
     if headers < 0:
         return f"Found invalid number of record headers {headers}"
@@ -111,11 +119,10 @@ def _body_fault(reader: _Reader, size: int) -> str:
             "remaining size of the buffer"
         )
     for _ in range(headers):
-        key_size = reader.varint()
+        key_size = reader.skip()
         if key_size < 0:
             return f"Invalid negative header key size {key_size}"
-        reader.skip(key_size)
-        reader.skip(reader.varint())
+        reader.skip()
     return (
         f"Invalid record size: expected to read {size} bytes in record payload, "
         f"but instead read {reader.at - start}"
