@@ -9,6 +9,7 @@ import click
 from kafkalog.cli import exits, output
 from kafkalog.cli.options import (
     Reading,
+    decode_option,
     examples,
     paths_argument,
     printing_options,
@@ -23,16 +24,19 @@ from kafkalog.cli.options import (
         "kafkalog cat /var/lib/kafka/data --topic ledger --isolation read_committed",
         "kafkalog cat /var/lib/kafka/data/state.none-0 --columns offset,key "
         "--format csv",
+        "kafkalog cat /var/lib/kafka/data/__consumer_offsets-2 --decode",
     ),
 )
 @paths_argument
 @reading_options
 @click.option("-n", "limit", type=click.IntRange(min=0), help="At most so many.")
+@decode_option
 @printing_options
 def command(
     paths: tuple[Path, ...],
     reading: Reading,
     limit: int | None,
+    decode: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -40,10 +44,15 @@ def command(
 
     Partitions come one after another, by topic and number, each in order of offsets.
     As JSON, a byte string is text where it is valid UTF-8, and otherwise an object with
-    its base64; timestamps are ms since 1970, or null.
+    its base64; timestamps are ms since 1970, or null. With --decode, keys and values of
+    Kafka's internal topics are objects: what coordinators and controllers wrote there.
     """
     scan = reading.scan(paths)
     output.print_records(
-        scan, output.chosen_format(form), limit=limit, no_color=no_color
+        scan,
+        output.chosen_format(form),
+        limit=limit,
+        no_color=no_color,
+        decode=decode,
     )
     exits.report_problems(scan.problems)

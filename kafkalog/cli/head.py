@@ -9,6 +9,7 @@ import click
 from kafkalog.cli import exits, output
 from kafkalog.cli.options import (
     Reading,
+    decode_option,
     examples,
     paths_argument,
     printing_options,
@@ -34,17 +35,23 @@ from kafkalog.cli.options import (
     show_default=True,
     help="How many records, in all.",
 )
+@decode_option
 @printing_options
 def command(
     paths: tuple[Path, ...],
     reading: Reading,
     limit: int,
+    decode: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
     """Print the first records, and read no more than is needed for it."""
     scan = reading.scan(paths)
     output.print_records(
-        scan, output.chosen_format(form), limit=limit, no_color=no_color
+        scan,
+        output.chosen_format(form),
+        limit=limit,
+        no_color=no_color,
+        decode=decode,
     )
     exits.report_problems(scan.problems)

@@ -239,6 +239,15 @@ def compression_option(function: Function) -> Function:
     return _with(COMPRESSION, function)
 
 
+def decode_option(function: Function) -> Function:
+    """Add ``--decode``."""
+    return click.option(
+        "--decode",
+        is_flag=True,
+        help="Show what records of internal topics say, in place of their bytes.",
+    )(function)
+
+
 def reading_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options of a scan; the function is given them as one, `reading`."""
     return _gathering(READING, function)

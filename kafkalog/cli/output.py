@@ -12,7 +12,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kafkalog.cli import terminal
@@ -61,11 +61,19 @@ def print_rows(
 
 
 def print_records(
-    scan: Scan, form: str, *, limit: int | None = None, no_color: bool = False
+    scan: Scan,
+    form: str,
+    *,
+    limit: int | None = None,
+    no_color: bool = False,
+    decode: bool = False,
 ) -> None:
     """Print the first `limit` records of a scan, all if None, as they are read."""
     left = sys.maxsize if limit is None else limit
-    with RecordPrinter(scan.columns, form, no_color=no_color) as printer:
+    shown = scan.columns
+    if decode:
+        scan = decodable(scan)
+    with RecordPrinter(shown, form, no_color=no_color, decode=decode) as printer:
         chunks = scan.chunks(reuse=scan.threads == 1) if left else iter(())
         for records in chunks:
             left -= printer.show(records, left)
@@ -73,19 +81,34 @@ def print_records(
                 return
 
 
+def decodable(scan: Scan) -> Scan:
+    """Add to a scan the columns without which records cannot be decoded."""
+    from kafkalog.export.decoded import NEEDED
+
+    more = (name for name in NEEDED if name not in scan.columns)
+    return replace(scan, columns=(*scan.columns, *more))
+
+
 class RecordPrinter:
     """Prints chunks of records, one behind the other, as one table, list or stream.
+
+    With `decode`, what records of internal topics say takes the place of their bytes.
 
     A table is held back until there are rows enough to see how wide its columns are;
     `flush` prints what there is. Leaving ends the list that ``json`` is.
     """
 
     def __init__(
-        self, columns: tuple[str, ...], form: str, *, no_color: bool = False
+        self,
+        columns: tuple[str, ...],
+        form: str,
+        *,
+        no_color: bool = False,
+        decode: bool = False,
     ) -> None:
         from kafkalog.export import text
 
-        self._columns, self._form = columns, form
+        self._columns, self._form, self._decode = columns, form, decode
         self._coloured = terminal.is_coloured(no_color=no_color)
         self._on_terminal = sys.stdout.isatty()
         self._table: Table | None = None
@@ -110,13 +133,14 @@ class RecordPrinter:
         from kafkalog.export import text
 
         if self._form == "table":
-            rows = record_cells.rows(records, self._columns)[:most]
+            rows = record_cells.rows(records, self._columns, decode=self._decode)
+            rows = rows[:most]
             self._rows += rows
             if self._table is not None or len(self._rows) >= LOOKED_AT:
                 self._print_rows()
             return len(rows)
         spell = text.csv_lines if self._form == "csv" else text.json_lines
-        lines = spell(records, self._columns)[:most]
+        lines = spell(records, self._columns, decode=self._decode)[:most]
         if self._form == "csv":
             self._emit("\n".join(lines) + "\n", terminal.harmless_lines)
         elif self._form == "jsonl":

@@ -13,6 +13,7 @@ import click
 from kafkalog.cli import exits, output
 from kafkalog.cli.options import (
     Reading,
+    decode_option,
     examples,
     paths_argument,
     printing_options,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long to wait before looking again.",
 )
+@decode_option
 @printing_options
 def command(
     paths: tuple[Path, ...],
@@ -60,6 +62,7 @@ def command(
     count: int,
     follow: bool,
     interval: float,
+    decode: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
@@ -75,9 +78,14 @@ def command(
     scan = last_records(reading.scan(paths), count)
     form = output.chosen_format(form)
     if follow:
-        _follow(scan, paths, reading, interval, form, no_color=no_color)
+        shown = scan.columns
+        scan = output.decodable(scan) if decode else scan
+        with output.RecordPrinter(
+            shown, form, no_color=no_color, decode=decode
+        ) as printer:
+            _follow(scan, paths, reading, interval, printer)
         return
-    output.print_records(scan, form, no_color=no_color)
+    output.print_records(scan, form, no_color=no_color, decode=decode)
     exits.report_problems(scan.problems)
 
 
@@ -86,18 +94,15 @@ def _follow(
     paths: Sequence[Path],
     reading: Reading,
     interval: float,
-    form: str,
-    *,
-    no_color: bool,
+    printer: output.RecordPrinter,
 ) -> None:
     from kafkalog.query.tailing import Follower
 
     follower = Follower(scan, lambda: reading.parts(paths))
-    with output.RecordPrinter(scan.columns, form, no_color=no_color) as printer:
-        _show(follower, printer, first=True)
-        while True:
-            _wait(interval)
-            _show(follower, printer)
+    _show(follower, printer, first=True)
+    while True:
+        _wait(interval)
+        _show(follower, printer)
 
 
 def _show(

@@ -1,0 +1,99 @@
+"""``--decode``: what records of internal topics say, as JSON in every format."""
+
+import csv
+import io
+import json
+
+import pytest
+
+import kafkalog
+from tests import golden_data
+
+from . import golden
+from .shell import call, objects
+
+KEY_AND_VALUE = "--columns", "offset,key,value"
+COORDINATORS = [
+    (name, directory)
+    for name in golden_data.SETS
+    for directory in golden_data.directories(name)
+    if golden_data.truth(name, directory, "decoded") and not directory.startswith("b")
+]
+OFFSETS = golden.CLEAN / "__consumer_offsets-1"
+METADATA = golden.CLEAN / "__cluster_metadata-0"
+
+
+def lines(*arguments):
+    ran = call(*arguments, *KEY_AND_VALUE, "--decode", "--format", "jsonl")
+    assert ran.exit_code == 0
+    return objects(ran.stdout)
+
+
+@pytest.mark.parametrize(("name", "directory"), COORDINATORS)
+def test_decoded_records_are_printed_as_kafka_decodes_them(name, directory):
+    truth = golden_data.truth(name, directory, "decoded")
+    truth = [row for row in truth if row["file"].endswith(".log")]
+    rows = lines("cat", golden_data.logs(name) / directory)
+    assert [row["offset"] for row in rows] == [row["offset"] for row in truth]
+    for row, told in zip(rows, truth, strict=True):
+        if "key_type" in told:
+            assert row["key"]["type"] == told["key_type"]
+            assert row["key"]["name"] + "Key" == told["key_name"]
+            assert row["key"]["data"] == told["key"]
+            value = told["value"]
+            version = told.get("value_version")
+            data = None if value is None else {"version": version, "data": value}
+            assert row["value"] == data
+        else:
+            assert row["key"] is None
+            assert row["value"]["type"] == told["type"]
+            assert row["value"]["version"] == told["version"]
+            assert row["value"]["data"] == told["data"]
+
+
+def test_csv_and_tables_hold_the_same():
+    rows = lines("head", OFFSETS)
+    ran = call("head", OFFSETS, *KEY_AND_VALUE, "--decode", "--format", "csv")
+    for row, cells in zip(rows, csv.DictReader(io.StringIO(ran.stdout)), strict=True):
+        assert json.loads(cells["key"]) == row["key"]
+        assert json.loads(cells["value"] or "null") == row["value"]
+    table = call("head", OFFSETS, *KEY_AND_VALUE, "--decode", "--format", "table")
+    assert '{"type":2,"name":"GroupMetadata",' in table.stdout
+
+
+def test_only_the_columns_asked_for_are_printed():
+    ran = call("tail", OFFSETS, "--columns", "value", "--decode", "--format", "jsonl")
+    assert [list(row) for row in objects(ran.stdout)] == [["value"]] * 10
+
+
+def test_control_records_say_what_they_are():
+    rows = lines("cat", golden_data.logs("k282-clean"), "--control-records")
+    controls = [row for row in rows if row["key"] and "COMMIT" in str(row["key"])]
+    assert {"type": 1, "name": "COMMIT"} in [row["key"] for row in controls]
+    [first, *_] = lines("head", METADATA, "--control-records")
+    assert first["key"] == {"type": 2, "name": "LEADER_CHANGE"}
+    assert first["value"]["data"]["leaderId"] == 1
+
+
+def test_topics_of_users_are_printed_as_without_it():
+    orders = golden.CLEAN / "orders.zstd-0"
+    with_it = call("cat", orders, "--decode", "--format", "jsonl")
+    assert with_it.stdout == call("cat", orders, "--format", "jsonl").stdout
+
+
+def test_what_cannot_be_decoded_is_told_with_its_bytes(tmp_path):
+    batch = kafkalog.RecordBatchBuilder(base_offset=0)
+    batch.append(b"\0\x63", b"ab", timestamp=1)
+    batch.append(b"\0\3\0\1g", b"\0\0\0\0", timestamp=1)
+    batch.append(b"\0\3\0\3\xe2\x80\xa8", None, timestamp=1)
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / "00000000000000000000.log").write_bytes(batch.build())
+    unknown, damaged, separator = lines("cat", folder)
+    assert unknown["key"] == {"error": "record of unknown type 99", "base64": "AGM="}
+    assert unknown["value"] == {"error": "record of unknown type 99", "base64": "YWI="}
+    assert damaged["value"]["error"] == "epoch ends 2 bytes past its message"
+    assert separator["key"]["data"] == {"groupId": "\u2028"}
+    assert separator["value"] is None
+    printed = call("cat", folder, "--decode", "--format", "jsonl").stdout
+    assert len(printed.splitlines()) == 3
