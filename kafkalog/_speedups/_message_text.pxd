@@ -4,7 +4,7 @@
 # rows of numbers, and the texts they point into. Whatever is not quite as a broker
 # writes it is left to the caller: the answer is then False, or NULL.
 from libc.stdint cimport (
-    INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+    INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 )
 from libc.string cimport memcmp, memcpy
 
@@ -143,11 +143,15 @@ cdef inline bint put_number(Message* m, int kind) noexcept nogil:
     if kind == Kind.INT8:
         value = <int8_t>at[0]
     elif width == 2:
-        value = be16(at) if kind == Kind.INT16 else <uint16_t>be16(at)
+        value = be16(at)
     elif width == 4:
-        value = be32(at) if kind == Kind.INT32 else <uint32_t>be32(at)
+        value = be32(at)
     else:
         value = be64(at)
+    if kind == Kind.UINT16:
+        value &= 0xFFFF
+    elif kind == Kind.UINT32:
+        value = <uint32_t>value
     m.to = put_int(m.to, value)
     return True
 
