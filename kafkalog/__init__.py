@@ -54,6 +54,7 @@ from kafkalog.errors import (
     TransactionCoordinatorFencedError,
     UnevenOffsetsError,
     UnexpectedAppendOffsetError,
+    UnfitRecordsError,
     UnsupportedFormatError,
     UnsupportedIndexError,
 )
@@ -133,6 +134,7 @@ __all__ = [
     "TransactionIndex",
     "UnevenOffsetsError",
     "UnexpectedAppendOffsetError",
+    "UnfitRecordsError",
     "UnsupportedFormatError",
     "UnsupportedIndexError",
     "encode_batches",

@@ -143,6 +143,22 @@ class InvalidRecordError(InvalidAppendError):
     kafka_name = "InvalidRecordException"
 
 
+class UnfitRecordsError(KafkaLogError, ValueError):
+    """What was given to be appended is no records; `faults` is all that is wrong.
+
+    >>> str(UnfitRecordsError("value: float64", "no such columns: valeu"))
+    'value: float64; no such columns: valeu'
+    """
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong, one by one."""
+        return self.args
+
+    def __str__(self) -> str:
+        return "; ".join(self.faults)
+
+
 class InvalidTimestampError(InvalidAppendError):
     """A record's timestamp is out of range, or of a type that its producer may not set.
 

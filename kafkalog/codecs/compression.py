@@ -104,7 +104,7 @@ def compress(
         raise UnsupportedFormatError(f"there is no compression type {codec}")
     if magic < 2 and codec == Codec.ZSTD:
         raise InvalidRecordError(f"zstd cannot be used with magic {magic}")
-    _check_level(Codec(codec), level)
+    check_level(Codec(codec), level)
     match codec:
         case Codec.GZIP:
             return gzip_members.compress(data, level)
@@ -117,8 +117,11 @@ def compress(
     return bytes(data)
 
 
-def _check_level(codec: Codec, level: int | None) -> None:
-    """Refuse a level outside its codec's range, as Kafka's configuration does."""
+def check_level(codec: Codec, level: int | None) -> None:
+    """Refuse a level outside its codec's range, as Kafka's configuration does.
+
+    Raises `ConfigError`; None is any codec's.
+    """
     if level is None:
         return
     key = f"compression.{codec.name.lower()}.level"

@@ -1,6 +1,6 @@
 """What a topic asks of an append, and who takes it.
 
-Knows: settings. Does not know: how they are looked up, or what they are applied to.
+Knows: settings. Does not know: what they are applied to.
 Source: ``LogConfig.java``, ``BrokerCompressionType.java``.
 """
 
@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Final, NamedTuple
 
 from kafkalog.codecs.compression import Codec
+from kafkalog.config import LogConfig
 from kafkalog.formats.appends import AppendOrigin
 from kafkalog.formats.layout import MAX_BATCH_BYTES, TimestampType
 
@@ -43,6 +44,26 @@ class AppendRules:
         (<Codec.LZ4: 3>, None)
         """
         return (source, None) if self.codec is None else (self.codec, self.level)
+
+
+def rules_of(config: LogConfig) -> AppendRules:
+    """Say what a topic's settings ask of an append."""
+    kind = config.compression_type
+    codec = None
+    if kind != "producer":
+        codec = Codec.NONE if kind == "uncompressed" else Codec[kind.upper()]
+    stamped = config.log_append_time
+    return AppendRules(
+        max_message_bytes=config.max_message_bytes,
+        codec=codec,
+        level=config.compression_level,
+        timestamp_type=TimestampType.LOG_APPEND_TIME
+        if stamped
+        else TimestampType.CREATE_TIME,
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        compacted=config.compact,
+    )
 
 
 class Leadership(NamedTuple):

@@ -233,8 +233,7 @@ def encode_batches(
         )
         return memoryview(messages)
     cut = split(columns, batch_bytes=batch_bytes, rows_per_batch=rows_per_batch)
-    rows = batch_rows(columns, cut.bounds)
-    _apply(settings, rows, cut.bounds)
+    rows = head_batches(columns, cut.bounds, settings)
     if settings.base_offset is None and settings.delete_horizon_ms is None:
         return encode_split(columns, rows, cut, level=settings.level, room=room)
     return encode(columns, rows, cut.bounds, level=settings.level)
@@ -268,6 +267,18 @@ def empty_batch(
     none = np.empty(0, np.int64)
     nulls = ByteColumn.nulls(0)
     return bytes(encode(RecordColumns(none, none, nulls, nulls), rows, bounds))
+
+
+def head_batches(
+    columns: RecordColumns, bounds: Int64s, settings: BatchSettings
+) -> Rows:
+    """Head batches of magic 2: what their records say, and what `settings` do.
+
+    Batch i has the records ``bounds[i]`` to ``bounds[i + 1]``.
+    """
+    rows = batch_rows(columns, bounds)
+    _apply(settings, rows, bounds)
+    return rows
 
 
 def _apply(settings: BatchSettings, rows: Rows, bounds: Int64s) -> None:

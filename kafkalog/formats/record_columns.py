@@ -66,6 +66,10 @@ class ByteColumn(NamedTuple):
         """Make a column of `rows` nulls."""
         return cls.packed(np.empty(0, np.uint8), np.full(rows, NULL, np.int32))
 
+    def between(self, first: int, end: int) -> Self:
+        """See the rows from `first` up to `end`; the bytes stay where they are."""
+        return self._replace(start=self.start[first:end], length=self.length[first:end])
+
 
 class RecordColumns(NamedTuple):
     """Records: `offset`, `timestamp` in ms (int64, -1 none), key, value, headers.
@@ -78,6 +82,19 @@ class RecordColumns(NamedTuple):
     key: ByteColumn
     value: ByteColumn
     headers: HeaderColumns | None = None
+
+    def between(self, first: int, end: int) -> Self:
+        """See the records from `first` up to `end`."""
+        headers = self.headers
+        if headers is not None:
+            headers = (headers[0][first : end + 1], *headers[1:])
+        return self._replace(
+            offset=self.offset[first:end],
+            timestamp=self.timestamp[first:end],
+            key=self.key.between(first, end),
+            value=self.value.between(first, end),
+            headers=headers,
+        )
 
 
 def header_columns(headers: Iterable[Sequence[Header]]) -> HeaderColumns | None:

@@ -22,14 +22,13 @@ from functools import partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from kafkalog.codecs.compression import Codec
-from kafkalog.config import LogConfig
 from kafkalog.errors import (
     KafkaLogError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
 from kafkalog.formats.analysis import analyze_appends
+from kafkalog.formats.append_rules import AppendRules, Leadership, rules_of
 from kafkalog.formats.appends import UNKNOWN_OFFSET, AppendMemory, AppendOrigin, Appends
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import (
@@ -37,10 +36,9 @@ from kafkalog.formats.layout import (
     MAX_OFFSET_DELTA,
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
-    TimestampType,
 )
 from kafkalog.formats.record_batch import RecordBatch
-from kafkalog.formats.validation import AppendRules, lead_appends
+from kafkalog.formats.validation import lead_appends
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.append_runs import RunWriter, Told
 from kafkalog.log.flushing import flush
@@ -175,6 +173,11 @@ class Appender:
                 index += 1
         return outcomes
 
+    def leadership(self, terms: AppendTerms) -> Leadership:
+        """Say how a leader takes an append now."""
+        now_ms = self._log.runtime.now_ms()
+        return Leadership(self._rules_now(), terms.origin, terms.leader_epoch, now_ms)
+
     def _rules_now(self) -> AppendRules:
         """Give the rules of the settings that the log has now."""
         config = self._log.config
@@ -215,26 +218,6 @@ def _try_append(
         return _append(log, appends, index, terms)
     except KafkaLogError as error:
         return error
-
-
-def rules_of(config: LogConfig) -> AppendRules:
-    """Say what a topic's settings ask of an append."""
-    kind = config.compression_type
-    codec = None
-    if kind != "producer":
-        codec = Codec.NONE if kind == "uncompressed" else Codec[kind.upper()]
-    stamped = config.log_append_time
-    return AppendRules(
-        max_message_bytes=config.max_message_bytes,
-        codec=codec,
-        level=config.compression_level,
-        timestamp_type=TimestampType.LOG_APPEND_TIME
-        if stamped
-        else TimestampType.CREATE_TIME,
-        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-        compacted=config.compact,
-    )
 
 
 def _append(
@@ -349,7 +332,7 @@ def _results(
     """Say what became of appends that were written as they are."""
     start = log.log_start_offset
     return [
-        AppendResult._make(
+        _result_of(
             (
                 *(first, last, max_timestamp, time, start),
                 None if epoch == NO_LEADER_EPOCH else epoch,

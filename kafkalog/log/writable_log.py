@@ -1,8 +1,7 @@
 """`WritableLog`: one partition's log, written to as Kafka's broker writes.
 
-Every call is done alone, under the log's lock, by the room that knows how; what is here
-says what may be asked. A call during which the disk fails raises that `OSError`, and
-closes the log to all but closing.
+Every call is done alone, under the log's lock, by the room that knows how. One during
+which the disk fails raises that `OSError`, and closes the log to all but closing.
 
 Knows: what may be asked of a log. Does not know: how it is done; other partitions.
 Source: ``UnifiedLog.java``.
@@ -34,6 +33,7 @@ from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producer_append import TV_UNKNOWN
 from kafkalog.log.producer_entry import NO_GUARD, ProducerStateEntry
+from kafkalog.log.record_appends import RecordAppends
 from kafkalog.log.recovery_report import RecoveryReport
 from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
@@ -42,7 +42,7 @@ from kafkalog.log.time_lookup import TimestampOffset, find_offset
 from kafkalog.segment.growing_segment import GrowingSegment
 
 
-class WritableLog(Log):
+class WritableLog(RecordAppends, Log):
     """A partition's log, for writing; made by ``kafkalog.open(path, "a")``.
 
     `report` says what opening it found and did; `runtime` has its clock, scheduler,

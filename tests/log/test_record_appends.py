@@ -1,0 +1,280 @@
+"""Records that are appended leave what their batches would leave, given as bytes."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog import (
+    ConfigError,
+    InvalidRecordError,
+    KafkaLogError,
+    LogClosedError,
+    RecordBatchBuilder,
+    RecordTooLargeError,
+    RecordValidationError,
+    UnfitRecordsError,
+)
+from kafkalog.formats import sent_batches
+from kafkalog.formats.layout import CODECS
+from kafkalog.log.appending import Appender
+from tests.disks import FailingDisk
+from tests.log.writing import NOW, SMALL, files_of, load
+
+# -------------------------------------------------------------------------- strategies
+
+maybe_bytes = st.none() | st.binary(max_size=60)
+times = st.just(-1) | st.integers(NOW - 2000, NOW + 2000)
+headers = st.lists(st.tuples(st.text(max_size=3), maybe_bytes), max_size=2)
+rows = st.fixed_dictionaries(
+    {"key": maybe_bytes, "value": maybe_bytes, "timestamp": times, "headers": headers}
+)
+tables = st.lists(rows, max_size=40)
+topics = st.fixed_dictionaries(
+    {},
+    optional={
+        "compression.type": st.sampled_from([*CODECS[1:], "uncompressed", "producer"]),
+        "cleanup.policy": st.sampled_from(["compact", "compact,delete"]),
+        "message.timestamp.type": st.just("LogAppendTime"),
+        "message.timestamp.before.max.ms": st.sampled_from([100, 1500]),
+        "message.timestamp.after.max.ms": st.sampled_from([100, 1500]),
+        "max.message.bytes": st.integers(80, 400),
+        "internal.segment.bytes": st.integers(300, 2000),
+        "flush.messages": st.integers(1, 20),
+    },
+)
+producers = st.just({}) | st.builds(
+    dict,
+    producer_id=st.just(7),
+    producer_epoch=st.integers(0, 1),
+    base_sequence=st.sampled_from([0, 5, 2**31 - 3]),
+    is_transactional=st.booleans(),
+)
+calls = st.lists(
+    st.tuples(
+        tables,
+        st.sampled_from([None, *CODECS]),
+        st.integers(1, 600),
+        producers,
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def built(table, bounds, **fields):
+    """Build the batches one by one, as a producer does."""
+    batches, sequence = [], fields.pop("base_sequence", -1)
+    for first, end in pairwise(bounds):
+        own = -1 if sequence < 0 else (sequence + first) % 2**31
+        builder = RecordBatchBuilder(base_offset=0, base_sequence=own, **fields)
+        for row in table[first:end]:
+            builder.append(**row)
+        batches.append(builder.build())
+    return batches
+
+
+def told(outcomes):
+    """Say what became of batches, so that it can be compared."""
+    return [
+        (type(one), str(one), getattr(one, "record_errors", None))
+        if isinstance(one, KafkaLogError)
+        else one
+        for one in outcomes
+    ]
+
+
+# ------------------------------------------------------------------------------- tests
+
+
+@settings(deadline=None)
+@given(calls, topics)
+def test_records_leave_the_bytes_and_results_of_their_batches(calls, topic):
+    config = SMALL.with_changes({str(key): value for key, value in topic.items()})
+    with tempfile.TemporaryDirectory() as root:
+        ours, theirs = Path(root, "ours"), Path(root, "theirs")
+        ours.mkdir()
+        theirs.mkdir()
+        with load(ours, config) as log, load(theirs, config) as other:
+            for table, codec, batch_bytes, producer in calls:
+                asked = {"codec": codec, "batch_bytes": batch_bytes, **producer}
+                done = log.append_records(table, **asked)
+                chosen, level = codec, None
+                kind = config.compression_type
+                if codec is None and kind in CODECS:
+                    chosen, level = kind, config.compression_level
+                fields = {"codec": chosen or "none", "level": level, **producer}
+                batches = built(table, done.bounds.tolist(), **fields)
+                outcomes = other.append_many(batches)
+                assert told(done.outcomes) == told(outcomes)
+                event(f"refused: {bool(done.refused)}")
+            assert dict(log.producers) == dict(other.producers)
+            assert log.log_end_offset == other.log_end_offset
+        assert files_of(ours) == files_of(theirs)
+
+
+@settings(deadline=None)
+@given(tables, st.integers(1, 600))
+def test_a_batch_is_as_full_as_it_may_be(table, batch_bytes):
+    with tempfile.TemporaryDirectory() as root, load(Path(root)) as log:
+        bounds = log.append_records(table, batch_bytes=batch_bytes).bounds.tolist()
+    assert (bounds[0], bounds[-1]) == (0, len(table))
+    for first, end in pairwise(bounds):
+        size = len(built(table, [first, end])[0])
+        assert size <= batch_bytes or end - first == 1
+        if end < len(table):
+            assert len(built(table, [first, end + 1])[0]) > batch_bytes
+
+
+def test_what_a_leader_takes_as_it_is_is_not_read_again(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Appender, "append_all", lambda *_: asked.append(1) or [])
+    with load(tmp_path) as log:
+        log.append_records({"value": [b"v"] * 100}, codec="lz4", batch_bytes=200)
+        assert log.log_end_offset == 100
+        log.update_config(SMALL.with_changes({"compression.type": "zstd"}))
+        log.append_records({"value": [b"v"] * 100}, codec="zstd")
+        assert (log.log_end_offset, asked) == (200, [])
+        log.append_records({"value": [b"v"] * 100}, codec="lz4")
+        assert asked == [1]
+
+
+def test_many_parcels_leave_what_one_leaves(tmp_path, monkeypatch):
+    table = [{"value": bytes(number % 300)} for number in range(200)]
+    left = []
+    for room in (1, 500, 1 << 20):
+        monkeypatch.setattr("kafkalog.log.record_appends.PARCEL_BYTES", room)
+        home = tmp_path / str(room)
+        home.mkdir()
+        with load(home) as log:
+            producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+            done = log.append_records(table, batch_bytes=400, **producer)
+            assert done.offsets.tolist() == list(range(200))
+        left.append(files_of(home))
+    assert left[0] == left[1] == left[2]
+
+
+def test_it_is_told_which_records_were_refused_and_where_the_others_are(tmp_path):
+    table = [{"value": b"v"}, {"value": b"v"}, {"value": bytes(300)}, {"value": b"v"}]
+    config = SMALL.with_changes({"max.message.bytes": 200})
+    with load(tmp_path, config) as log:
+        done = log.append_records(table, batch_bytes=100)
+        [refused] = done.refused
+        assert (refused.first, refused.end) == (2, 3)
+        assert isinstance(refused.error, RecordTooLargeError)
+        assert done.offsets.tolist() == [0, 1, -1, 2]
+        log.update_config(SMALL.with_changes({"cleanup.policy": "compact"}))
+        done = log.append_records([{"key": b"k", "value": b"v"}, {"value": b"v"}])
+        [refused] = done.refused
+        assert isinstance(refused.error, RecordValidationError)
+        assert [index for index, _ in refused.error.record_errors] == [1]
+
+
+def test_a_duplicate_has_the_offsets_it_was_given_first(tmp_path):
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    with load(tmp_path) as log:
+        log.append_records({"value": [b"a", b"b"]}, **producer)
+        log.append_records({"value": [b"c"]})
+        again = log.append_records({"value": [b"a", b"b"]}, **producer)
+        assert again.outcomes[0].is_duplicate
+        assert (again.offsets.tolist(), log.log_end_offset) == ([0, 1], 3)
+
+
+def test_the_codec_is_the_topics_where_none_is_named(tmp_path):
+    changes = {"compression.type": "gzip", "compression.gzip.level": 1}
+    with load(tmp_path, SMALL.with_changes(changes)) as log:
+        log.append_records({"value": [b"v" * 100]})
+        log.update_config(SMALL.with_changes({"compression.type": "uncompressed"}))
+        log.append_records({"value": [b"v" * 100]})
+        log.update_config(SMALL)
+        log.append_records({"value": [b"v" * 100]})
+        log.append_records({"value": [b"v" * 100]}, codec="snappy")
+        codecs = [one.codec for one in log.read(0).batches()]
+    assert codecs == ["gzip", "none", "none", "snappy"]
+
+
+def test_records_without_a_time_are_of_now(tmp_path):
+    with load(tmp_path) as log:
+        log.append_records([{"value": b"v"}])
+        log.append_records([{"value": b"v", "timestamp": None}])
+        first, second = (one for batch in log.read(0).batches() for one in batch)
+    assert (first.timestamp, second.timestamp) == (NOW, -1)
+
+
+def test_no_records_are_no_batch(tmp_path):
+    with load(tmp_path) as log:
+        for nothing in ([], {"value": []}, np.empty((0,), object)):
+            done = log.append_records(nothing)
+            assert (done.outcomes, done.offsets.tolist()) == ([], [])
+        assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ({"codec": "brotli"}, InvalidRecordError, "no codec 'brotli'"),
+        ({"codec": "gzip", "level": 77}, ConfigError, "compression.gzip.level is 77"),
+        ({"level": 3}, ConfigError, "none has no levels"),
+        ({"producer_id": 3}, InvalidRecordError, "producer epoch -1 is negative"),
+        ({"is_transactional": True}, InvalidRecordError, "needs a producer id"),
+    ],
+)
+def test_what_no_batch_can_be_is_refused_before_anything_is_appended(
+    tmp_path, asked, error, message
+):
+    with load(tmp_path) as log:
+        with pytest.raises(error, match=message):
+            log.append_records({"value": [b"v"]}, **asked)
+        assert log.log_end_offset == 0
+
+
+def test_records_that_cannot_be_taken_leave_the_log_as_it_was(tmp_path):
+    def failing():
+        yield {"value": b"v"}
+        raise OSError("whoever reads the source")
+
+    with load(tmp_path) as log:
+        with pytest.raises(OSError, match="whoever"):
+            log.append_records(failing())
+        with pytest.raises(UnfitRecordsError):
+            log.append_records({"value": [b"v", 3]})
+        assert log.append_records({"value": [b"v"]}).offsets.tolist() == [0]
+
+
+def test_a_record_that_no_batch_can_hold_is_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sent_batches, "_MOST_PAYLOAD", 100)
+    with load(tmp_path) as log:
+        table = {"value": [b"v", bytes(200)]}
+        with pytest.raises(InvalidRecordError, match="more than a batch may"):
+            log.append_records(table, batch_bytes=10)
+        assert log.log_end_offset == 0
+
+
+def test_a_failing_disk_closes_the_log(tmp_path):
+    disk = FailingDisk()
+    log = load(tmp_path, disk=disk)
+    log.append_records({"value": [b"v"]})
+    disk.fail_at = len(disk.calls)
+    with pytest.raises(OSError, match="No space"):
+        log.append_records({"value": [b"v"]})
+    with pytest.raises(LogClosedError):
+        log.append_records({"value": [b"v"]})
+    log.abandon()
+
+
+def test_what_a_scan_reads_is_appended_to_another_log(tmp_path):
+    source = "tests/golden/k431-clean/logs/orders.zstd-0"
+    columns = ["key", "value", "headers", "timestamp"]
+    for name, views in (("gathered", False), ("views", True)):
+        with kafkalog.open(tmp_path / f"{name}-0", mode="a") as log:
+            for records in kafkalog.scan(source).chunks(views=views):
+                assert not log.append_records(records, codec="zstd").refused
+        table = kafkalog.scan(tmp_path / f"{name}-0", columns=columns).to_arrow()
+        assert table == kafkalog.scan(source, columns=columns).to_arrow()
