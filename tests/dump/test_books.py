@@ -1,0 +1,121 @@
+"""Records of internal topics, printed by a book of schemas: as they are described."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+import kafkalog
+from kafkalog import _speedups
+from kafkalog._speedups import Halt, Want
+from kafkalog.dump.log_file import RUN
+from kafkalog.formats.internal_topics import KINDS, describe_record
+from kafkalog.formats.message_books import book_of
+from tests.formats import internal_messages
+from tests.guarded import at_the_end
+
+from .called import dump
+
+JSON_KINDS = [kind for kind in KINDS if kind != "remote-log-metadata"]
+WANT = Want.DEEP | Want.PRINT | Want.ASK
+
+
+def by_kind(records):
+    kinds = defaultdict(list)
+    for topic, key, value in records:
+        kinds[internal_messages.KINDS[topic]].append((key, value))
+    return kinds
+
+
+SOUND = list(internal_messages.records(seed=11, each=12))
+DAMAGED = list(internal_messages.damaged(12, SOUND * 2))
+
+
+def batch_of(records):
+    batch = kafkalog.RecordBatchBuilder(base_offset=0)
+    for key, value in records:
+        batch.append(key, value, timestamp=1)
+    return np.frombuffer(batch.build(), np.uint8)
+
+
+def printed(kind, data, out, want=WANT):
+    """Give what the kernel wrote, a line a record, None where it left that to us."""
+    run = np.zeros(1, RUN)
+    run["record"] = run["last_offset"] = -1
+    pairs = np.empty((64, 2), np.int64)
+    lines = []
+    while True:
+        halt = _speedups.dump_batches(data, run, out, pairs, want, book_of(kind))
+        written = out[: run["written"][0]].tobytes()
+        lines += written.splitlines()
+        run["written"] = 0
+        if halt == Halt.CONTENTS:
+            lines[-1] = None
+        elif halt != Halt.FULL or run["need"][0] > len(out):
+            break
+    assert halt == Halt.MORE
+    return lines[1:]
+
+
+def contents(kind, key, value, offset):
+    shown_key, payload = describe_record(kind, key, value, offset)
+    text = "" if shown_key is None else f" key: {shown_key}"
+    return (text + ("" if payload is None else f" payload: {payload}")).encode()
+
+
+@pytest.mark.parametrize("kind", JSON_KINDS)
+@pytest.mark.parametrize("drawn", [SOUND, DAMAGED], ids=["sound", "damaged"])
+def test_what_the_kernel_prints_is_what_is_described(kind, drawn):
+    records = by_kind(drawn)[kind]
+    lines = printed(kind, batch_of(records), np.empty(1 << 22, np.uint8))
+    assert len(lines) == len(records)
+    done = 0
+    for offset, (line, record) in enumerate(zip(lines, records, strict=True)):
+        if line is not None:
+            assert line.endswith(b"]" + contents(kind, *record, offset))
+            done += 1
+    assert done > len(records) * (0.7 if drawn is SOUND else 0.1)
+
+
+@pytest.mark.parametrize("kind", JSON_KINDS)
+def test_nothing_is_read_behind_a_record_nor_written_behind_the_room(kind):
+    records = by_kind(SOUND + DAMAGED)[kind][::6]
+    wide = np.empty(1 << 20, np.uint8)
+    for record in records:
+        data = batch_of([record])
+        [line] = printed(kind, at_the_end(data), wide)
+        least = 768 + 3 * len(data)
+        for more in range(0, 2 if line is None else len(line), 7):
+            [again] = printed(kind, data, at_the_end(bytes(least + more)))
+            assert again in (line, None)
+
+
+@pytest.mark.parametrize("kind", JSON_KINDS)
+def test_lines_without_metadata_begin_with_a_bar(kind):
+    records = by_kind(SOUND)[kind][:50]
+    lines = printed(kind, batch_of(records), np.empty(1 << 22, np.uint8), WANT | 4)
+    shown = [
+        (line, b"|" + contents(kind, *record, offset))
+        for offset, (line, record) in enumerate(zip(lines, records, strict=True))
+        if line is not None
+    ]
+    assert len(shown) > 10
+    assert all(ours == told for ours, told in shown)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_command_prints_each_record_as_it_is_described(kind, tmp_path):
+    records = by_kind(SOUND + DAMAGED)[kind]
+    log = tmp_path / "00000000000000000000.log"
+    log.write_bytes(batch_of(records).tobytes())
+    ran = dump(f"--{kind}-decoder", "--files", log)
+    assert ran.exit_code == 0
+    at = 0
+    for offset, record in enumerate(records):
+        text = b"headerKeys: []" + contents(kind, *record, offset) + b"\n"
+        at = ran.stdout.index(text, at) + len(text)
+    assert at == len(ran.stdout)
+
+
+def test_there_is_no_book_of_what_is_not_json():
+    assert book_of("remote-log-metadata") is None
