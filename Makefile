@@ -203,12 +203,18 @@ build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 	$(BIN)/python -m build --no-isolation >build/packages.log 2>&1 || { cat build/packages.log; exit 1; }
 	touch $@
 
-bench: .venv/compiled
+bench: .venv/measuring
 	mkdir -p build
 	rm -f build/benchmarks*.json
 	$(BIN)/python -m pytest benchmarks --ignore benchmarks/bench_spark_kafka.py --benchmark-json=build/benchmarks.json
 	$(MAKE) bench-kafka
 	$(BIN)/python benchmarks/results.py build/benchmarks*.json benchmarks/results.json
+	$(BIN)/python benchmarks/page.py benchmarks/results.json docs/performance.md
+
+# Peers that are Python packages, and what draws the plots.
+.venv/measuring: .venv/compiled
+	$(BIN)/$(PIP) $$($(BIN)/python tests/packaging/needs.py bench)
+	touch $@
 
 bench-kafka: .venv/compiled
 	$(NEEDS_BROKER)
