@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import kafkalog
+from tests.campaigns import figures
 
 ROOT = Path(__file__).resolve().parents[1]
 DEBUG = os.environ.get("KAFKALOG_DEBUG") == "1"
@@ -42,6 +45,26 @@ def pytest_configure() -> None:
     ):
         if any(mark in kernel for kernel in kernels) != wanted:
             raise pytest.UsageError(f"{what} are {'not ' * wanted}on in {house}")
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> figures.Tell:
+    """Tell a figure, to be printed when the run ends."""
+
+    def tell(campaign: str, part: str, count: int, text: str = "") -> None:
+        record_property(figures.MARK, (campaign, part, int(count), text))
+
+    return tell
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what campaigns told, from whichever process they ran in."""
+    reports = chain.from_iterable(terminalreporter.stats.values())
+    lines = figures.told(reports)
+    if lines:
+        terminalreporter.section("figures of campaigns")
+    for line in lines:
+        terminalreporter.line(line)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

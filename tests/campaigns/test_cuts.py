@@ -1,0 +1,147 @@
+"""Fifty thousand cuts: what is given is the longest valid prefix, and never more."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+
+import kafkalog
+from kafkalog.errors import CorruptIndexError, CorruptSnapshotError, LocatedError
+from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
+from kafkalog.formats.metadata_snapshot import MetadataSnapshot
+from kafkalog.formats.producer_snapshot import parse_snapshot
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.indexes.txn_index import TransactionIndex
+from tests.campaigns import sources
+from tests.query.batches import KINDS
+
+
+def offsets_of(source, **options):
+    found = []
+    scan = kafkalog.scan(source, columns=["offset"], control_records=True, **options)
+    for chunk in scan.chunks():
+        found += chunk.offset.tolist()
+    return found
+
+
+def check_cuts(entries):
+    """Cut the entries everywhere, in memory; return how many cuts that were."""
+    data = b"".join(entries)
+    ends = list(itertools.accumulate(map(len, entries)))
+    given = list(itertools.accumulate([offsets_of(entry) for entry in entries]))
+    whole = 0
+    for cut in range(len(data) + 1):
+        whole += whole < len(ends) and cut == ends[whole]
+        assert offsets_of(data[:cut]) == (given[whole - 1] if whole else [])
+    return len(data) + 1
+
+
+@pytest.mark.parametrize(("magic", "codec"), KINDS)
+def test_entries_that_we_wrote(magic, codec, figure):
+    cuts = check_cuts(sources.made(magic, codec))
+    figure("cuts", f"entries of magic {magic}, {codec}", cuts)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_entries_that_brokers_wrote(number, figure):
+    entries = sources.of_brokers()[number::48]
+    groups = [entries[i : i + 3] for i in range(0, len(entries), 3)]
+    cuts = sum(map(check_cuts, groups))
+    figure("cuts", f"entries of brokers, part {number}", cuts)
+
+
+@pytest.mark.parametrize(("magic", "codec"), KINDS)
+def test_a_file_that_shrinks_under_its_reader(magic, codec, tmp_path, figure):
+    entries = sources.made(magic, codec)
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"".join(entries))
+    ends = list(itertools.accumulate(map(len, entries)))
+    sound = offsets_of(path)
+    each = len(sound) // len(entries)
+    for cut in range(ends[-1], -1, -1):
+        os.truncate(path, cut)
+        whole = each * sum(end <= cut for end in ends)
+        assert offsets_of(path, on_corruption="skip") == sound[:whole]
+    figure("cuts", f"files of magic {magic}, {codec}", ends[-1] + 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kind"),
+    [
+        ("*.index", OffsetIndex),
+        ("*.timeindex", TimeIndex),
+        ("*.txnindex", TransactionIndex),
+    ],
+)
+def test_indexes(pattern, kind, tmp_path, figure):
+    path, width, cuts = tmp_path / "0", kind.ENTRY.itemsize, 0
+    for data in sources.files(pattern)[:20]:
+        whole = kind.from_bytes(data, 0)
+        path.write_bytes(data)
+        for cut in range(min(len(data), (len(whole) + 1) * width), -1, -1):
+            os.truncate(path, cut)
+            front = whole.entries[: cut // width]
+            assert np.array_equal(kind.read_live(path, 0).entries, front)
+            if cut % width:
+                with pytest.raises(CorruptIndexError):
+                    kind.read(path, 0)
+            else:
+                assert np.array_equal(kind.read(path, 0).entries, front)
+            cuts += 1
+    assert cuts > 50
+    figure("cuts", f"{pattern}", cuts)
+
+
+def test_producer_snapshots(figure):
+    cuts = 0
+    for data in sources.files("*.snapshot"):
+        for cut in range(len(data)):
+            with pytest.raises(CorruptSnapshotError):
+                parse_snapshot(data[:cut])
+        cuts += len(data)
+    assert cuts > 200
+    figure("cuts", "producer snapshots", cuts, "all found")
+
+
+def test_snapshots_of_metadata(figure):
+    cuts = 0
+    for data in sources.files("*.checkpoint", 20_000)[:4]:
+        whole = MetadataSnapshot.parse(data)
+        for cut in range(0, len(data), 7):
+            try:
+                found = MetadataSnapshot.parse(data[:cut])
+            except LocatedError:
+                continue
+            finally:
+                cuts += 1
+            assert found.finished is None
+            assert found.batches == whole.batches[: len(found.batches)]
+    assert cuts > 100
+    figure("cuts", "snapshots of metadata", cuts)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parse"),
+    [("*-offset-checkpoint", parse_offsets), ("leader-epoch-checkpoint", parse_epochs)],
+)
+def test_checkpoints(pattern, parse, figure):
+    cuts = 0
+    for data in sources.files(pattern):
+        whole = list(parse(data))
+        for cut in range(len(data)):
+            try:
+                found = list(parse(data[:cut]))
+            except LocatedError:
+                continue
+            finally:
+                cuts += 1
+            # No checksum: digits may be gone from the last line, and all lines from
+            # behind the version.
+            assert found[:-1] == whole[: len(found) - 1] or found == []
+            assert len(found) in (0, len(whole))
+    assert cuts > 50
+    figure("cuts", f"{pattern}", cuts)
