@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from kafkalog.config.log_config import LogConfig
     from kafkalog.files.properties_file import read_properties
     from kafkalog.formats.builder import RecordBatchBuilder, encode_batches
+    from kafkalog.formats.internal_records import InternalRecord, decode_internal
     from kafkalog.formats.record_batch import Record, RecordBatch
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
@@ -96,6 +97,7 @@ __all__ = [
     "InconsistentTopicIdError",
     "IndexFullError",
     "IndexOffsetOverflowError",
+    "InternalRecord",
     "InvalidAppendError",
     "InvalidOffsetError",
     "InvalidProducerEpochError",
@@ -137,6 +139,7 @@ __all__ = [
     "UnfitRecordsError",
     "UnsupportedFormatError",
     "UnsupportedIndexError",
+    "decode_internal",
     "encode_batches",
     "open",
     "read_properties",
@@ -148,6 +151,7 @@ __all__ = [
 
 _HOMES: Final = {
     "BrokerConfig": "config.broker_config",
+    "InternalRecord": "formats.internal_records",
     "Log": "log.log",
     "LogConfig": "config.log_config",
     "LogManager": "manager.log_manager",
@@ -159,6 +163,7 @@ _HOMES: Final = {
     "Scan": "query.scan",
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
+    "decode_internal": "formats.internal_records",
     "encode_batches": "formats.builder",
     "open": "log.opening",
     "read_properties": "files.properties_file",

@@ -15,7 +15,8 @@ from kafkalog._speedups._batch_text cimport (
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport Cursor, Status, be32, wrapping_add
 from kafkalog._speedups._entry cimport read_batch, read_message
-from kafkalog._speedups._message_text cimport Book, put_internal
+from kafkalog._speedups._message_text cimport put_internal
+from kafkalog._speedups._message_values cimport Book
 from kafkalog._speedups._record cimport Record, read_header, read_record
 from kafkalog._speedups._text cimport put, put_int, put_text
 
@@ -273,6 +274,7 @@ cdef Output output_of(
     of.run, of.want = &run[0], want
     of.pairs, of.most_pairs = &pairs[0, 0], pairs.shape[0]
     of.book.code = NULL
+    of.book.texts = NULL
     if book is not None:
         code, texts = book
         of.book.code, of.book.texts = &code[0], &texts[0]

@@ -1,6 +1,7 @@
 """Schemas of an internal topic as a book: rows of numbers, by which a kernel prints.
 
-Laid out as the structs of ``_speedups/_message_text.pxd``, all of int32:
+Laid out as the structs of ``_message_text.pxd`` and ``_message_values.pxd`` in
+``_speedups``, all of int32:
 
     form, types                   0 coordinators, 1 metadata; how many types there are
     types      a row each         key, lowest version, count of versions, place of these
