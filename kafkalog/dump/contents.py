@@ -36,7 +36,7 @@ def _show_number(width: int) -> Show:
 def _show_array(data: bytes) -> str:
     """Show an array of bytes as Java does: by its type; where it lies is not ours."""
     del data
-    return "[B"
+    return "[B@0"
 
 
 DECODERS: Final[dict[str, Show]] = {

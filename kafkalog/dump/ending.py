@@ -15,6 +15,7 @@ CORRUPT_INDEX: Final = "org.apache.kafka.storage.internals.log.CorruptIndexExcep
 ILLEGAL_ARGUMENT: Final = "java.lang.IllegalArgumentException"
 RUNTIME: Final = "java.lang.RuntimeException"
 OUT_OF_BOUNDS: Final = "java.lang.IndexOutOfBoundsException"
+NULL_POINTER: Final = "java.lang.NullPointerException"
 UNDERFLOW: Final = "java.nio.BufferUnderflowException"
 NO_ELEMENT: Final = "java.util.NoSuchElementException"
 NO_FILE: Final = "java.nio.file.NoSuchFileException"

@@ -7,6 +7,7 @@ Source: ``AbstractLegacyRecordBatch.java``, ``LegacyRecord.java``.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -126,32 +127,39 @@ class Message:
         return bytes(self.body[start : start + size])
 
 
-def records_of(entry: memoryview) -> list[Message]:
-    """Return the records of an entry, all of them read before the first is given.
+def records_of(entry: memoryview) -> Iterator[Message]:
+    """Give the records of an entry, all of them read before the first is given.
 
     Raises `ToolEnded` where Kafka's reader does.
     """
     offset, _ = _ENTRY.unpack_from(entry)
     message = Message(offset, entry[LOG_OVERHEAD:])
     if not message.attributes & CODEC_MASK:
-        return [message]
+        yield message
+        return
     inner = _inner(message)
     if not inner:
         reason = "Found invalid compressed record set with no inner records"
         raise ToolEnded(INVALID_RECORD, reason)
-    if message.magic == 0:
-        return inner
-    base, last = 0, inner[-1].offset
-    if offset:
-        if offset < last:
-            raise ToolEnded(
-                INVALID_RECORD,
-                "Found invalid wrapper offset in compressed v1 message set, "
-                f"wrapper offset '{offset}' is less than the last inner message "
-                f"offset '{last}' and it is not zero.",
-            )
-        base = offset - last
-    return [replace(one, offset=base + one.offset) for one in inner]
+    base = _base_offset(message, inner[-1].offset) if message.magic else 0
+    for one in inner:
+        if one.attributes & CODEC_MASK:
+            raise ToolEnded(INVALID_RECORD, "Inner messages must not be compressed")
+        yield replace(one, offset=base + one.offset)
+
+
+def _base_offset(wrapper: Message, last: int) -> int:
+    """Return what the offsets inside a wrapper count from; `last` is the last one."""
+    if not wrapper.offset:
+        return 0  # as some producers wrote it
+    if wrapper.offset < last:
+        raise ToolEnded(
+            INVALID_RECORD,
+            "Found invalid wrapper offset in compressed v1 message set, "
+            f"wrapper offset '{wrapper.offset}' is less than the last inner message "
+            f"offset '{last}' and it is not zero.",
+        )
+    return wrapper.offset - last
 
 
 def _inner(wrapper: Message) -> list[Message]:

@@ -84,6 +84,9 @@ def record_fault(payload: memoryview, place: int, *, unpacked: bool) -> ToolEnde
     except _Illegal as error:
         wrong = ToolEnded(ILLEGAL_ARGUMENT, str(error))
         return ToolEnded(INVALID_RECORD, PREMATURE, wrong) if unpacked else wrong
+    if unpacked and size < 0:
+        wrong = ToolEnded(ILLEGAL_ARGUMENT, f"capacity < 0: ({size} < 0)")
+        return ToolEnded(INVALID_RECORD, PREMATURE, wrong)
     if reader.remaining < size:
         found = (
             "but the record payload reached EOF."
@@ -92,7 +95,7 @@ def record_fault(payload: memoryview, place: int, *, unpacked: bool) -> ToolEnde
         )
         reason = f"Invalid record size: expected {size} bytes in record payload, "
         return ToolEnded(INVALID_RECORD, reason + found)
-    if unpacked and size >= 0:
+    if unpacked:
         reader = _Reader(payload[reader.at : reader.at + size])
     try:
         return ToolEnded(INVALID_RECORD, _body_fault(reader, size))

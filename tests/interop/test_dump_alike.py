@@ -1,0 +1,66 @@
+"""kafkalog dump and Kafka's own tool, over the same files: every line of both streams.
+
+What a codec says of damaged bytes is its library's, and other libraries are ours: of
+that, only that it ends the run is compared, and what was printed until then.
+"""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.dump.called import dump
+from tests.interop import dump_cases
+from tests.interop.broker import JARS, java_command
+
+pytestmark = pytest.mark.interop
+
+PROGRAM = Path(__file__).with_name("DumpMany.java")
+ENDED = "Exception in thread"
+DAMAGED = 800
+
+
+def kafka_dumps(folder, cases):
+    """Run Kafka's tool over all cases, in one process, in `folder`."""
+    if not (JARS / "broker" / "done").exists():
+        pytest.fail("no jars in build/interop: make test-interop", pytrace=False)
+    told = folder / "told"
+    told.mkdir()
+    listed = told / "cases"
+    listed.write_text("".join("\t".join(case) + "\n" for case in cases))
+    subprocess.run(java_command(PROGRAM, listed, heap="700m"), check=True, cwd=folder)
+    return [
+        ((told / f"{i}.out").read_bytes(), (told / f"{i}.err").read_text())
+        for i in range(len(cases))
+    ]
+
+
+def differing(folder, cases, monkeypatch):
+    """Run both; give the cases in which they differ. Kafka's may change a file."""
+    monkeypatch.chdir(folder)
+    ours = [dump(*case) for case in cases]
+    theirs = kafka_dumps(folder, cases)
+    return [
+        case
+        for case, ran, (out, err) in zip(cases, ours, theirs, strict=True)
+        if (ran.stdout, ran.exit_code) != (out, int(ENDED in err))
+        or (ran.stderr != err and "cannot unpack" not in ran.stderr)
+    ]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_damaged_files_end_both_alike(tmp_path, seed, monkeypatch):
+    cases = list(dump_cases.damaged(tmp_path, seed, DAMAGED))
+    assert differing(tmp_path, cases, monkeypatch) == []
+
+
+def test_control_records_are_printed_alike(tmp_path, monkeypatch):
+    cases = list(dump_cases.control(tmp_path))
+    assert len(cases) > 500
+    assert differing(tmp_path, cases, monkeypatch) == []
+
+
+def test_odd_names_and_records_are_printed_alike(tmp_path, monkeypatch):
+    cases = list(dump_cases.odd(tmp_path))
+    assert len(cases) > 30
+    assert differing(tmp_path, cases, monkeypatch) == []
