@@ -22,6 +22,7 @@ from kafkalog._speedups.messages import write_messages
 from kafkalog._speedups.records import (
     decode_headers,
     decode_records,
+    gather_records,
     measure_wrappers,
 )
 from kafkalog._speedups.runs import Tail
@@ -63,6 +64,7 @@ __all__ = [
     "find_slot",
     "first_nonzero",
     "gather",
+    "gather_records",
     "join",
     "locate_payloads",
     "measure",

@@ -1,7 +1,7 @@
-# Records that lie as the one before them does, passed over without parsing each.
+# Records that lie as the one before them does, read without parsing each.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from kafkalog._speedups._batch cimport CODEC_MASK, Batch
+from kafkalog._speedups._batch cimport CODEC_MASK, LOG_APPEND_TIME, Batch
 from kafkalog._speedups._cursor cimport Cursor, le32, wrapping_add
 from kafkalog._speedups._record cimport Record
 
@@ -78,6 +78,49 @@ cdef inline bint lay_out(
     return True
 
 
+cdef inline bint lay_out_record(
+    const Cursor* at, int64_t start, const Record* last, Layout* out
+) noexcept nogil:
+    # Note how the `last` record lies, which began at `start`, if it is plain enough.
+    cdef int64_t size = at.pos - start
+    cdef int64_t key_end = last.key_start + max(last.key_length, 0)
+    if size < 8:
+        return False
+    if last.value_start + max(last.value_length, 0) + 1 != at.pos:
+        return False  # headers, or their number 0 in more bytes than it needs
+    return lay_out(at.data + start, size, key_end - start, out)
+
+
+cdef inline bint is_alike(const Cursor* at, const Layout* lies) noexcept nogil:
+    # Whether the record at `at` has its parts where those of the laid out one are.
+    cdef const uint8_t* p = at.data + at.pos
+    return (
+        at.end - at.pos >= lies.size
+        and le64(p) & lies.mask == lies.front
+        and le16(p + lies.value_at) & lies.value_mask == lies.value_front
+        and not p[lies.size - 1]
+    )
+
+
+cdef inline void read_alike(
+    Cursor* at, const Batch* batch, const Layout* lies, Record* record
+) noexcept nogil:
+    # Read one that is alike into the record before it.
+    cdef uint64_t front = le64(at.data + at.pos)
+    record.offset = wrapping_add(
+        batch.base_offset, delta_in(front, lies.offset_at, lies.offset_mask)
+    )
+    if not batch.attributes & LOG_APPEND_TIME:
+        record.timestamp = wrapping_add(
+            batch.base_timestamp,
+            delta_in(front, lies.timestamp_at, lies.timestamp_mask),
+        )
+    record.key_start += <int32_t>lies.size
+    record.value_start += <int32_t>lies.size
+    record.headers_start += <int32_t>lies.size
+    at.pos += lies.size
+
+
 cdef inline int32_t skip_alike(
     Cursor* at, int64_t start, const Record* last, const Batch* batch,
     int64_t least_timestamp, int64_t greatest_timestamp, int32_t i, int64_t* latest
@@ -85,26 +128,16 @@ cdef inline int32_t skip_alike(
     # Pass over the records from number `i` on that lie as the `last` one, which began
     # at `start`, have timestamps in the range or none and, where they came packed, the
     # offsets in their order. Answers the first that is left.
-    cdef const uint8_t* p = at.data + at.pos
-    cdef const uint8_t* end = at.data + at.end
-    cdef int64_t timestamp, size = at.pos - start
-    cdef int64_t key_end = last.key_start + max(last.key_length, 0)
     cdef bint packed = batch.attributes & CODEC_MASK != 0
+    cdef int64_t timestamp
     cdef uint64_t front
     cdef Layout lies
-    if size < 8 or end - p < size or p[0] != at.data[start]:
+    if at.end - at.pos < 1 or at.data[at.pos] != at.data[start]:
         return i
-    if last.value_start + max(last.value_length, 0) + 1 != at.pos:
-        return i  # headers, or their number 0 in more bytes than it needs
-    if not lay_out(at.data + start, size, key_end - start, &lies):
+    if not lay_out_record(at, start, last, &lies):
         return i
-    while i < batch.count and end - p >= size:
-        front = le64(p)
-        if (
-            front & lies.mask != lies.front or p[size - 1]
-            or le16(p + lies.value_at) & lies.value_mask != lies.value_front
-        ):
-            break
+    while i < batch.count and is_alike(at, &lies):
+        front = le64(at.data + at.pos)
         timestamp = wrapping_add(
             batch.base_timestamp,
             delta_in(front, lies.timestamp_at, lies.timestamp_mask),
@@ -118,7 +151,6 @@ cdef inline int32_t skip_alike(
         ):
             break
         latest[0] = max(latest[0], timestamp)
-        p += size
+        at.pos += lies.size
         i += 1
-    at.pos = p - at.data
     return i

@@ -17,6 +17,7 @@ cpdef enum Status:
     MESSAGE_NESTED  # a compressed message inside a wrapper
     WRAPPER_OFFSET  # a wrapper's offset below that of its last message
     WRAPPER_EMPTY  # a wrapper without a message
+    NO_ROOM  # what is found does not fit the caller's arrays
 
 
 cdef struct Cursor:

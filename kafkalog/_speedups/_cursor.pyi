@@ -15,3 +15,4 @@ class Status(IntEnum):
     MESSAGE_NESTED = 11
     WRAPPER_OFFSET = 12
     WRAPPER_EMPTY = 13
+    NO_ROOM = 14

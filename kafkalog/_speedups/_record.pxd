@@ -48,16 +48,33 @@ cdef inline Status read_header(
     return status
 
 
+cdef inline Status read_headers(Cursor* body, Record* out) noexcept nogil:
+    # Their number, and each of them; they must fill the record.
+    cdef Status status = read_varint(body, &out.header_count)
+    cdef int32_t _header, ignored = 0
+    if status != Status.OK:
+        return status
+    if out.header_count < 0 or out.header_count > body.end - body.pos:
+        return Status.RECORD_HEADERS
+    out.headers_start = <int32_t>body.pos
+    for _header in range(out.header_count):
+        status = read_header(body, &ignored, &ignored, &ignored, &ignored)
+        if status != Status.OK:
+            return status
+    return Status.OK if body.pos == body.end else Status.RECORD_LENGTH
+
+
 cdef inline bint read_short_record(
     Cursor* at, const Batch* batch, Record* out
 ) noexcept nogil:
-    # A record as nearly all are: short lengths and deltas, no headers, all in its
-    # place. Else, or where the bytes come to an end, nothing is read.
+    # A record as nearly all are: short lengths and deltas, all in its place. Else, or
+    # where the bytes come to an end, nothing is read.
     cdef const uint8_t* p = at.data + at.pos
     cdef const uint8_t* end = at.data + at.end
     cdef const uint8_t* body_end
     cdef int32_t length = 0, timestamp_delta = 0, offset_delta = 0
     cdef bint is_long = False
+    cdef Cursor body
     if end - p < 17:
         return False
     p = short_varint(p, &length, &is_long)
@@ -80,12 +97,16 @@ cdef inline bint read_short_record(
         if out.value_length > end - p:
             return False
         p += out.value_length
-    if is_long or p + 1 != body_end or p[0]:
+    if is_long or p >= body_end:
         return False
-    out.key_length = max(out.key_length, -1)
-    out.value_length = max(out.value_length, -1)
     out.header_count = 0
     out.headers_start = <int32_t>(body_end - at.data)
+    if p + 1 != body_end or p[0]:
+        body = Cursor(data=at.data, pos=p - at.data, end=body_end - at.data)
+        if read_headers(&body, out) != Status.OK:
+            return False
+    out.key_length = max(out.key_length, -1)
+    out.value_length = max(out.value_length, -1)
     out.offset = wrapping_add(batch.base_offset, offset_delta)
     out.timestamp = wrapping_add(batch.base_timestamp, timestamp_delta)
     if batch.attributes & LOG_APPEND_TIME:
@@ -100,7 +121,7 @@ cdef inline Status read_record(
     # One record of magic 2: its length, then fields that must fill it.
     cdef Status status
     cdef Cursor body = Cursor(data=at.data, pos=0, end=0)
-    cdef int32_t length = 0, offset_delta = 0, _header, ignored = 0
+    cdef int32_t length = 0, offset_delta = 0
     cdef int64_t timestamp_delta = 0
     if read_short_record(at, batch, out):
         return Status.OK
@@ -119,18 +140,9 @@ cdef inline Status read_record(
     if status == Status.OK:
         status = read_bytes(&body, &out.value_start, &out.value_length)
     if status == Status.OK:
-        status = read_varint(&body, &out.header_count)
+        status = read_headers(&body, out)
     if status != Status.OK:
         return status
-    if out.header_count < 0 or out.header_count > body.end - body.pos:
-        return Status.RECORD_HEADERS
-    out.headers_start = <int32_t>body.pos
-    for _header in range(out.header_count):
-        status = read_header(&body, &ignored, &ignored, &ignored, &ignored)
-        if status != Status.OK:
-            return status
-    if body.pos != body.end:
-        return Status.RECORD_LENGTH
     out.offset = wrapping_add(batch.base_offset, offset_delta)
     out.timestamp = wrapping_add(batch.base_timestamp, timestamp_delta)
     if batch.attributes & LOG_APPEND_TIME:

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
+from kafkalog._speedups._strings cimport copy
 
 
 def measure(
@@ -28,19 +29,6 @@ def measure(
             valid[i] = <uint8_t>(null + 1)
             offsets[i + 1] = <int32_t>total
     return total, nulls
-
-
-cdef inline void copy(
-    uint8_t* to, const uint8_t* at, int64_t size, int64_t room
-) noexcept nogil:
-    # `room` bytes may be read and written. A copy of fixed size is an instruction or
-    # two, and overshoots into bytes that the next row then overwrites.
-    if size <= 16 and room >= 16:
-        memcpy(to, at, 16)
-    elif size <= 32 and room >= 32:
-        memcpy(to, at, 32)
-    else:
-        memcpy(to, at, size)
 
 
 def gather(

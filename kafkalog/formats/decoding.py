@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from kafkalog.formats.headers import Bytes, Rows, corrupt
 from kafkalog.formats.layout import BATCH_HEADER_BYTES, LEAST_RECORD_BYTES
 from kafkalog.formats.order import overlap
 from kafkalog.formats.unpacking import Payloads, unpack
-from kafkalog.formats.workspace import RecordPlaces, Workspace
+from kafkalog.formats.workspace import Found, RecordPlaces, Room
 
 FIRST: Final = -(2**63)
 LAST: Final = 2**63 - 1
@@ -67,28 +67,34 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
+class Run(Generic[Found]):
     """Records found in `data`: `counts` of them for each of `rows`.
 
-    `records` lies in a `Workspace` and is valid until that is used again.
+    `records` lies in the `Room` they were put into, and may be valid only until that is
+    used again.
     """
 
     data: Bytes
     rows: Rows
-    records: RecordPlaces
+    records: Found
     counts: npt.NDArray[np.int64]
 
 
+Views = Run[RecordPlaces]
+"""A run of which the places are known."""
+
+
 def find_records(
-    payloads: Payloads, bounds: Bounds, workspace: Workspace, before: int | None = None
-) -> Iterator[Views | LocatedError]:
+    payloads: Payloads, bounds: Bounds, room: Room[Found], before: int | None = None
+) -> Iterator[Run[Found] | LocatedError]:
     """Find the records of all payloads that lie within `bounds`.
 
-    A `Views` is valid until the next is taken. Where offsets must rise, `before` is the
+    A run is valid until the next is taken. Where offsets must rise, `before` is the
     last of what precedes them.
     """
     data, unpacked = payloads.data, payloads.unpacked
     rows, starts, lengths = payloads.rows, payloads.starts, payloads.lengths
+    within = (bounds.as_array(), bounds.timed)
     while len(rows):
         error: LocatedError | None
         good, error = _countable(rows, starts, lengths)
@@ -99,17 +105,9 @@ def find_records(
             wrong = _measure(data, found, starts, lengths, base_offsets, before)
             good, error = wrong or (good, error)
         found = found[:good]
-        room = workspace.room_for(int(found["count"].sum(dtype=np.int64)))
         counts = np.zeros(good, np.int64)
-        status, stop, place, kept = _speedups.decode_records(
-            data,
-            *(found, starts[:good], lengths[:good], base_offsets[:good]),
-            bounds.as_array(),
-            bounds.timed,
-            room.longs,
-            room.ints,
-            counts,
-        )
+        places = (starts[:good], lengths[:good], base_offsets[:good])
+        status, stop, place, kept = room.find(data, found, places, within, counts)
         if status != Status.OK:
             # Where a batch was unpacked its bytes have no place in the file.
             at = int(rows["position"][stop])
@@ -118,7 +116,7 @@ def find_records(
             good, error = stop, corrupt(status, at if unpacked else exact)
             kept -= int(counts[stop])
         if kept:
-            yield Views(data, found[:good], room.first(kept), counts[:good])
+            yield Run(data, found[:good], room.first(kept), counts[:good])
         if error is not None:
             yield error
         if good and before is not None:
@@ -167,9 +165,9 @@ def decode(
     *,
     bounds: Bounds,
     limit: int,
-    workspace: Workspace,
+    workspace: Room[Found],
     before: int | None = None,
-) -> Iterator[Views | LocatedError]:
+) -> Iterator[Run[Found] | LocatedError]:
     """Find the records of `rows` within `bounds`: unpack, then find, run by run.
 
     Where offsets must rise, `before` is the last of what precedes `rows`.

@@ -23,7 +23,7 @@ from kafkalog.codecs.compression import decompress
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats.headers import Bytes, Rows, corrupt
 from kafkalog.formats.layout import CODEC_MASK
-from kafkalog.formats.workspace import Workspace
+from kafkalog.formats.workspace import Room
 
 UNPACKED_BYTES: Final = 4 << 20
 """How much is unpacked before it is decoded; one batch may exceed it."""
@@ -41,7 +41,7 @@ class Payloads:
 
 
 def unpack(
-    data: Bytes, origin: int, rows: Rows, limit: int, workspace: Workspace
+    data: Bytes, origin: int, rows: Rows, limit: int, workspace: Room[object]
 ) -> Iterator[Payloads | LocatedError]:
     """Bring payloads into a form that has no compression, in runs of bounded size.
 
@@ -84,7 +84,7 @@ def _unpack_runs(
     starts: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
     limit: int,
-    workspace: Workspace,
+    workspace: Room[object],
 ) -> Iterator[Payloads | LocatedError]:
     """Unpack `rows` into one buffer after another of about `UNPACKED_BYTES`."""
     view = data.data
@@ -132,7 +132,7 @@ def _joined(
     rows: Rows,
     pieces: list[bytes | memoryview],
     sizes: list[int],
-    workspace: Workspace,
+    workspace: Room[object],
 ) -> Payloads:
     lengths = np.array(sizes, np.int64)
     ends = np.cumsum(lengths)

@@ -1,15 +1,24 @@
 """Memory that is kept from step to step: taking fresh memory costs more than decoding.
 
-Knows: buffers, and what they are for. Does not know: what is put into them.
+Knows: buffers, and which kernel fills them. Does not know: entries, columns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from kafkalog import _speedups
+
+Int64s = npt.NDArray[np.int64]
+Found = TypeVar("Found", covariant=True)
+Within = tuple[Int64s, bool]
+"""First and last offset, first and last timestamp; whether the latter two count."""
+Answer = tuple[int, int, int, int]
+"""A status, the row where it came to be, the place there, the records kept."""
 
 LONGS: Final = ("offset", "timestamp")
 INTS: Final = (
@@ -46,13 +55,51 @@ class RecordPlaces:
         return RecordPlaces(self.longs[:, :count], self.ints[:, :count])
 
 
+class Room(Protocol[Found]):
+    """Where records go that are found, run by run."""
+
+    def bytes_for(self, size: int) -> npt.NDArray[np.uint8]:
+        """Return room for `size` unpacked bytes."""
+
+    def find(
+        self,
+        data: npt.NDArray[np.uint8],
+        rows: npt.NDArray[np.void],
+        payloads: tuple[Int64s, Int64s, Int64s],
+        within: Within,
+        emitted: Int64s,
+    ) -> Answer:
+        """Find the records of `rows`; of each, `emitted` says how many were kept.
+
+        `payloads` is where they start in `data`, their lengths, and what is to be added
+        to the offsets in them.
+        """
+
+    def first(self, count: int) -> Found:
+        """Return the first `count` of the records found last."""
+
+
 @dataclass(slots=True)
-class Workspace:
-    """Room for the records of a step, and, unless they must stay, unpacked bytes."""
+class UnpackedBytes:
+    """Room for unpacked bytes: the same again, unless they must stay."""
 
     keeps_bytes: bool = True
-    _places: RecordPlaces | None = None
     _bytes: npt.NDArray[np.uint8] | None = None
+
+    def bytes_for(self, size: int) -> npt.NDArray[np.uint8]:
+        """Return room for `size` bytes, the same as before where it may be."""
+        if not self.keeps_bytes:
+            return np.empty(size, np.uint8)
+        if self._bytes is None or len(self._bytes) < size:
+            self._bytes = np.empty(size + size // 4, np.uint8)
+        return self._bytes[:size]
+
+
+@dataclass(slots=True)
+class Workspace(UnpackedBytes):
+    """Room for the places of a run's records, and for unpacked bytes."""
+
+    _places: RecordPlaces | None = None
 
     def room_for(self, count: int) -> RecordPlaces:
         """Return room for `count` records, the same as before where it suffices."""
@@ -64,10 +111,21 @@ class Workspace:
             )
         return self._places
 
-    def bytes_for(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return room for `size` bytes, the same as before where it may be."""
-        if not self.keeps_bytes:
-            return np.empty(size, np.uint8)
-        if self._bytes is None or len(self._bytes) < size:
-            self._bytes = np.empty(size + size // 4, np.uint8)
-        return self._bytes[:size]
+    def find(
+        self,
+        data: npt.NDArray[np.uint8],
+        rows: npt.NDArray[np.void],
+        payloads: tuple[Int64s, Int64s, Int64s],
+        within: Within,
+        emitted: Int64s,
+    ) -> Answer:
+        """Find the places of records, as `Room` says."""
+        room = self.room_for(int(rows["count"].sum(dtype=np.int64)))
+        answer: Answer = _speedups.decode_records(
+            data, rows, *payloads, *within, room.longs, room.ints, emitted
+        )
+        return answer
+
+    def first(self, count: int) -> RecordPlaces:
+        """See the first `count` of the records found last."""
+        return self.room_for(count).first(count)

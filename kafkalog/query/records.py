@@ -9,7 +9,7 @@ Knows: columns as arrays. Does not know: Arrow, files, what was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -17,11 +17,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog import _speedups
-from kafkalog._speedups import Status
-from kafkalog.errors import BatchTooLargeError
-from kafkalog.formats.decoding import Views
-from kafkalog.formats.headers import Bytes, corrupt
+from kafkalog.formats.decoding import Run, Views
+from kafkalog.formats.gathering import Buffers, GatheredRecords, Strings
+from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -35,7 +33,6 @@ from kafkalog.formats.record_headers import find_headers
 from kafkalog.query.columns import FIXED
 
 NO_TIMESTAMP_TYPE: Final = int(TimestampType.NO_TIMESTAMP_TYPE)
-MAX_COLUMN_BYTES: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,76 +158,82 @@ class Records:
         return f"<{len(self)} records of {self.topic or 'no topic'}: {names}>"
 
 
-class Buffers:
-    """Memory for gathered columns: fresh each time, or kept from chunk to chunk."""
-
-    def __init__(self, *, kept: bool) -> None:
-        self._kept: dict[str, npt.NDArray[Any]] | None = {} if kept else None
-
-    def take(self, name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Return an array of `length`; the kept one of that name where it suffices."""
-        if self._kept is None:
-            return np.empty(length, dtype)
-        room = self._kept.get(name)
-        if room is None or len(room) < length:
-            room = self._kept[name] = np.empty(length + length // 4, dtype)
-        return room[:length]
-
-    def own(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a column of a workspace: itself where all is kept, else a copy."""
-        return column.copy() if self._kept is None else column
-
-
 def make_records(
-    views: Views,
+    run: Run[GatheredRecords],
     origin: Origin,
     columns: tuple[str, ...],
     buffers: Buffers,
-    *,
-    as_views: bool = False,
 ) -> Records:
-    """Make the columns asked for of the records found."""
+    """Make the columns asked for of records that were gathered."""
+    found = run.records
     made: dict[str, Column] = {}
     for name in columns:
-        if name in FIXED:
-            made[name] = _fixed(name, views, origin, buffers)
-        elif name == "headers":
-            made[name] = _headers(views, buffers, as_views=as_views)
-        elif name != "topic":
-            made[name] = _byte_strings(
-                name,
-                views.data,
-                views.records[f"{name}_start"],
-                views.records[f"{name}_length"],
-                buffers,
-                as_views=as_views,
+        if name in ("offset", "timestamp"):
+            made[name] = getattr(found, name)
+        elif name in FIXED:
+            made[name] = _fixed(name, run, found.offset, origin, buffers)
+        elif name == "headers" and found.headers is not None:
+            offsets, key, value = found.headers
+            made[name] = HeadersColumn(
+                offsets, _bytes_column(key), _bytes_column(value)
             )
-    return Records(origin, len(views.records), made)
+        elif name != "topic":
+            made[name] = _bytes_column(getattr(found, name))
+    return Records(origin, len(found), made)
+
+
+def make_views(
+    views: Views, origin: Origin, columns: tuple[str, ...], buffers: Buffers
+) -> Records:
+    """Make the columns asked for of records that stay where they are."""
+    places = views.records
+    made: dict[str, Column] = {}
+    for name in columns:
+        if name in ("offset", "timestamp"):
+            made[name] = buffers.own(places[name])
+        elif name in FIXED:
+            made[name] = _fixed(name, views, places["offset"], origin, buffers)
+        elif name == "headers":
+            offsets, headers = find_headers(views, buffers.take)
+            key, value = (ViewColumn(views.data, *headers[i : i + 2]) for i in (0, 2))
+            made[name] = HeadersColumn(offsets, key, value)
+        elif name != "topic":
+            start, length = places[f"{name}_start"], places[f"{name}_length"]
+            own = buffers.own
+            made[name] = ViewColumn(views.data, own(start), own(length))
+    return Records(origin, len(places), made)
+
+
+def _bytes_column(strings: Strings) -> BytesColumn:
+    valid = strings.valid.view(np.bool_)
+    return BytesColumn(strings.data, strings.offsets, None if valid.all() else valid)
 
 
 def _fixed(
-    name: str, views: Views, origin: Origin, buffers: Buffers
+    name: str,
+    run: Run[Sized],
+    offset: npt.NDArray[np.int64],
+    origin: Origin,
+    buffers: Buffers,
 ) -> npt.NDArray[Any]:
-    length, dtype = len(views.records), FIXED[name]
+    """Make a column that headers tell, or the place of the chunk, alone."""
+    length, dtype = len(offset), FIXED[name]
     if name in ("partition", "segment"):
         value = origin.partition if name == "partition" else origin.segment
         return np.broadcast_to(dtype.type(value), length)
-    if name in ("offset", "timestamp"):
-        return buffers.own(views.records[name])
     out = buffers.take(name, length, dtype)
-    of_batch = _of_batches(name, views)
+    of_batch = _of_batches(name, run.rows)
     if (of_batch == of_batch[0]).all():
         out[:] = of_batch[0]
     else:
-        out[:] = np.repeat(of_batch, views.counts)
+        out[:] = np.repeat(of_batch, run.counts)
     if name == "sequence":
-        _add_offset_deltas(out, views)
+        _add_offset_deltas(out, offset - np.repeat(run.rows["base_offset"], run.counts))
     return out
 
 
-def _of_batches(name: str, views: Views) -> npt.NDArray[Any]:
+def _of_batches(name: str, rows: Rows) -> npt.NDArray[Any]:
     """Value of a column that is the same for all records of a batch, by batch."""
-    rows = views.rows
     attributes = rows["attributes"]
     if name == "timestamp_type":
         log_append = (attributes & LOG_APPEND_TIME_FLAG) != 0
@@ -244,45 +247,9 @@ def _of_batches(name: str, views: Views) -> npt.NDArray[Any]:
     return np.asarray(rows["base_sequence" if name == "sequence" else name])
 
 
-def _add_offset_deltas(sequence: npt.NDArray[np.int32], views: Views) -> None:
+def _add_offset_deltas(
+    sequence: npt.NDArray[np.int32], delta: npt.NDArray[np.int64]
+) -> None:
     """Make of base sequences each record's own; 0 follows 2**31 - 1, -1 stays."""
-    base = np.repeat(views.rows["base_offset"], views.counts)
-    delta = views.records["offset"] - base
     wrapped = (sequence.astype(np.int64) + delta) & SEQUENCE_MASK
     np.copyto(sequence, wrapped.astype(np.int32), where=sequence != -1)
-
-
-def _byte_strings(
-    name: str,
-    data: Bytes,
-    start: npt.NDArray[np.int32],
-    length: npt.NDArray[np.int32],
-    buffers: Buffers,
-    *,
-    as_views: bool,
-) -> BytesColumn | ViewColumn:
-    count = len(start)
-    if as_views:
-        return ViewColumn(data, buffers.own(start), buffers.own(length))
-    offsets = buffers.take(f"{name} offsets", count + 1, np.int32)
-    valid = buffers.take(f"{name} valid", count, np.bool_)
-    total, nulls = _speedups.measure(length, offsets, valid.view(np.uint8))
-    if total > MAX_COLUMN_BYTES:
-        reason = f"a chunk's {name} takes {total} bytes, above {MAX_COLUMN_BYTES}"
-        raise BatchTooLargeError(reason, cause="too_large")
-    out = buffers.take(f"{name} data", total, np.uint8)
-    if total and _speedups.gather(data, start, length, out) != count:
-        raise corrupt(Status.TRUNCATED, 0)
-    return BytesColumn(out, offsets, valid if nulls else None)
-
-
-def _headers(views: Views, buffers: Buffers, *, as_views: bool) -> HeadersColumn:
-    offsets, places = find_headers(views, buffers.take)
-    key, value = (
-        _byte_strings(name, views.data, start, length, buffers, as_views=as_views)
-        for name, start, length in (
-            ("header key", places[0], places[1]),
-            ("header value", places[2], places[3]),
-        )
-    )
-    return HeadersColumn(offsets, key, value)

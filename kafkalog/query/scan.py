@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalog.errors import LocatedError
 from kafkalog.files.reading import Rooms, Take
 from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.gathering import Buffers, GatheringWorkspace
 from kafkalog.formats.headers import Bytes
 from kafkalog.formats.layout import MAX_BATCH_BYTES
-from kafkalog.formats.workspace import Workspace
+from kafkalog.formats.workspace import Room, Workspace
 from kafkalog.query import plan
 from kafkalog.query.columns import choose_columns
 from kafkalog.query.counting import count_records
 from kafkalog.query.reading import PartReading, Piece, Problem, Request, left_out
-from kafkalog.query.records import Buffers, Origin, Records, make_records
+from kafkalog.query.records import Origin, Records, make_records, make_views
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -241,7 +242,7 @@ class _Run:
             tell(total, total)
 
     def _decode(
-        self, piece: Piece, origin: Origin, workspace: Workspace, buffers: Buffers
+        self, piece: Piece, origin: Origin, room: Room[Any], buffers: Buffers
     ) -> Iterator[Records | Problem]:
         """Decode one step: columns, run by run."""
         scan = self.scan
@@ -251,27 +252,32 @@ class _Run:
             piece.step.rows,
             bounds=piece.bounds,
             limit=scan.request.max_batch_bytes,
-            workspace=workspace,
+            workspace=room,
             before=piece.step.before,
         )
-        for views in found:
-            if isinstance(views, LocatedError):
-                yield left_out(views, piece, scan.request)
+        make = make_views if self.views else make_records
+        for run in found:
+            if isinstance(run, LocatedError):
+                yield left_out(run, piece, scan.request)
             else:
-                yield make_records(
-                    views, origin, scan.columns, buffers, as_views=self.views
-                )
+                yield make(run, origin, scan.columns, buffers)
+
+    def _room(self, buffers: Buffers, *, stays: bool) -> Room[Any]:
+        """Make room for what is found; unpacked bytes are of use to views alone."""
+        if self.views:
+            return Workspace(keeps_bytes=not stays)
+        return GatheringWorkspace(self.scan.columns, buffers)
 
     def one_by_one(self) -> Iterator[Records]:
         """Decode each step when it is asked for."""
         stays = self.views and not self.reuse
-        workspace = Workspace(keeps_bytes=not stays)
         buffers = Buffers(kept=self.reuse)
+        room = self._room(buffers, stays=stays)
         for found in self._pieces(None if stays else Rooms().take):
             if isinstance(found, Problem):
                 self.scan.problems.append(found)
             else:
-                yield from self._given(self._decode(*found, workspace, buffers))
+                yield from self._given(self._decode(*found, room, buffers))
 
     def side_by_side(self) -> Iterator[Records]:
         """Decode some steps ahead, in threads; give them in their order."""
@@ -309,13 +315,12 @@ class _Run:
         kept = threading.local()
 
         def work(piece: Piece, origin: Origin) -> Made:
-            if not hasattr(kept, "workspace"):
-                kept.workspace = Workspace(keeps_bytes=not self.views)
+            if not hasattr(kept, "room"):
+                kept.buffers = Buffers(kept=False)
+                kept.room = self._room(kept.buffers, stays=True)
             made: Made = []
             try:
-                for one in self._decode(
-                    piece, origin, kept.workspace, Buffers(kept=False)
-                ):
+                for one in self._decode(piece, origin, kept.room, kept.buffers):
                     made.append(one)
             except LocatedError as error:
                 made.append(error)

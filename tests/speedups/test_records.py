@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,15 +12,19 @@ from hypothesis import strategies as st
 
 from kafkalog import _speedups
 from kafkalog.errors import LocatedError
-from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.builder import RecordBatchBuilder
+from kafkalog.formats.decoding import Bounds, Run, decode
+from kafkalog.formats.gathering import Buffers, GatheringWorkspace
 from kafkalog.formats.headers import find_unsound, scan_headers
 from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.formats.record_headers import find_headers
 from kafkalog.formats.workspace import Workspace
 from tests import golden_data, reference
 from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
 
 LIMIT = 1 << 20
+COLUMNS = ("key", "value", "headers")
 SAMPLES = [build(magic, codec, 5) for magic, codec in KINDS]
 PLAIN = [build(magic, "none", 5, 4, text=b"v" * 9) for magic in (0, 1, 2)]
 numbers = st.integers(0, 255)
@@ -148,6 +153,121 @@ def test_every_golden_record_is_the_references(name):
 
 
 # ----------------------------------------------------------------------- gathering
+
+
+def ways(data, bounds):
+    """Read the same bytes both ways: by places, and gathered."""
+    found = []
+    for room in (Workspace(), GatheringWorkspace(COLUMNS, Buffers(kept=False))):
+        rows, _, _ = scan_headers(data, 0, 0)
+        found.append(
+            [
+                run
+                if isinstance(run, LocatedError)
+                else (run.records, run.data, run.counts.tolist())
+                for run in decode(
+                    data, 0, rows, bounds=bounds, limit=LIMIT, workspace=room
+                )
+            ]
+        )
+    return found
+
+
+def gathered_one_by_one(data, starts, lengths):
+    """Copy byte strings as nobody would who is in a hurry."""
+    pairs = list(zip(starts.tolist(), lengths.tolist(), strict=True))
+    return [None if n < 0 else data[at : at + n].tobytes() for at, n in pairs]
+
+
+def taken_apart(strings):
+    """Give the rows of a column, null as None."""
+    data, ends = strings.data.tobytes(), strings.offsets.tolist()
+    rows = zip(pairwise(ends), strings.valid.tolist(), strict=True)
+    return [data[a:b] if ok else None for (a, b), ok in rows]
+
+
+def assert_gathered_as_placed(data, bounds):
+    placed, gathered = ways(at_the_end(data), bounds)
+    assert len(placed) == len(gathered)
+    for one, other in zip(placed, gathered, strict=True):
+        if isinstance(one, LocatedError):
+            assert (str(one), one.position) == (str(other), other.position)
+            continue
+        (places, source, counts), (columns, _, told) = one, other
+        assert counts == told
+        assert columns.offset.tolist() == places["offset"].tolist()
+        assert columns.timestamp.tolist() == places["timestamp"].tolist()
+        for name in ("key", "value"):
+            start, length = places[f"{name}_start"], places[f"{name}_length"]
+            wanted = gathered_one_by_one(source, start, length)
+            assert taken_apart(getattr(columns, name)) == wanted
+        run = Run(source, np.empty(0), places, np.empty(0))
+        ends, (key, key_length, value, value_length) = find_headers(run)
+        offsets, keys, values = columns.headers
+        assert offsets.tolist() == ends.tolist()
+        assert taken_apart(keys) == gathered_one_by_one(source, key, key_length)
+        assert taken_apart(values) == gathered_one_by_one(source, value, value_length)
+
+
+bounded = st.builds(
+    Bounds,
+    start_offset=st.integers(-1, 8),
+    end_offset=st.integers(3, 20),
+    start_timestamp=st.none() | st.integers(0, 2**41),
+)
+
+
+@given(data=damaged(SAMPLES), bounds=st.just(Bounds()) | bounded)
+def test_what_is_gathered_is_what_lies_at_the_places_found(data, bounds):
+    assert_gathered_as_placed(data, bounds)
+
+
+@given(
+    values=st.lists(
+        st.tuples(
+            st.none() | st.binary(max_size=90),
+            st.none() | st.binary(max_size=20),
+            st.integers(0, 300),
+            st.integers(0, 6),
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_records_of_any_sizes_are_gathered_as_they_lie(values):
+    batch = RecordBatchBuilder(base_offset=3)
+    for value, key, delta, headers in values:
+        pairs = [("h" * i, key) for i in range(headers)]
+        batch.append(key, value, timestamp=1_000 + delta, headers=pairs)
+    assert_gathered_as_placed(batch.build(), Bounds())
+
+
+def test_records_of_one_layout_are_read_each_with_its_own_deltas():
+    batch = RecordBatchBuilder(base_offset=3)
+    for i in range(300):
+        batch.append(None, b"%016d" % i, timestamp=1_000 + i * 7 % 200)
+    data = batch.build()
+    assert_gathered_as_placed(data, Bounds())
+    assert [(one.offset, one.timestamp, one.value) for one in RecordBatch(data)] == [
+        (3 + i, 1_000 + i * 7 % 200, b"%016d" % i) for i in range(300)
+    ]
+
+
+def test_columns_that_cannot_be_filled_are_refused():
+    data = at_the_end(build(2, "none", 0, 2))
+    rows, _, _ = scan_headers(data, 0, 0)
+    one, eight = np.zeros(1, np.int64), np.empty(8, np.int64)
+    column = (np.empty(9, "u1"), np.empty(8, np.int32), np.empty(8, "u1"))
+    payloads = (one + 61, rows["size_in_bytes"] - 61, one)
+    start = (data, rows, *payloads, Bounds().as_array(), False, eight, eight)
+    with pytest.raises(ValueError, match="one offset more"):
+        _speedups.gather_records(*start, column, None, None, one)
+    headers = (np.empty(8, np.int32), None, None)
+    with pytest.raises(ValueError, match="one offset more"):
+        _speedups.gather_records(*start, None, None, headers, one)
+    small = (np.empty(0, "u1"), np.empty(9, np.int32), np.empty(8, "u1"))
+    status, *_ = _speedups.gather_records(*start, None, small, None, one)
+    assert status == _speedups.Status.NO_ROOM
 
 
 @given(

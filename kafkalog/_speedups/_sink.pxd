@@ -1,0 +1,125 @@
+# Where records go: their places, or the columns that are gathered of them.
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kafkalog._speedups._cursor cimport Cursor, Status
+from kafkalog._speedups._record cimport Record, read_header
+from kafkalog._speedups._strings cimport Strings, append
+
+
+cdef struct Bounds:
+    int64_t first_offset
+    int64_t last_offset
+    int64_t first_timestamp
+    int64_t last_timestamp
+    bint bounded  # whether anything is left out at all
+    bint timed
+
+
+cdef struct Places:
+    int32_t* key_start
+    int32_t* key_length
+    int32_t* value_start
+    int32_t* value_length
+    int32_t* headers_start
+    int32_t* header_count
+
+
+cdef struct Headers:
+    int32_t* offsets
+    Strings key
+    Strings value
+
+
+cdef struct Sink:
+    # The row that comes next, how many there may be, and what is filled of each.
+    Py_ssize_t row
+    Py_ssize_t capacity
+    Bounds bounds
+    int64_t* offset
+    int64_t* timestamp
+    bint gathers  # columns, else places
+    Places places
+    Strings key
+    Strings value
+    Headers* headers  # NULL where they are not asked for
+
+
+cdef inline bint wanted(const Record* record, const Bounds* bounds) noexcept nogil:
+    if not bounds.bounded:
+        return True
+    if record.offset < bounds.first_offset or record.offset > bounds.last_offset:
+        return False
+    if not bounds.timed:
+        return True
+    return (
+        record.timestamp != -1
+        and record.timestamp >= bounds.first_timestamp
+        and record.timestamp <= bounds.last_timestamp
+    )
+
+
+cdef inline void put_places(
+    const Record* record, Places* places, Py_ssize_t row
+) noexcept nogil:
+    places.key_start[row] = record.key_start
+    places.key_length[row] = record.key_length
+    places.value_start[row] = record.value_start
+    places.value_length[row] = record.value_length
+    places.headers_start[row] = record.headers_start
+    places.header_count[row] = record.header_count
+
+
+cdef inline bint put_bytes(
+    const Cursor* at, int32_t start, int32_t length, Strings* out, Py_ssize_t row
+) noexcept nogil:
+    return append(out, row, at.data + start, length, at.end - start)
+
+
+cdef inline bint put_headers(
+    const Cursor* at, const Record* record, Headers* out, Py_ssize_t row
+) noexcept nogil:
+    # Copy headers that were found sound; False where there is no room.
+    cdef Cursor body = Cursor(data=at.data, pos=record.headers_start, end=at.end)
+    cdef int32_t key = 0, key_length = 0, value = 0, value_length = 0, place
+    cdef int32_t first = out.offsets[row], behind = first + record.header_count
+    out.offsets[row + 1] = behind
+    for place in range(first, behind):
+        if read_header(&body, &key, &key_length, &value, &value_length) != Status.OK:
+            return False
+        if not put_bytes(at, key, key_length, &out.key, place):
+            return False
+        if not put_bytes(at, value, value_length, &out.value, place):
+            return False
+    return True
+
+
+cdef inline bint put_columns(
+    const Cursor* at, const Record* record, Sink* sink, Py_ssize_t row
+) noexcept nogil:
+    # Copy what is asked for of a record; False where there is no room.
+    if sink.key.offsets != NULL and not put_bytes(
+        at, record.key_start, record.key_length, &sink.key, row
+    ):
+        return False
+    if sink.value.offsets != NULL and not put_bytes(
+        at, record.value_start, record.value_length, &sink.value, row
+    ):
+        return False
+    return sink.headers == NULL or put_headers(at, record, sink.headers, row)
+
+
+cdef inline Status put(
+    const Cursor* at, const Record* record, Sink* sink, bint gathers
+) noexcept nogil:
+    # Write the record where the next one goes, which stays there unless it is wanted.
+    cdef Py_ssize_t row = sink.row
+    sink.offset[row] = record.offset
+    sink.timestamp[row] = record.timestamp
+    if not wanted(record, &sink.bounds):
+        return Status.OK
+    if not gathers:
+        put_places(record, &sink.places, row)
+    elif not put_columns(at, record, sink, row):
+        return Status.NO_ROOM
+    sink.row += 1
+    return Status.OK
