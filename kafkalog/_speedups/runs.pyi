@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any, Self, TypeAlias, final
 
 import numpy as np
@@ -11,12 +12,19 @@ _Room: TypeAlias = bytearray | memoryview | npt.NDArray[np.uint8]  # uint8_t[::1
 
 @final
 class Tail:
-    def __new__(cls, data: _Room, rows: _Room, codecs: tuple[str, ...]) -> Self: ...
+    def __new__(
+        cls,
+        data: _Room,
+        rows: _Room,
+        codecs: tuple[str, ...],
+        unpack: Callable[[int, memoryview, int], bytes | None],
+    ) -> Self: ...
     def settle(self, limits: _Limits, state: _State) -> None: ...
     def lead_by(
         self,
         wanted: tuple[int, bool],
         rules: tuple[bool, bool, int, int, int],
+        most_unpacked: int,
         stamp: tuple[bool, int, int],
     ) -> None: ...
     def plan(

@@ -4,13 +4,14 @@ from cython cimport final
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._append cimport Append
-from kafkalog._speedups._batch cimport Batch
+from kafkalog._speedups._batch cimport BATCH_HEADER, CODEC_MASK, Batch
 from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
 from kafkalog._speedups._run cimport (
     INDEX_ENTRY, TIME_ENTRY, Entries, Limits, Run, goes_in, take_batches_of
 )
 from kafkalog._speedups.validate cimport (
-    Found, Rules, Stamp, Wanted, lead_batch, rules_of, take_append
+    Found, Rules, Stamp, Wanted, rules_of, stamp_led, survey_unpacked, take_append,
+    take_led
 )
 
 
@@ -63,13 +64,17 @@ cdef class Tail:
     cdef uint8_t[::1] data
     cdef uint8_t[::1] rows
     cdef tuple codecs
+    cdef object unpack
+    cdef int64_t most_unpacked
 
     def __cinit__(
         self, uint8_t[::1] data not None, uint8_t[::1] rows not None,
-        tuple codecs not None,
+        tuple codecs not None, unpack not None,
     ):
-        # Room for what a leader is given, and for a follower's headers; codecs' names.
+        # Room for what a leader is given, and for a follower's headers; codecs' names;
+        # and what unpacks: of a codec, records, and a limit it makes bytes, or None.
         self.data, self.rows, self.codecs = data, rows, codecs
+        self.unpack = unpack
 
     def settle(self, tuple limits not None, tuple state not None):
         """Say how far a run may go, and where it begins.
@@ -91,16 +96,19 @@ cdef class Tail:
         run.index_entries = run.time_entries = 0
 
     def lead_by(
-        self, tuple wanted not None, tuple rules not None, tuple stamp not None
+        self, tuple wanted not None, tuple rules not None, int64_t most_unpacked,
+        tuple stamp not None,
     ):
         """Say how a leader takes appends.
 
         `wanted` are the greatest bytes of a batch, and whether base offsets must be 0;
-        `rules` those of `survey_batches`; `stamp` whether timestamps are of now, the
+        `rules` those of `survey_batches`; `most_unpacked` the greatest bytes of a
+        batch's records; `stamp` whether timestamps are of now, the
         leader's epoch, and now.
         """
         self.wanted = Wanted(wanted[1], False, -2147483648, 2147483647, wanted[0])
         self.rules = rules_of(rules)
+        self.most_unpacked = most_unpacked
         self.stamp = Stamp(stamp[0], stamp[1], stamp[2])
 
     cdef tuple made(self):
@@ -159,50 +167,75 @@ cdef class Tail:
             release_pieces(&held)
         return end - first, self.made()
 
-    cdef bint lead_one(
-        self, const uint8_t* piece, Py_ssize_t size, int64_t pos, Append* info
-    ) noexcept nogil:
-        # Make one append ready in `data`; False where it needs more.
-        cdef Batch row
+    cdef bint survey(
+        self, bytes piece, const Batch* row, Append* info
+    ) except -1:
+        # Whether the records of a packed batch are plain.
+        cdef const uint8_t* at
+        cdef Py_ssize_t size
+        cdef bint plain
+        records = self.unpack(
+            row.attributes & CODEC_MASK, memoryview(piece)[BATCH_HEADER:],
+            self.most_unpacked,
+        )
+        if type(records) is not bytes:
+            return False
+        at, size = <const uint8_t*>PyBytes_AS_STRING(records), PyBytes_GET_SIZE(records)
+        with nogil:
+            plain = survey_unpacked(at, size, row, &self.rules, info)
+        return plain
+
+    cdef bint place(self, uint8_t* at, Batch* row, Append* info) noexcept nogil:
+        # Let the run go on with a batch that was judged; False where it can not.
         cdef Run kept = self.run
         if (
-            size <= self.data.shape[0] - pos
-            and self.run.next_offset < self.limits.flush_at
-            and lead_batch(
-                piece, size, &self.data[0], pos, &self.wanted, &self.rules,
-                &self.stamp, self.run.next_offset, &row, info,
+            stamp_led(at, &self.stamp, self.run.next_offset, row, info)
+            and goes_in(
+                info, row.size_in_bytes, self.stamp.now_ms, &self.run, &self.limits
             )
-            and goes_in(info, size, self.stamp.now_ms, &self.run, &self.limits)
-            and take_batches_of(&row, 1, 0, &self.run, &self.limits, &self.out)
+            and take_batches_of(row, 1, 0, &self.run, &self.limits, &self.out)
         ):
             self.run.next_offset = info.last_offset + 1
             return True
         self.run = kept
         return False
 
+    cdef bint lead_one(self, bytes piece, int64_t pos, Append* info) except -1:
+        # Make one append ready in `data`; False where it needs more.
+        cdef Batch row
+        cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(piece)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(piece)
+        cdef bint taken
+        if size > self.data.shape[0] - pos or (
+            self.run.next_offset >= self.limits.flush_at
+        ):
+            return False
+        with nogil:
+            taken = take_led(
+                at, size, &self.data[0], pos, &self.wanted, &self.rules, &row, info
+            )
+            if taken and not row.attributes & CODEC_MASK:
+                return self.place(&self.data[pos], &row, info)
+        return (
+            taken and self.survey(piece, &row, info)
+            and self.place(&self.data[pos], &row, info)
+        )
+
     def lead(self, list pieces not None, int64_t log_start):
         """Make ready to be written what a leader is given: plain batches, one each.
 
-        That is `take_batches`, `stamp_batches`, `place_batches` and `plan` in one pass,
-        up to the first append that needs more, is not ``bytes``, or for which there is
-        no room. Answers what is told of each, the bytes of them all in `data`, and what
-        they made.
+        That is `take_batches`, `survey_batches`, `stamp_batches`, `place_batches` and
+        `plan` in one pass, up to the first append that needs more, is not ``bytes``, or
+        for which there is no room. Answers what is told of each, the bytes of them all
+        in `data`, and what they made.
         """
         cdef Append info
         cdef int64_t pos = 0
-        cdef Py_ssize_t size
-        cdef const uint8_t* at
-        cdef bint taken
         cdef list told = []
         for piece in pieces:
-            if type(piece) is not bytes:
+            if type(piece) is not bytes or not self.lead_one(piece, pos, &info):
                 break
-            at, size = <const uint8_t*>PyBytes_AS_STRING(piece), PyBytes_GET_SIZE(piece)
-            with nogil:
-                taken = self.lead_one(at, size, pos, &info)
-            if not taken:
-                break
-            pos += size
+            pos += PyBytes_GET_SIZE(piece)
             told.append(self.told(&info, log_start))
         return told, pos, self.made()
 

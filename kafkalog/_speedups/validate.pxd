@@ -42,10 +42,20 @@ cdef bint take_append(
     Append* info
 ) noexcept nogil
 
-# Copy one append to its place, judge it, stamp it, and give it its offsets; False where
-# it is not one plain batch, without codec and producer.
-cdef bint lead_batch(
+# Copy one append to its place and judge it; False where it is not one plain batch
+# without producer. The records of one that is packed are not looked at.
+cdef bint take_led(
     const uint8_t* piece, Py_ssize_t size, uint8_t* to, int64_t pos,
-    const Wanted* wanted, const Rules* rules, const Stamp* stamp, int64_t next_offset,
-    Batch* row, Append* info,
+    const Wanted* wanted, const Rules* rules, Batch* row, Append* info,
+) noexcept nogil
+
+# Judge the records of a batch that was packed.
+cdef bint survey_unpacked(
+    const uint8_t* records, Py_ssize_t size, const Batch* row, const Rules* rules,
+    Append* info,
+) noexcept nogil
+
+# Stamp a batch that was judged, and give it its offsets; False where it has none.
+cdef bint stamp_led(
+    uint8_t* at, const Stamp* stamp, int64_t next_offset, Batch* row, Append* info
 ) noexcept nogil

@@ -16,7 +16,7 @@ from kafkalog._speedups._batch cimport (
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport (
-    Cursor, Status, be16, be32, be64, put16, put32, put64, wrapping_add
+    Cursor, Status, be32, be64, put16, put32, put64, wrapping_add
 )
 from kafkalog._speedups._entry cimport is_sound, read_entry
 from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
@@ -369,22 +369,31 @@ def place_batches(
     return next_offset
 
 
-cdef bint lead_batch(
+cdef bint take_led(
     const uint8_t* piece, Py_ssize_t size, uint8_t* to, int64_t pos,
-    const Wanted* wanted, const Rules* rules, const Stamp* stamp, int64_t next_offset,
-    Batch* row, Append* info,
+    const Wanted* wanted, const Rules* rules, Batch* row, Append* info,
 ) noexcept nogil:
     cdef Found found = Found(row, 0, 1)
-    if (
-        size < BATCH_HEADER or be16(piece + 21) & CODEC_MASK or be64(piece + 43) != -1
-    ):
+    if size < BATCH_HEADER or be64(piece + 43) != -1:
         return False
     memcpy(to + pos, piece, size)
-    if (
-        not take_append(to, pos, pos + size, wanted, &found, info)
-        or not survey_append(to, rules, &found, 0, info)
-    ):
-        return False
-    stamp_batch(to + pos, stamp, row, info)
-    place_batch(to + pos, next_offset, row, info)
+    return (
+        take_append(to, pos, pos + size, wanted, &found, info)
+        and survey_append(to, rules, &found, 0, info)
+    )
+
+
+cdef bint survey_unpacked(
+    const uint8_t* records, Py_ssize_t size, const Batch* row, const Rules* rules,
+    Append* info,
+) noexcept nogil:
+    cdef Cursor at = Cursor(data=records, pos=0, end=size)
+    return survey_batch(&at, row, rules, info)
+
+
+cdef bint stamp_led(
+    uint8_t* at, const Stamp* stamp, int64_t next_offset, Batch* row, Append* info
+) noexcept nogil:
+    stamp_batch(at, stamp, row, info)
+    place_batch(at, next_offset, row, info)
     return info.records > 0

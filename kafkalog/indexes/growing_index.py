@@ -133,7 +133,10 @@ class GrowingIndex(ABC):
         with self._lock:
             if self._closed or not self._loaded:
                 self._ready()
-            self._put(entries, len(entries) // size)
+            file = self._file or self._handle()
+            self._disk.write(file, entries, self._count * size)
+            self._count += len(entries) // size
+            self._forced = False
             self._note_last(entries[-size:])
 
     def truncate(self) -> None:
@@ -287,8 +290,7 @@ class GrowingIndex(ABC):
 
     def _put(self, entries: Data, count: int) -> None:
         """Write entries behind the last; all or none of them count."""
-        file = self._file or self._handle()
-        self._disk.write(file, entries, self._count * self.ENTRY_BYTES)
+        self._handle().write(entries, self._count * self.ENTRY_BYTES)
         self._count += count
         self._forced = False
 

@@ -15,7 +15,9 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from kafkalog import _speedups
+from kafkalog.codecs.compression import decompress
 from kafkalog.config import LogConfig
+from kafkalog.errors import KafkaLogError
 from kafkalog.formats.append_rules import AppendRules, Leadership
 from kafkalog.formats.appends import AppendOrigin, Appends
 from kafkalog.formats.checkpoint import EpochEntry
@@ -66,7 +68,7 @@ class RunWriter:
         self._log = log
         self._room = memoryview(bytearray(ROOM_BYTES))
         headers = bytearray(HEADERS * BATCH.itemsize)
-        self._tail = _speedups.Tail(self._room, headers, CODECS)
+        self._tail = _speedups.Tail(self._room, headers, CODECS, _unpack)
         self._asked: tuple[AppendRules, AppendOrigin, int, int] | None = None
         self._end: OffsetMetadata | None = None
         self._segment = log.segments.active
@@ -109,6 +111,7 @@ class RunWriter:
 
     def _take(self, appends: Appends, first: int, plain_rows: int) -> int:
         """Plan a run, and write it."""
+        self._end = None  # until all is done
         count, made = self._tail.plan(
             [appends.rows, appends.row_bounds, appends.byte_bounds, appends.info],
             first,
@@ -118,6 +121,8 @@ class RunWriter:
         if count:
             start, stop = appends.byte_bounds[first], appends.byte_bounds[first + count]
             self._extend(appends.data[start:stop], made)
+        else:
+            self._end = self._log.end
         return count
 
     def lead(
@@ -138,30 +143,38 @@ class RunWriter:
         asked = (rules, origin, leader_epoch, log.runtime.clock.now_ms())
         if asked != self._asked:
             self._lead_by(asked)
+        self._end = None  # until all is done
         told, size, made = self._tail.lead(pieces, log.log_start_offset)
         if told:
             self._extend(self._room[:size], made)
+        else:
+            self._end = log.end
         return told
 
-    def follow(self, piece: Any, leader_epoch: int) -> Told | None:
-        """Append `piece` as a follower, if it is plain; answers its result, or None.
+    def follow(self, pieces: list[Any], leader_epoch: int) -> list[Told]:
+        """Append those of `pieces` that are plain, as a follower; answers results.
 
-        What a follower writes is what it was given, so nothing is copied.
+        From the first on, up to the first that is not. What a follower writes is what
+        it was given, so nothing is copied.
         """
-        log = self._log
-        if type(piece) is not bytes or not self._is_settled():
-            return None
-        told, made = self._tail.follow(
-            piece, leader_epoch, log.log_start_offset, log.runtime.clock.now_ms()
-        )
-        if made is not None:
+        log, results = self._log, []
+        for piece in pieces:
+            if type(piece) is not bytes or not self._is_settled():
+                break
+            self._end = None  # until all is done
+            told, made = self._tail.follow(
+                piece, leader_epoch, log.log_start_offset, log.runtime.clock.now_ms()
+            )
+            if told is None or made is None:
+                self._end = log.end
+                break
             self._extend(piece, made)
-        return told
+            results.append(told)
+        return results
 
     def _extend(self, data: Bytes | bytes | memoryview, made: Made) -> None:
         """Write a run, and let the log end behind it."""
         log, segment, producers = self._log, self._segment, self._log.producers
-        self._end = None  # until it is written
         end, since, timestamp, offset, index_entries, time_entries = made
         segment.extend(data, index_entries, time_entries, since, (timestamp, offset))
         self._size = segment.size
@@ -178,6 +191,7 @@ class RunWriter:
         self._tail.lead_by(
             (by.rules.max_message_bytes, by.origin is AppendOrigin.CLIENT),
             by.as_tuple(),
+            by.rules.max_unpacked_bytes,
             (by.at_append, by.leader_epoch, by.now_ms),
         )
         self._asked = asked
@@ -199,6 +213,7 @@ class RunWriter:
 
     def _settle(self, segment: GrowingSegment) -> bool:
         log = self._log
+        log.topic_id_file.flush()
         epoch = log.leader_epochs.latest
         if epoch is None or not segment.has_indexes_to(log.end.offset):
             return False
@@ -239,3 +254,11 @@ class RunWriter:
             times.max_entries - 1 - times.entry_count,
             min(log.recovery_point + config.flush_messages, 2**63 - 1),
         )
+
+
+def _unpack(codec: int, records: memoryview, limit: int) -> bytes | None:
+    """Unpack the records of a batch; None where they are not sound, or too large."""
+    try:
+        return b"".join(decompress(codec, records, limit=limit))
+    except KafkaLogError:
+        return None

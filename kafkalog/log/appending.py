@@ -134,26 +134,16 @@ class Appender:
 
     def _write_plain(self, pieces: list[Any], terms: AppendTerms) -> list[Told]:
         """Append the plain ones at the beginning; answers what is told of them."""
-        log = self._log
-        log.topic_id_file.flush()
         if terms.follows:
-            return self._follow(pieces, terms.leader_epoch)
+            return self._runs.follow(pieces, terms.leader_epoch)
         if not terms.assigns:
             return []
-        rules = self._rules_now()
+        rules = self._rules if self._log.config is self._config else self._rules_now()
         return self._runs.lead(pieces, rules, terms.origin, terms.leader_epoch)
-
-    def _follow(self, pieces: list[Any], leader_epoch: int) -> list[Told]:
-        outcomes = []
-        for piece in pieces:
-            told = self._runs.follow(piece, leader_epoch)
-            if told is None:
-                break
-            outcomes.append(told)
-        return outcomes
 
     def _append_any(self, pieces: Sequence[Any], terms: AppendTerms) -> list[Outcome]:
         """Append what may not be plain."""
+        self._log.topic_id_file.flush()
         return self.write(self._take_in(pieces, terms), terms)
 
     def write(self, appends: Appends, terms: AppendTerms) -> list[Outcome]:

@@ -205,8 +205,8 @@ class WritableLog(RecordAppends, Log):
         follows: bool = False,
     ) -> AppendTerms:
         if epoch is None:
-            latest = self._log.leader_epochs.latest_epoch
-            epoch = 0 if latest is None else latest
+            latest = self._log.leader_epochs.latest
+            epoch = 0 if latest is None else latest.epoch
         asked = (origin, epoch, guard, transaction_version, follows)
         if asked != self._asked:
             self._asked = asked
