@@ -208,17 +208,10 @@ TEXTS = [
         None,
         '{"type":"NO_OP_RECORD","version":9,"data":{}}',
     ),
-    (
-        "remote-log-metadata",
-        None,
-        "010200" + "0274" + 16 * "00" + 12 * "00" + 8 * "00" + "0300",
-        None,
-        None,
-    ),
 ]
 
 
-@pytest.mark.parametrize(("kind", "key", "value", "shown_key", "payload"), TEXTS[:-1])
+@pytest.mark.parametrize(("kind", "key", "value", "shown_key", "payload"), TEXTS)
 def test_what_cannot_be_decoded_is_said_in_kafkas_words(
     kind, key, value, shown_key, payload
 ):
@@ -230,6 +223,51 @@ def test_what_cannot_be_decoded_is_said_in_kafkas_words(
     assert text.startswith(before)
     assert text.endswith(expected)
     assert None in described
+
+
+SEGMENT_ID = (
+    "RemoteLogSegmentId{topicIdPartition=AAAAAAAAAAAAAAAAAAAAAQ:t-3, "
+    "id=AAAAAAAAAAAAAAAAAAAAAg}"
+)
+PARTITION = "0274" + 31 * "0" + "1" + "00000003" + "00"
+REMOTE = {
+    "RemoteLogSegmentMetadata{remoteLogSegmentId="
+    + SEGMENT_ID
+    + ", startOffset=5, endOffset=9, brokerId=1, maxTimestampMs=-1, eventTimestampMs=7,"
+    " segmentLeaderEpochs={0=5, 2=7}, segmentSizeInBytes=100, customMetadata="
+    "Optional[CustomMetadata{3 bytes}], state=COPY_SEGMENT_FINISHED, "
+    "txnIdxEmpty=true}": (
+        "010000" + PARTITION + 31 * "0" + "200000000000000000500000000000000090000000"
+        "1ffffffffffffffff000000000000000703000000020000000000000007000000000000000000"
+        "000000050000000064046162630101000101"
+    ),
+    "RemoteLogSegmentMetadataUpdate{remoteLogSegmentId="
+    + SEGMENT_ID
+    + ", customMetadata=Optional.empty, state=DELETE_SEGMENT_FINISHED, "
+    "eventTimestampMs=7, brokerId=1}": (
+        "010100" + PARTITION + 31 * "0" + "200000000010000000000000007000300"
+    ),
+    "RemotePartitionDeleteMetadata{topicPartition=AAAAAAAAAAAAAAAAAAAAAQ:t-3, "
+    "state=DELETE_PARTITION_MARKED, eventTimestampMs=7, brokerId=1}": (
+        "010200" + PARTITION + "0000000100000000000000070000"
+    ),
+    "Error at offset 7, skipping. null": (
+        "010200" + PARTITION + "0000000100000000000000070900"
+    ),
+    "RemoteLogSegmentMetadataSnapshot{segmentId=AAAAAAAAAAAAAAAAAAAAAg, startOffset=5, "
+    "endOffset=9, maxTimestampMs=-1, segmentLeaderEpochs={0=5}, "
+    "segmentSizeInBytes=100, customMetadata=Optional.empty, state=COPY_SEGMENT_STARTED, txnIdxEmpty=false}": (
+        "010300" + 31 * "0" + "20000000000000005000000000000000900000001ffffffffffffff"
+        "ff0000000000000007020000000000000000000000050000000064000000"
+    ),
+}
+"""Texts of Kafka's own tool, and the values it made them of."""
+
+
+@pytest.mark.parametrize("text", REMOTE)
+def test_metadata_of_tiered_segments_has_the_text_of_kafkas_classes(text):
+    value = bytes.fromhex(REMOTE[text])
+    assert describe_record("remote-log-metadata", None, value, 7) == (None, text)
 
 
 def test_typed_errors_tell_the_byte_and_what_kafka_says():

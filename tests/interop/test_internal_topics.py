@@ -85,17 +85,18 @@ def test_records_without_a_key_or_a_value_are_described_as_the_tool_does(sound):
 def test_types_and_versions_there_are_none_of_are_described_as_the_tool_does():
     assert set(internal_messages.KINDS.values()) == set(KINDS)
     numbers = [number.to_bytes(2, "big") for number in (*range(300), 0x7FFF, 0x8000)]
+    versions = [version.to_bytes(2, "big") for version in (*range(9), 0xFFFF)]
     records = [
         (topic, key + b"\0\1g\0\1h" + bytes(40), version + bytes(60))
         for topic in internal_messages.KINDS
         for key in numbers
-        for version in (b"\0\0", b"\0\7", b"\xff\xff")
+        for version in (versions if key[0] == 0 and key[1] < 40 else versions[:1])
     ]
     framed = [
         (topic, None, bytes([frame]) + varint + bytes([version]) + bytes(9))
         for topic in ("__cluster_metadata", "__remote_log_metadata")
         for frame in (0, 1, 2)
         for varint in map(internal_messages.varint, (*range(300), 0x7FFF, 0x8000))
-        for version in (0, 9)
+        for version in (0, 1, 2, 3, 4, 5, 9)
     ]
     assert differences(records + framed) == []
