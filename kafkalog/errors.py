@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 class KafkaLogError(Exception):
     """Base class: ``except KafkaLogError`` catches this library and nothing else."""
 
-    kafka_name: ClassVar[str | None] = None
+    kafka_name: str | None = None
 
 
 class LocatedError(KafkaLogError):
@@ -28,16 +28,24 @@ class LocatedError(KafkaLogError):
     `position` counts bytes from the start of the buffer being decoded, until a floor
     that knows the file calls `located`; from then on, from the start of `path`.
     `cause` names the kind of damage in a word, from the list in ``docs/verify.md``.
-    `path` is a `Path`, or what stands for one behind a URL.
+    `path` is a `Path`, or what stands for one behind a URL. Where Kafka has another
+    name for just this, `kafka_name` is that.
     """
 
     usual_cause: ClassVar[str] = "format"
 
     def __init__(
-        self, reason: str, *, position: int | None = None, cause: str | None = None
+        self,
+        reason: str,
+        *,
+        position: int | None = None,
+        cause: str | None = None,
+        kafka_name: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
+        if kafka_name is not None:
+            self.kafka_name = kafka_name
         self.position = position
         self.cause = self.usual_cause if cause is None else cause
         self.path: Any = None
@@ -263,7 +271,7 @@ class TransactionCoordinatorFencedError(InvalidAppendError):
 class LogStateError(KafkaLogError):
     """What was asked cannot be done to the log as it is."""
 
-    kafka_name: ClassVar[str | None] = "IllegalStateException"
+    kafka_name: str | None = "IllegalStateException"
 
 
 class LogArgumentError(LogStateError, ValueError):

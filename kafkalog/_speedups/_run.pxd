@@ -104,8 +104,11 @@ cdef inline bint take_batches_of(
     cdef Py_ssize_t i
     cdef bint due
     for i in range(batches):
-        if batch.magic != 2 or batch.leader_epoch != limits.epoch or (
-            batch.producer_id != NO_PRODUCER and i >= plain
+        if (
+            batch.magic != 2
+            or batch.leader_epoch != limits.epoch
+            or batch.last_offset < run.next_offset
+            or (batch.producer_id != NO_PRODUCER and i >= plain)
         ):
             return False
         if run.size == 0:

@@ -25,6 +25,7 @@ from kafkalog.errors import (
     OffsetsOutOfOrderError,
     RecordTooLargeError,
 )
+from kafkalog.formats.appended_records import read_through
 from kafkalog.formats.appends import (
     APPEND,
     AppendMemory,
@@ -33,13 +34,21 @@ from kafkalog.formats.appends import (
     as_bytes,
     bounds_of,
 )
-from kafkalog.formats.headers import Bytes, Rows, checksum_error, corrupt, find_unsound
+from kafkalog.formats.headers import (
+    Bytes,
+    Rows,
+    checksum_error,
+    corrupt,
+    find_unsound,
+    scan_headers,
+)
 from kafkalog.formats.layout import (
     BATCH,
     CODEC_MASK,
     HEADER_SIZE_UP_TO_MAGIC,
     LEAST_SIZE,
     LOG_OVERHEAD,
+    MAX_BATCH_BYTES,
 )
 from kafkalog.formats.record_columns import Int64s
 
@@ -165,14 +174,21 @@ def _batches(data: Bytes, asked: Asked) -> Rows:
         skipping = skipping or _is_newer(entry, asked)
         if not skipping:
             row = _sound_batch(entry, position, asked)
-            falls = last_offset >= row["last_offset"][0]
-            if asked.monotonic and falls:
+            if asked.monotonic and last_offset >= row["last_offset"][0]:
+                _read_through(data)
                 reason = f"offset {row['last_offset'][0]} does not rise above"
                 raise OffsetsOutOfOrderError(f"{reason} {last_offset}")
             last_offset = int(row["last_offset"][0])
             kept.append(row)
         position += size
     return np.concatenate(kept) if kept else np.empty(0, BATCH)
+
+
+def _read_through(data: Bytes) -> None:
+    """Read all records, as Kafka does to tell their offsets; raise what is broken."""
+    rows, _, place = scan_headers(data)
+    read_through(data, rows, max(len(data), MAX_BATCH_BYTES))
+    _whole_batch(data, place)
 
 
 def _whole_batch(data: Bytes, position: int) -> int | None:

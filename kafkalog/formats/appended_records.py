@@ -7,6 +7,7 @@ Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -16,14 +17,16 @@ from kafkalog.errors import (
     BatchTooLargeError,
     CompressionError,
     InvalidRecordError,
+    KafkaLogError,
     LocatedError,
     RecordValidationError,
 )
 from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appends import AppendMemory
-from kafkalog.formats.decoding import Bounds, Views, find_records
+from kafkalog.formats.decoding import Bounds, Views, find_records, first_records
 from kafkalog.formats.headers import (
     Bytes,
+    Rows,
     checksum_error,
     corrupt,
     find_unsound,
@@ -32,6 +35,8 @@ from kafkalog.formats.headers import (
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.formats.unpacking import Payloads, unpack
 from kafkalog.formats.workspace import RecordPlaces, Workspace
+
+_EVERY: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +75,66 @@ def find_appended(
     limit = max(as_leader.rules.max_unpacked_bytes, len(data))
     (payload,) = unpack(data, 0, rows, limit, memory.unpacked)
     if isinstance(payload, LocatedError):
-        raise _refusal(payload)
+        raise refusal_of(payload)
     foreign = []
     if row["magic"] < 2 and codec:
         foreign = _check_wrapped(payload, int(row["magic"]))
     found = next(find_records(payload, Bounds(), Workspace()))
     if isinstance(found, LocatedError):
-        raise _refusal(found)
+        raise refusal_of(found)
     return Found(found, foreign)
 
 
-def _refusal(error: LocatedError) -> Exception:
+def refusal_of(error: LocatedError) -> KafkaLogError:
     """Say as an append's refusal what is wrong with bytes."""
     if isinstance(error, BatchTooLargeError):
         return error
     if error.cause == "compression":
         return CompressionError(error.reason)
     return InvalidRecordError(error.reason)
+
+
+def read_through(
+    data: Bytes, rows: Rows, limit: int, most_records: int | None = None
+) -> None:
+    """Read the records of batches that are refused, as Kafka does to tell which.
+
+    Of all records, or of the first so many, the first that is broken is raised, as by
+    `find_appended`; checksums inside of wrappers are not looked at. `limit` bounds a
+    batch, unpacked, in bytes.
+    """
+    left = _EVERY if most_records is None else most_records
+    for row in rows:
+        if left > 0:
+            left -= _count(data, first_records(data, 0, row, left), limit)
+
+
+def _count(data: Bytes, row: np.void, limit: int) -> int:
+    """Count the records of a batch, which are read."""
+    if row["magic"] == 2 and row["count"] == 0:
+        return 0
+    codec = int(row["attributes"]) & CODEC_MASK
+    if row["magic"] < 2 and codec == Codec.ZSTD:
+        raise InvalidRecordError(f"zstd in a wrapper of magic {row['magic']}")
+    count = 0
+    for payload in unpack(data, 0, np.array([row]), limit, Workspace()):
+        if isinstance(payload, LocatedError):
+            raise refusal_of(payload)
+        if row["magic"] < 2 and codec:
+            _check_sizes(payload)
+        for found in find_records(payload, Bounds(), Workspace()):
+            if isinstance(found, LocatedError):
+                raise refusal_of(found)
+            count += int(found.counts.sum())
+    return count
+
+
+def _check_sizes(payload: Payloads) -> None:
+    """Check that each message in a wrapper could be one."""
+    start, length = int(payload.starts[0]), int(payload.lengths[0])
+    _, status, place = scan_headers(payload.data[start : start + length])
+    if status == Status.ENTRY_TOO_SMALL:
+        raise corrupt(status, place)
 
 
 def _check_wrapped(payload: Payloads, magic: int) -> list[int]:

@@ -49,7 +49,7 @@ def parse_offsets(data: bytes) -> dict[tuple[str, int], int]:
     {('my-topic', 3): 42}
     """
     return {
-        (topic, _number(partition, "partition", at)): _number(offset, "offset", at, 64)
+        (topic, _field(partition, "partition", at)): _field(offset, "offset", at, 64)
         for at, (topic, partition, offset) in _entries(data, 3)
     }
 
@@ -75,7 +75,7 @@ def parse_epochs(data: bytes) -> list[EpochEntry]:
     [EpochEntry(epoch=0, start_offset=0), EpochEntry(epoch=5, start_offset=1500)]
     """
     return [
-        EpochEntry(_number(epoch, "epoch", at), _number(start, "start offset", at, 64))
+        EpochEntry(_field(epoch, "epoch", at), _field(start, "start offset", at, 64))
         for at, (epoch, start) in _entries(data, 2)
     ]
 
@@ -105,6 +105,12 @@ def _entries(data: bytes, fields: int) -> Iterator[tuple[int, list[str]]]:
         break
     for counted_at, line in lines:
         count, found = _number(line, "count", counted_at), 0
+        if count < 0:
+            raise CorruptCheckpointError(
+                f"{count} entries are counted",
+                position=counted_at,
+                kafka_name="IllegalArgumentException",
+            )
         for at, line in lines:
             yield at, _split(line, fields, at)
             found += 1
@@ -137,8 +143,17 @@ def _split(line: str, fields: int, at: int) -> list[str]:
     return parts
 
 
-def _number(text: str, name: str, at: int, bits: int = 32) -> int:
+def _field(text: str, name: str, at: int, bits: int = 32) -> int:
+    """Read a number of an entry, of which Kafka does not say what it stands in."""
+    return _number(text, name, at, bits, "NumberFormatException")
+
+
+def _number(
+    text: str, name: str, at: int, bits: int = 32, kafka_name: str | None = None
+) -> int:
     try:
         return int_from_text(text, bits)
     except ValueError as error:
-        raise CorruptCheckpointError(f"{name} {error}", position=at) from None
+        raise CorruptCheckpointError(
+            f"{name} {error}", position=at, kafka_name=kafka_name
+        ) from None

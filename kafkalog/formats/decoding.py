@@ -26,9 +26,10 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
+from kafkalog.codecs.varint import MAX_VARINT_BYTES, decode_varints
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.headers import Bytes, Rows, corrupt
-from kafkalog.formats.layout import BATCH_HEADER_BYTES, LEAST_RECORD_BYTES
+from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK, LEAST_RECORD_BYTES
 from kafkalog.formats.order import overlap
 from kafkalog.formats.unpacking import Payloads, unpack
 from kafkalog.formats.workspace import Found, RecordPlaces, Room
@@ -123,6 +124,31 @@ def find_records(
             before = int(rows["last_offset"][good - 1])
         skipped = good + (error is not None)
         rows, starts, lengths = rows[skipped:], starts[skipped:], lengths[skipped:]
+
+
+def first_records(data: Bytes, origin: int, row: np.void, most: int) -> np.void:
+    """Return the header of a batch as if it ended behind its first `most` records.
+
+    As it is where it is compressed, has no more, or these cannot be told apart.
+    """
+    packed = int(row["attributes"]) & CODEC_MASK
+    if row["magic"] < 2 or packed or row["count"] <= most:
+        return row
+    start = int(row["position"]) - origin
+    end = start + int(row["size_in_bytes"])
+    position = start + BATCH_HEADER_BYTES
+    for _ in range(most):
+        head = data[position:end][:MAX_VARINT_BYTES].tobytes()
+        try:
+            [length], taken = decode_varints(head, 1)
+        except CorruptRecordError:
+            return row
+        position += taken + int(length)
+        if length < 0 or position > end:
+            return row
+    cut = row.copy()
+    cut["count"], cut["size_in_bytes"] = most, position - start
+    return cut
 
 
 def _measure(

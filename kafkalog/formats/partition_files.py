@@ -61,17 +61,22 @@ class PartitionMetadata:
         'AAAAAAAAAAAAAAAAAAAAAQ'
         """
         lines = data.splitlines(keepends=True)
-        if len(lines) < 2:
-            reason = "a version and a topic id are two lines"
-            raise CorruptCheckpointError(reason, position=len(data))
-        faulty, behind = 0, len(lines[0])
-        texts = _second_part(lines[0], 0), _second_part(lines[1], behind)
+        if not lines:
+            raise _lacks_a_line(data)
+        version, at = _version(lines[0]), len(lines[0])
+        if len(lines) == 1:
+            raise _lacks_a_line(data)
+        text = _second_part(lines[1], at)
         try:
-            if (version := int_from_text(texts[0], 32)) >= 0:
-                faulty = behind
-            return cls(_canonical(texts[1]), version)
+            topic_id = _canonical(text)
         except ValueError as error:
-            raise CorruptCheckpointError(str(error), position=faulty) from None
+            raise CorruptCheckpointError(
+                str(error), position=at, kafka_name="IllegalArgumentException"
+            ) from None
+        try:
+            return cls(topic_id, version)
+        except ValueError as error:
+            raise CorruptCheckpointError(str(error), position=at) from None
 
     def format(self) -> bytes:
         r"""Write the file: two lines, of which the second does not end.
@@ -179,6 +184,24 @@ class QuorumState:
                 "data_version": self.data_version,
             }
         )
+
+
+def _lacks_a_line(data: bytes) -> CorruptCheckpointError:
+    reason = "a version and a topic id are two lines"
+    name = "NullPointerException"
+    return CorruptCheckpointError(reason, position=len(data), kafka_name=name)
+
+
+def _version(line: bytes) -> int:
+    """Read the first line of ``partition.metadata``."""
+    text = _second_part(line, 0)
+    try:
+        version = int_from_text(text, 32)
+    except ValueError as error:
+        raise CorruptCheckpointError(str(error), position=0) from None
+    if version < 0:
+        raise CorruptCheckpointError(f"version {version} is below 0", position=0)
+    return version
 
 
 def _second_part(line: bytes, at: int) -> str:

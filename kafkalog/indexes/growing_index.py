@@ -81,6 +81,11 @@ class GrowingIndex(ABC):
         return self._loaded
 
     @property
+    def may_have_entries(self) -> bool:
+        """Whether a file that is made now has room for an entry."""
+        return self.max_bytes >= self.ENTRY_BYTES
+
+    @property
     def entry_count(self) -> int:
         """Number of entries."""
         self.load()

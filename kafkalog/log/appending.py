@@ -29,10 +29,12 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.analysis import analyze_appends
 from kafkalog.formats.append_rules import AppendRules, Leadership, rules_of
+from kafkalog.formats.appended_records import read_through
 from kafkalog.formats.appends import UNKNOWN_OFFSET, AppendMemory, AppendOrigin, Appends
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import (
     CODECS,
+    MAX_BATCH_BYTES,
     MAX_OFFSET_DELTA,
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
@@ -91,6 +93,9 @@ class AppendTerms:
         assigns = not self.follows and self.origin is not AppendOrigin.RAFT_LEADER
         object.__setattr__(self, "assigns", assigns)
 
+
+TOLD_RECORDS: Final = 10
+"""So many offsets are told of a follower's append that does not follow."""
 
 Outcome = AppendResult | KafkaLogError
 
@@ -259,6 +264,8 @@ def _check_follows(log: LogState, appends: Appends, index: int) -> None:
     if known >= log.log_end_offset:
         return
     rows, _ = _batches(appends, index)
+    limit = max(len(appends.data), MAX_BATCH_BYTES)
+    read_through(appends.data, rows, limit, TOLD_RECORDS)
     if first == UNKNOWN_OFFSET:
         first = RecordBatch(appends.data, int(rows["position"][0])).base_offset
     last = int(info["last_offset"])

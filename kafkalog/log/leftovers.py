@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from kafkalog.codecs.decimal_text import int_from_text
 from kafkalog.errors import StrayFileError
 from kafkalog.files.durable_file import Disk
 from kafkalog.log.recovery_report import RecoveryReport
@@ -55,20 +56,27 @@ def clear_leftovers(
 def file_names(directory: Path, ending: str = "") -> list[str]:
     """Names of the files in a directory, no directories, in their order."""
     with os.scandir(directory) as entries:
-        files = [e.name for e in entries if e.name.endswith(ending) and e.is_file()]
+        files = [
+            entry.name
+            for entry in entries
+            if entry.name.endswith(ending) and entry.is_file(follow_symlinks=False)
+        ]
     return sorted(files)
 
 
 def offset_of(name: str) -> int:
-    """Read the number a file's name begins with.
+    """Read the number a file's name begins with, as Java reads one.
 
     Raises `StrayFileError` where there is none.
     """
     number, dot, _ = name.partition(".")
-    digits = number.removeprefix("-")
-    if not dot or not (digits.isdigit() and number.isascii()):
+    try:
+        offset = int_from_text(number, 64)
+    except ValueError:
+        dot = ""
+    if not dot:
         raise StrayFileError(f"no offset begins the name {name!r}")
-    return int(number)
+    return offset
 
 
 def _remove_unfinished(
@@ -80,16 +88,22 @@ def _remove_unfinished(
         for name in sorted(os.listdir(directory))  # noqa: PTH208 (no paths, of thousands)
         if name.endswith(MARKS) and (directory / name).is_file()
     ]
-    cleaned = [name for name in names if name.endswith(CLEANED)]
-    least = min(map(offset_of, cleaned), default=NO_CLEANED)
-    swaps = [name for name in names if name.endswith(SWAP)]
+    least = NO_CLEANED
+    cleaned: list[str] = []
+    swaps: list[str] = []
     for name in names:
-        deleted = name.endswith(DELETED) and not name.endswith(METADATA_SNAPSHOT)
-        if deleted or (name in swaps and offset_of(name) >= least):
+        if name.endswith(CLEANED):
+            least = min(least, offset_of(name))
+            cleaned.append(name)
+        elif name.endswith(SWAP):
+            swaps.append(name)
+        elif not name.endswith(METADATA_SNAPSHOT):
             _remove(directory, disk, name, report)
-    for name in cleaned:
+    offsets = {name: offset_of(name) for name in swaps}
+    unsound = [name for name in swaps if offsets[name] >= least]
+    for name in unsound + cleaned:
         _remove(directory, disk, name, report)
-    return [name for name in swaps if offset_of(name) < least]
+    return [name for name in swaps if offsets[name] < least]
 
 
 def _remove_between(

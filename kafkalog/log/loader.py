@@ -23,10 +23,13 @@ from kafkalog.config import LogConfig
 from kafkalog.errors import (
     CorruptIndexError,
     CorruptRecordError,
+    InvalidAppendError,
     InvalidOffsetError,
     LogSegmentOffsetOverflowError,
     LogStateError,
+    StrayFileError,
 )
+from kafkalog.files.naming import file_name
 from kafkalog.log.deletion import delete_snapshots, remove_segments
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.leftovers import SWAP, clear_leftovers, offset_of
@@ -141,17 +144,24 @@ class LogLoader:
         sizes = _list_files(self.directory)
         for name in sorted(sizes):
             if name.endswith(INDEXES):
-                log = name.partition(".")[0] + ".log"
-                if log not in sizes:
+                if _log_name(offset_of(name)) not in sizes:
                     self.runtime.disk.remove_if_there(self.directory / name)
                     self.report.removed.append(name)
             elif name.endswith(".log"):
-                segment = self._open(offset_of(name))
-                stem = f"{segment.base_offset:020d}"
-                has_aborts = f"{stem}.txnindex" in sizes
-                segment.load(sizes.get(f"{stem}.log"), has_txn_index=has_aborts)
-                self._check(segment, stem, sizes)
-                self.segments.add(segment)
+                self._load_segment(offset_of(name), sizes)
+
+    def _load_segment(self, base_offset: int, sizes: dict[str, int | None]) -> None:
+        """Take in the segment that a ``.log`` of whatever spelling is named for."""
+        segment, name = self._open(base_offset), _log_name(base_offset)
+        stem = name.removesuffix(".log")
+        if name in sizes:
+            has_aborts = f"{stem}.txnindex" in sizes
+            segment.load(sizes[name], has_txn_index=has_aborts)
+        else:
+            segment.create()
+            sizes[name] = 0
+        self._check(segment, stem, sizes)
+        self.segments.add(segment)
 
     def _check(self, segment: GrowingSegment, stem: str, names: Container[str]) -> None:
         if f"{stem}.index" not in names:
@@ -173,7 +183,7 @@ class LogLoader:
         """
         try:
             self._recover_segment(segment, why)
-        except CorruptRecordError:
+        except (CorruptRecordError, InvalidAppendError):
             if self.clean or segment.base_offset <= self.recovery_point:
                 raise
         else:
@@ -273,11 +283,18 @@ class LogLoader:
         rebuild_producers(producers, self.segments, start, offset, now, clean=clean)
 
 
+def _log_name(base_offset: int) -> str:
+    """Spell the name of a ``.log``; raises `StrayFileError` for no offset's."""
+    if base_offset < 0:
+        raise StrayFileError(f"a segment cannot begin at offset {base_offset}")
+    return file_name(base_offset, "log")
+
+
 def _list_files(directory: Path) -> dict[str, int | None]:
     """List the files of a directory; of each ``.log`` the size."""
     with os.scandir(directory) as entries:
         return {
             entry.name: entry.stat().st_size if entry.name.endswith(".log") else None
             for entry in entries
-            if entry.is_file()
+            if entry.is_file(follow_symlinks=False)
         }

@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import LocatedError, LogArgumentError
+from kafkalog.formats.appended_records import refusal_of
 from kafkalog.formats.control import (
     ControlRecordType,
     control_types,
     parse_control,
     parse_control_key,
 )
-from kafkalog.formats.decoding import Bounds, Views, decode
+from kafkalog.formats.decoding import Bounds, Views, decode, first_records
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
 from kafkalog.formats.workspace import Workspace
@@ -50,18 +51,22 @@ def read_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker |
     """Read the markers of the producers' control batches among `rows`.
 
     `origin` is the position of the first byte of `data`; positions in `rows` rise.
-    Raises `CorruptRecordError`, and `LogArgumentError` for a record that is no marker.
+    Raises `InvalidRecordError` and `CompressionError` for a record that cannot be read,
+    and `LogArgumentError` for one that is no marker.
     """
     markers: dict[int, Marker | None] = dict.fromkeys(_control_rows(rows).tolist())
-    for found in control_records(data, rows, origin):
-        for index, type_id, slot in _each(found):
-            markers[index] = marker = _marker(found.views, slot)
-            if marker is None:
-                offset = int(rows["base_offset"][index])
-                raise LogArgumentError(
-                    f"control record of type {type_id} in a producer's batch "
-                    f"at offset {offset}, where only markers are"
-                )
+    try:
+        for found in control_records(data, rows, origin):
+            for index, type_id, slot in _each(found):
+                markers[index] = marker = _marker(found.views, slot)
+                if marker is None:
+                    offset = int(rows["base_offset"][index])
+                    raise LogArgumentError(
+                        f"control record of type {type_id} in a producer's batch "
+                        f"at offset {offset}, where only markers are"
+                    )
+    except LocatedError as error:
+        raise refusal_of(error) from None
     return markers
 
 
@@ -87,6 +92,8 @@ def control_records(data: Bytes, rows: Rows, origin: int = 0) -> Iterator[FirstR
     if not len(which):
         return
     asked = rows[which]
+    for several in np.flatnonzero(asked["count"] > 1):
+        asked[several] = first_records(data, origin, asked[several], 1)
     for views in decode(
         data,
         origin,

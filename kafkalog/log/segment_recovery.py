@@ -17,7 +17,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.errors import CorruptRecordError, LogSegmentOffsetOverflowError
+from kafkalog.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    KafkaLogError,
+    LogSegmentOffsetOverflowError,
+    LogStateError,
+)
 from kafkalog.formats.appends import as_bytes
 from kafkalog.formats.headers import Rows, checksum_error, find_unsound
 from kafkalog.formats.layout import (
@@ -29,7 +35,7 @@ from kafkalog.formats.layout import (
 from kafkalog.formats.workspace import Workspace
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.leader_epochs import LeaderEpochs
-from kafkalog.log.markers import read_markers
+from kafkalog.log.markers import Markers, read_markers
 from kafkalog.log.producer_updates import replay
 from kafkalog.log.producers import ProducerStateManager
 from kafkalog.segment.file_batches import Window, windows
@@ -61,19 +67,22 @@ def recover_segment(
     `before_cut` is called if anything is to be cut.
     Raises `LogSegmentOffsetOverflowError` where an offset is too far from the base.
     """
+    since_entry = segment.bytes_since_index_entry  # of a running log; 0 if just loaded
     pass_ = _Pass(segment, producers, epochs)
     damage = None
     try:
         pass_.take_all(_windows(segment))
     except CorruptRecordError as error:
         damage = error.reason
+    except InvalidRecordError as error:
+        damage = str(error)
     if pass_.valid_bytes < segment.size:
         before_cut()
     lost = segment.cut_for_good(pass_.valid_bytes)
     segment.offset_index.trim()
     segment.time_index.maybe_append(*segment.greatest_timestamp, skip_full=True)
     segment.time_index.trim()
-    segment.bytes_since_index_entry = 0
+    segment.bytes_since_index_entry = since_entry
     return Cut(lost, damage)
 
 
@@ -154,17 +163,28 @@ class _Pass:
 
     def _take_run(self, window: Window, rows: Rows) -> None:
         """Take batches of which none but the last ends a transaction."""
-        self._segment.make_entries(rows, int(rows["position"][0]))
+        try:
+            self._segment.make_entries(rows, int(rows["position"][0]))
+        except LogStateError:
+            tried = self._segment.tried_position
+            self._note(window, rows[rows["position"] < tried])
+            raise
         last = rows[-1]
         self.valid_bytes = int(last["position"] + last["size_in_bytes"])
+        self._note(window, rows)
+
+    def _note(self, window: Window, rows: Rows) -> None:
+        """Take note of what headers of batches say, and the last one's marker."""
         modern = rows[rows["magic"] >= 2]
         if not len(modern):
             return
         self._note_epochs(modern)
-        held = modern[modern["producer_id"] != NO_PRODUCER_ID]
-        if len(held):
-            self._note_producers(window, held)
-        self._producers.map_end_offset = int(modern["last_offset"][-1]) + 1
+        try:
+            markers = read_markers(window.data, _of_producers(modern), window.origin)
+        except KafkaLogError:
+            self._note_producers(modern[:-1], {})
+            raise
+        self._note_producers(modern, markers)
 
     def _note_epochs(self, rows: Rows) -> None:
         """Enter each leader epoch that is above all known."""
@@ -175,15 +195,21 @@ class _Pass:
             row = rows[place]
             self._epochs.assign(int(row["leader_epoch"]), int(row["base_offset"]))
 
-    def _note_producers(self, window: Window, rows: Rows) -> None:
-        producers = self._producers
-        markers = read_markers(window.data, rows, window.origin)
-        for completed in replay(producers, rows, markers):
+    def _note_producers(self, rows: Rows, markers: Markers) -> None:
+        producers, held = self._producers, _of_producers(rows)
+        for completed in replay(producers, held, markers) if len(held) else ():
             stable = producers.last_stable_offset(completed)
             if completed.is_aborted:
                 entry = AbortedTransaction(*completed[:3], stable)
                 self._segment.txn_index.append(entry)
             producers.complete_txn(completed)
+        if len(rows):
+            producers.map_end_offset = int(rows["last_offset"][-1]) + 1
+
+
+def _of_producers(rows: Rows) -> Rows:
+    held: Rows = rows[rows["producer_id"] != NO_PRODUCER_ID]
+    return held
 
 
 def _find_torn(rows: Rows, last_offset: int) -> npt.NDArray[np.int64]:

@@ -25,7 +25,7 @@ from kafkalog.log.leftovers import CLEANED, SWAP
 from kafkalog.log.rolling import open_segment
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
-from kafkalog.segment.file_batches import windows
+from kafkalog.segment.file_batches import first_offset, windows
 from kafkalog.segment.growing_segment import GrowingSegment
 
 CHUNK_BYTES = 1 << 20
@@ -109,8 +109,10 @@ def _begin_part(
     """Begin a segment at the first offset behind `position`."""
     first = next(windows(segment.file, position, segment.size), None)
     if first is None:
-        raise LogStateError(f"no whole batch from byte {position}: {segment.path}")
-    base = int(first.rows[0]["base_offset"])
+        error = LogStateError(f"no whole batch from byte {position}: {segment.path}")
+        error.kafka_name = "NoSuchElementException"
+        raise error
+    base = first_offset(segment.file, first.rows[0])
     part = open_segment(directory, base, config, runtime, CLEANED)
     part.delete()
     part = open_segment(directory, base, config, runtime, CLEANED)

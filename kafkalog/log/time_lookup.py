@@ -10,13 +10,16 @@ Source: ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment.findOffsetByTimestam
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from kafkalog.errors import LocatedError
-from kafkalog.formats.layout import NO_TIMESTAMP
-from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.formats.appended_records import refusal_of
+from kafkalog.formats.decoding import first_records
+from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP
+from kafkalog.formats.record_batch import Record, RecordBatch
 from kafkalog.log.state import LogState
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -89,13 +92,32 @@ def _first_record(
 ) -> TimestampOffset | None:
     """Find the first record of one batch at or above both."""
     row = window.rows[place]
-    batch = RecordBatch(window.data, int(row["position"]) - window.origin)
     epoch = int(row["leader_epoch"])
     try:
-        for record in batch:
+        for record in _records_of(window, row):
             if record.timestamp >= timestamp and record.offset >= start:
                 known = epoch if epoch >= 0 else None
                 return TimestampOffset(record.timestamp, record.offset, known)
     except LocatedError as error:
+        error.kafka_name = refusal_of(error).kafka_name
         raise error.located(segment.path, int(row["position"])) from None
     return None
+
+
+def _records_of(window: Window, row: np.void) -> Iterator[Record]:
+    """Yield the records of a batch; those before a broken one come before its error."""
+    start = int(row["position"]) - window.origin
+    try:
+        yield from RecordBatch(window.data, start)
+    except LocatedError:
+        for most in range(1, int(row["count"])):
+            cut = first_records(window.data, window.origin, row, most)
+            size = int(cut["size_in_bytes"])
+            if cut == row:
+                break
+            part = window.data[start : start + size].copy()
+            part[8:12].view(">i4")[:] = size - LOG_OVERHEAD
+            part[57:61].view(">i4")[:] = most
+            *_, record = RecordBatch(part)
+            yield record
+        raise

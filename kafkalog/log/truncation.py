@@ -47,6 +47,8 @@ def truncate_to(log: LogState, offset: int) -> bool:
 
 def truncate_fully(log: LogState, offset: int, log_start: int | None = None) -> None:
     """Delete all, and go on at `offset`; the log starts there, or at `log_start`."""
+    if offset < 0:
+        raise LogArgumentError(f"a log cannot go on at offset {offset}")
     *others, last = log.segments
     delay = log.config.file_delete_delay_ms
     remove_segments(log.segments, others, log.runtime, delay)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
-from kafkalog.errors import CorruptRecordError
+from kafkalog.errors import CorruptRecordError, LogArgumentError
 from kafkalog.files.durable_file import DurableFile
 from kafkalog.formats.headers import Bytes, Rows, scan_headers
 from kafkalog.formats.layout import (
@@ -65,9 +65,11 @@ def windows(
     Windows grow from `first_bytes` to `most_bytes`, or what an entry needs.
     The bytes of a window lie in `room` where there is one, until the next is taken.
     Raises `CorruptRecordError` where an entry is too small, once what precedes it was
-    given.
+    given, and `LogArgumentError` for a negative position, as a damaged index has.
     """
     position, length = start, first_bytes
+    if start < 0 and end > HEADER_SIZE_UP_TO_MAGIC:
+        raise LogArgumentError(f"position {start} is before the file: {file.path}")
     while position < end - HEADER_SIZE_UP_TO_MAGIC:
         data = _read(file, position, min(length, end - position), room)
         rows, status, place = scan_headers(data, 0, position)
@@ -99,9 +101,19 @@ def position_of(file: DurableFile, offset: int, start: int, end: int) -> Found |
     found = _find(file, offset, start, end)
     if found is None or found.offset >= 0:
         return found
-    # A wrapper's first offset is among its records.
-    entry = file.read(found.position, found.size_in_bytes)
-    return found._replace(offset=RecordBatch(entry).base_offset)
+    return found._replace(offset=_first_offset(file, *found[1:]))
+
+
+def first_offset(file: DurableFile, row: np.void) -> int:
+    """First offset of an entry: its header's, but for a wrapper."""
+    offset = int(row["base_offset"])
+    place = int(row["position"]), int(row["size_in_bytes"])
+    return offset if offset >= 0 else _first_offset(file, *place)
+
+
+def _first_offset(file: DurableFile, position: int, size: int) -> int:
+    """First offset of a wrapper, which is among its records."""
+    return RecordBatch(file.read(position, size)).base_offset
 
 
 def _find(file: DurableFile, offset: int, start: int, end: int) -> Found | None:

@@ -70,6 +70,7 @@ class GrowingSegment(SegmentFiles):
         super().__init__(directory, base_offset, settings, disk, open_files, suffix)
         self.created_ms = now_ms()
         self.bytes_since_index_entry = 0
+        self.tried_position = 0  # of the batch whose entries were last made alone
         self._now_ms = now_ms
         self._rolling_timestamp: int | None = None
         self._greatest: tuple[int, int] | None = None
@@ -165,7 +166,8 @@ class GrowingSegment(SegmentFiles):
     def make_entries(self, rows: Rows, position: int) -> None:
         """Make the entries of the indexes that batches are due, from `position` on.
 
-        What an index refuses leaves the entries of the batches before.
+        What an index refuses leaves the entries of the batches before, and
+        `tried_position` says which batch it was.
         """
         room = np.empty((5, len(rows)), np.int64)
         due, since, timestamp, offset = _speedups.due_entries(
@@ -195,6 +197,7 @@ class GrowingSegment(SegmentFiles):
             self.time_index.maybe_append_many(timestamps, time_offsets)
             return
         for offset, position, timestamp, time_offset, since in due.T.tolist():
+            self.tried_position = position
             self._greatest = (timestamp, time_offset)
             self.bytes_since_index_entry = since
             self.offset_index.append(offset, position)
@@ -209,7 +212,7 @@ class GrowingSegment(SegmentFiles):
     def find(self, offset: int) -> Found | None:
         """Find the first batch whose last offset is `offset` or more."""
         _, position = self.offset_index.lookup(offset)
-        return position_of(self.file, offset, position, self.size)
+        return position_of(self.file, offset, max(position, 0), self.size)
 
     def read(
         self,

@@ -221,9 +221,12 @@ class SegmentFiles:
         """Force the names of the files to disk, before anything is in them.
 
         Else a power cut might leave a ``.log`` without its index: such a segment is
-        recovered by itself, and what is cut from it would leave a gap.
+        recovered by itself, and what is cut from it would leave a gap. An index that
+        may not have a single entry is an error only when it is asked.
         """
-        self.make_indexes()
+        self.offset_index.load()
+        if self.time_index.may_have_entries:
+            self.time_index.load()
         self._disk.sync_directory(self.path.parent)
         self._is_named = True
 

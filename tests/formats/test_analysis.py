@@ -60,6 +60,39 @@ def test_what_is_left_out_must_still_be_entries():
     assert told(appends) == refused("CorruptRecordException")
 
 
+def broken(offset, **settings):
+    """Spoil the records of a batch, whose checksum is right."""
+    whole = follower_batch(offset, 7, 3, **settings)
+    return patched(whole[:61] + b"\1" + whole[62:], {"count": 3})
+
+
+STRANGE = follower_batch(9, 7)[:16] + b"\3" + follower_batch(9, 7)[17:]
+
+
+@pytest.mark.parametrize(
+    ("behind", "name"),
+    [
+        (b"", "OffsetsOutOfOrderException"),
+        (broken(9), "InvalidRecordException"),
+        (broken(9, codec="zstd"), "KafkaException"),
+        (follower_batch(9, 9, codec="zstd"), "OffsetsOutOfOrderException"),
+        (bytes(7), "OffsetsOutOfOrderException"),
+        (bytes(12), "CorruptRecordException"),
+        (STRANGE, "CorruptRecordException"),
+    ],
+)
+def test_of_offsets_that_fall_all_are_to_be_told_and_so_all_records_read(behind, name):
+    falling = follower_batch(5, 7) + follower_batch(5, 7)
+    assert told(follow(falling + behind)) == refused(name)
+
+
+def test_what_breaks_before_offsets_fall_is_told_instead():
+    unsound = patched(follower_batch(5, 7), {"producer_epoch": 9}, recrc=False)
+    assert told(follow(unsound + follower_batch(2, 7)))[0] == "CorruptRecordException"
+    falling = follower_batch(5, 7) + follower_batch(2, 7)
+    assert told(follow(falling + unsound))[0] == "OffsetsOutOfOrderException"
+
+
 def test_an_append_says_its_first_and_last_offsets():
     pieces = [follower_batch(5, 3, 2), follower_batch(7, 4), follower_batch(20, -1)]
     info = follow(b"".join(pieces)).info[0]

@@ -106,7 +106,7 @@ def test_a_topic_may_be_beyond_ascii():
         (b"0\n2147483648\n", "count '2147483648' is not an int32", 2),
         (b"0\n2\na 1 2\n", "1 entries where 2 were counted", 2),
         (b"0\n1\na 1 2\nb 1 2\n", "2 entries where 1 were counted", 2),
-        (b"0\n-1\n", "0 entries where -1 were counted", 2),
+        (b"0\n-1\n", "-1 entries are counted", 2),
         (b"0\n2147483647\n", "0 entries where 2147483647 were counted", 2),
         (b"0\n1\n\n", "'' does not have 3 fields", 4),
         (b"0\n1\na 1 2\n\n", "'' does not have 3 fields", 10),
@@ -160,3 +160,21 @@ def test_any_bytes_are_a_checkpoint_or_a_typed_error(data):
     for parse in (parse_offsets, parse_epochs):
         for whole in (data, b"0\n1\n" + data):
             assert 0 <= byte_of_fault(parse, whole) <= len(whole)
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"1\n0\n", "KafkaStorageException"),
+        (b"0\nx\n", "KafkaStorageException"),
+        (b"0\n-1\n", "IllegalArgumentException"),
+        (b"0\n1\n0 x\n", "NumberFormatException"),
+        (b"0\n1\nx 0\n", "NumberFormatException"),
+        (b"0\n1\n0\n", "KafkaStorageException"),
+        (b"0\n2\n0 0\n", "KafkaStorageException"),
+    ],
+)
+def test_what_is_wrong_has_kafkas_name(data, name):
+    with pytest.raises(CorruptCheckpointError) as caught:
+        parse_epochs(data)
+    assert caught.value.kafka_name == name

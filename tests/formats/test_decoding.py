@@ -9,13 +9,42 @@ from hypothesis import strategies as st
 
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats import unpacking
-from kafkalog.formats.decoding import Bounds, decode
+from kafkalog.formats.decoding import Bounds, decode, first_records
 from kafkalog.formats.headers import scan_headers
 from kafkalog.formats.workspace import Workspace
 from tests import golden_data, reference
 from tests.query.batches import KINDS, T, build
 
 BIG = 64 << 20
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 9])
+def test_a_batch_may_be_read_as_if_it_ended_earlier(most):
+    data = np.frombuffer(build(2, "none", 0), np.uint8)
+    rows, _, _ = scan_headers(data)
+    cut = first_records(data, 0, rows[0], most)
+    run = next(
+        decode(
+            data,
+            0,
+            np.array([cut]),
+            bounds=Bounds(),
+            limit=BIG,
+            workspace=Workspace(),
+        )
+    )
+    assert (
+        values_of(run) == [one[3] for one in by_reference(build(2, "none", 0))][:most]
+    )
+
+
+@pytest.mark.parametrize("length", [b"\x01", b"\xff\xff\xff\xff\x7f", b"\x7e"])
+def test_a_batch_whose_records_cannot_be_told_apart_is_left_as_it_is(length):
+    data = bytearray(build(2, "none", 0))
+    data[61 : 61 + len(length)] = length
+    whole = np.frombuffer(bytes(data), np.uint8)
+    rows, _, _ = scan_headers(whole)
+    assert first_records(whole, 0, rows[0], 2) == rows[0]
 
 
 def values_of(views, part="value"):

@@ -130,6 +130,23 @@ def test_what_is_wrong_with_a_topic_id_is_told_with_its_byte(data, reason, posit
     assert caught.value.position == position
 
 
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"", "NullPointerException"),
+        (b"version: 0\n", "NullPointerException"),
+        (b"x\n", "KafkaStorageException"),
+        (b"version: -1\n", "KafkaStorageException"),
+        (b"version: 0\ntopic_id: x", "IllegalArgumentException"),
+        (b"version: 0\ntopic_id: " + b"A" * 22, "KafkaStorageException"),
+    ],
+)
+def test_what_is_wrong_with_a_topic_id_has_kafkas_name(data, name):
+    with pytest.raises(CorruptCheckpointError) as caught:
+        PartitionMetadata.parse(data)
+    assert caught.value.kafka_name == name
+
+
 @pytest.mark.parametrize("cut", range(len(METADATA)))
 def test_a_cut_topic_id_is_found(cut):
     with pytest.raises(CorruptCheckpointError) as caught:

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from kafkalog.errors import CorruptRecordError, LogArgumentError
+from kafkalog.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    LogArgumentError,
+)
 from kafkalog.formats.builder import RecordBatchBuilder
 from kafkalog.formats.control import ControlRecordType, end_transaction_marker
 from kafkalog.formats.headers import scan_headers
@@ -69,5 +73,15 @@ def test_a_control_record_that_is_no_marker_is_refused_where_one_must_be(kind):
 
 def test_a_damaged_marker_is_an_error():
     data, rows = scanned(control_batch(0)[:-1] + b"\1")
-    with pytest.raises(CorruptRecordError):
+    with pytest.raises(InvalidRecordError):
         read_markers(data, rows)
+    with pytest.raises(CorruptRecordError):
+        known_markers(data, rows)
+
+
+@pytest.mark.parametrize("count", [2, 3, 2**31 - 1])
+def test_of_a_control_batch_only_the_first_record_is_read(count):
+    told = bytearray(control_batch(0))
+    told[57:61] = count.to_bytes(4, "big")
+    data, rows = scanned(bytes(told))
+    assert read_markers(data, rows) == {0: Marker(True, 9, NOW)}

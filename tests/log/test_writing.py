@@ -2,12 +2,14 @@
 
 import threading
 
+import crc32c
 import numpy as np
 import pytest
 
 import kafkalog
 from kafkalog import (
     CorruptRecordError,
+    InvalidRecordError,
     LogArgumentError,
     LogClosedError,
     LogRollError,
@@ -324,3 +326,44 @@ def test_many_read_while_one_writes(tmp_path):
         thread.join()
     log.close()
     assert not wrong
+
+
+def test_a_log_goes_on_at_no_negative_offset(tmp_path):
+    with load(tmp_path) as log:
+        log.append(batch())
+        for cut in (log.truncate_to, log.truncate_fully):
+            with pytest.raises(LogArgumentError):
+                cut(-1)
+        assert offsets_in(log) == [0]
+
+
+def test_ten_records_are_read_of_an_append_that_a_follower_refuses(tmp_path):
+    with load(tmp_path) as log:
+        log.append(batch())
+        for broken, error in (
+            (1, InvalidRecordError),
+            (11, UnexpectedAppendOffsetError),
+        ):
+            builder = RecordBatchBuilder()
+            for _ in range(12):
+                builder.append(None, b"v", timestamp=NOW)
+            data = bytearray(builder.build())
+            size = data[61] // 2 + 1
+            data[61 + (broken - 1) * size] = 1
+            data[17:21] = crc32c.crc32c(data[21:]).to_bytes(4, "big")
+            with pytest.raises(error):
+                log.append_as_follower(bytes(data))
+
+
+def test_a_broken_record_hides_none_before_it_from_a_lookup_by_time(tmp_path):
+    with load(tmp_path) as log:
+        log.assign_epoch(0)
+        data = bytearray(batch(3, size=9, leader_epoch=0))
+        record = (len(data) - 61) // 3
+        data[61 + 2 * record] = 1
+        data[17:21] = crc32c.crc32c(data[21:]).to_bytes(4, "big")
+        log.append_as_follower(bytes(data))
+        assert [log.find_offset(NOW + n)[1] for n in (0, 1)] == [0, 1]
+        with pytest.raises(CorruptRecordError) as caught:
+            log.find_offset(NOW + 2)
+        assert caught.value.kafka_name == "InvalidRecordException"

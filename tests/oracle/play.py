@@ -29,7 +29,14 @@ from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.loading import load_log
 from kafkalog.log.writable_log import WritableLog
 from tests.oracle.files import MtimeStamper, damage, set_modified, tree
-from tests.oracle.steps import STEPS, NotOpen, append_chunk, describe, terms_of
+from tests.oracle.steps import (
+    STEPS,
+    AlreadyOpen,
+    NotOpen,
+    append_chunk,
+    describe,
+    terms_of,
+)
 
 Step = dict[str, Any]
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -68,7 +75,7 @@ class Player:
         self.stamper.begin()
         try:
             line["result"] = self.perform(step)
-        except (KafkaLogError, NotOpen, OSError) as error:
+        except (KafkaLogError, AlreadyOpen, NotOpen, OSError) as error:
             line |= describe(error)
         self.settle(line)
         return line
@@ -157,6 +164,8 @@ class Player:
     # Opening and closing
 
     def do_open(self, step: Step) -> Step:
+        if self.is_open:
+            raise AlreadyOpen
         self.settings |= {key: step[key] for key in step if key not in NOT_KEPT}
         self.clock.time_ms = step.get("now", self.clock.time_ms)
         self.leader_epoch = step.get("leader_epoch", self.leader_epoch)

@@ -26,6 +26,12 @@ class NotOpen(Exception):
     kafka_name = "NotOpen"
 
 
+class AlreadyOpen(Exception):
+    """The step opens a log, and there is one."""
+
+    kafka_name = "IllegalStateException"
+
+
 def describe(error: Exception) -> Step:
     """Name an error as the results do."""
     if isinstance(error, OSError):
