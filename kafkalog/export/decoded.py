@@ -33,11 +33,14 @@ _LINE_ENDS: Final = str.maketrans(
 
 def decoded_cells(records: Records) -> dict[str, list[str | None]]:
     """Spell the keys and values of a chunk, None for null; none of a user's topic."""
-    if records.topic not in INTERNAL_TOPICS:
+    topic = records.topic
+    if all(name.endswith(".checkpoint") for name in records.segments):
+        topic = "__cluster_metadata"  # `bootstrap.checkpoint` lies in no topic
+    if topic not in INTERNAL_TOPICS:
         return {}
     columns = records.key.to_list(), records.value.to_list()
     pairs = [
-        _control(key, value) if is_control else _decoded(records.topic, key, value)
+        _control(key, value) if is_control else _decoded(topic, key, value)
         for key, value, is_control in zip(
             *columns, records.is_control.tolist(), strict=True
         )

@@ -51,6 +51,13 @@ def test_decoded_records_are_printed_as_kafka_decodes_them(name, directory):
             assert row["value"]["data"] == told["data"]
 
 
+def test_the_metadata_that_a_cluster_begins_with_are_decoded():
+    bootstrap = "bootstrap.checkpoint"
+    truth = golden_data.truth("k431-clean", bootstrap, "decoded")
+    rows = lines("cat", golden_data.logs("k431-clean") / bootstrap)
+    assert [row["value"]["data"] for row in rows] == [told["data"] for told in truth]
+
+
 def test_csv_and_tables_hold_the_same():
     rows = lines("head", OFFSETS)
     ran = call("head", OFFSETS, *KEY_AND_VALUE, "--decode", "--format", "csv")

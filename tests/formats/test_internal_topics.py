@@ -256,7 +256,8 @@ REMOTE = {
     ),
     "RemoteLogSegmentMetadataSnapshot{segmentId=AAAAAAAAAAAAAAAAAAAAAg, startOffset=5, "
     "endOffset=9, maxTimestampMs=-1, segmentLeaderEpochs={0=5}, "
-    "segmentSizeInBytes=100, customMetadata=Optional.empty, state=COPY_SEGMENT_STARTED, txnIdxEmpty=false}": (
+    "segmentSizeInBytes=100, customMetadata=Optional.empty, "
+    "state=COPY_SEGMENT_STARTED, txnIdxEmpty=false}": (
         "010300" + 31 * "0" + "20000000000000005000000000000000900000001ffffffffffffff"
         "ff0000000000000007020000000000000000000000050000000064000000"
     ),
