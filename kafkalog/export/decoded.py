@@ -34,7 +34,8 @@ _LINE_ENDS: Final = str.maketrans(
 def decoded_cells(records: Records) -> dict[str, list[str | None]]:
     """Spell the keys and values of a chunk, None for null; none of a user's topic."""
     topic = records.topic
-    if all(name.endswith(".checkpoint") for name in records.segments):
+    files = records.segments
+    if files and all(name.endswith(".checkpoint") for name in files):
         topic = "__cluster_metadata"  # `bootstrap.checkpoint` lies in no topic
     if topic not in INTERNAL_TOPICS:
         return {}
