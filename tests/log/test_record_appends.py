@@ -23,7 +23,9 @@ from kafkalog import (
     UnfitRecordsError,
 )
 from kafkalog.formats import sent_batches
+from kafkalog.formats.builder import BatchSettings
 from kafkalog.formats.layout import CODECS
+from kafkalog.formats.record_input import record_columns
 from kafkalog.log.appending import Appender
 from tests.disks import FailingDisk
 from tests.log.writing import NOW, SMALL, files_of, load
@@ -37,7 +39,7 @@ rows = st.fixed_dictionaries(
     {"key": maybe_bytes, "value": maybe_bytes, "timestamp": times, "headers": headers}
 )
 tables = st.lists(rows, max_size=40)
-topics = st.fixed_dictionaries(
+rules = st.fixed_dictionaries(
     {},
     optional={
         "compression.type": st.sampled_from([*CODECS[1:], "uncompressed", "producer"]),
@@ -50,6 +52,8 @@ topics = st.fixed_dictionaries(
         "flush.messages": st.integers(1, 20),
     },
 )
+# With several settings at once most things are refused: each by itself, too.
+topics = rules | rules.map(lambda topic: dict([*topic.items()][:1]))
 producers = st.just({}) | st.builds(
     dict,
     producer_id=st.just(7),
@@ -60,7 +64,7 @@ producers = st.just({}) | st.builds(
 calls = st.lists(
     st.tuples(
         tables,
-        st.sampled_from([None, *CODECS]),
+        st.none() | st.sampled_from(CODECS),
         st.integers(1, 600),
         producers,
     ),
@@ -94,10 +98,10 @@ def told(outcomes):
 # ------------------------------------------------------------------------------- tests
 
 
-@settings(deadline=None)
-@given(calls, topics)
-def test_records_leave_the_bytes_and_results_of_their_batches(calls, topic):
+def check_both_ways(calls, topic):
+    """Append records, and their batches to another log; all must be the same."""
     config = SMALL.with_changes({str(key): value for key, value in topic.items()})
+    kinds = set()
     with tempfile.TemporaryDirectory() as root:
         ours, theirs = Path(root, "ours"), Path(root, "theirs")
         ours.mkdir()
@@ -114,17 +118,54 @@ def test_records_leave_the_bytes_and_results_of_their_batches(calls, topic):
                 batches = built(table, done.bounds.tolist(), **fields)
                 outcomes = other.append_many(batches)
                 assert told(done.outcomes) == told(outcomes)
-                event(f"refused: {bool(done.refused)}")
+                kinds |= {type(one).__name__ for one in outcomes}
             assert dict(log.producers) == dict(other.producers)
             assert log.log_end_offset == other.log_end_offset
         assert files_of(ours) == files_of(theirs)
+    return kinds
+
+
+@settings(deadline=None)
+@given(calls, topics)
+def test_records_leave_the_bytes_and_results_of_their_batches(calls, topic):
+    for kind in check_both_ways(calls, topic):
+        event(kind)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    ("topic", "refused"),
+    [
+        ({}, None),
+        ({"cleanup.policy": "compact"}, "RecordValidationError"),
+        ({"message.timestamp.before.max.ms": 900}, "RecordValidationError"),
+        ({"message.timestamp.after.max.ms": 900}, "RecordValidationError"),
+        ({"max.message.bytes": 150}, "RecordTooLargeError"),
+        ({"message.timestamp.type": "LogAppendTime"}, None),
+        ({"internal.segment.bytes": 250, "flush.messages": 3}, None),
+        ({"compression.type": "gzip"}, None),
+    ],
+)
+def test_each_rule_of_a_topic_is_kept(topic, refused, codec):
+    def row(**fields):
+        return {"key": b"k", "value": b"v", "timestamp": NOW, **fields}
+
+    noise = np.random.default_rng(3).bytes(100)
+    table = [row(), row(key=None), row(timestamp=NOW - 1000), row(timestamp=-1)]
+    table += [row(timestamp=NOW + 1000), row(value=noise), row(headers=[("h", None)])]
+    for batch_bytes in (1, 140, 10_000):
+        producer = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 2**31 - 4}
+        calls = [(table, codec, batch_bytes, fields) for fields in ({}, producer)]
+        kinds = check_both_ways([*calls, calls[1]], topic)
+        assert refused is None or refused in kinds
 
 
 @settings(deadline=None)
 @given(tables, st.integers(1, 600))
 def test_a_batch_is_as_full_as_it_may_be(table, batch_bytes):
-    with tempfile.TemporaryDirectory() as root, load(Path(root)) as log:
-        bounds = log.append_records(table, batch_bytes=batch_bytes).bounds.tolist()
+    columns = record_columns(table, NOW)
+    sending = sent_batches.cut_batches(columns, BatchSettings(), batch_bytes)
+    bounds = sending.cut.bounds.tolist()
     assert (bounds[0], bounds[-1]) == (0, len(table))
     for first, end in pairwise(bounds):
         size = len(built(table, [first, end])[0])
