@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from kafkalog.errors import CorruptCheckpointError
 from kafkalog.files.durable_file import Disk
-from kafkalog.files.location import Location
+from kafkalog.files.location import Location, read_small
 from kafkalog.formats.checkpoint import format_offsets, parse_offsets
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
@@ -29,7 +29,7 @@ Parsed = TypeVar("Parsed")
 def read_if_there(path: Location, parse: Callable[[bytes], Parsed]) -> Parsed | None:
     """Parse a small file; None where there is none. Errors say which file it is."""
     try:
-        return parse(path.read_bytes())
+        return parse(read_small(path))
     except FileNotFoundError:
         return None
     except CorruptCheckpointError as error:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
@@ -145,12 +146,18 @@ class Disk:
         """Open a file, without cutting it.
 
         With `create` a missing one is made, empty; with `exclusive` it is made, and
-        `FileExistsError` raised if it was there.
+        `FileExistsError` raised if it was there. Raises `OSError` for a link, or what
+        is no file.
         """
-        flags = os.O_RDWR | os.O_CLOEXEC
+        # No link is written through, and what is no file keeps no one waiting.
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         flags |= os.O_CREAT if create or exclusive else 0
         flags |= os.O_EXCL if exclusive else 0
-        return DurableFile(self, Path(path), os.open(path, flags, 0o666))
+        descriptor = os.open(path, flags, 0o666)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+        return DurableFile(self, Path(path), descriptor)
 
     def write(self, file: DurableFile, data: Data, position: int) -> None:
         """Write all of `data`; a write that makes no headway raises `OSError`."""

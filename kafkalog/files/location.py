@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from kafkalog.files.reading import FileSource
+from kafkalog.files.reading import FileSource, read_plain
 from kafkalog.files.remote import RemotePath, RemoteSource, as_path, is_url
 
 Location: TypeAlias = Path | RemotePath
@@ -58,6 +58,13 @@ def entries(directory: Location) -> Sequence[Entry]:
         return list(listing)
 
 
-def open_source(path: Location) -> OpenedSource:
-    """Open a file for reading, by position."""
-    return path.open() if isinstance(path, RemotePath) else FileSource(path)
+def read_small(path: Location) -> bytes:
+    """Read a small file whole; `FileNotFoundError` for what is none, or a link."""
+    return path.read_bytes() if isinstance(path, RemotePath) else read_plain(path)
+
+
+def open_source(path: Location, *, links: bool = True) -> OpenedSource:
+    """Open a file for reading, by position; links are followed where asked for."""
+    return (
+        path.open() if isinstance(path, RemotePath) else FileSource(path, links=links)
+    )

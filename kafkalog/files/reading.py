@@ -12,8 +12,10 @@ Knows: bytes and their positions. Does not know: what they are.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -90,10 +92,9 @@ class FileSource:
     (10, b'789')
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, links: bool = True) -> None:
         self.path: Path | None = Path(path)
-        # What is no file, a pipe say, must not keep us waiting.
-        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        opened = open_plain(path, links=links)
         self._file = io.FileIO(opened)
         self.size = os.fstat(opened).st_size
 
@@ -144,6 +145,32 @@ class MemorySource:
 
     def close(self) -> None:
         """Do nothing: the memory is the caller's."""
+
+
+def open_plain(path: str | os.PathLike[str], *, links: bool = False) -> int:
+    """Open a file of a log directory for reading: its descriptor.
+
+    Raises `FileNotFoundError` also for what is no file, such as a pipe or a device, and
+    for a link unless `links` may be followed: what a broker did not put there does not
+    count, is not waited for and leads nowhere.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        opened = os.open(path, flags if links else flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link; a socket
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(opened).st_mode):
+            return opened
+        os.close(opened)
+    raise FileNotFoundError(errno.ENOENT, "No such regular file", os.fspath(path))
+
+
+def read_plain(path: str | os.PathLike[str]) -> bytes:
+    """Read a small file of a log directory whole; errors as of `open_plain`."""
+    with io.FileIO(open_plain(path)) as file:
+        return file.readall()
 
 
 def only_zeros(source: ByteSource, position: int) -> bool:

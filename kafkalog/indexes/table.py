@@ -27,6 +27,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.errors import CorruptIndexError
 from kafkalog.files.location import AnyPath, Location, locate
+from kafkalog.files.reading import open_plain
 from kafkalog.files.remote import RemotePath
 
 Entries = npt.NDArray[np.void]
@@ -90,11 +91,12 @@ class IndexTable(ABC):
 
         Gives the entries at the front, up to the first slot that is all zero or does
         not rise, or is torn: stale entries of a log that was cut back are left out
-        from there on. Those before still may point behind the end of the log.
+        from there on. Those before still may point behind the end of the log. A link
+        counts as missing.
         """
         path = locate(path)
         base_offset = base_offset_of(path) if base_offset is None else base_offset
-        data, _ = read_slots(path, cls.ENTRY.itemsize)
+        data, _ = read_slots(path, cls.ENTRY.itemsize, links=False)
         return cls._front(data, cls.count_sound(data, base_offset), base_offset)
 
     @classmethod
@@ -258,16 +260,19 @@ def base_offset_of(path: AnyPath) -> int:
     return int(name[1])
 
 
-def read_slots(path: AnyPath, entry_bytes: int) -> tuple[npt.NDArray[np.uint8], int]:
+def read_slots(
+    path: AnyPath, entry_bytes: int, *, links: bool = True
+) -> tuple[npt.NDArray[np.uint8], int]:
     """Read an index file: its bytes, all but a hole at the end, and its size.
 
     Preallocated files are mostly hole; asking the file system where it begins saves
-    reading its zeros.
+    reading its zeros. What is no file counts as missing, and so does a link unless
+    `links` are followed.
     """
     if isinstance(path, RemotePath):
         whole = np.frombuffer(path.read_bytes(), np.uint8)
         return whole, len(whole)
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = open_plain(path, links=links)
     try:
         size = os.fstat(descriptor).st_size
         end = size if size < LARGE_BYTES else _hole(descriptor, size, entry_bytes)

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 from kafkalog.errors import CorruptCheckpointError, LogArgumentError
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.files.reading import read_plain
 from kafkalog.formats.checkpoint import EpochEntry, format_epochs, parse_epochs
 
 UNDEFINED_EPOCH: Final = -1
@@ -67,7 +68,7 @@ class LeaderEpochs:
         self._keep(())
         disk.create_if_missing(path)
         try:
-            entries = parse_epochs(path.read_bytes())
+            entries = parse_epochs(read_plain(path))
         except CorruptCheckpointError as error:
             raise error.located(path) from None
         for entry in entries:

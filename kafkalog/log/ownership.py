@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -32,6 +33,7 @@ from kafkalog.files.checkpoint_file import (
     write_offsets,
 )
 from kafkalog.files.durable_file import DISK, Disk, DurableFile
+from kafkalog.files.reading import read_plain
 
 LOCK: Final = ".lock"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -61,7 +63,9 @@ class OwnedDirectory:
         self._lowered = 0
         self._lock = _lock(path / LOCK, disk)
         marker = path / CLEAN_SHUTDOWN
-        self._marker = marker.read_bytes() if marker.exists() else None
+        self._marker: bytes | None = None
+        with suppress(FileNotFoundError):
+            self._marker = read_plain(marker)
         self.clean = self._marker is not None
         if self.clean:
             disk.remove(marker)

@@ -14,6 +14,7 @@ from typing import Final
 
 from kafkalog.errors import CorruptCheckpointError, InconsistentTopicIdError
 from kafkalog.files.durable_file import Disk
+from kafkalog.files.reading import read_plain
 from kafkalog.formats.partition_files import PartitionMetadata
 
 PARTITION_METADATA: Final = "partition.metadata"
@@ -34,7 +35,7 @@ class TopicIdFile:
         Raises `InconsistentTopicIdError` where it has another id.
         """
         try:
-            stored = PartitionMetadata.parse(self.path.read_bytes()).topic_id
+            stored = PartitionMetadata.parse(read_plain(self.path)).topic_id
         except FileNotFoundError:
             self.topic_id = topic_id
             self._dirty = topic_id is not None

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from kafkalog.errors import CorruptSnapshotError
 from kafkalog.files.durable_file import Disk
 from kafkalog.files.naming import file_name
+from kafkalog.files.reading import read_plain
 from kafkalog.formats.producer_snapshot import ENTRY, format_snapshot, parse_snapshot
 from kafkalog.log.leftovers import file_names, offset_of
 from kafkalog.log.producer_entry import NONE, BatchMetadata, ProducerStateEntry
@@ -67,7 +68,7 @@ class SnapshotFiles:
         """Read the snapshot at `offset`; raises `CorruptSnapshotError`."""
         path = self.directory / self._names[offset]
         try:
-            return parse_entries(path.read_bytes())
+            return parse_entries(read_plain(path))
         except CorruptSnapshotError as error:
             raise error.located(path) from None
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptSnapshotError
-from kafkalog.files.location import Location
+from kafkalog.files.location import Location, read_small
 from kafkalog.files.naming import file_name, parse_file_name
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.formats.producer_snapshot import ENTRY, parse_snapshot
@@ -48,7 +48,7 @@ def newest_snapshot(
         if offset > at_most:
             continue
         try:
-            data = (directory / file_name(offset, "snapshot")).read_bytes()
+            data = read_small(directory / file_name(offset, "snapshot"))
             return parse_snapshot(data), offset
         except (CorruptSnapshotError, FileNotFoundError):
             continue

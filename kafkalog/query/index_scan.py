@@ -358,11 +358,13 @@ def _entries(path: Location, kind: FileKind) -> tuple[Files, list[str]]:
     folders = []
     for entry in entries(path):
         if entry.name.endswith((".log", f".{kind}")):
+            if not entry.is_file(follow_symlinks=False):
+                continue
             name = parse_file_name(entry.name)
             if name is not None and name.kind == kind:
                 files[name.base_offset] = entry.path
             elif name is not None:
                 files.setdefault(name.base_offset, None)
-        elif entry.is_dir():
+        elif entry.is_dir(follow_symlinks=False):
             folders.append(entry.name)
     return files, folders

@@ -155,7 +155,11 @@ def _segments(directory: Location) -> Iterator[SegmentSummary]:
     live = {segment.path: segment for segment in list_segments(directory)}
     for entry in sorted(entries(directory), key=lambda entry: entry.name):
         name, path = parse_file_name(entry.name), directory / entry.name
-        if name is not None and name.kind == "log" and entry.is_file():
+        if (
+            name is not None
+            and name.kind == "log"
+            and entry.is_file(follow_symlinks=False)
+        ):
             with suppress(FileNotFoundError):
                 yield _summarize(live.get(path) or LogSegment.of(path))
 
@@ -226,7 +230,7 @@ def _entries(
     if segment.base_offset < 0 or not path.exists():
         return None, nothing
     with suppress(FileNotFoundError):
-        with open_source(path) as source:
+        with open_source(path, links=False) as source:
             slots = source.size // width
             last = source.read((slots - 1) * width, width) if slots else nothing
         if len(last) == width and last.any():
