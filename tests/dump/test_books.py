@@ -5,19 +5,16 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-import kafkalog
-from kafkalog import _speedups
-from kafkalog._speedups import Halt, Want
-from kafkalog.dump.log_file import RUN
-from kafkalog.formats.internal_topics import KINDS, describe_record
+from kafkalog._speedups import Want
+from kafkalog.formats.internal_topics import KINDS
 from kafkalog.formats.message_books import book_of
 from tests.formats import internal_messages
 from tests.guarded import at_the_end
 
+from .books import WANT, batch_of, contents, printed
 from .called import dump
 
 JSON_KINDS = [kind for kind in KINDS if kind != "remote-log-metadata"]
-WANT = Want.DEEP | Want.PRINT | Want.ASK
 
 
 def by_kind(records):
@@ -29,38 +26,6 @@ def by_kind(records):
 
 SOUND = list(internal_messages.records(seed=11, each=12))
 DAMAGED = list(internal_messages.damaged(12, SOUND * 2))
-
-
-def batch_of(records):
-    batch = kafkalog.RecordBatchBuilder(base_offset=0)
-    for key, value in records:
-        batch.append(key, value, timestamp=1)
-    return np.frombuffer(batch.build(), np.uint8)
-
-
-def printed(kind, data, out, want=WANT):
-    """Give what the kernel wrote, a line a record, None where it left that to us."""
-    run = np.zeros(1, RUN)
-    run["record"] = run["last_offset"] = -1
-    pairs = np.empty((64, 2), np.int64)
-    lines = []
-    while True:
-        halt = _speedups.dump_batches(data, run, out, pairs, want, book_of(kind))
-        written = out[: run["written"][0]].tobytes()
-        lines += written.splitlines()
-        run["written"] = 0
-        if halt == Halt.CONTENTS:
-            lines[-1] = None
-        elif halt != Halt.FULL or run["need"][0] > len(out):
-            break
-    assert halt == Halt.MORE
-    return lines[1:]
-
-
-def contents(kind, key, value, offset):
-    shown_key, payload = describe_record(kind, key, value, offset)
-    text = "" if shown_key is None else f" key: {shown_key}"
-    return (text + ("" if payload is None else f" payload: {payload}")).encode()
 
 
 @pytest.mark.parametrize("kind", JSON_KINDS)
@@ -93,7 +58,9 @@ def test_nothing_is_read_behind_a_record_nor_written_behind_the_room(kind):
 @pytest.mark.parametrize("kind", JSON_KINDS)
 def test_lines_without_metadata_begin_with_a_bar(kind):
     records = by_kind(SOUND)[kind][:50]
-    lines = printed(kind, batch_of(records), np.empty(1 << 22, np.uint8), WANT | 4)
+    lines = printed(
+        kind, batch_of(records), np.empty(1 << 22, np.uint8), WANT | Want.BARE
+    )
     shown = [
         (line, b"|" + contents(kind, *record, offset))
         for offset, (line, record) in enumerate(zip(lines, records, strict=True))

@@ -9,7 +9,14 @@ from typing import NamedTuple
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
-from tests.fuzz import directories, entries, messages, seeds, sidecars
+from tests.fuzz import (
+    directories,
+    entries,
+    internal_records,
+    messages,
+    seeds,
+    sidecars,
+)
 
 
 class Target(NamedTuple):
@@ -75,6 +82,9 @@ TARGETS: dict[str, Target] = {
     "properties": Target(sidecars.check_properties, seeds.properties),
     "control": Target(sidecars.check_control, seeds.controls, 512),
     "message": Target(messages.check_message, seeds.messages),
+    "internal-record": Target(
+        internal_records.check_internal_record, internal_records.seeds
+    ),
     "metadata-snapshot": Target(
         entries.check_metadata_snapshot, seeds.metadata_snapshots, 8_192
     ),

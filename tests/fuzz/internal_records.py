@@ -1,0 +1,39 @@
+"""Target: records of internal topics, described in Python and printed by a kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafkalog.errors import CorruptMessageError, UnsupportedFormatError
+from kafkalog.formats.internal_records import decode_internal
+from kafkalog.formats.internal_topics import KINDS, TOPICS
+from tests.dump.books import batch_of, contents, printed
+from tests.formats import internal_messages
+
+ROOM = np.empty(1 << 18, np.uint8)
+
+
+def seeds() -> list[bytes]:
+    """Give a record of each version of each message: kind, key's length, key, value."""
+    kinds = {topic: number for number, topic in enumerate(TOPICS.values())}
+    return [
+        bytes([kinds[topic], len(key or b"")]) + (key or b"") + value
+        for topic, key, value in internal_messages.records(seed=1, each=1)
+        if len(key or b"") < 256 and len(value) < 1_000
+    ]
+
+
+def check_internal_record(data: bytes) -> None:
+    """Decode a record, and hold what the kernel prints to how it is described."""
+    data = data.ljust(2, b"\0")
+    kind, length = KINDS[data[0] % len(KINDS)], data[1]
+    key, value = data[2 : 2 + length], data[2 + length :]
+    try:
+        decode_internal(TOPICS[kind], key, value)
+    except (CorruptMessageError, UnsupportedFormatError) as error:
+        assert error.position is not None, error
+        assert 0 <= error.position <= len(data), error
+    said = contents(kind, key, value, 0)
+    if kind != "remote-log-metadata":
+        [line] = printed(kind, batch_of([(key, value)]), ROOM)
+        assert line is None or line.endswith(b"]" + said), (line, said)
