@@ -29,7 +29,7 @@ from kafkalog.formats.schema import (
 
 TABLE: Final = "schemas/internal_topics.json"
 PRIMITIVES: Final = {*FIXED_WIDTH, "uuid", "string", "bytes"}
-_Spec = dict[str, Any]
+Spec = dict[str, Any]
 
 
 @cache
@@ -46,7 +46,7 @@ def schemas_of(topic: str) -> Mapping[tuple[str, int | None], Schema]:
     found = {}
     for spec in _table()[topic]:
         described = spec["type"] if "apiKey" in spec else spec["name"]
-        found[described, spec.get("apiKey")] = _schema(spec)
+        found[described, spec.get("apiKey")] = schema_from(spec)
     return found
 
 
@@ -63,7 +63,8 @@ def _table() -> dict[str, Any]:
     return table
 
 
-def _schema(spec: _Spec) -> Schema:
+def schema_from(spec: Spec) -> Schema:
+    """Read a schema, spelled as in Kafka's ``.json`` files."""
     lowest, highest = _range(spec["validVersions"])
     structs = {one["name"]: one["fields"] for one in spec.get("commonStructs", ())}
     return Schema(
@@ -75,11 +76,11 @@ def _schema(spec: _Spec) -> Schema:
     )
 
 
-def _fields(specs: list[_Spec], structs: dict[str, list[_Spec]]) -> tuple[Field, ...]:
+def _fields(specs: list[Spec], structs: dict[str, list[Spec]]) -> tuple[Field, ...]:
     return tuple(_field(spec, structs) for spec in specs)
 
 
-def _field(spec: _Spec, structs: dict[str, list[_Spec]]) -> Field:
+def _field(spec: Spec, structs: dict[str, list[Spec]]) -> Field:
     name: str = spec["name"]
     kind = _type(spec, structs)
     since, until = _range(spec.get("versions") or spec["taggedVersions"])
@@ -95,7 +96,7 @@ def _field(spec: _Spec, structs: dict[str, list[_Spec]]) -> Field:
     )
 
 
-def _type(spec: _Spec, structs: dict[str, list[_Spec]]) -> FieldType:
+def _type(spec: Spec, structs: dict[str, list[Spec]]) -> FieldType:
     """Read a type; a struct is spelled at its first use, or with the message."""
     name: str = spec["type"].removeprefix("[]")
     kind: FieldType = name

@@ -55,8 +55,8 @@ OF_A_FIELD: Final = (
 )
 
 
-def main(kafka: Path, release: str) -> None:
-    """Write the table."""
+def make(kafka: Path, release: str) -> str:
+    """Return the table of what lies in `kafka`, a checkout."""
     lines = [f'"release": {json.dumps(release)}']
     for topic, folder in FOLDERS.items():
         messages = [
@@ -65,7 +65,7 @@ def main(kafka: Path, release: str) -> None:
             if message["type"] in KINDS or PROTOCOL.fullmatch(message["name"])
         ]
         lines.append(f"{json.dumps(topic)}: [\n" + ",\n".join(messages) + "\n]")
-    TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def read_message(path: Path) -> dict[str, Any]:
@@ -83,4 +83,4 @@ def kept(said: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    TABLE.write_text(make(Path(sys.argv[1]), sys.argv[2]), encoding="utf-8")
