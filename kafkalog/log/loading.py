@@ -73,7 +73,6 @@ def load_log(
             clock=clock,
             disk=disk,
             producer_id_expiration_ms=broker.producer_id_expiration_ms,
-            max_transaction_timeout_ms=broker.transaction_max_timeout_ms,
             transaction_verification=broker.transaction_partition_verification_enable,
         )
 
