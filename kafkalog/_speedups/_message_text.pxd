@@ -42,6 +42,43 @@ cdef struct Type:
     int32_t _
 
 
+cdef inline const Version* version_of(
+    const Book* book, const Type* of, int64_t version
+) noexcept nogil:
+    if not of.lowest <= version < of.lowest + of.count:
+        return NULL
+    return <const Version*>(book.code + of.versions_at) + version - of.lowest
+
+
+cdef inline bint put_group(Message* m) noexcept nogil:
+    cdef uint8_t* start = m.to
+    if not put_sized(m, Kind.STRING, False):
+        return False
+    m.of_consumers = m.to - start == 10 and not memcmp(start, b'"consumer"', 10)
+    return True
+
+
+cdef inline bint put_told(Message* m, int32_t type_at) noexcept nogil:
+    # What a member of a group told, behind its length. It need not fill that.
+    cdef int64_t size = 0
+    cdef const uint8_t* end = m.end
+    cdef const uint8_t* behind
+    cdef const Version* version
+    cdef bint flexible = m.flexible, done
+    if not take_length(m, 4, &size) or not 0 <= size <= end - m.at:
+        return False
+    if not m.of_consumers or size < 2:
+        return put_base64(m, size, False)
+    behind = m.at + size
+    version = version_of(m.book, <const Type*>(m.book.code + type_at), be16(m.at))
+    if version == NULL:
+        return False
+    m.at, m.end, m.flexible = m.at + 2, behind, version.flexible
+    done = put_struct(m, version.struct_at)
+    m.at, m.end, m.flexible = behind, end, flexible
+    return done
+
+
 cdef inline bint put_single(
     Message* m, int kind, bint nullable, int32_t struct_at
 ) noexcept nogil:
@@ -52,6 +89,10 @@ cdef inline bint put_single(
         return put_base64(m, 16, True)
     if kind == Kind.STRUCT:
         return put_struct(m, struct_at)
+    if kind == Kind.GROUP:
+        return put_group(m)
+    if kind == Kind.TOLD:
+        return put_told(m, struct_at)
     return kind != Kind.OTHER and put_sized(m, kind, nullable)
 
 
@@ -183,14 +224,6 @@ cdef inline bint put_message(Message* m, const Version* version) noexcept nogil:
     )
 
 
-cdef inline const Version* version_of(
-    const Book* book, const Type* of, int64_t version
-) noexcept nogil:
-    if not of.lowest <= version < of.lowest + of.count:
-        return NULL
-    return <const Version*>(book.code + of.versions_at) + version - of.lowest
-
-
 cdef inline bint put_metadata_record(Message* m) noexcept nogil:
     cdef const Type* types = <const Type*>(m.book.code + 2)
     cdef const Version* version
@@ -237,7 +270,8 @@ cdef inline uint8_t* put_internal(
     # A record's key and payload, up to `end`; NULL where that is left to the caller.
     cdef Message m
     cdef const Type* of = NULL
-    m.book, m.to, m.last, m.unknown_tags = book, to, end - ROOM, 0
+    m.book, m.to, m.last = book, to, end - ROOM
+    m.unknown_tags, m.of_consumers = 0, False
     if end - to < 2 * ROOM:
         return NULL
     if book.code[0] == METADATA:

@@ -22,6 +22,8 @@ cdef enum Kind:  # of a field; an array is its elements' kind and ARRAY
     BYTES = 9
     STRUCT = 10
     OTHER = 11  # left to the caller, if it is there
+    GROUP = 12  # a string: what kind of group members speak of
+    TOLD = 13  # bytes that are a message of its own, if that is of consumers
     ARRAY = 16
 
 cdef enum:
@@ -52,6 +54,7 @@ cdef struct Message:
     uint8_t* last  # `ROOM` bytes behind it are there
     int32_t unknown_tags
     bint flexible
+    bint of_consumers
 
 
 cdef inline bint put_run(

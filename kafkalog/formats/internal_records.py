@@ -39,10 +39,11 @@ INTERNAL_TOPICS: Final = COORDINATORS + METADATA
 _PREFIX_BYTES: Final = 2
 _FRAME_VERSION: Final = 1
 _KEY_VERSION: Final = 0
-_PROTOCOL: Final = {
+CONSUMER_PROTOCOL: Final = {
     "subscription": "ConsumerProtocolSubscription",
     "assignment": "ConsumerProtocolAssignment",
 }
+"""What members of a classic group of consumers told: fields of theirs, and schemas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,10 @@ def with_consumer_protocol(group: Message) -> Message:
     if group["protocolType"] != "consumer":
         return group
     members = [
-        {name: _told(_PROTOCOL.get(name), told) for name, told in member.items()}
+        {
+            name: _told(CONSUMER_PROTOCOL.get(name), told)
+            for name, told in member.items()
+        }
         for member in group["members"]
     ]
     return {**group, "members": members}

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.internal_records import COORDINATORS
+from kafkalog.formats.internal_records import CONSUMER_PROTOCOL, COORDINATORS
 from kafkalog.formats.internal_topics import GROUP_METADATA, TOPICS, metadata_type
 from kafkalog.formats.message_json import message_to_json
 from kafkalog.formats.messages import Schema
@@ -45,6 +45,8 @@ _KINDS: Final = (
 )
 _STRUCT: Final = 10
 _OTHER: Final = 11
+_GROUP: Final = 12
+_TOLD: Final = 13
 _ARRAY: Final = 16
 _MOST_FIELDS: Final = 32
 _HEAD: Final = 2
@@ -84,6 +86,8 @@ class _Pages:
 
     code: list[int]
     texts: bytearray = field(default_factory=bytearray)
+    special: dict[str, list[int]] = field(default_factory=dict)
+    """Kind and place, by the names of fields that are more than their type says."""
 
     def text(self, text: str) -> list[int]:
         """Add a text: where it starts, and its size."""
@@ -109,16 +113,30 @@ def _type(pages: _Pages, topic: str, number: int, schema: Schema) -> list[int]:
     if key_schema is not None:
         key = _version(pages, key_schema, 0, f'{{"type":"{number}","data":')
     versions = range(schema.lowest_version, schema.highest_version + 1)
-    is_read_further = topic == "__consumer_offsets" and number == GROUP_METADATA
+    if topic == "__consumer_offsets" and number == GROUP_METADATA:
+        pages.special = _told(pages)
     rows = []
     for version in versions:
         opening = f'{{"version":"{version}","data":'
         if key_schema is None:
             name = metadata_type(schema)
             opening = f'{{"type":"{name}","version":{version},"data":'
-        row = _version(pages, schema, version, opening)
-        rows.append(_NOWHERE if is_read_further else row)
+        rows.append(_version(pages, schema, version, opening))
+    pages.special = {}
     return [*key, versions.start, len(versions), pages.rows(rows), 0]
+
+
+def _told(pages: _Pages) -> dict[str, list[int]]:
+    """Add what members of a group of consumers tell each other."""
+    special = {"protocolType": [_GROUP, 0]}
+    for name, schema_name in CONSUMER_PROTOCOL.items():
+        schema = schemas_of("consumer protocol")[schema_name, None]
+        versions = range(schema.lowest_version, schema.highest_version + 1)
+        rows = [_version(pages, schema, version, "") for version in versions]
+        at = pages.rows(rows)
+        row = [*_NOWHERE, versions.start, len(versions), at, 0]
+        special[name] = [_TOLD, pages.rows([row])]
+    return special
 
 
 def _version(pages: _Pages, schema: Schema, version: int, opening: str) -> list[int]:
@@ -145,6 +163,7 @@ def _field(pages: _Pages, one: Field, version: int) -> list[int]:
             kind = _KINDS.index(of)
         if isinstance(one.type, Array) and kind != _OTHER:
             kind += _ARRAY
+    kind, struct_at = pages.special.get(one.name, (kind, struct_at))
     tag, default = -1, [0, 0]
     if one.tag is not None:
         tag, default = one.tag, pages.text(message_to_json(one.default_in(version)))

@@ -25,6 +25,9 @@ def by_kind(records):
 
 
 SOUND = list(internal_messages.records(seed=11, each=12))
+SOUND += [
+    ("__consumer_offsets", *record) for record in internal_messages.groups(13, 100)
+]
 DAMAGED = list(internal_messages.damaged(12, SOUND * 2))
 
 

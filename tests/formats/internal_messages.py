@@ -29,6 +29,9 @@ TEXTS = (
     "x" * 200,
 )
 
+NO_UTF8 = bytes.fromhex("eda080f09f98c328e2fff49041bfe0c080")
+"""Parts of characters, and what is none."""
+
 
 def varint(value):
     """Write an unsigned varint."""
@@ -82,6 +85,8 @@ class Chance:
             return self.sized(b"".join(values), len(values), null, flexible, ">i")
         if kind == "string":
             text = self.random.choice(TEXTS).encode()
+            if self.random.random() < 0.05:
+                text = bytes(self.random.choices(NO_UTF8, k=8))
             return self.sized(text, len(text), null, flexible, ">h")
         if kind == "bytes":
             raw = self.random.randbytes(self.random.choice([0, 1, 5, 130]))
