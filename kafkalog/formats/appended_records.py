@@ -111,30 +111,39 @@ def read_through(
 
 def _count(data: Bytes, row: np.void, limit: int) -> int:
     """Count the records of a batch, which are read."""
+    codec = int(row["attributes"]) & CODEC_MASK
+    if row["magic"] < 2 and not codec:
+        return 1
     if row["magic"] == 2 and row["count"] == 0:
         return 0
-    codec = int(row["attributes"]) & CODEC_MASK
     if row["magic"] < 2 and codec == Codec.ZSTD:
         raise InvalidRecordError(f"zstd in a wrapper of magic {row['magic']}")
-    count = 0
-    for payload in unpack(data, 0, np.array([row]), limit, Workspace()):
-        if isinstance(payload, LocatedError):
-            raise refusal_of(payload)
-        if row["magic"] < 2 and codec:
-            _check_sizes(payload)
-        for found in find_records(payload, Bounds(), Workspace()):
-            if isinstance(found, LocatedError):
-                raise refusal_of(found)
-            count += int(found.counts.sum())
-    return count
+    (payload,) = unpack(data, 0, np.array([row]), limit, Workspace())
+    if isinstance(payload, LocatedError):
+        raise refusal_of(payload)
+    if row["magic"] < 2:
+        return _count_wrapped(payload, row)
+    found = next(find_records(payload, Bounds(), Workspace()))
+    if isinstance(found, LocatedError):
+        raise refusal_of(found)
+    return int(found.counts.sum())
 
 
-def _check_sizes(payload: Payloads) -> None:
-    """Check that each message in a wrapper could be one."""
+def _count_wrapped(payload: Payloads, row: np.void) -> int:
+    """Count the messages in a wrapper; what is in them is not looked at."""
     start, length = int(payload.starts[0]), int(payload.lengths[0])
-    _, status, place = scan_headers(payload.data[start : start + length])
+    rows, status, place = scan_headers(payload.data[start : start + length])
     if status == Status.ENTRY_TOO_SMALL:
         raise corrupt(status, place)
+    if not len(rows):
+        raise InvalidRecordError("a compressed message holds no message")
+    last, outer = int(rows["last_offset"][-1]), int(row["last_offset"])
+    if row["magic"] == 1 and outer and outer < last:
+        reason = f"a compressed message of offset {outer} holds one of offset {last}"
+        raise InvalidRecordError(reason)
+    if (rows["attributes"] & CODEC_MASK).any():
+        raise InvalidRecordError("a compressed message inside a compressed one")
+    return len(rows)
 
 
 def _check_wrapped(payload: Payloads, magic: int) -> list[int]:

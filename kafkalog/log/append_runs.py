@@ -200,6 +200,8 @@ class RunWriter:
         """Whether the kernel knows the log's end as it is, and runs may go there."""
         log = self._log
         segment = log.segments.active
+        if log.high_watermark.offset > log.end.offset:  # each append brings it down
+            return False
         if (
             log.end is self._end
             and segment.size == self._size

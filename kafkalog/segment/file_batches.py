@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
-from kafkalog.errors import CorruptRecordError, LogArgumentError
+from kafkalog.errors import CorruptRecordError, LocatedError, LogArgumentError
 from kafkalog.files.durable_file import DurableFile
+from kafkalog.formats.appended_records import refusal_of
 from kafkalog.formats.headers import Bytes, Rows, scan_headers
 from kafkalog.formats.layout import (
     BATCH,
@@ -113,7 +114,11 @@ def first_offset(file: DurableFile, row: np.void) -> int:
 
 def _first_offset(file: DurableFile, position: int, size: int) -> int:
     """First offset of a wrapper, which is among its records."""
-    return RecordBatch(file.read(position, size)).base_offset
+    try:
+        return RecordBatch(file.read(position, size)).base_offset
+    except LocatedError as error:
+        error.kafka_name = refusal_of(error).kafka_name
+        raise error.located(file.path, position) from None
 
 
 def _find(file: DurableFile, offset: int, start: int, end: int) -> Found | None:
