@@ -24,7 +24,6 @@ import mmap
 import os
 import stat
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
 
 import numpy as np
@@ -79,6 +78,10 @@ class DurableFile:
         self._disk.rename(self.path, target)
         self.path = Path(target)
 
+    def another(self) -> DurableFile:
+        """Return another handle of the same file, which stays open without this one."""
+        return DurableFile(self._disk, self.path, os.dup(self.descriptor))
+
     def read(self, position: int, length: int) -> bytes:
         """Read `length` bytes at `position`, fewer only at the end of the file."""
         data = os.pread(self.descriptor, length, position)
@@ -124,12 +127,7 @@ class DurableFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -21,8 +21,10 @@ import mmap
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from threading import Lock, RLock
-from typing import ClassVar, Final
+from threading import RLock
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import numpy as np
 
 from kafkalog import _speedups
 from kafkalog.errors import (
@@ -33,18 +35,16 @@ from kafkalog.errors import (
 )
 from kafkalog.files.durable_file import DISK, Data, Disk, DurableFile
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
+from kafkalog.indexes.mapped_indexes import forget_mapped, note_mapped
 
 SMALL_BYTES: Final = 1 << 16
 """Up to here a copy is better than a mapping, which keeps the file open."""
 
-MOST_MAPPED: Final = 128
-"""So many indexes of a process stay mapped; of others the mapping is made again."""
-
-_mapped: Final[dict[GrowingIndex, None]] = {}
-_mapped_lock: Final = Lock()
+Table = TypeVar("Table")
+Entry = TypeVar("Entry")
 
 
-class GrowingIndex(ABC):
+class GrowingIndex(ABC, Generic[Table, Entry]):
     """An index that is appended to, cut back, trimmed, renamed; loaded when needed.
 
     `rename`, `move_to`, `remove` and `close` do not load it, all else does. Loading
@@ -52,6 +52,7 @@ class GrowingIndex(ABC):
     once, from several threads.
     """
 
+    TABLE: ClassVar[Any]  # the `Table` that its entries make
     ENTRY_BYTES: ClassVar[int]
     OFFSET: ClassVar[tuple[int, int]]  # where in an entry its offset is, and its width
 
@@ -108,6 +109,26 @@ class GrowingIndex(ABC):
         """Whether the segment must roll before another entry can be made."""
         self.load()
         return self._count >= self._max_entries
+
+    @property
+    def table(self) -> Table:
+        """The entries there are now, copied, to be asked many things at once."""
+        with self._lock:
+            self._ready()
+            used = bytes(self._content()[: self._count * self.ENTRY_BYTES])
+        entries = np.frombuffer(used, self.TABLE.ENTRY)
+        made: Table = self.TABLE(entries, self.base_offset)
+        return made
+
+    def entry(self, slot: int) -> Entry:
+        """Return an entry; `LogArgumentError` if there are not so many."""
+        with self._lock:
+            self._require(slot)
+            return self._at(slot)
+
+    @abstractmethod
+    def _at(self, slot: int) -> Entry:
+        """Read an entry that is there."""
 
     def holds_offset(self, offset: int) -> bool:
         """Whether an offset can be stored relative to the base."""
@@ -195,6 +216,18 @@ class GrowingIndex(ABC):
                 self._forced = True
                 if not was_open:
                     self._release()
+
+    def to_force(self) -> DurableFile | None:
+        """Return another handle of the file, to force it to disk; None if it is."""
+        with self._lock:
+            self._ready()
+            if self._forced:
+                return None
+            was_open = self._file is not None
+            file = self._handle().another()
+            if not was_open:
+                self._release()
+            return file
 
     def close(self) -> None:
         """Trim, force and let go of the file; nothing if it is not loaded, or closed.
@@ -312,7 +345,7 @@ class GrowingIndex(ABC):
             if self._size > SMALL_BYTES:
                 self._view = self._handle().map(self._size)
                 self._viewed = self._max_entries
-                self._note_mapped()
+                note_mapped(self)
             else:
                 used = self._count * self.ENTRY_BYTES
                 self._view = self._handle().read(0, used)
@@ -321,24 +354,17 @@ class GrowingIndex(ABC):
                 self._release()
         return self._view
 
-    def _note_mapped(self) -> None:
-        """Take note of a mapping; the oldest goes, unless it is being asked."""
-        with _mapped_lock:
-            _mapped.pop(self, None)
-            _mapped[self] = None
-            oldest = next(iter(_mapped)) if len(_mapped) > MOST_MAPPED else None
-            if oldest is not None:
-                del _mapped[oldest]
-        if oldest is not None and oldest._lock.acquire(blocking=False):
+    def unmap_if_idle(self) -> None:
+        """Let go of the mapping, unless it is being asked."""
+        if self._lock.acquire(blocking=False):
             try:
-                oldest._view, oldest._viewed = b"", 0
+                self._view, self._viewed = b"", 0
             finally:
-                oldest._lock.release()
+                self._lock.release()
 
     def _forget_view(self) -> None:
         self._view, self._viewed = b"", 0
-        with _mapped_lock:
-            _mapped.pop(self, None)
+        forget_mapped(self)
 
     def _entry(self, slot: int) -> memoryview:
         at = slot * self.ENTRY_BYTES

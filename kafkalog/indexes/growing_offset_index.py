@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from struct import Struct
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ class OffsetPosition(NamedTuple):
     position: int
 
 
-class GrowingOffsetIndex(GrowingIndex):
+class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
     """One segment's offset index, as its writer has it.
 
     `append` and `append_many` raise `LogArgumentError` for an entry too many,
@@ -52,6 +52,7 @@ class GrowingOffsetIndex(GrowingIndex):
     16
     """
 
+    TABLE: ClassVar[Any] = OffsetIndex
     ENTRY_BYTES: ClassVar[int] = ENTRY.itemsize
     OFFSET: ClassVar[tuple[int, int]] = OFFSET
 
@@ -66,20 +67,6 @@ class GrowingOffsetIndex(GrowingIndex):
         """Offset of the last entry, or the base offset."""
         self.load()
         return self._last_offset
-
-    @property
-    def table(self) -> OffsetIndex:
-        """The entries there are now, copied, to be asked many things at once."""
-        with self._lock:
-            self._ready()
-            used = bytes(self._content()[: self._count * self.ENTRY_BYTES])
-        return OffsetIndex(np.frombuffer(used, ENTRY), self.base_offset)
-
-    def entry(self, slot: int) -> OffsetPosition:
-        """Return an entry; `LogArgumentError` if there are not so many."""
-        with self._lock:
-            self._require(slot)
-            return self._at(slot)
 
     def lookup(self, offset: int) -> OffsetPosition:
         """Return the greatest entry at or below `offset`; else the base at byte 0."""

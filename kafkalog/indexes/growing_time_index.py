@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from struct import Struct
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ class TimestampOffset(NamedTuple):
 _entry_of: Final = partial(tuple.__new__, TimestampOffset)
 
 
-class GrowingTimeIndex(GrowingIndex):
+class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
     """One segment's time index, as its writer has it.
 
     `maybe_append` and `maybe_append_many` raise `LogArgumentError` where no slot is
@@ -62,6 +62,7 @@ class GrowingTimeIndex(GrowingIndex):
     (1, True, TimestampOffset(timestamp=1000, offset=507))
     """
 
+    TABLE: ClassVar[Any] = TimeIndex
     ENTRY_BYTES: ClassVar[int] = ENTRY.itemsize
     OFFSET: ClassVar[tuple[int, int]] = OFFSET
 
@@ -82,20 +83,6 @@ class GrowingTimeIndex(GrowingIndex):
         """The last entry, or -1 and the base offset."""
         self.load()
         return self._last
-
-    @property
-    def table(self) -> TimeIndex:
-        """The entries there are now, copied, to be asked many things at once."""
-        with self._lock:
-            self._ready()
-            used = bytes(self._content()[: self._count * self.ENTRY_BYTES])
-        return TimeIndex(np.frombuffer(used, ENTRY), self.base_offset)
-
-    def entry(self, slot: int) -> TimestampOffset:
-        """Return an entry; `LogArgumentError` if there are not so many."""
-        with self._lock:
-            self._require(slot)
-            return self._at(slot)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """Return the greatest entry at or before `timestamp`; else -1 and the base."""

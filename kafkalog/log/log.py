@@ -41,12 +41,8 @@ from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.formats.workspace import Workspace
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
-from kafkalog.log.producer_state import (
-    apply,
-    as_entries,
-    from_entries,
-    newest_snapshot,
-)
+from kafkalog.log.newest_snapshot import newest_snapshot
+from kafkalog.log.producer_state import apply, as_entries, from_entries
 from kafkalog.log.transactions import replay_partition
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,

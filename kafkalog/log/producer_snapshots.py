@@ -118,10 +118,6 @@ class SnapshotFiles:
             return None
         return marked
 
-    def move(self, directory: Path) -> None:
-        """Learn that the directory has another name now."""
-        self.directory = directory
-
 
 def parse_entries(data: bytes) -> list[ProducerStateEntry]:
     """Read the producers of a snapshot, in its order, each with its last batch."""

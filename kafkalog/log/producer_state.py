@@ -12,11 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.errors import CorruptSnapshotError
-from kafkalog.files.location import Location, read_small
-from kafkalog.files.naming import file_name, parse_file_name
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
-from kafkalog.formats.producer_snapshot import ENTRY, parse_snapshot
 from kafkalog.log.markers import known_markers
 from kafkalog.log.producer_entry import (
     NONE,
@@ -29,30 +25,6 @@ from kafkalog.log.producer_updates import owned_batches
 from kafkalog.segment.file_records import Step
 
 Producers = dict[int, ProducerStateEntry]
-
-
-def newest_snapshot(
-    directory: Location, at_most: int
-) -> tuple[npt.NDArray[np.void], int]:
-    """Read the newest sound snapshot at or below an offset: its entries, its offset.
-
-    Without one that is no entry, at offset 0.
-    """
-    names = [parse_file_name(path.name) for path in directory.iterdir()]
-    offsets = [
-        name.base_offset
-        for name in names
-        if name is not None and (name.kind, name.suffix) == ("snapshot", None)
-    ]
-    for offset in sorted(offsets, reverse=True):
-        if offset > at_most:
-            continue
-        try:
-            data = read_small(directory / file_name(offset, "snapshot"))
-            return parse_snapshot(data), offset
-        except (CorruptSnapshotError, FileNotFoundError):
-            continue
-    return np.empty(0, ENTRY), 0
 
 
 def from_entries(entries: npt.NDArray[np.void]) -> Producers:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from kafkalog.errors import (
     CorruptSnapshotError,
@@ -41,8 +40,6 @@ from kafkalog.log.producer_entry import (
     VerificationState,
 )
 from kafkalog.log.producer_snapshots import SnapshotFiles
-
-LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
 
 Txns = dict[int, TxnMetadata]
 
@@ -68,7 +65,6 @@ class ProducerStateManager:
         clock: Clock | None = None,
         disk: Disk = DISK,
         producer_id_expiration_ms: int = 86_400_000,
-        max_transaction_timeout_ms: int = 900_000,
         transaction_verification: bool = True,
     ) -> None:
         self.snapshots = SnapshotFiles(directory, disk)
@@ -80,7 +76,6 @@ class ProducerStateManager:
         self.transaction_verification = transaction_verification
         self._clock = SystemClock() if clock is None else clock
         self._expiration_ms = producer_id_expiration_ms
-        self._late_ms = max_transaction_timeout_ms + LATE_TRANSACTION_BUFFER_MS
         self._snapshot_offset = 0
 
     # What is known
@@ -102,14 +97,6 @@ class ProducerStateManager:
             and entry.txn_first_offset != NONE
             and entry.producer_epoch == producer_epoch
         )
-
-    def has_late_txn(self, now_ms: int) -> bool:
-        """Whether the oldest open transaction should long have been ended."""
-        for txn in self.ongoing.values():
-            entry = self.producers.get(txn.producer_id)
-            last = NONE if entry is None else entry.last_timestamp
-            return last > 0 and now_ms - last > self._late_ms
-        return False
 
     def first_unstable_offset(self) -> OffsetMetadata | None:
         """Where what is undecided, or decided but not replicated, begins."""

@@ -27,7 +27,7 @@ from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.markers import control_records
-from kafkalog.log.producer_state import newest_snapshot
+from kafkalog.log.newest_snapshot import newest_snapshot
 from kafkalog.segment.file_records import FileRecords, Limits, Step
 
 ABORTED: Final = np.dtype(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kafkalog.indexes import growing_index
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
+from kafkalog.indexes.mapped_indexes import MOST_MAPPED
 from kafkalog.segment import open_files
 from kafkalog.segment.open_files import OpenFiles
 from tests.disks import NotingDisk
@@ -77,7 +78,7 @@ def test_few_indexes_stay_mapped(tmp_path):
     before, room = descriptors(), 2 * growing_index.SMALL_BYTES
     indexes = [
         GrowingOffsetIndex(tmp_path / f"{base}.index", base, room)
-        for base in range(growing_index.MOST_MAPPED + 50)
+        for base in range(MOST_MAPPED + 50)
     ]
     for index in indexes:
         index.append(index.base_offset + 1, 5)
@@ -86,7 +87,7 @@ def test_few_indexes_stay_mapped(tmp_path):
     for _ in range(2):
         for index in opened:
             index.lookup(index.base_offset)
-    assert descriptors() - before <= growing_index.MOST_MAPPED
+    assert descriptors() - before <= MOST_MAPPED
     for index in opened:
         index.close_handle()
     assert descriptors() <= before  # what other tests held may be let go of meanwhile

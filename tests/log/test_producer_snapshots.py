@@ -232,18 +232,6 @@ def test_a_snapshot_is_marked_to_be_deleted_later(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [name(5, ".deleted")]
 
 
-def test_snapshots_move_with_their_directory(tmp_path):
-    before, after = tmp_path / "a-0", tmp_path / "a-0-delete"
-    before.mkdir()
-    put(before, 5)
-    files = SnapshotFiles(before, DISK)
-    before.rename(after)
-    files.move(after)
-    assert files.paths == {5: after / name(5)}
-    files.remove(5)
-    assert list(after.iterdir()) == []
-
-
 # Bytes
 
 

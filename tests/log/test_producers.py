@@ -11,7 +11,6 @@ from kafkalog.errors import (
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producer_append import ProducerAppendInfo
 from kafkalog.log.producer_entry import NO_GUARD, CompletedTxn, ProducerStateEntry
-from kafkalog.log.producers import LATE_TRANSACTION_BUFFER_MS
 from tests.log.producing import (
     CLIENT,
     COORDINATOR,
@@ -22,13 +21,10 @@ from tests.log.producing import (
     Producing,
 )
 
-TIMEOUT_MS = 5 * 60 * 1000
-LATE_MS = TIMEOUT_MS + LATE_TRANSACTION_BUFFER_MS
-
 
 @pytest.fixture
 def producing(tmp_path):
-    return Producing(tmp_path, max_transaction_timeout_ms=TIMEOUT_MS)
+    return Producing(tmp_path)
 
 
 def unstable(state):
@@ -169,38 +165,6 @@ def test_transactions_are_in_the_order_of_their_first_offsets(producing):
 def test_a_transaction_that_is_not_open_cannot_be_completed(producing):
     with pytest.raises(LogArgumentError, match="no transaction open from offset 7"):
         producing.state.complete_txn(CompletedTxn(1, 7, 9, False))
-
-
-@pytest.mark.parametrize("version", [0, 2])
-def test_a_transaction_is_late_once_it_could_not_be_running(producing, version):
-    state, clock = producing.state, producing.clock
-    producing.data(100, producer=39, epoch=2, txn=True)
-    clock.time_ms += 500
-    producing.data(150, producer=57, epoch=9, txn=True)
-    clock.time_ms += LATE_MS - 500
-    assert not state.has_late_txn(clock.time_ms)
-    clock.time_ms += 1
-    assert state.has_late_txn(clock.time_ms)
-    clock.time_ms += 500
-    step = 1 if version else 0
-    producing.marker(200, producer=39, epoch=2 + step, version=version)
-    assert state.has_late_txn(clock.time_ms)
-    producing.marker(250, producer=57, epoch=9 + step, version=version)
-    assert not state.has_late_txn(clock.time_ms)
-
-
-def test_lateness_outlives_a_reload_and_not_a_truncation(producing):
-    producing.data(100, txn=True)
-    producing.state.take_snapshot()
-    producing.clock.time_ms += LATE_MS + 1
-    now = producing.clock.time_ms
-    state = producing.reopened()
-    state.truncate_and_reload(0, 101, now)
-    assert state.has_late_txn(now)
-    state.truncate_and_reload(0, 80, now)
-    assert not state.has_late_txn(now)
-    producing.state.truncate_fully_and_start_at(150)
-    assert not producing.state.has_late_txn(now)
 
 
 # Fencing of markers, through reloads
