@@ -29,6 +29,8 @@ FIELDS: Final = (
     Field("offset", "offset", right=True),
     Field("cause", "cause"),
     Field("severity", "severity"),
+    Field("recovery", "recovery"),
+    Field("recovery_position", "cut at", right=True),
     Field("message", "message"),
 )
 
@@ -65,6 +67,10 @@ def command(
     PATH is a log directory, a partition's directory or a file of one. Every batch is
     held to its checksum and to all that the checksum does not cover; indexes,
     snapshots and checkpoints are held to the log. No byte is changed.
+
+    With each problem goes what a broker would do about it when it starts: nothing;
+    truncate the log at a byte; rebuild, delete or reset the file; split the segment;
+    delete_log; or refuse to start with it.
 
     Ends with 1 if there is an error. A warning is what a crash may leave behind, and
     what a broker mends by itself.

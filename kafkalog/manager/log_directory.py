@@ -20,6 +20,8 @@ from kafkalog.files.naming import PartitionDir, parse_file_name, parse_partition
 
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""Whose log is the controller's, not the log manager's."""
 
 ROOT_FILES: Final = frozenset(
     {RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO, META_PROPERTIES}

@@ -46,8 +46,8 @@ from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.loading import load_log
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.manager.log_directory import METADATA_TOPIC
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 REMOTE_INDEXES: Final = "remote-log-index-cache"
 
 IsStray = Callable[[WritableLog], bool]

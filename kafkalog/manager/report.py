@@ -56,12 +56,26 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
+class Recovery(StrEnum):
+    """What a broker that starts on it does about a finding; told in the docs, too."""
+
+    NOTHING = "nothing"
+    TRUNCATE = "truncate"
+    REBUILD = "rebuild"
+    DELETE = "delete"
+    DELETE_LOG = "delete_log"
+    RESET = "reset"
+    SPLIT = "split"
+    REFUSE = "refuse"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One finding: byte `position` of `path`, and the first `offset` that it affects.
 
     `path` is relative to what was verified; `position` and `offset` are None where
-    there is none.
+    there is none. `recovery` is what a broker would do about it when it starts, and
+    `recovery_position` the byte at which it would cut the file, if it does.
     """
 
     path: str
@@ -70,6 +84,8 @@ class Problem:
     cause: Cause
     severity: Severity
     message: str
+    recovery: Recovery = Recovery.NOTHING
+    recovery_position: int | None = None
 
     @property
     def order(self) -> tuple[str, int, str, str]:

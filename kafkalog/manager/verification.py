@@ -33,6 +33,7 @@ from kafkalog.manager.log_directory import (
     is_partition,
     list_partitions,
 )
+from kafkalog.manager.recovery_outlook import foresee
 from kafkalog.manager.report import Findings, Problem, Report
 from kafkalog.manager.verify_log import Advance
 from kafkalog.manager.verify_partition import (
@@ -116,7 +117,7 @@ def verify(
     else:
         with ThreadPoolExecutor(threads) as pool:
             check.directory(where, pool.map)
-    report = check.report()
+    report = check.report(where)
     if progress is not None:
         progress(report.bytes, report.bytes)
     return report
@@ -138,17 +139,19 @@ class Verification:
     batches: int = 0
     records: int = 0
     problems: list[Problem] = field(default_factory=list)
+    ends: dict[str, int | None] = field(default_factory=dict)
     _done: int = 0
     _lock: Lock = field(default_factory=Lock)
 
-    def report(self) -> Report:
-        """Sum up."""
+    def report(self, where: Path) -> Report:
+        """Sum up; to what was found, what a broker would do about it is added."""
+        told = foresee(self.problems, where, self.ends)
         return Report(
             files=len(self.sizes),
             bytes=sum(self.sizes.values()),
             batches=self.batches,
             records=self.records,
-            problems=tuple(sorted(self.problems, key=lambda found: found.order)),
+            problems=tuple(sorted(told, key=lambda found: found.order)),
         )
 
     def directory(self, where: Path, run: Map) -> None:
@@ -181,13 +184,12 @@ class Verification:
         """Read the logs of all partitions; answer where each ends."""
         plans = [check.plan() for check in checks]
         results = iter(run(self._check_log, [task for plan in plans for task in plan]))
-        ends = {}
         for check, plan in zip(checks, plans, strict=True):
-            ends[check.directory.name] = check.finish(
+            self.ends[check.directory.name] = check.finish(
                 self._take(next(results) for _ in plan)
             )
             self.problems += check.problems
-        return ends
+        return self.ends
 
     def _take(self, results: Iterable[SegmentResult]) -> list[SegmentResult]:
         taken = list(results)

@@ -1,0 +1,197 @@
+"""Where recovery would cut a segment for what was found in it.
+
+Recovery looks at an entry's frame, its checksum, at how far its offset is from the
+base, and at the markers of producers' control batches; at nothing else in it. One with
+a marker that cannot be read keeps the log from opening.
+
+An offset that does not rise is noticed only where it would be indexed. Then all of the
+segment goes. That is told for Kafka's own ``index.interval.bytes``.
+
+Knows: one segment. Does not know: which segments are read through.
+Source: ``LogSegment.recover``, ``readNextOffset``; ``LocalLog.splitOverflowedSegment``,
+``TransactionIndex.sanityCheck``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kafkalog import _speedups
+from kafkalog.config import LogConfig
+from kafkalog.errors import KafkaLogError
+from kafkalog.files.reading import FileSource
+from kafkalog.formats.headers import Bytes, Rows, find_unsound, scan_headers
+from kafkalog.formats.layout import (
+    BATCH_HEADER_BYTES,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LEAST_SIZE,
+    LOG_OVERHEAD,
+    MAX_OFFSET_DELTA,
+    NO_PRODUCER_ID,
+)
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.table import read_slots
+from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.log.markers import read_markers
+from kafkalog.manager.report import Cause, Problem, Recovery
+
+AT_ONCE: Final = frozenset(
+    {Cause.SIZE, Cause.CRC, Cause.INCOMPLETE, Cause.PREALLOCATED}
+)
+INSIDE: Final = frozenset({Cause.CONTROL, Cause.RECORDS, Cause.COMPRESSION})
+MAGIC_AT: Final = 16
+STEP_BYTES: Final = 4 << 20
+
+
+class Cut(NamedTuple):
+    """What is done to a segment: for `TRUNCATE` it then ends at byte `position`.
+
+    `begins` is from where on findings in it share that.
+    """
+
+    recovery: Recovery
+    begins: int
+    position: int | None = None
+
+
+def find_cut(path: Path, base_offset: int, problem: Problem) -> Cut | None:
+    """Say where a log would be cut for one problem in it; None if it would not be."""
+    at = problem.position
+    if at is None:
+        return None
+    if problem.cause in AT_ONCE:
+        return Cut(Recovery.TRUNCATE, at, at)
+    with FileSource(path) as source:
+        data, rows = _entry(source, at)
+        if problem.cause == Cause.MAGIC:
+            return None if _passes(data, rows) else Cut(Recovery.TRUNCATE, at, at)
+        if problem.cause == Cause.OFFSET:
+            if not _passes(data, rows):
+                return Cut(Recovery.TRUNCATE, at, at)
+            return _for_offset(source, base_offset, rows)
+        if problem.cause in INSIDE and len(rows):
+            return _for_marker(data, rows)
+    return None
+
+
+def framed_end(path: Path, base_offset: int) -> int:
+    """Offset behind a segment, as its last entry says it, sound or not.
+
+    So the end of a log that was closed in order is found, from the last entry of its
+    offset index on.
+    """
+    end, position = base_offset, _last_indexed(path, base_offset)
+    with FileSource(path) as source:
+        while position < source.size:
+            data = source.read(position, STEP_BYTES)
+            rows, _, place = scan_headers(data, 0, position)
+            if not len(rows):
+                break
+            end, position = int(rows["last_offset"][-1]) + 1, position + place
+    return end
+
+
+def _last_indexed(path: Path, base_offset: int) -> int:
+    """Position of the last entry of a log's offset index."""
+    index = path.with_name(f"{base_offset:020d}.index")
+    if not index.exists():
+        return 0
+    positions = OffsetIndex.read_live(index).entries["position"]
+    return int(positions[-1]) if len(positions) else 0
+
+
+def keeps_from_opening(path: Path, base_offset: int, problem: Problem) -> bool:
+    """Whether the end of a last segment, which is not read through, is not found.
+
+    It is looked for by the frames alone: what is too small for one ends it badly.
+    """
+    at = problem.position
+    if problem.cause not in (Cause.SIZE, Cause.PREALLOCATED) or at is None:
+        return False
+    start = _last_indexed(path, base_offset)
+    with FileSource(path) as source:
+        size = int.from_bytes(source.read(at + 8, 4).tobytes(), signed=True)
+        framed = size >= LEAST_SIZE or source.size - at <= HEADER_SIZE_UP_TO_MAGIC
+    return at >= start and not framed
+
+
+def ends_too_early(path: Path, base_offset: int) -> bool:
+    """Whether a transaction index has an entry that ends before its segment begins."""
+    width = TransactionIndex.ENTRY.itemsize
+    data, _ = read_slots(path, width)
+    entries = data[: len(data) // width * width].view(TransactionIndex.ENTRY)
+    return bool((entries["last_offset"] < base_offset).any())
+
+
+def _entry(source: FileSource, position: int) -> tuple[Bytes, Rows]:
+    """Read the entry at a position; of a magic from 3 on as of magic 2, like Kafka."""
+    size = int.from_bytes(source.read(position + 8, 4).tobytes(), signed=True)
+    data = source.read(position, max(LOG_OVERHEAD + size, BATCH_HEADER_BYTES)).copy()
+    if len(data) > MAGIC_AT and 2 < data[MAGIC_AT] < 128:
+        data[MAGIC_AT] = 2
+    rows, _, _ = scan_headers(data, 0, position, 1)
+    return data, rows
+
+
+def _passes(data: Bytes, rows: Rows) -> bool:
+    """Whether an entry is sound to Kafka, which does not mind its magic."""
+    return bool(len(rows)) and not len(
+        find_unsound(data, int(rows["position"][0]), rows)
+    )
+
+
+def _for_marker(data: Bytes, rows: Rows) -> Cut | None:
+    """Read an entry as recovery does, if it may end a transaction.
+
+    One that cannot be read stays, so that producers cannot be followed past it.
+    """
+    begins = int(rows["position"][0])
+    if rows["magic"][0] < 2 or rows["producer_id"][0] == NO_PRODUCER_ID:
+        return None
+    try:
+        read_markers(data, rows, begins)
+    except KafkaLogError:
+        return Cut(Recovery.REFUSE, begins)
+    return None
+
+
+def _for_offset(source: FileSource, base_offset: int, rows: Rows) -> Cut | None:
+    """Tell what an offset that cannot be does to its segment.
+
+    One too far above is split off, if it is the last; and else of that nothing comes.
+    """
+    begins, last = int(rows["position"][0]), int(rows["last_offset"][0])
+    if last - base_offset > MAX_OFFSET_DELTA:
+        left = source.size - begins - int(rows["size_in_bytes"][0])
+        is_last = left <= HEADER_SIZE_UP_TO_MAGIC
+        return Cut(Recovery.SPLIT if is_last else Recovery.REFUSE, begins)
+    if last < base_offset:
+        return Cut(Recovery.REFUSE, begins)
+    return Cut(Recovery.TRUNCATE, 0, 0) if _index_falls(source) else None
+
+
+def _index_falls(source: FileSource) -> bool:
+    """Whether the entries of an offset index made of a log would not rise."""
+    interval = LogConfig().index_interval_bytes
+    position, since, latest, greatest = 0, 0, -1, (-1, -1)
+    while position < source.size:
+        data = source.read(position, STEP_BYTES)
+        rows, _, place = scan_headers(data, 0, position)
+        if not len(rows):
+            return False
+        room = np.empty((5, len(rows)), np.int64)
+        sizes, times, offsets = (
+            rows[name] for name in ("size_in_bytes", "max_timestamp", "last_offset")
+        )
+        due, since, *now = _speedups.due_entries(
+            sizes, times, offsets, position, interval, since, *greatest, room
+        )
+        greatest = (now[0], now[1])
+        entered = np.concatenate(([latest], room[0, :due]))
+        if (np.diff(entered) <= 0).any():
+            return True
+        latest, position = int(entered[-1]), position + place
+    return False

@@ -1,0 +1,297 @@
+"""What a broker would do about findings, were it to start on what was verified.
+
+Nothing is done: this foretells what opening the log would do, from names, checkpoints
+and the findings themselves. Which segments are read through, and so cut and indexed
+anew, hangs on whether the stop was clean, and on the recovery point. Where neither is
+known, as in a directory that was copied by itself, none was clean and all is read.
+
+    log        cut before the first batch whose frame or checksum is wrong; segments
+               behind it go
+    indexes    made anew with their segment, and else taken as they are
+    snapshots  the newest is read, and deleted if it is damaged; those in what is read
+               through are made anew
+    small      those that cannot be read keep the log from opening
+
+Knows: order and rules of loading. Does not know: how findings were made.
+Source: ``LogLoader.java``, ``LogSegment.java``, ``ProducerStateManager.java``,
+``KafkaRaftLog.java``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from kafkalog.files.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    known_offsets,
+)
+from kafkalog.files.naming import SegmentFile, parse_file_name, parse_partition_dir
+from kafkalog.manager.log_directory import CLEAN_SHUTDOWN, METADATA_TOPIC
+from kafkalog.manager.recovery_cuts import (
+    Cut,
+    ends_too_early,
+    find_cut,
+    framed_end,
+    keeps_from_opening,
+)
+from kafkalog.manager.report import Cause, Problem, Recovery
+
+OFFSETS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
+GOES: Final = ("deleted", "cleaned", "part")
+"""Marks of files that a broker removes."""
+
+UNREAD: Final = frozenset(
+    {Cause.CRC, Cause.COUNT, Cause.VERSION, Cause.TRUNCATED, Cause.FORMAT}
+)
+"""Causes for which a snapshot is not read at all."""
+
+Told = dict[Problem, tuple[Recovery, int | None]]
+
+
+def foresee(
+    problems: Iterable[Problem], where: Path, ends: Mapping[str, int | None]
+) -> list[Problem]:
+    """Add to each of `problems`, found below `where`, what a broker would do.
+
+    `ends` has the offset behind the last sound batch of each directory, by name.
+    """
+    by_directory: dict[Path, list[Problem]] = defaultdict(list)
+    for problem in problems:
+        place = where / problem.path if where.is_dir() else where
+        by_directory[place.parent].append(problem)
+    told = []
+    for directory, here in by_directory.items():
+        name = parse_partition_dir(directory.absolute().name)
+        lone = all(parse_file_name(Path(one.path).name) is None for one in here)
+        if name is None and lone:
+            told += [_at_root(one) for one in here]
+        else:
+            outlook = PartitionOutlook.of(directory, ends.get(directory.name))
+            told += outlook.foresee(here)
+    return told
+
+
+def _with(problem: Problem, recovery: Recovery, position: int | None = None) -> Problem:
+    return replace(problem, recovery=recovery, recovery_position=position)
+
+
+def _at_root(problem: Problem) -> Problem:
+    """Tell of a file that lies in no partition: a checkpoint, or of tiered storage."""
+    name = Path(problem.path).name
+    if name == LOG_STARTS and problem.cause == Cause.LOG_END:
+        return _with(problem, Recovery.DELETE_LOG)
+    if problem.cause == Cause.UNREADABLE:
+        return _with(problem, Recovery.REFUSE)
+    if name in OFFSETS:
+        return _with(problem, Recovery.RESET)
+    if name.endswith((".index", ".timeindex", ".txnindex")):
+        return _with(problem, Recovery.REBUILD)
+    return _with(problem, Recovery.REFUSE)
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionOutlook:
+    """How one partition's directory would be loaded; `bases` are its segments'.
+
+    `cuts` are where segments would be cut, and `dropped` those that would go for it.
+    """
+
+    directory: Path
+    names: dict[str, SegmentFile]
+    state: str | None
+    clean: bool
+    recovery_point: int
+    log_start_offset: int
+    end: int | None
+    bases: list[int] = field(default_factory=list)
+    cuts: dict[int, Cut] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, directory: Path, end: int | None) -> PartitionOutlook:
+        """Look at a partition's directory, and at the checkpoints around it."""
+        place = directory.absolute()
+        name, root = parse_partition_dir(place.name), place.parent
+        key = ("", -1) if name is None else (name.topic, name.partition)
+        raft = key[0] == METADATA_TOPIC  # it is read through at every start
+        found = ((one.name, parse_file_name(one.name)) for one in directory.iterdir())
+        made = cls(
+            directory=directory,
+            names={file: parsed for file, parsed in found if parsed is not None},
+            state=None if name is None else name.state,
+            clean=(root / CLEAN_SHUTDOWN).exists() and not raft,
+            recovery_point=0
+            if raft
+            else known_offsets(root, RECOVERY_POINTS).get(key, 0),
+            log_start_offset=known_offsets(root, LOG_STARTS).get(key, 0),
+            end=end,
+        )
+        kept = [one for file, one in made.names.items() if not made._goes(file)]
+        made.bases = sorted({one.base_offset for one in kept if one.kind == "log"})
+        return made
+
+    def foresee(self, problems: list[Problem]) -> list[Problem]:
+        """Add to each problem what would be done about it."""
+        self._find_cuts(problems)
+        return [_with(one, *self._judge(one)) for one in problems]
+
+    def _find_cuts(self, problems: list[Problem]) -> None:
+        """Find where each segment that is read through would be cut first."""
+        for problem in sorted(problems, key=lambda one: one.order):
+            file = Path(problem.path).name
+            name = self.names.get(file)
+            if name is None or name.kind != "log" or self._goes(file):
+                continue
+            base, path = name.base_offset, self.directory / file
+            if base in self.cuts:
+                continue
+            if self._is_read_through(base):
+                cut = find_cut(path, base, problem)
+            else:
+                cut = self._at_the_end(path, base, problem)
+            if cut is not None:
+                self.cuts[base] = cut
+        for base in self._unflushed():
+            # One that is read for its index alone is cut then, and is whole later.
+            cut = self.cuts.get(base)
+            if cut is None or cut.recovery != Recovery.TRUNCATE:
+                continue
+            if not self._is_read_alone(base):
+                self.dropped = {one for one in self.bases if one > base}
+                break
+
+    def _at_the_end(self, path: Path, base: int, problem: Problem) -> Cut | None:
+        """Judge what is found in a segment that is only asked where it ends."""
+        if base == self.bases[-1] and keeps_from_opening(path, base, problem):
+            return Cut(Recovery.REFUSE, problem.position or 0)
+        return None
+
+    def _unflushed(self) -> list[int]:
+        """Segments that are read through, as they may not have reached the disk."""
+        if self.clean or self.state == "delete":
+            return []
+        return self.bases[max(0, bisect_right(self.bases, self.recovery_point) - 1) :]
+
+    def _is_read_alone(self, base: int) -> bool:
+        """Whether a segment is read through for want of a sound index."""
+        stem = f"{base:020d}"
+        if f"{stem}.index" not in self.names and f"{stem}.index.swap" not in self.names:
+            return True
+        aborted = f"{stem}.txnindex"
+        return aborted in self.names and ends_too_early(self.directory / aborted, base)
+
+    def _is_read_through(self, base: int) -> bool:
+        return base in self._unflushed() or self._is_read_alone(base)
+
+    def _goes(self, file: str) -> bool:
+        """Whether a file is removed whatever is in it, or another takes its place."""
+        name = self.names[file]
+        if self.state == "delete" or name.suffix in GOES:
+            return True
+        if name.suffix == "swap":
+            cleaned = (
+                one.base_offset
+                for one in self.names.values()
+                if one.suffix == "cleaned"
+            )
+            return any(least <= name.base_offset for least in cleaned)
+        swapped = replace(name, suffix="swap").name
+        return swapped in self.names and not self._goes(swapped)
+
+    def _judge(self, problem: Problem) -> tuple[Recovery, int | None]:
+        file = Path(problem.path).name
+        name = self.names.get(file) or parse_file_name(file)
+        if problem.cause == Cause.UNREADABLE:
+            return Recovery.REFUSE, None
+        if self.state == "delete":
+            return Recovery.DELETE, None
+        if name is None:
+            return self._small(file, problem), None
+        if file in self.names and self._goes(file):
+            return Recovery.DELETE, None
+        if name.kind == "snapshot":
+            return self._snapshot(name.base_offset, problem), None
+        if name.kind == "checkpoint":
+            return self._metadata_snapshot(name.base_offset), None
+        if name.base_offset in self.dropped or name.base_offset not in self.bases:
+            return Recovery.DELETE, None
+        if name.kind == "log":
+            return self._log(name.base_offset, problem)
+        return self._index(name, problem), None
+
+    def _log(self, base: int, problem: Problem) -> tuple[Recovery, int | None]:
+        """Tell of a log: what lies at or behind a cut goes with it."""
+        if problem.cause == Cause.SEGMENT_SIZE:
+            return Recovery.REFUSE, None
+        cut, at = self.cuts.get(base), problem.position
+        if cut is not None and at is not None and at >= cut.begins:
+            return cut.recovery, cut.position
+        return Recovery.NOTHING, None
+
+    def _index(self, name: SegmentFile, problem: Problem) -> Recovery:
+        """Tell of an index: it is made anew with its segment, or is not looked at."""
+        cut = self.cuts.get(name.base_offset)
+        if cut is not None and cut.recovery == Recovery.REFUSE:
+            return Recovery.REFUSE
+        if self._is_read_through(name.base_offset):
+            return Recovery.REBUILD
+        missing = problem.cause == Cause.MISSING
+        return Recovery.RESET if missing else Recovery.NOTHING
+
+    def _snapshot(self, offset: int, problem: Problem) -> Recovery:
+        """Tell of a producer snapshot."""
+        unflushed = self._unflushed()
+        kept = [one for one in self.bases if one not in self.dropped]
+        if problem.cause == Cause.LOG_END:
+            return Recovery.DELETE if offset > self._end() else Recovery.NOTHING
+        if unflushed and offset > unflushed[0]:
+            whole = not self.cuts and offset == self.end
+            return Recovery.REBUILD if offset in kept or whole else Recovery.DELETE
+        if problem.cause in UNREAD and self._is_wanted(offset, unflushed):
+            anew = offset in kept[-2:] or offset in (self.end, *unflushed[:1])
+            return Recovery.REBUILD if anew else Recovery.DELETE
+        stray = offset not in kept and offset < max(kept, default=0)
+        return Recovery.DELETE if stray else Recovery.NOTHING
+
+    def _end(self) -> int:
+        """Offset behind the log, as a broker finds it."""
+        last = max(self.bases, default=0)
+        path = self.directory / f"{last:020d}.log"
+        if self._is_read_through(last) or not path.exists():
+            return self.end or 0
+        return framed_end(path, last)
+
+    def _is_wanted(self, offset: int, unflushed: list[int]) -> bool:
+        """Whether a snapshot is the newest below where producers are rebuilt."""
+        until = unflushed[0] if unflushed else self.end
+        there = (
+            one.base_offset
+            for one in self.names.values()
+            if one.kind == "snapshot" and one.suffix is None
+        )
+        newer = (one for one in there if until is None or one <= until)
+        return offset > self.log_start_offset and offset >= max(newer, default=0)
+
+    def _metadata_snapshot(self, offset: int) -> Recovery:
+        newest = max(
+            one.base_offset
+            for one in self.names.values()
+            if one.kind == "checkpoint" and one.suffix is None
+        )
+        return Recovery.REFUSE if offset == newest else Recovery.NOTHING
+
+    def _small(self, file: str, problem: Problem) -> Recovery:
+        """Tell of a file that every start reads."""
+        if file == LEADER_EPOCHS and problem.cause == Cause.ORDER:
+            negative = "negative" in problem.message
+            return Recovery.REFUSE if negative else Recovery.RESET
+        return Recovery.REFUSE
