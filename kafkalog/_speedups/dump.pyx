@@ -47,6 +47,8 @@ cdef packed struct Run:
     int32_t key_length
     int32_t value_start
     int32_t value_length
+    int32_t headers_start
+    int32_t header_count
 
 cpdef enum Want:
     DEEP = 1  # records, too
@@ -169,6 +171,8 @@ cdef Halt write_record(
     run.key_length = record.key_length
     run.value_start = record.value_start
     run.value_length = record.value_length
+    run.headers_start = record.headers_start
+    run.header_count = record.header_count
     return Halt.CONTENTS
 
 

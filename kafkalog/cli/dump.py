@@ -6,12 +6,18 @@ Knows: those flags. Does not know: what a file holds.
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kafkalog.cli.exits import Exit
-from kafkalog.cli.options import examples
+from kafkalog.cli.options import FORMATS, examples
+from kafkalog.cli.row_printer import RowPrinter
+
+if TYPE_CHECKING:
+    from kafkalog.dump.options import DumpOptions
+    from kafkalog.dump.streams import Streams
 
 DECODERS: Final = {
     "offsets_decoder": "offsets",
@@ -94,30 +100,39 @@ STRING_DECODER: Final = "org.apache.kafka.tools.api.StringDecoder"
     is_flag=True,
     help="Print of records only keys and values.",
 )
-def command(files: str | None, **asked: Any) -> None:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Give the same as data, instead of in the lines of kafka-dump-log.",
+)
+def command(files: str | None, form: str | None, **asked: Any) -> None:
     """Print batches, records and indexes as kafka-dump-log does, line for line.
 
     Its flags are those of Kafka 4.3, and so is all that it prints, on both streams.
     Ends with 1 where Kafka's tool ends by an exception. Key and value go to a terminal
-    as they are.
+    as they are, but for --format.
     """
     from kafkalog.dump.tool import dump_files
 
     context = click.get_current_context()
-    if files is None:
+    if not files:
         click.echo('Missing required argument "[files]"', err=True)
         click.echo(context.get_help(), err=True)
         context.exit(Exit.DAMAGE)
-    if not dump_files(_named(files), _options(asked), _streams()):
+    with RowPrinter(form) if form else nullcontext() as rows:
+        whole = dump_files(_named(files), _options(asked), _streams(rows))
+    if not whole:
         context.exit(Exit.DAMAGE)
 
 
 def _named(files: str) -> list[str]:
     """Split names at commas as Java does: empty ones at the end are none."""
-    return files.rstrip(",").split(",") if files.strip(",") else [""][: not files]
+    named = files.rstrip(",")
+    return named.split(",") if named else []
 
 
-def _options(asked: dict[str, Any]) -> Any:
+def _options(asked: dict[str, Any]) -> DumpOptions:
     from kafkalog.dump.options import DumpOptions
 
     kinds = [kind for flag, kind in DECODERS.items() if asked[flag]]
@@ -136,10 +151,10 @@ def _options(asked: dict[str, Any]) -> Any:
     )
 
 
-def _streams() -> Any:
-    from kafkalog.dump.options import Streams
+def _streams(rows: RowPrinter | None) -> Streams:
+    from kafkalog.dump.streams import Streams
 
     def complain(text: str) -> None:
         click.echo(text, nl=False, err=True)
 
-    return Streams(sys.stdout.buffer.write, complain)
+    return Streams(sys.stdout.buffer.write, complain, rows.print if rows else None)

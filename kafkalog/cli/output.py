@@ -199,12 +199,13 @@ def _csv_of(rows: Iterable[Row]) -> Iterator[list[str]]:
         lines = []
         if list(row) != names:
             names = list(row)
-            lines.append(_csv_line(names))
-        lines.append(_csv_line(row.values()))
+            lines.append(csv_line(names))
+        lines.append(csv_line(row.values()))
         yield lines
 
 
-def _csv_line(cells: Iterable[Any]) -> str:
+def csv_line(cells: Iterable[Any]) -> str:
+    """Spell a row of CSV, without its end."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(cells)
     return line.getvalue()

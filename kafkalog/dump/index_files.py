@@ -22,8 +22,9 @@ from kafkalog.dump.ending import (
     ToolEnded,
 )
 from kafkalog.dump.log_slices import SlicedLog
-from kafkalog.dump.options import DumpOptions, Streams
+from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.report import Report
+from kafkalog.dump.streams import Streams
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.indexes import offset_index, time_index
 
@@ -75,10 +76,10 @@ def dump_offset_index(
     with SlicedLog(file.sibling(".log")) as log:
         index = IndexSlots.read(file, base_offset, offset_index.ENTRY)
         if not len(index.slots):
-            streams.print(f"{file.path} is empty.")
+            streams.print(f"{file.path} is empty.", "index", entries=0)
         elif options.sanity_only:
             _check_offset_index(index)
-            streams.print(f"{file.path} passed sanity check.")
+            streams.print(f"{file.path} passed sanity check.", "index", isSane=True)
         else:
             _dump_offset_entries(index, log, options, streams, report)
 
@@ -114,7 +115,7 @@ def _dump_offset_entries(
             found = report.index_mismatches.setdefault(index.file.absolute, [])
             found.append((offset, batch[1]))
         if not options.verify_only:
-            streams.print(f"offset: {offset} position: {position}")
+            streams.print(f"offset: {offset} position: {position}", "entry")
 
 
 def dump_time_index(
@@ -128,7 +129,7 @@ def dump_time_index(
         index = IndexSlots.read(file, base_offset, time_index.ENTRY)
         if options.sanity_only:
             _check_time_index(index)
-            streams.print(f"{file.path} passed sanity check.")
+            streams.print(f"{file.path} passed sanity check.", "index", isSane=True)
         else:
             TimeEntries(index, offset_slots, log, options, streams, report).dump()
 
@@ -173,7 +174,7 @@ class TimeEntries:
             position = 0 if slot < 0 else int(self.offset_slots.slots["position"][slot])
             self._check(time, offset, position, before)
             if not self.options.verify_only:
-                self.streams.print(f"timestamp: {time} offset: {offset}")
+                self.streams.print(f"timestamp: {time} offset: {offset}", "entry")
             before = time
 
     def _check(self, time: int, offset: int, position: int, before: int) -> None:

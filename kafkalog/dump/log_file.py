@@ -17,13 +17,11 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
 from kafkalog.codecs.compression import decompress
-from kafkalog.dump.contents import Describe, describe_text
-from kafkalog.dump.control_text import control_text
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import KAFKA_EXCEPTION, OUT_OF_BOUNDS, ToolEnded
 from kafkalog.dump.entry_faults import entry_fault, records_fault
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
-from kafkalog.dump.options import DumpOptions, Streams
+from kafkalog.dump.printing import Printer, header_keys
 from kafkalog.errors import LocatedError
 from kafkalog.files.reading import ByteSource, Rooms
 from kafkalog.formats.layout import (
@@ -34,7 +32,6 @@ from kafkalog.formats.layout import (
     LOG_OVERHEAD,
     MAX_FILE_BYTES,
 )
-from kafkalog.formats.message_books import book_of
 
 RUN: Final = np.dtype(
     [
@@ -51,6 +48,8 @@ RUN: Final = np.dtype(
         ("key_length", np.int32),
         ("value_start", np.int32),
         ("value_length", np.int32),
+        ("headers_start", np.int32),
+        ("header_count", np.int32),
     ]
 )
 """Where a run of the kernel is; ``Run`` of ``_speedups/dump.pyx``, field by field."""
@@ -65,38 +64,23 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class LogDump:
-    """One pass over the batches in `source`, up to `end`.
+    """One pass over the batches in a source.
 
     `gaps` takes the offsets that do not follow each other: the one before, and it.
     """
 
     def __init__(
-        self,
-        file: DumpedFile,
-        options: DumpOptions,
-        describe: Describe | None,
-        streams: Streams,
-        gaps: list[tuple[int, int]],
+        self, file: DumpedFile, printer: Printer, gaps: list[tuple[int, int]]
     ) -> None:
         self._file = file
-        self._streams = streams
-        self._describe = describe
-        self._book = None if options.decoder is None else book_of(options.decoder)
+        self._printer = printer
         self._gaps = gaps
-        self._prints = options.print_contents
-        self._bare = options.skip_metadata
-        self._want = int(
-            Want.DEEP * (options.deep or options.print_contents)
-            | Want.PRINT * options.print_contents
-            | Want.BARE * options.skip_metadata
-            | Want.ASK * (options.print_contents and describe is not None)
-        )
         self._run = np.zeros(1, RUN)
         self._out = np.empty(OUT_BYTES, np.uint8)
         self._pairs = np.empty((PAIRS, 2), np.int64)
 
     def dump(self, source: ByteSource, end: int) -> int:
-        """Write the lines, and return the position behind the last whole batch.
+        """Give the lines up to `end`; return the position behind the last whole batch.
 
         Raises `ToolEnded` where Kafka's tool does; all before that is written.
         """
@@ -128,9 +112,10 @@ class LogDump:
 
     def _batches(self, data: Bytes) -> None:
         """Write what lies whole in `data`."""
+        want, book = self._printer.want, self._printer.book
         while True:
             halt = _speedups.dump_batches(
-                data, self._run, self._out, self._pairs, self._want, self._book
+                data, self._run, self._out, self._pairs, want, book
             )
             if halt == Halt.MORE:
                 return
@@ -159,8 +144,8 @@ class LogDump:
         attributes = int(entry[_ATTRIBUTES])
         payload = self._payload(entry, attributes & CODEC_MASK)
         is_control = bool(attributes & CONTROL_FLAG)
-        want = self._want | (Want.ASK if is_control else 0)
-        book = None if is_control else self._book
+        want = self._printer.want | (Want.ASK if is_control else 0)
+        book = None if is_control else self._printer.book
         self._run["next"] = 0
         while True:
             halt = _speedups.dump_records(
@@ -188,14 +173,11 @@ class LogDump:
             self._run["last_offset"] = message.offset
             latest = max(self._at("max_timestamp"), message.timestamp)
             self._run["max_timestamp"] = latest
-            if not self._bare:
-                self._streams.write(message_metadata(message, clock).encode())
-            line = ""
-            if self._prints:
-                describe = self._describe or describe_text
-                shown = describe(message.read_key, message.read_value, message.offset)
-                line = self._contents_of(*shown)
-            self._streams.print(line)
+            if not self._printer.want & Want.BARE:
+                metadata = message_metadata(message, clock).encode()
+                self._printer.lines(memoryview(metadata))
+            reads = message.read_key, message.read_value
+            self._printer.record(*reads, message.offset, None)
         self._run["entry"] += len(entry)
         self._run["record"] = -1
 
@@ -218,25 +200,16 @@ class LogDump:
         key, value = (self._part(payload, name) for name in ("key", "value"))
         self._flush()
         if is_control:
-            text = "" if self._bare else control_text(key, value)
-        else:
-            assert self._describe is not None
-            offset = self._at("last_offset")
-            shown = self._describe(lambda: key, lambda: value, offset)
-            text = self._contents_of(*shown)
-        self._streams.print(text)
+            self._printer.control(key, value)
+            return
+        places = self._at("headers_start"), self._at("header_count")
+        headers = header_keys(payload, *places) if places[1] else []
+        offset = self._at("last_offset")
+        self._printer.record(lambda: key, lambda: value, offset, headers)
 
     def _part(self, payload: Bytes, name: str) -> bytes | None:
         start, length = self._at(f"{name}_start"), self._at(f"{name}_length")
         return None if length < 0 else payload[start : start + length].tobytes()
-
-    def _contents_of(self, key: str | None, value: str | None) -> str:
-        text, before = "", "| " if self._bare else " "
-        if key is not None:
-            text, before = f"{before}key: {key}", " "
-        if value is not None:
-            text += f"{before}payload: {value}"
-        return text
 
     def _make_room(self) -> None:
         self._flush()
@@ -246,7 +219,7 @@ class LogDump:
     def _flush(self) -> None:
         """Write out what the kernel wrote, and take over what it noted."""
         if written := self._at("written"):
-            self._streams.write(self._out[:written].data)
+            self._printer.lines(self._out[:written].data)
         if pairs := self._at("pairs"):
             self._gaps += map(tuple, self._pairs[:pairs].tolist())
         self._run["written"], self._run["pairs"] = 0, 0

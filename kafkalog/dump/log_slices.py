@@ -22,7 +22,9 @@ from kafkalog.dump.ending import (
 )
 from kafkalog.dump.entry_faults import size_fault
 from kafkalog.dump.log_file import LogDump
-from kafkalog.dump.options import DumpOptions, Streams
+from kafkalog.dump.options import DumpOptions
+from kafkalog.dump.printing import printer
+from kafkalog.dump.streams import Streams
 from kafkalog.files.reading import FileSource, MemorySource
 from kafkalog.formats.headers import scan_headers
 from kafkalog.formats.layout import (
@@ -107,7 +109,7 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         batch = self.batch_at(position, self.source.size)
         data = self.source.read(position, batch[0] if batch else 0)
         silent = Streams(lambda _: None, lambda _: None)
-        records = LogDump(self.file, DumpOptions(deep=True), None, silent, [])
+        records = LogDump(self.file, printer(DumpOptions(deep=True), None, silent), [])
         records.dump(MemorySource(data), len(data))
         return records.max_timestamp
 

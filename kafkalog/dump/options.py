@@ -1,11 +1,10 @@
-"""What is asked of the tool, and where its output goes.
+"""What is asked of the tool.
 
 Knows: flags by their meaning. Does not know: how they are spelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,15 +31,3 @@ class DumpOptions:
     decoder: str | None = None
     key_decoder: str = STRING_DECODER
     value_decoder: str = STRING_DECODER
-
-
-@dataclass(frozen=True, slots=True)
-class Streams:
-    """Where the tool prints: bytes to standard output, text to standard error."""
-
-    write: Callable[[bytes | memoryview], object]
-    complain: Callable[[str], object]
-
-    def print(self, line: str) -> None:
-        """Print a line to standard output."""
-        self.write(f"{line}\n".encode("utf-8", "surrogateescape"))

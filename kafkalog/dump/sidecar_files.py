@@ -16,7 +16,7 @@ import numpy as np
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import KAFKA_EXCEPTION, NO_FILE, ToolEnded
-from kafkalog.dump.options import Streams
+from kafkalog.dump.streams import Streams
 from kafkalog.formats import producer_snapshot
 
 ABORTED: Final = np.dtype(
@@ -52,7 +52,8 @@ def dump_transaction_index(file: DumpedFile, streams: Streams) -> None:
     for version, _, producer_id, first, last, stable in entries.tolist():
         streams.print(
             f"version: {version} producerId: {producer_id} firstOffset: {first} "
-            f"lastOffset: {last} lastStableOffset: {stable}"
+            f"lastOffset: {last} lastStableOffset: {stable}",
+            "abortedTransaction",
         )
 
 
@@ -70,7 +71,7 @@ def dump_snapshot(file: DumpedFile, streams: Streams) -> None:
     entries = np.frombuffer(data, producer_snapshot.ENTRY, count, _ENTRIES_FROM)
     sequences = producer_snapshot.first_sequence(entries).tolist()
     for entry, first_sequence in zip(entries, sequences, strict=True):
-        streams.print(_snapshot_line(entry, first_sequence))
+        streams.print(_snapshot_line(entry, first_sequence), "producer")
 
 
 def snapshot_fault(data: bytes) -> str | None:

@@ -7,6 +7,7 @@ Source: ``DumpLogSegments.java``, its ``main``.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from kafkalog.dump.contents import describer
@@ -15,9 +16,11 @@ from kafkalog.dump.ending import ToolEnded
 from kafkalog.dump.index_files import dump_offset_index, dump_time_index
 from kafkalog.dump.log_file import LogDump
 from kafkalog.dump.log_slices import SlicedLog
-from kafkalog.dump.options import UNLIMITED_BYTES, DumpOptions, Streams
+from kafkalog.dump.options import UNLIMITED_BYTES, DumpOptions
+from kafkalog.dump.printing import printer
 from kafkalog.dump.report import Report
 from kafkalog.dump.sidecar_files import dump_snapshot, dump_transaction_index
+from kafkalog.dump.streams import Streams
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 
@@ -31,7 +34,8 @@ def dump_files(paths: Iterable[str], options: DumpOptions, streams: Streams) -> 
     report = Report()
     try:
         for path in paths:
-            _dump_file(DumpedFile.of(path), options, streams, report)
+            file = DumpedFile.of(path)
+            _dump_file(file, options, replace(streams, file=file.path), report)
     except ToolEnded as ended:
         streams.complain(ended.report())
         return False
@@ -63,22 +67,29 @@ def _dump_log(
     file: DumpedFile, options: DumpOptions, streams: Streams, report: Report
 ) -> None:
     describe = describer(options)
-    streams.print(_title(file))
+    _print_title(file, streams)
     gaps: list[tuple[int, int]] = []
     with SlicedLog(file) as log:
         end = log.slice_end(0, options.max_bytes)
-        position = LogDump(file, options, describe, streams, gaps).dump(log.source, end)
+        lines = printer(options, describe, streams)
+        position = LogDump(file, lines, gaps).dump(log.source, end)
     if end > position and options.max_bytes == UNLIMITED_BYTES:
         invalid = end - position
-        streams.print(f"Found {invalid} invalid bytes at the end of {file.name}")
+        line = f"Found {invalid} invalid bytes at the end of {file.name}"
+        streams.print(line, "tail", invalidBytes=invalid)
     if gaps:
         report.gaps.setdefault(file.absolute, []).extend(gaps)
 
 
-def _title(file: DumpedFile) -> str:
+def _print_title(file: DumpedFile, streams: Streams) -> None:
+    """Print what the name of a log or snapshot says."""
     if file.suffix == ".log":
-        return f"Log starting offset: {file.base_offset()}"
-    if file.name == BOOTSTRAP:
-        return "KRaft bootstrap snapshot"
-    offset, epoch = file.snapshot_id()
-    return f"Snapshot end offset: {offset}, epoch: {epoch}"
+        offset = file.base_offset()
+        line = f"Log starting offset: {offset}"
+        streams.print(line, "log", startingOffset=offset)
+    elif file.name == BOOTSTRAP:
+        streams.print("KRaft bootstrap snapshot", "log", startingOffset=0)
+    else:
+        offset, epoch = file.snapshot_id()
+        line = f"Snapshot end offset: {offset}, epoch: {epoch}"
+        streams.print(line, "log", snapshotEndOffset=offset, snapshotEpoch=epoch)

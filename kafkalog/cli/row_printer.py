@@ -1,0 +1,76 @@
+"""Rows on standard output that come one by one, of several kinds, in any format.
+
+Knows: formats, and when a heading is due. Does not know: what is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from kafkalog.cli import output, terminal
+from kafkalog.cli.output import Field, Row
+
+FIELDS: Final = (
+    Field("file", "file"),
+    Field("kind", "kind"),
+    Field("says", "says", may_be_cut=True),
+)
+"""A table's columns: rows of all kinds have them, the last says all else."""
+
+
+class RowPrinter(AbstractContextManager["RowPrinter"]):
+    """Prints rows as they come; a table when there are no more."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+        self._on_terminal = sys.stdout.isatty()
+        self._before = "["
+        self._names: list[str] = []
+        self._kept: list[Row] = []
+
+    def print(self, row: Row) -> None:
+        """Print a row, or keep it for the table."""
+        match self._form:
+            case "jsonl":
+                self._emit_json(f"{_json(row)}\n")
+            case "json":
+                self._emit_json(f"{self._before}{_json(row)}")
+                self._before = ",\n"
+            case "csv":
+                lines = self._csv_lines(row)
+                shown = terminal.harmless_lines(lines) if self._on_terminal else lines
+                output.emit(shown)
+            case "table":
+                rest = {name: row[name] for name in row if name not in ("file", "kind")}
+                says = ", ".join(f"{name} {_cell(rest[name])}" for name in rest)
+                self._kept.append({**row, "says": says})
+
+    def __exit__(self, *_: object) -> None:
+        """Close what is open."""
+        if self._form == "json":
+            output.emit("[]\n" if self._before == "[" else "]\n")
+        elif self._form == "table":
+            output.print_rows(self._kept, FIELDS, "table")
+
+    def _csv_lines(self, row: Row) -> str:
+        """Spell a row; where members change, another heading comes before it."""
+        names, before = list(row), self._names
+        self._names = names
+        line = output.csv_line(map(_cell, row.values()))
+        heading = "" if names == before else f"{output.csv_line(names)}\n"
+        return f"{heading}{line}\n"
+
+    def _emit_json(self, text: str) -> None:
+        output.emit(terminal.harmless_json(text) if self._on_terminal else text)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cell(value: Any) -> Any:
+    """Spell what is no plain value as JSON."""
+    return _json(value) if isinstance(value, dict | list | bool) else value

@@ -1,0 +1,195 @@
+"""How lines of batches and records are given: as the tool prints them, or as data.
+
+A printer is given the lines that a kernel wrote, the last of which may be a record's
+metadata only; then `record` ends it.
+
+Knows: what a record's line and row have. Does not know: where its bytes come from.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from kafkalog import _speedups
+from kafkalog._speedups import Want
+from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.dump.contents import Describe, Read, describe_text
+from kafkalog.dump.control_text import control_text
+from kafkalog.dump.options import DumpOptions
+from kafkalog.dump.streams import Row, Streams, members_of
+from kafkalog.formats.headers import Bytes
+from kafkalog.formats.message_books import book_of
+
+RECORD: Final = "| "
+"""How a record's line begins, and no batch's."""
+
+
+class Printer(Protocol):
+    """Gives lines; `want` is asked of the kernel, with a `book` of schemas, or None."""
+
+    want: int
+    book: Any
+
+    def lines(self, text: memoryview) -> None:
+        """Give what the kernel wrote."""
+
+    def record(
+        self, read_key: Read, read_value: Read, offset: int, headers: list[str] | None
+    ) -> None:
+        """End the line of a data record."""
+
+    def control(self, key: bytes | None, value: bytes | None) -> None:
+        """End the line of a control record."""
+
+
+def printer(
+    options: DumpOptions, describe: Describe | None, streams: Streams
+) -> Printer:
+    """Choose how lines are given."""
+    if streams.take_row is None:
+        return LinePrinter(options, describe, streams)
+    return RowPrinter(options, describe, streams)
+
+
+def _want(options: DumpOptions, *, asks: bool) -> int:
+    return int(
+        Want.DEEP * (options.deep or options.print_contents)
+        | Want.PRINT * options.print_contents
+        | Want.BARE * options.skip_metadata
+        | Want.ASK * asks
+    )
+
+
+class LinePrinter:
+    """Prints lines as the tool does."""
+
+    def __init__(
+        self, options: DumpOptions, describe: Describe | None, streams: Streams
+    ) -> None:
+        asks = options.print_contents and describe is not None
+        self.want = _want(options, asks=asks)
+        self.book = None if options.decoder is None else book_of(options.decoder)
+        self._prints, self._bare = options.print_contents, options.skip_metadata
+        self._describe = describe or describe_text
+        self._streams = streams
+
+    def lines(self, text: memoryview) -> None:
+        """Print what the kernel wrote."""
+        self._streams.write(text)
+
+    def record(
+        self, read_key: Read, read_value: Read, offset: int, headers: list[str] | None
+    ) -> None:
+        """Print key and value behind the metadata; `headers` are among these."""
+        del headers
+        text, before = "", RECORD if self._bare else " "
+        if self._prints:
+            key, value = self._describe(read_key, read_value, offset)
+            if key is not None:
+                text, before = f"{before}key: {key}", " "
+            if value is not None:
+                text += f"{before}payload: {value}"
+        self._streams.print(text)
+
+    def control(self, key: bytes | None, value: bytes | None) -> None:
+        """Print a control record behind its metadata, or only the line's end."""
+        self._streams.print("" if self._bare else control_text(key, value))
+
+
+class RowPrinter:
+    """Gives rows of batches and records."""
+
+    def __init__(
+        self, options: DumpOptions, describe: Describe | None, streams: Streams
+    ) -> None:
+        self.want = _want(options, asks=options.deep or options.print_contents)
+        self.book = None
+        self._prints, self._bare = options.print_contents, options.skip_metadata
+        self._describe = describe
+        self._spells_json = options.decoder is not None
+        self._streams = streams
+        self._metadata = ""
+
+    def lines(self, text: memoryview) -> None:
+        """Give the rows of batches, and keep a record's metadata."""
+        whole = text.tobytes().decode()
+        batches, bar, metadata = whole.partition(RECORD)
+        for line in batches.splitlines():
+            self._streams.print(line, "batch")
+        self._metadata = bar + metadata
+
+    def record(
+        self, read_key: Read, read_value: Read, offset: int, headers: list[str] | None
+    ) -> None:
+        """Give the row of a data record."""
+        row = self._row(headers)
+        if self._prints and self._describe is not None:
+            shown = self._describe(read_key, read_value, offset)
+            row["key"], row["payload"] = map(self._as_data, shown)
+        elif self._prints:
+            key, value = read_key(), read_value()
+            row["key"], row["payload"] = bytes_as_data(key), bytes_as_data(value)
+        self._streams.print("", "record", **row)
+
+    def control(self, key: bytes | None, value: bytes | None) -> None:
+        """Give the row of a control record."""
+        row = self._row([])
+        if not self._bare:
+            row |= control_members(control_text(key, value))
+        self._streams.print("", "control", **row)
+
+    def _row(self, headers: list[str] | None) -> Row:
+        if self._bare:
+            return {}
+        row = members_of(self._metadata.partition(" headerKeys: ")[0])
+        return row if headers is None else row | {"headerKeys": headers}
+
+    def _as_data(self, shown: str | None) -> Any:
+        """Give what a decoder of topics spelled as the object that it is."""
+        if shown is None or not self._spells_json or not shown.startswith("{"):
+            return shown
+        return json.loads(shown)
+
+
+def header_keys(payload: Bytes, start: int, count: int) -> list[str]:
+    """Read the keys of a record's `count` headers, which begin at `start`."""
+    places = np.empty((4, count), np.int32)
+    if count:
+        bounds = np.array([0, count], np.int32)
+        _speedups.decode_headers(payload, np.array([start], np.int32), bounds, places)
+    return [
+        repair_utf8(payload[key : key + length].tobytes())
+        for key, length in places[:2].T.tolist()
+    ]
+
+
+def control_members(text: str) -> Row:
+    """Read what was spelled of a control record.
+
+    >>> control_members(" endTxnMarker: COMMIT coordinatorEpoch: 9")
+    {'endTxnMarker': 'COMMIT', 'coordinatorEpoch': 9}
+    >>> control_members(' KRaftVersion {"version":0,"kRaftVersion":1}')
+    {'KRaftVersion': {'version': 0, 'kRaftVersion': 1}}
+    """
+    name, _, rest = text.strip().partition(" ")
+    if rest.startswith("{"):
+        return {name.removesuffix(":"): json.loads(rest)}
+    return members_of(text.strip())
+
+
+def bytes_as_data(value: bytes | None) -> Any:
+    r"""Give a byte string as the text it is, or else as an object with its base64.
+
+    >>> bytes_as_data(b"text"), bytes_as_data(b"\xff"), bytes_as_data(None)
+    ('text', {'base64': '/w=='}, None)
+    """
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
