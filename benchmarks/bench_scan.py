@@ -7,34 +7,16 @@ compressed ones their decompressor's time: both are measured in turn with the sc
 import numpy as np
 import pytest
 from interleaved import compare
-from shapes import BATCH_BYTES, SHAPES, columns_of
+from shapes import BATCH_BYTES, SHAPES
 
 import kafkalog
 from kafkalog import _speedups
 from kafkalog.codecs.compression import decompress
-from kafkalog.formats.builder import BatchSettings, encode_batches
 from kafkalog.formats.headers import scan_headers
 from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODECS
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
 LIMIT = 1 << 30
-
-
-@pytest.fixture(scope="module")
-def segment(tmp_path_factory):
-    made = {}
-
-    def make(shape, codec, size):
-        if (shape, codec, size) not in made:
-            settings = BatchSettings(codec=codec)
-            columns = columns_of(shape)
-            data = encode_batches(columns, BATCH_BYTES[size], settings=settings)
-            path = tmp_path_factory.mktemp("scan") / f"{20 * '0'}.log"
-            path.write_bytes(data)
-            made[shape, codec, size] = path, len(columns.offset)
-        return made[shape, codec, size]
-
-    return make
 
 
 def rows_of(data):

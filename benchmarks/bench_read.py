@@ -1,0 +1,107 @@
+"""How fast are records in memory read? Against who else reads them.
+
+All check every checksum, and read the same bytes in turn. Ours are columns, all of them
+gathered, and where the peer only looks at its records and drops them, there are views
+beside them.
+"""
+
+import importlib.util
+import subprocess
+import sys
+from functools import partial
+from statistics import median
+
+import pytest
+from interleaved import ROUNDS, compare, outcome
+from python_readers import WAYS
+from shapes import SHAPES
+
+import kafkalog
+from kafkalog.formats.layout import CODECS
+
+COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
+CASES = [(shape, "none") for shape in SHAPES]
+PACKED = [("log100", codec) for codec in CODECS if codec != "none"]
+MODULES = {"aiokafka": "aiokafka", "kafka": "kafka-python"}
+
+
+def needs(module):
+    there = importlib.util.find_spec(module) is not None
+    return pytest.mark.skipif(not there, reason=f"{MODULES[module]} is not installed")
+
+
+def ours(data, *, threads=1, **options):
+    """Read all columns, chunk by chunk, into memory that is used again."""
+    scan = kafkalog.scan(data, columns=COLUMNS, threads=threads)
+    return sum(map(len, scan.chunks(**options)))
+
+
+def against(benchmark, segment, case, peer, **options):
+    """Time our way, and then ours and the peer's in turn."""
+    shape, codec = case
+    path, count = segment(shape, codec, "16k")
+    data = path.read_bytes()
+    read, theirs = partial(ours, data, **options), partial(WAYS[peer], data)
+    assert theirs() == count
+    assert benchmark.pedantic(read, rounds=5, warmup_rounds=1) == count
+    benchmark.extra_info["records_per_second"] = count / benchmark.stats["median"]
+    benchmark.extra_info.update(compare(read, theirs, peer=peer, of=count))
+
+
+@needs("aiokafka")
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
+@pytest.mark.parametrize("way", ["columns", "views"])
+def bench_read(benchmark, segment, shape, codec, size, way):
+    views = way == "views"
+    case = (shape, codec)
+    against(benchmark, segment, case, "aiokafka", reuse=True, views=views)
+
+
+@needs("aiokafka")
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize(("shape", "codec"), CASES)
+def bench_read_into_columns(benchmark, segment, shape, codec, size):
+    against(benchmark, segment, (shape, codec), "aiokafka-columns")
+
+
+@needs("kafka")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # its own, when imported
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize(("shape", "codec"), CASES)
+def bench_read_beside_python(benchmark, segment, shape, codec, size):
+    against(benchmark, segment, (shape, codec), "kafka-python", reuse=True)
+
+
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
+def bench_two_threads(benchmark, segment, shape, codec, size):
+    path, count = segment(shape, codec, size)
+    data = path.read_bytes()
+    two, one = partial(ours, data, threads=2), partial(ours, data)
+    assert benchmark.pedantic(two, rounds=5, warmup_rounds=1) == count
+    benchmark.extra_info.update(compare(two, one, peer="kafkalog", of=count))
+
+
+def peak_bytes(way, path):
+    """Return what a process of its own held at most."""
+    script = importlib.util.find_spec("python_readers").origin
+    done = subprocess.run(
+        [sys.executable, script, way, path], capture_output=True, check=True
+    )
+    return int(done.stdout)
+
+
+@needs("aiokafka")
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize(("shape", "codec"), CASES)
+def bench_peak_memory(benchmark, segment, shape, codec, size):
+    path, _ = segment(shape, codec, size)
+    held = {"kafkalog-columns": [], "aiokafka-columns": []}
+    for _ in range(ROUNDS):
+        for way, peaks in held.items():
+            peaks.append(peak_bytes(way, path))
+    benchmark.pedantic(peak_bytes, ("kafkalog-columns", path), rounds=1)
+    mine, theirs = (median(peaks) for peaks in held.values())
+    told = outcome("aiokafka-columns", mine, theirs) | {"unit": "bytes"}
+    benchmark.extra_info.update(told)
