@@ -29,6 +29,7 @@ from kafkalog.formats.layout import (
     HEADER_SIZE_UP_TO_MAGIC,
     LEAST_SIZE,
     LOG_OVERHEAD,
+    MAX_BATCH_BYTES,
     MAX_OFFSET_DELTA,
     NO_PRODUCER_ID,
 )
@@ -127,9 +128,13 @@ def ends_too_early(path: Path, base_offset: int) -> bool:
 
 
 def _entry(source: FileSource, position: int) -> tuple[Bytes, Rows]:
-    """Read the entry at a position; of a magic from 3 on as of magic 2, like Kafka."""
+    """Read the entry at a position; of a magic from 3 on as of magic 2, like Kafka.
+
+    Of one that is larger than any should be there is no row.
+    """
     size = int.from_bytes(source.read(position + 8, 4).tobytes(), signed=True)
-    data = source.read(position, max(LOG_OVERHEAD + size, BATCH_HEADER_BYTES)).copy()
+    most = min(max(LOG_OVERHEAD + size, BATCH_HEADER_BYTES), MAX_BATCH_BYTES)
+    data = source.read(position, min(most, source.size - position)).copy()
     if len(data) > MAGIC_AT and 2 < data[MAGIC_AT] < 128:
         data[MAGIC_AT] = 2
     rows, _, _ = scan_headers(data, 0, position, 1)

@@ -22,6 +22,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,7 @@ from kafkalog.files.checkpoint_file import (
     RECOVERY_POINTS,
     known_offsets,
 )
+from kafkalog.files.location import entries
 from kafkalog.files.naming import SegmentFile, parse_file_name, parse_partition_dir
 from kafkalog.manager.log_directory import CLEAN_SHUTDOWN, METADATA_TOPIC
 from kafkalog.manager.recovery_cuts import (
@@ -80,6 +82,14 @@ def foresee(
     return told
 
 
+def _offset(root: Path, name: str, key: tuple[str, int]) -> int:
+    """Read an offset of a partition; 0 where that cannot be read."""
+    with suppress(OSError):
+        if (root / name).is_file():
+            return known_offsets(root, name).get(key, 0)
+    return 0
+
+
 def _with(problem: Problem, recovery: Recovery, position: int | None = None) -> Problem:
     return replace(problem, recovery=recovery, recovery_position=position)
 
@@ -102,7 +112,9 @@ def _at_root(problem: Problem) -> Problem:
 class PartitionOutlook:
     """How one partition's directory would be loaded; `bases` are its segments'.
 
-    `cuts` are where segments would be cut, and `dropped` those that would go for it.
+    Those `unflushed`, that may not have reached the disk, are read through, and those
+    `alone` that lack a sound index. `cuts` says what comes of it, `dropped` are those
+    that go for what was cut before them.
     """
 
     directory: Path
@@ -113,6 +125,9 @@ class PartitionOutlook:
     log_start_offset: int
     end: int | None
     bases: list[int] = field(default_factory=list)
+    unflushed: list[int] = field(default_factory=list)
+    alone: set[int] = field(default_factory=set)
+    read_through: set[int] = field(default_factory=set)
     cuts: dict[int, Cut] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
 
@@ -123,20 +138,26 @@ class PartitionOutlook:
         name, root = parse_partition_dir(place.name), place.parent
         key = ("", -1) if name is None else (name.topic, name.partition)
         raft = key[0] == METADATA_TOPIC  # it is read through at every start
-        found = ((one.name, parse_file_name(one.name)) for one in directory.iterdir())
+        files = (
+            one for one in entries(directory) if one.is_file(follow_symlinks=False)
+        )
+        found = ((one.name, parse_file_name(one.name)) for one in files)
         made = cls(
             directory=directory,
             names={file: parsed for file, parsed in found if parsed is not None},
             state=None if name is None else name.state,
             clean=(root / CLEAN_SHUTDOWN).exists() and not raft,
-            recovery_point=0
-            if raft
-            else known_offsets(root, RECOVERY_POINTS).get(key, 0),
-            log_start_offset=known_offsets(root, LOG_STARTS).get(key, 0),
+            recovery_point=0 if raft else _offset(root, RECOVERY_POINTS, key),
+            log_start_offset=_offset(root, LOG_STARTS, key),
             end=end,
         )
         kept = [one for file, one in made.names.items() if not made._goes(file)]
         made.bases = sorted({one.base_offset for one in kept if one.kind == "log"})
+        if not made.clean and made.state != "delete":
+            first = bisect_right(made.bases, made.recovery_point) - 1
+            made.unflushed = made.bases[max(0, first) :]
+        made.alone = {base for base in made.bases if made._is_read_alone(base)}
+        made.read_through = made.alone.union(made.unflushed)
         return made
 
     def foresee(self, problems: list[Problem]) -> list[Problem]:
@@ -154,18 +175,16 @@ class PartitionOutlook:
             base, path = name.base_offset, self.directory / file
             if base in self.cuts:
                 continue
-            if self._is_read_through(base):
-                cut = find_cut(path, base, problem)
-            else:
-                cut = self._at_the_end(path, base, problem)
-            if cut is not None:
-                self.cuts[base] = cut
-        for base in self._unflushed():
+            find = find_cut if base in self.read_through else self._at_the_end
+            with suppress(FileNotFoundError):
+                if (cut := find(path, base, problem)) is not None:
+                    self.cuts[base] = cut
+        for base in self.unflushed:
             # One that is read for its index alone is cut then, and is whole later.
             cut = self.cuts.get(base)
             if cut is None or cut.recovery != Recovery.TRUNCATE:
                 continue
-            if not self._is_read_alone(base):
+            if base not in self.alone:
                 self.dropped = {one for one in self.bases if one > base}
                 break
 
@@ -175,22 +194,16 @@ class PartitionOutlook:
             return Cut(Recovery.REFUSE, problem.position or 0)
         return None
 
-    def _unflushed(self) -> list[int]:
-        """Segments that are read through, as they may not have reached the disk."""
-        if self.clean or self.state == "delete":
-            return []
-        return self.bases[max(0, bisect_right(self.bases, self.recovery_point) - 1) :]
-
     def _is_read_alone(self, base: int) -> bool:
         """Whether a segment is read through for want of a sound index."""
         stem = f"{base:020d}"
         if f"{stem}.index" not in self.names and f"{stem}.index.swap" not in self.names:
             return True
         aborted = f"{stem}.txnindex"
-        return aborted in self.names and ends_too_early(self.directory / aborted, base)
-
-    def _is_read_through(self, base: int) -> bool:
-        return base in self._unflushed() or self._is_read_alone(base)
+        with suppress(FileNotFoundError):
+            if aborted in self.names:
+                return ends_too_early(self.directory / aborted, base)
+        return False
 
     def _goes(self, file: str) -> bool:
         """Whether a file is removed whatever is in it, or another takes its place."""
@@ -242,14 +255,14 @@ class PartitionOutlook:
         cut = self.cuts.get(name.base_offset)
         if cut is not None and cut.recovery == Recovery.REFUSE:
             return Recovery.REFUSE
-        if self._is_read_through(name.base_offset):
+        if name.base_offset in self.read_through:
             return Recovery.REBUILD
         missing = problem.cause == Cause.MISSING
         return Recovery.RESET if missing else Recovery.NOTHING
 
     def _snapshot(self, offset: int, problem: Problem) -> Recovery:
         """Tell of a producer snapshot."""
-        unflushed = self._unflushed()
+        unflushed = self.unflushed
         kept = [one for one in self.bases if one not in self.dropped]
         if problem.cause == Cause.LOG_END:
             return Recovery.DELETE if offset > self._end() else Recovery.NOTHING
@@ -266,9 +279,10 @@ class PartitionOutlook:
         """Offset behind the log, as a broker finds it."""
         last = max(self.bases, default=0)
         path = self.directory / f"{last:020d}.log"
-        if self._is_read_through(last) or not path.exists():
-            return self.end or 0
-        return framed_end(path, last)
+        with suppress(FileNotFoundError):
+            if last not in self.read_through:
+                return framed_end(path, last)
+        return self.end or 0
 
     def _is_wanted(self, offset: int, unflushed: list[int]) -> bool:
         """Whether a snapshot is the newest below where producers are rebuilt."""
