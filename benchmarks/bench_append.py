@@ -3,17 +3,26 @@
 The calls are those of users, with producers, epochs and index work on, nothing forced
 to disk; the same bytes, in processor seconds of the calling thread. Batches are those
 that Kafka's encoder makes, 16 KB or 1 MB before compression. Needs Java and Maven.
+
+Records appended as columns are held against the encoder alone, into memory that is
+kept: without compression the rest is mostly the copy into the file.
 """
 
 import shutil
 import tempfile
 from pathlib import Path
+from statistics import median
 from time import thread_time
 
 import kafka_engine
+import numpy as np
 import pytest
+from interleaved import ROUNDS, outcome
+from shapes import BATCH_BYTES as SIZES
+from shapes import VALUE_BYTES, columns_of
 
 from kafkalog.config import LogConfig
+from kafkalog.formats.builder import BatchSettings, encode_batches
 from kafkalog.log.clock import ManualClock
 from kafkalog.log.loading import load_log
 
@@ -23,17 +32,13 @@ PER_CALL = 64
 APPENDED_MB, RECOVERED_MB, SEGMENTS = 256, 1024, 1000
 BATCH_BYTES = 16_361
 
-pytestmark = [
-    pytest.mark.skipif(
-        bool(kafka_engine.missing()),
-        reason=f"kafka-engine cannot be measured: no {kafka_engine.missing()}",
-    ),
-    pytest.mark.parametrize("shape", ["words100"]),
-]
+words = pytest.mark.parametrize("shape", ["words100"])
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    if missing := kafka_engine.missing():
+        pytest.skip(f"kafka-engine cannot be measured: no {missing}")
     return tmp_path_factory.mktemp("engine")
 
 
@@ -78,6 +83,32 @@ def run(benchmark, workload, options, ours):
     benchmark.extra_info |= measured
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("shape", ["log100", "json1k", "tiny16"])
+def bench_append_records(benchmark, tmp_path, shape, codec, size):
+    columns, batch_bytes = columns_of(shape), SIZES[size]
+    settings, room = BatchSettings(codec=codec), np.ones(2 * VALUE_BYTES, np.uint8)
+    log = load_log(tmp_path / "bench-0", config(1 << 30), clock=CLOCK)
+    ways = (
+        lambda: log.append_records(columns, codec=codec, batch_bytes=batch_bytes),
+        lambda: encode_batches(columns, batch_bytes, settings=settings, room=room),
+    )
+
+    def measure():
+        times = ([], [])
+        for _ in range(ROUNDS):
+            for way, seconds in zip(ways, times, strict=True):
+                start = thread_time()
+                way()
+                seconds.append(thread_time() - start)
+        return outcome("limit", *map(median, times))
+
+    benchmark.extra_info |= benchmark.pedantic(measure, rounds=1)
+    log.abandon()
+
+
+@words
 @pytest.mark.parametrize("size", ["16k", "1m"])
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 def bench_append(benchmark, folder, shape, codec, size):
@@ -91,6 +122,7 @@ def bench_append(benchmark, folder, shape, codec, size):
     )
 
 
+@words
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize("segment_mb", [1024, 64])
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
@@ -108,6 +140,7 @@ def bench_append_many(benchmark, folder, shape, codec, size, segment_mb):
     )
 
 
+@words
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize("per_call", [1, PER_CALL])
 @pytest.mark.parametrize("codec", ["none", "lz4"])
@@ -123,6 +156,7 @@ def bench_append_as_follower(benchmark, folder, shape, codec, size, per_call):
     )
 
 
+@words
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def bench_recover(benchmark, folder, shape, codec, size):
@@ -148,6 +182,7 @@ def bench_recover(benchmark, folder, shape, codec, size):
     shutil.rmtree(log_directory.parent)
 
 
+@words
 @pytest.mark.parametrize("codec", ["none"])
 @pytest.mark.parametrize("size", ["16k"])
 def bench_open_clean(benchmark, folder, shape, size, codec):
@@ -171,6 +206,7 @@ def bench_open_clean(benchmark, folder, shape, size, codec):
     shutil.rmtree(log_directory.parent)
 
 
+@words
 @pytest.mark.parametrize("codec", ["none"])
 @pytest.mark.parametrize("size", ["16k"])
 def bench_append_beside_many_segments(benchmark, folder, shape, size, codec):
