@@ -40,7 +40,7 @@ def recovered(directory: Path) -> None:
             cut = f"{one.bytes_cut} bytes cut, as {why}" if one.bytes_cut else "sound"
             say(f"opened    segment {one.base_offset:>5} {one.why}: read, {cut}")
         say(f"          the log ends at {log.log_end_offset}, and is appended to again")
-        log.append(mortal.batch(log.log_end_offset))
+        mortal.append(log)
         log.update_high_watermark(log.log_end_offset)
         keep = {"retention.bytes": 3 << 20}
         logs.update_config("orders", mortal.CONFIG.with_changes(keep))

@@ -13,9 +13,11 @@ from typing import Any
 
 import kafkalog
 from kafkalog.files.durable_file import Disk, DurableFile
+from kafkalog.log.writable_log import WritableLog
 
 START_MS = 1_700_000_000_000
 RECORDS = 50
+BATCH_BYTES = 1 << 20
 APPENDS = 480
 FLUSHED = 300
 CONFIG = kafkalog.LogConfig(segment_bytes=1 << 20, retention_ms=-1)
@@ -26,12 +28,15 @@ def value_of(offset: int) -> bytes:
     return b"%08d " % offset * 40
 
 
-def batch(first: int) -> bytes:
-    """Make the batch whose first record is to have offset `first`."""
-    builder = kafkalog.RecordBatchBuilder()
-    for offset in range(first, first + RECORDS):
-        builder.append(b"%d" % offset, value_of(offset), timestamp=START_MS + offset)
-    return builder.build()
+def append(log: WritableLog) -> None:
+    """Append a batch of records, whose values tell the offsets they get."""
+    offsets = range(log.log_end_offset, log.log_end_offset + RECORDS)
+    rows = {
+        "key": [str(offset) for offset in offsets],
+        "value": [value_of(offset) for offset in offsets],
+        "timestamp": [START_MS + offset for offset in offsets],
+    }
+    log.append_records(rows, batch_bytes=BATCH_BYTES)
 
 
 class MortalDisk(Disk):
@@ -54,14 +59,14 @@ def main(directory: str) -> None:
     logs = kafkalog.LogManager(directory, CONFIG, disk=disk)
     log = logs.open("orders", 0)
     for count in range(APPENDS):
-        log.append(batch(count * RECORDS))
+        append(log)
         if count == FLUSHED:
             log.flush()
             logs.checkpoint()
             print(log.recovery_point)
     print(log.log_end_offset, flush=True)
     disk.last_write = True
-    log.append(batch(log.log_end_offset))
+    append(log)
 
 
 if __name__ == "__main__":
