@@ -23,6 +23,8 @@ from kafkalog import (
     UnfitRecordsError,
 )
 from kafkalog.formats import sent_batches
+from kafkalog.formats.append_rules import AppendRules, Leadership
+from kafkalog.formats.appends import AppendOrigin
 from kafkalog.formats.builder import BatchSettings
 from kafkalog.formats.layout import CODECS
 from kafkalog.formats.record_input import record_columns
@@ -185,6 +187,20 @@ def test_what_a_leader_takes_as_it_is_is_not_read_again(tmp_path, monkeypatch):
         assert (log.log_end_offset, asked) == (200, [])
         log.append_records({"value": [b"v"] * 100}, codec="lz4")
         assert asked == [1]
+
+
+def test_a_batch_that_unpacks_to_more_than_it_may_is_judged_by_itself():
+    columns = record_columns({"value": [bytes(1000)]}, NOW)
+    room = np.empty(2000, np.uint8)
+    for codec, most_bytes, is_plain in [
+        *(("none", 100, True), ("lz4", 1000, False), ("lz4", 2000, True)),
+    ]:
+        settings = BatchSettings(codec=codec)
+        [parcel] = sent_batches.cut_batches(columns, settings, 2000).parcels(room)
+        rules = AppendRules(max_unpacked_bytes=most_bytes)
+        leadership = Leadership(rules, AppendOrigin.CLIENT, leader_epoch=0, now_ms=NOW)
+        appends = sent_batches.take_parcel(parcel, leadership)
+        assert (appends is not None) == is_plain
 
 
 def test_many_parcels_leave_what_one_leaves(tmp_path, monkeypatch):
