@@ -19,7 +19,10 @@ class Tell(Protocol):
 
 
 def told(reports: Iterable[Any]) -> list[str]:
-    """Return a line for each campaign, with its sum, and one for each of its parts."""
+    """Return a line for each campaign, and one for each of its parts.
+
+    Figures are summed up but where each is of a limit of its own.
+    """
     parts: dict[str, dict[str, tuple[int, str]]] = {}
     for report in reports:
         for name, figure in getattr(report, "user_properties", ()):
@@ -28,8 +31,9 @@ def told(reports: Iterable[Any]) -> list[str]:
                 parts.setdefault(campaign, {})[part] = count, text
     lines = []
     for campaign, figures in sorted(parts.items()):
+        limited = any(text.startswith("of ") for _, text in figures.values())
         total = sum(count for count, _ in figures.values())
-        lines.append(f"{campaign}: {total:,}")
+        lines.append(campaign if limited else f"{campaign}: {total:,}")
         lines += [
             f"  {part}: {count:,}{text and f' ({text})'}"
             for part, (count, text) in sorted(figures.items())

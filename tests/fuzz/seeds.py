@@ -192,6 +192,15 @@ def size_of(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.iterdir())
 
 
+def dumped() -> list[bytes]:
+    """Files that are dumped, each kind's number in front."""
+    logs = [b"\x00" + log for magic in (0, 1, 2) for log in entries_of(magic)[:3]]
+    kinds = (OffsetIndex, TimeIndex, TransactionIndex)
+    indexes = [bytes([1 + i]) + index(kind)[0][1:] for i, kind in enumerate(kinds)]
+    snapshots = [b"\x04" + data for data in producer_snapshots()[:2]]
+    return [*logs, *indexes, *snapshots]
+
+
 def appends() -> list[bytes]:
     """What clients and leaders send."""
     free = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}

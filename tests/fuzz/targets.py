@@ -10,6 +10,7 @@ from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from tests.fuzz import (
+    commands,
     directories,
     entries,
     internal_records,
@@ -91,5 +92,7 @@ TARGETS: dict[str, Target] = {
     "option-json": Target(sidecars.check_option_json, seeds.option_json),
     "directory": Target(directories.check_directory, seeds.directories, 8_192, 3),
     "recovery": Target(directories.check_recovery, seeds.directories, 8_192, 3),
+    "dump": Target(commands.check_dump, seeds.dumped, share=2),
+    "commands": Target(commands.check_commands, seeds.directories, 8_192, 3),
     "append": Target(directories.check_append, seeds.appends, share=3),
 }

@@ -21,7 +21,7 @@ from tests.query.big_segment import write_segment
 MIB = 1 << 20
 MAX_BATCH_BYTES = 64 * MIB
 CHUNKS_MIB = 128
-BOMB_SLACK_MIB = 32
+BOMB_SLACK_MIB = 16
 HOUSE = Path(__file__).parents[2]
 # VmHWM of a process says what was resident at most, so far.
 PROLOGUE = """
@@ -75,7 +75,7 @@ def quarter(request, tmp_path_factory):
 
 @pytest.mark.parametrize("options", ["", "views=True", "reuse=True"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_chunks_of_a_gibibyte_stay_within_a_bound(gibibyte, options, threads):
+def test_chunks_of_a_gibibyte_stay_within_a_bound(gibibyte, options, threads, figure):
     script = f"""
 scan = kafkalog.scan(sys.argv[1], threads={threads})
 print(sum(map(len, scan.chunks({options}))), peak() - before)
@@ -83,6 +83,8 @@ print(sum(map(len, scan.chunks({options}))), peak() - before)
     records, grown = measured(script, gibibyte.place)
     assert records == gibibyte.records
     assert grown <= CHUNKS_MIB
+    name = f"a GiB in chunks, {threads} threads {options}".rstrip()
+    figure("MiB of memory", name, grown, f"of {CHUNKS_MIB}")
 
 
 def test_a_table_takes_little_more_than_itself_to_make(quarter):
@@ -157,7 +159,7 @@ print(rows, len(errors), len(scan.problems), peak() - before)
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_a_bomb_is_refused_within_the_limit_and_a_little(packer, tmp_path):
+def test_a_bomb_is_refused_within_the_limit_and_a_little(packer, tmp_path, figure):
     codec, pack = PACKERS[packer]
     size = 160 * MIB
     bomb = batch_of(codec, pack(zeros_behind(one_record(size), size)))
@@ -174,6 +176,7 @@ def test_a_bomb_is_refused_within_the_limit_and_a_little(packer, tmp_path):
     rows, errors, problems, grown = measured(SCAN, path, "skip")
     assert (rows, errors, problems) == (0, 0, 3)
     assert grown <= limit
+    figure("MiB of memory", f"a bomb, {packer}", grown, f"of {limit}")
 
 
 def test_a_count_that_lies_takes_no_memory(tmp_path):

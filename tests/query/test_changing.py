@@ -1,0 +1,148 @@
+"""A file that shrinks, grows or is gone under a running scan, under views, in threads.
+
+Steps are small, so that a scan is at work while its file changes. What was given stays
+as it was; what comes next was in the file at some time, or a typed error ends it.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import kafkalog
+from kafkalog.query.columns import COLUMNS
+from kafkalog.segment import file_records
+from tests.query.batches import build, rows_of
+from tests.query.told import from_records
+
+BATCHES = 200
+STEP_BYTES = 3_000
+WAYS = [
+    ({"threads": threads}, taking)
+    for threads in (1, 2, 4)
+    for taking in ({}, {"views": True}, {"reuse": True})
+]
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch):
+    made = file_records.FileRecords.__init__
+
+    def with_small_steps(self, **options):
+        sizes = {"step_bytes": STEP_BYTES, "first_bytes": STEP_BYTES}
+        made(self, **{**options, **sizes})
+
+    monkeypatch.setattr(file_records.FileRecords, "__init__", with_small_steps)
+
+
+@pytest.fixture(params=["none", "lz4"])
+def segment(request, tmp_path):
+    """Return a segment in a partition's directory, its entries and its rows."""
+    place = tmp_path / "orders-0"
+    place.mkdir()
+    path = place / f"{0:020d}.log"
+    entries = [build(2, request.param, 3 * i) for i in range(BATCHES)]
+    path.write_bytes(b"".join(entries))
+    return path, entries, rows_of(scan(path))
+
+
+def scan(path, **options):
+    return kafkalog.scan(path, columns=COLUMNS, control_records=True, **options)
+
+
+def read_while(chunks, change, *, kept):
+    """Take chunks; change the file behind the second. Rows, and the error at the end.
+
+    With `kept` all chunks are held, and looked at once more when all is over.
+    """
+    rows, held = [], []
+    try:
+        for number, chunk in enumerate(chunks):
+            if number == 1:
+                change()
+            found = from_records(chunk)
+            rows += found
+            if kept:
+                held.append((chunk, found))
+    except kafkalog.LocatedError as error:
+        end = error
+    else:
+        end = None
+    for chunk, found in held:
+        assert from_records(chunk) == found
+    return rows, end
+
+
+@pytest.mark.parametrize(("options", "taking"), WAYS)
+@pytest.mark.parametrize("share", [0, 3, 10, 11])
+def test_a_file_that_is_cut_ends_there(segment, options, taking, share):
+    path, entries, sound = segment
+    size = path.stat().st_size
+    cut = size * share // 20 + 5 * (share % 2)
+    rows, end = read_while(
+        scan(path, **options).chunks(**taking),
+        lambda: os.truncate(path, cut),
+        kept="reuse" not in taking,
+    )
+    assert end is None
+    assert rows == sound[: len(rows)]
+    whole = cut // max(map(len, entries))
+    assert len(rows) >= 3 * whole
+
+
+@pytest.mark.parametrize(("options", "taking"), WAYS)
+def test_a_file_that_grows_gives_what_was_there(segment, options, taking):
+    path, _, sound = segment
+
+    def grow():
+        with path.open("ab") as file:
+            file.write(build(2, "none", 3 * BATCHES) * 2)
+
+    rows, end = read_while(
+        scan(path, **options).chunks(**taking), grow, kept="reuse" not in taking
+    )
+    assert (rows, end) == (sound, None)
+    assert len(rows_of(scan(path, on_corruption="skip"))) == len(sound) + 3
+
+
+@pytest.mark.parametrize(("options", "taking"), WAYS)
+@pytest.mark.parametrize("whole_directory", [False, True])
+def test_a_file_that_is_removed_is_read_on(segment, options, taking, whole_directory):
+    path, _, sound = segment
+
+    def remove():
+        path.unlink()
+        if whole_directory:
+            path.parent.rmdir()
+
+    source = path.parent if whole_directory else path
+    rows, end = read_while(
+        scan(source, **options).chunks(**taking), remove, kept="reuse" not in taking
+    )
+    assert (rows, end) == (sound, None)
+
+
+@pytest.mark.parametrize(("options", "taking"), WAYS)
+def test_a_file_cut_and_written_anew_gives_old_or_new_or_an_error(
+    segment, options, taking
+):
+    path, entries, sound = segment
+    half = sum(map(len, entries[: BATCHES // 2]))
+    anew = [build(2, "none", 3 * i, text=b"anew") for i in range(BATCHES // 2, BATCHES)]
+
+    def rewrite():
+        os.truncate(path, half)
+        with path.open("ab") as file:
+            file.write(b"".join(anew))
+
+    rows, end = read_while(
+        scan(path, **options).chunks(**taking), rewrite, kept="reuse" not in taking
+    )
+    after = {row[2]: row for row in rows_of(scan(path))}
+    before = {row[2]: row for row in sound}
+    assert [row[2] for row in rows] == list(range(len(rows)))
+    value = COLUMNS.index("value")
+    for row in rows:
+        assert row[value] in (after[row[2]][value], before[row[2]][value])
+    assert end is not None or len(rows) >= 3 * BATCHES // 2
