@@ -222,6 +222,7 @@ bench-kafka: .venv/compiled
 	.venv-spark$(JUDGE)/bin/python -m pytest benchmarks/bench_spark_kafka.py --benchmark-json=build/benchmarks-kafka.json
 
 docs: .venv/documented
+	$(BIN)/python docs/cli_page.py
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 
 .venv/documented: .venv/compiled

@@ -15,6 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from kafkalog.cli.completion import (
+    complete_columns,
+    complete_partitions,
+    complete_topics,
+)
+
 if TYPE_CHECKING:
     from kafkalog.query.scan import Progress, Scan
     from kafkalog.query.tailing import Planned
@@ -61,13 +67,18 @@ def read_columns(text: str) -> tuple[str, ...]:
 
 SELECTION: Final = (
     click.option(
-        "--topic", "topics", multiple=True, help="Only this topic; may be repeated."
+        "--topic",
+        "topics",
+        multiple=True,
+        shell_complete=complete_topics,
+        help="Only this topic; may be repeated.",
     ),
     click.option(
         "--partition",
         "partitions",
         multiple=True,
         type=click.IntRange(min=0),
+        shell_complete=complete_partitions,
         help="Only partitions of this number; may be repeated.",
     ),
 )
@@ -96,6 +107,7 @@ COLUMNS: Final = (
         "--columns",
         type=read_columns,
         metavar="NAMES",
+        shell_complete=complete_columns,
         help="Columns, with commas between, in the order wanted: topic, partition, "
         "offset, timestamp, timestamp_type, key, value, headers (these by default), "
         "leader_epoch, producer_id, producer_epoch, sequence, is_transactional, "

@@ -1,0 +1,45 @@
+"""How long until it begins? Importing kafkalog, and its help, in processor time.
+
+What is compared is a whole process of Python: importing kafkalog behind NumPy with
+importing NumPy alone, and ``kafkalog --help`` with a process that imports click.
+"""
+
+import resource
+import subprocess
+import sys
+from statistics import median
+
+from benchmarks.interleaved import outcome
+
+ROUNDS = 11
+
+
+def processor_seconds(*arguments):
+    """Run Python, and return what it took, whatever else the machine is doing."""
+    begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime - begun.ru_utime + ended.ru_stime - begun.ru_stime
+
+
+def in_turn(ours, theirs):
+    """Run both in turn; medians of what they took."""
+    taken = [
+        (processor_seconds(*ours), processor_seconds(*theirs)) for _ in range(ROUNDS)
+    ]
+    return tuple(map(median, zip(*taken, strict=True)))
+
+
+def bench_import(benchmark):
+    code = ("-c", "import numpy, kafkalog")
+    benchmark.pedantic(processor_seconds, code, rounds=1)
+    ours, theirs = in_turn(code, ("-c", "import numpy"))
+    benchmark.extra_info |= outcome("numpy", ours, theirs)
+    benchmark.extra_info["beyond_numpy"] = ours - theirs
+
+
+def bench_help(benchmark):
+    code = ("-m", "kafkalog", "--help")
+    benchmark.pedantic(processor_seconds, code, rounds=1)
+    ours, theirs = in_turn(code, ("-c", "import click"))
+    benchmark.extra_info |= outcome("limit", ours, theirs)
