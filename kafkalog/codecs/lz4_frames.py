@@ -80,7 +80,7 @@ def compress(
         mode = {"mode": "high_compression", "compression": effort}
     descriptor = _USUAL[4:6]
     covered = descriptor if checked else _MAGIC + descriptor
-    out = [_MAGIC, descriptor, bytes((_header_checksum(covered),))]
+    out = [_MAGIC, descriptor, bytes((header_checksum(covered),))]
     source = memoryview(data)
     for start in range(0, len(source), _BLOCK_BYTES):
         plain = source[start : start + _BLOCK_BYTES]
@@ -157,13 +157,13 @@ def _plain_header(
     follow the end mark.
     """
     flags, block, declared, end = _descriptor(data)
-    if checked and data[end] != _header_checksum(bytes(data[4:end])):
+    if checked and data[end] != header_checksum(bytes(data[4:end])):
         raise CorruptRecordError("the lz4 header's checksum differs", position=end)
     if declared > limit:
         reason = f"an lz4 frame declares {declared} bytes, above the limit"
         raise BatchTooLargeError(reason, position=6)
     plain = bytes((flags & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), block))
-    header = _MAGIC + plain + bytes((_header_checksum(plain),))
+    header = _MAGIC + plain + bytes((header_checksum(plain),))
     return header, end + 1, 4 if flags & _CONTENT_CHECKSUM else 0
 
 
@@ -187,10 +187,10 @@ def _descriptor(data: bytes | memoryview) -> tuple[int, int, int, int]:
     return flags, block, int.from_bytes(data[6:14], "little"), 14
 
 
-def _header_checksum(descriptor: bytes) -> int:
+def header_checksum(descriptor: bytes) -> int:
     r"""Second-lowest byte of xxHash32, seed 0, of fewer than 16 bytes.
 
-    >>> _header_checksum(b"\x60\x40").to_bytes(1, "little").hex()
+    >>> header_checksum(b"\x60\x40").to_bytes(1, "little").hex()
     '82'
     """
     prime1, prime2, prime3 = 2654435761, 2246822519, 3266489917

@@ -57,3 +57,8 @@ class ToolEnded(Exception):
             lines.append(f"Caused by: {cause}\n")
             cause = cause.because
         return "".join(lines)
+
+
+def unknown_codec(codec: int) -> ToolEnded:
+    """Say that there is no such compression type."""
+    return ToolEnded(ILLEGAL_ARGUMENT, f"Unknown compression type id: {codec}")

@@ -17,6 +17,7 @@ from kafkalog.dump.ending import (
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
     ToolEnded,
+    unknown_codec,
 )
 from kafkalog.dump.record_faults import REMAINING, record_fault
 from kafkalog.formats.headers import Bytes
@@ -38,8 +39,7 @@ def entry_fault(halt: int, data: Bytes, place: int, file: DumpedFile) -> ToolEnd
         reason = f"Invalid magic used in LegacyRecord: {magic}"
         return ToolEnded(ILLEGAL_ARGUMENT, reason)
     at = _MESSAGE_ATTRIBUTES if magic < 2 else _BATCH_ATTRIBUTES
-    codec = int(entry[at]) & CODEC_MASK
-    return ToolEnded(ILLEGAL_ARGUMENT, f"Unknown compression type id: {codec}")
+    return unknown_codec(int(entry[at]) & CODEC_MASK)
 
 
 def size_fault(entry: Bytes, file: DumpedFile) -> ToolEnded:

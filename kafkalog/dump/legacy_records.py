@@ -17,10 +17,12 @@ from kafkalog.dump.ending import (
     CORRUPT_RECORD,
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
-    KAFKA_EXCEPTION,
     OUT_OF_BOUNDS,
     ToolEnded,
+    unknown_codec,
 )
+from kafkalog.dump.java_streams import IO, JavaStream, java_stream
+from kafkalog.dump.stream_faults import opening_fault
 from kafkalog.errors import LocatedError
 from kafkalog.formats.headers import Bytes
 from kafkalog.formats.layout import (
@@ -143,9 +145,15 @@ def records_of(entry: memoryview) -> Iterator[Message]:
         raise ToolEnded(INVALID_RECORD, reason)
     base = _base_offset(message, inner[-1].offset) if message.magic else 0
     for one in inner:
-        if one.attributes & CODEC_MASK:
-            raise ToolEnded(INVALID_RECORD, "Inner messages must not be compressed")
+        if codec := one.attributes & CODEC_MASK:
+            raise _inner_codec_fault(codec)
         yield replace(one, offset=base + one.offset)
+
+
+def _inner_codec_fault(codec: int) -> ToolEnded:
+    if codec >= len(CODECS):
+        return unknown_codec(codec)
+    return ToolEnded(INVALID_RECORD, "Inner messages must not be compressed")
 
 
 def _base_offset(wrapper: Message, last: int) -> int:
@@ -164,7 +172,8 @@ def _base_offset(wrapper: Message, last: int) -> int:
 
 def _inner(wrapper: Message) -> list[Message]:
     """Unpack a wrapper, up to what is not whole."""
-    content = memoryview(_unpacked(wrapper))
+    stream = _unpacked(wrapper)
+    content = memoryview(stream.content)
     clock = None
     if wrapper.magic == 1 and wrapper.attributes & LOG_APPEND_TIME_FLAG:
         clock = wrapper.timestamp
@@ -182,10 +191,12 @@ def _inner(wrapper: Message) -> list[Message]:
         one = Message(offset, body)
         found.append(Message(offset, body, clock) if one.magic == 1 else one)
         at += size
+    if stream.fault is not None:
+        raise opening_fault(stream)
     return found
 
 
-def _unpacked(wrapper: Message) -> bytes:
+def _unpacked(wrapper: Message) -> JavaStream:
     codec, value = wrapper.attributes & CODEC_MASK, wrapper.read_value()
     if codec == Codec.ZSTD:
         raise ToolEnded(
@@ -202,9 +213,11 @@ def _unpacked(wrapper: Message) -> bytes:
     try:
         pieces = decompress(codec, value, limit=MAX_FILE_BYTES, magic=wrapper.magic)
     except LocatedError as error:
-        reason = f"cannot unpack {CODECS[codec]}: {error.reason}"
-        raise ToolEnded(KAFKA_EXCEPTION, reason) from None
-    return b"".join(pieces)
+        stream = java_stream(codec, value, wrapper.magic)
+        if stream.fault is None:
+            stream.failed(IO, f"cannot unpack {CODECS[codec]}: {error.reason}")
+        return stream
+    return JavaStream(pieces)
 
 
 def message_clock(entry: Bytes) -> str:

@@ -18,10 +18,11 @@ from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
 from kafkalog.codecs.compression import decompress
 from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.ending import KAFKA_EXCEPTION, OUT_OF_BOUNDS, ToolEnded
+from kafkalog.dump.ending import OUT_OF_BOUNDS, ToolEnded
 from kafkalog.dump.entry_faults import entry_fault, records_fault
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
+from kafkalog.dump.stream_faults import batch_stream_fault
 from kafkalog.errors import LocatedError
 from kafkalog.files.reading import ByteSource, Rooms
 from kafkalog.formats.layout import (
@@ -188,11 +189,9 @@ class LogDump:
         try:
             pieces = decompress(codec, stored.data, limit=MAX_FILE_BYTES)
         except LocatedError as error:
-            because = ToolEnded(
-                "java.io.IOException", f"cannot unpack {CODECS[codec]}: {error.reason}"
-            )
-            reason = "Failed to decompress record stream"
-            raise ToolEnded(KAFKA_EXCEPTION, reason, because) from None
+            reason = f"cannot unpack {CODECS[codec]}: {error.reason}"
+            data = stored.tobytes()
+            raise batch_stream_fault(entry, codec, data, self._run, reason) from None
         return np.frombuffer(b"".join(pieces), np.uint8)
 
     def _contents(self, payload: Bytes, *, is_control: bool) -> None:

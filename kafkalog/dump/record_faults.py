@@ -130,3 +130,14 @@ def _body_fault(reader: _Reader, size: int) -> str:
         f"Invalid record size: expected to read {size} bytes in record payload, "
         f"but instead read {reader.at - start}"
     )
+
+
+def ends_early(payload: memoryview, place: int) -> bool:
+    """Whether the bytes end in the record at `place`, or in its length."""
+    reader = _Reader(payload, place)
+    try:
+        return reader.varint() > reader.remaining
+    except _Underflow:
+        return True
+    except _Illegal:
+        return False

@@ -183,7 +183,7 @@ def test_lz4_frames_of_other_writers_are_read(size, stored, content, blocks):
 def test_lz4_content_size_and_checksum_are_not_looked_at():
     stream = bytearray(framed(store_size=True, content_checksum=True))
     stream[6] ^= 1
-    stream[14] = lz4_frames._header_checksum(bytes(stream[4:14]))
+    stream[14] = lz4_frames.header_checksum(bytes(stream[4:14]))
     stream[-1] ^= 1
     assert unpacked("lz4", bytes(stream)) == TEXT
 
@@ -222,7 +222,7 @@ def test_the_header_checksum_of_magic_0_may_be_any():
 )
 def test_lz4_headers_that_kafka_does_not_read_are_refused(flags, block, match):
     descriptor = bytes((flags, block))
-    check = bytes((lz4_frames._header_checksum(descriptor),))
+    check = bytes((lz4_frames.header_checksum(descriptor),))
     stream = USUAL[:4] + descriptor + check + bytes(4)
     refused("lz4", stream, match)
     refused("lz4", stream, match, checked=False)

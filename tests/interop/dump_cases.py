@@ -126,6 +126,41 @@ def odd_batch(settings, *, headed):
     return builder.build()
 
 
+def compressed(folder, seed, count):
+    """Give runs over batches whose compressed bytes are damaged, one a file."""
+    draw = random.Random(seed)
+    for number in range(count):
+        magic = draw.choice([0, 1, 2, 2, 2])
+        codec = draw.choice(CODECS[1 : 5 if magic == 2 else 4])
+        builder = RecordBatchBuilder(magic=magic, codec=codec)
+        for place in range(draw.choice([1, 5, 60])):
+            words = draw.choices([b"alpha", b"beta", bytes(20)], k=draw.choice([1, 60]))
+            noise = draw.randbytes(draw.choice([0, 8, 40]))
+            builder.append(b"%d" % place, b" ".join(words) + noise, timestamp=place)
+        path = folder / f"{number}.log"
+        path.write_bytes(damage_stream(draw, bytearray(builder.build()), magic))
+        yield ["--deep-iteration", "--files", path.name]
+
+
+def damage_stream(draw, data, magic):
+    """Damage a batch behind its header; cut short it still says how long it is."""
+    start = {0: 26, 1: 34, 2: 61}[magic]
+    place = draw.randrange(start, len(data))
+    match draw.randrange(5):
+        case 0 | 1:
+            data[place] ^= 1 << draw.randrange(8)
+        case 2:
+            data[min(place, start + draw.randrange(24))] = draw.randrange(256)
+        case 3:
+            data[place:] = bytes(len(data) - place)
+        case 4:
+            del data[place:]
+            data[8:12] = (len(data) - 12).to_bytes(4)
+            if magic < 2:
+                data[start - 4 : start] = (len(data) - start).to_bytes(4)
+    return bytes(data)
+
+
 CONTROL_KEYS = ["0000000{}", "0005000{}", "ffff000{}", "0000000{}ff", "00000{}"]
 CONTROL_VALUES = [
     None,
