@@ -7,7 +7,13 @@ its file.
 """
 
 from kafkalog._speedups._cursor import Status
-from kafkalog._speedups.batches import find_batch, locate_payloads, scan_batches
+from kafkalog._speedups.batches import (
+    all_plain,
+    find_batch,
+    in_order,
+    locate_payloads,
+    scan_batches,
+)
 from kafkalog._speedups.crc32c import best_path, check_batches, crc_many
 from kafkalog._speedups.due import due_entries
 from kafkalog._speedups.dump import Halt, Want, dump_batches, dump_records
@@ -49,6 +55,7 @@ __all__ = [
     "Status",
     "Tail",
     "Want",
+    "all_plain",
     "best_path",
     "check_batches",
     "count_rising",
@@ -65,6 +72,7 @@ __all__ = [
     "first_nonzero",
     "gather",
     "gather_records",
+    "in_order",
     "join",
     "locate_payloads",
     "measure",

@@ -21,6 +21,7 @@ cdef packed struct Batch:
 cdef enum:
     CODEC_MASK = 0x07
     LOG_APPEND_TIME = 0x08
+    CONTROL = 0x20
     LOG_OVERHEAD = 12
     HEADER_UP_TO_MAGIC = 17
     LEAST_SIZE = 14  # of the size field, any magic

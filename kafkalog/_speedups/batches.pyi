@@ -7,6 +7,16 @@ def scan_batches(
     origin: int,
     out: npt.NDArray[np.void],  # Batch[::1], (capacity,), filled
 ) -> tuple[int, int, int]: ...  # Status, rows filled, next place in src
+def in_order(
+    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
+    least: int,
+    most: int,
+    before: int,
+    ordered: bool,
+) -> bool: ...
+def all_plain(
+    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
+) -> bool: ...
 def find_batch(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     start: int,

@@ -2,11 +2,12 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport (
-    BATCH_HEADER, CODEC_MASK, LEAST_RECORD, Batch
+    BATCH_HEADER, CODEC_MASK, CONTROL, LEAST_RECORD, Batch
 )
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport Status, be32
 from kafkalog._speedups._entry cimport is_sound, read_entry
+from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
 
 crc_setup()
 
@@ -15,7 +16,7 @@ def scan_batches(
     const uint8_t[::1] src not None,
     int64_t start,
     int64_t origin,
-    Batch[::1] out not None,
+    out not None,
 ):
     """Fill `out` with the headers of the entries that lie whole in `src` from `start`.
 
@@ -27,17 +28,67 @@ def scan_batches(
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef int64_t pos = start, end = src.shape[0]
     cdef Py_ssize_t count = 0
+    cdef Rows held
     if start < 0 or start > end:
         raise ValueError(f"start {start} lies outside {end} bytes")
+    hold_rows(out, &held, True)
     with nogil:
-        while count < out.shape[0] and pos < end:
-            status = read_entry(data, pos, end, &out[count])
+        while count < held.count and pos < end:
+            status = read_entry(data, pos, end, &held.at[count])
             if status != Status.OK:
                 break
-            out[count].position = origin + pos
-            pos += out[count].size_in_bytes
+            held.at[count].position = origin + pos
+            pos += held.at[count].size_in_bytes
             count += 1
+    release_rows(&held)
     return <int>status, count, pos
+
+
+def in_order(
+    rows not None,
+    int64_t least,
+    int64_t most,
+    int64_t before,
+    bint ordered,
+):
+    """Whether all offsets lie in `least` to `most` and, if `ordered`, rise.
+
+    `before` is the last offset of what precedes the rows.
+    """
+    cdef bint fit = True
+    cdef int64_t base, last
+    cdef Py_ssize_t i
+    cdef Rows held
+    hold_rows(rows, &held)
+    with nogil:
+        for i in range(held.count):
+            last = held.at[i].last_offset
+            base = last if held.at[i].base_offset < 0 else held.at[i].base_offset
+            fit &= base >= least and last <= most
+            fit &= not ordered or (base > before and last >= base)
+            before = last
+    release_rows(&held)
+    return fit
+
+
+def all_plain(rows not None):
+    """Whether all are batches of magic 2 with data records, and none is compressed.
+
+    Their counts are ones that their bytes can hold.
+    """
+    cdef bint plain = True
+    cdef int64_t room
+    cdef Py_ssize_t i
+    cdef Rows held
+    hold_rows(rows, &held)
+    with nogil:
+        for i in range(held.count):
+            room = held.at[i].size_in_bytes - BATCH_HEADER
+            plain &= held.at[i].magic == 2 and held.at[i].count > 0
+            plain &= held.at[i].count <= room // LEAST_RECORD
+            plain &= held.at[i].attributes & (CODEC_MASK | CONTROL) == 0
+    release_rows(&held)
+    return plain
 
 
 cdef inline bint plausible(const Batch* row) noexcept nogil:
@@ -105,7 +156,7 @@ cdef inline Status locate_wrapped(
 def locate_payloads(
     const uint8_t[::1] src not None,
     int64_t origin,
-    const Batch[::1] rows not None,
+    rows not None,
     int64_t[::1] starts not None,
     int64_t[::1] lengths not None,
 ):
@@ -118,23 +169,28 @@ def locate_payloads(
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef Py_ssize_t i, stopped = 0
     cdef int64_t start
+    cdef Rows held
+    if min(starts.shape[0], lengths.shape[0]) < len(rows):
+        raise ValueError("a start and a length for each row")
+    hold_rows(rows, &held)
     with nogil:
-        for i in range(rows.shape[0]):
+        for i in range(held.count):
             stopped = i
-            start = rows[i].position - origin
-            if start < 0 or rows[i].size_in_bytes > src.shape[0] - start:
+            start = held.at[i].position - origin
+            if start < 0 or held.at[i].size_in_bytes > src.shape[0] - start:
                 status = Status.ENTRY_INCOMPLETE
                 break
             starts[i] = 0
-            lengths[i] = rows[i].size_in_bytes
-            if rows[i].magic == 2:
+            lengths[i] = held.at[i].size_in_bytes
+            if held.at[i].magic == 2:
                 starts[i] = BATCH_HEADER
                 lengths[i] -= BATCH_HEADER
-            elif rows[i].attributes & CODEC_MASK:
+            elif held.at[i].attributes & CODEC_MASK:
                 status = locate_wrapped(
-                    data + start, &rows[i], &starts[i], &lengths[i]
+                    data + start, &held.at[i], &starts[i], &lengths[i]
                 )
                 if status != Status.OK:
                     break
             starts[i] += start
+    release_rows(&held)
     return <int>status, stopped

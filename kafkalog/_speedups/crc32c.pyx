@@ -4,9 +4,10 @@ The C of it is in ``crc.h``: hardware where this processor has it, tables last.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from kafkalog._speedups._batch cimport BATCH_CRC_FROM, MESSAGE_CRC_FROM, Batch
+from kafkalog._speedups._batch cimport BATCH_CRC_FROM, MESSAGE_CRC_FROM
 from kafkalog._speedups._crc cimport CRC32, CRC32C, crc_best_path, crc_by, crc_setup
 from kafkalog._speedups._entry cimport is_sound
+from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
 
 crc_setup()
 
@@ -46,7 +47,7 @@ def crc_many(
 def check_batches(
     const uint8_t[::1] src not None,
     int64_t origin,
-    const Batch[::1] rows not None,
+    rows not None,
     uint8_t[::1] sound not None,
 ):
     """Fill `sound` with 1 where an entry's checksum is right; answer how many are not.
@@ -57,16 +58,21 @@ def check_batches(
     cdef Py_ssize_t i, wrong = 0
     cdef int64_t start, covered
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
+    cdef Rows held
+    if sound.shape[0] < len(rows):
+        raise ValueError("a place for each row")
+    hold_rows(rows, &held)
     with nogil:
-        for i in range(rows.shape[0]):
-            start = rows[i].position - origin
-            covered = BATCH_CRC_FROM if rows[i].magic == 2 else MESSAGE_CRC_FROM
+        for i in range(held.count):
+            start = held.at[i].position - origin
+            covered = BATCH_CRC_FROM if held.at[i].magic == 2 else MESSAGE_CRC_FROM
             sound[i] = 0
             if (
                 start >= 0 and start <= src.shape[0]
-                and covered <= rows[i].size_in_bytes
-                and rows[i].size_in_bytes <= src.shape[0] - start
+                and covered <= held.at[i].size_in_bytes
+                and held.at[i].size_in_bytes <= src.shape[0] - start
             ):
-                sound[i] = is_sound(data + start, &rows[i])
+                sound[i] = is_sound(data + start, &held.at[i])
             wrong += not sound[i]
+    release_rows(&held)
     return wrong

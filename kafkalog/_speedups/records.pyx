@@ -11,6 +11,7 @@ from kafkalog._speedups._batch cimport CODEC_MASK, Batch
 from kafkalog._speedups._cursor cimport Cursor, Status, be64, wrapping_add
 from kafkalog._speedups._payload cimport next_message, read_payload
 from kafkalog._speedups._record cimport read_header
+from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
 from kafkalog._speedups._sink cimport Bounds, Headers, Sink
 from kafkalog._speedups._strings cimport strings_of
 
@@ -81,7 +82,7 @@ cdef inline Sink new_sink(const int64_t[::1] bounds, bint timed) except *:
 
 cdef inline tuple read_payloads(
     const uint8_t[::1] src,
-    const Batch[::1] rows,
+    rows,
     const int64_t[::1] starts,
     const int64_t[::1] lengths,
     const int64_t[::1] base_offsets,
@@ -92,27 +93,34 @@ cdef inline tuple read_payloads(
     cdef Status status = Status.OK
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
     cdef Py_ssize_t i, before, stopped = 0
+    cdef Rows held
     if src.shape[0] > INT32_MAX:
         raise ValueError("places that do not fit int32")
+    if min(
+        starts.shape[0], lengths.shape[0], base_offsets.shape[0], emitted.shape[0]
+    ) < len(rows):
+        raise ValueError("a start, a length, a base and a count for each row")
     at.data = &src[0] if src.shape[0] else NULL
+    hold_rows(rows, &held)
     with nogil:
-        for i in range(rows.shape[0]):
+        for i in range(held.count):
             stopped, before = i, sink.row
             if outside(starts[i], lengths[i], src.shape[0]):
                 status = Status.TRUNCATED
                 break
             at.pos = starts[i]
             at.end = starts[i] + lengths[i]
-            status = read_payload(&at, &rows[i], base_offsets[i], sink)
+            status = read_payload(&at, &held.at[i], base_offsets[i], sink)
             emitted[i] = sink.row - before
             if status != Status.OK:
                 break
+    release_rows(&held)
     return <int>status, stopped, at.pos, sink.row
 
 
 def decode_records(
     const uint8_t[::1] src not None,
-    const Batch[::1] rows not None,
+    rows not None,
     const int64_t[::1] starts not None,
     const int64_t[::1] lengths not None,
     const int64_t[::1] base_offsets not None,
@@ -144,7 +152,7 @@ def decode_records(
 
 def gather_records(
     const uint8_t[::1] src not None,
-    const Batch[::1] rows not None,
+    rows not None,
     const int64_t[::1] starts not None,
     const int64_t[::1] lengths not None,
     const int64_t[::1] base_offsets not None,

@@ -25,7 +25,7 @@ from kafkalog.formats.headers import Bytes, Rows, corrupt
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.formats.workspace import Room
 
-UNPACKED_BYTES: Final = 4 << 20
+UNPACKED_BYTES: Final = 1 << 20
 """How much is unpacked before it is decoded; one batch may exceed it."""
 
 
@@ -51,6 +51,13 @@ def unpack(
     while len(rows):
         starts, lengths = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
         status, stop = _speedups.locate_payloads(data, origin, rows, starts, lengths)
+        if (
+            status == Status.OK
+            and _speedups.all_plain(rows)
+            and int(lengths.max()) <= limit
+        ):
+            yield Payloads(data, rows, starts, lengths, unpacked=False)
+            return
         good = len(rows) if status == Status.OK else stop
         error = _too_large(rows[:good], lengths[:good], limit)
         if error is not None:

@@ -1,7 +1,7 @@
 """`scan` and `Scan`: a source and bounds, read as chunks of columns.
 
 A `Scan` holds no file open and has read nothing: each of its methods starts the reading
-anew. Parts are read one by one, each in order of offsets, in steps of a few megabytes;
+anew. Parts are read one by one, each in order of offsets, in steps of about a megabyte;
 with threads, steps are decoded side by side and given in their order.
 
 Knows: how a reading is run. Does not know: files; Arrow, but where to fetch it.
@@ -158,7 +158,7 @@ class Scan:
         return f"<Scan of {len(self.parts)} parts: {', '.join(self.columns)}>"
 
     def chunks(self, reuse: bool = False, views: bool = False) -> Iterator[Records]:
-        """Read, and yield `Records`: NumPy columns of a few megabytes at a time.
+        """Read, and yield `Records`: NumPy columns of a megabyte or two at a time.
 
         With `reuse` a chunk's arrays are valid only until the next is taken. With
         `views` nothing is copied: keys and values are places in the bytes read; these

@@ -1,4 +1,4 @@
-"""The entries of a ``.log``, in order, in steps of a few megabytes.
+"""The entries of a ``.log``, in order, in steps of about a megabyte.
 
 A step is read, its headers scanned, its order looked at and its checksums, before
 anything in it is decoded. What is damaged comes as an error in its place: raised, or
@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
 from kafkalog.files.reading import ByteSource, Rooms, Take
@@ -41,11 +42,15 @@ from kafkalog.segment.resync import (
     tail_error,
 )
 
-STEP_BYTES: Final = 4 << 20
+STEP_BYTES: Final = 1 << 20
 FIRST_STEP_BYTES: Final = 64 << 10
 STEP_GROWTH: Final = 8
+USUAL_LEAST_BYTES: Final = 256
+FEW_ROWS: Final = 64
+"""Entries are rarely smaller; where they are, a step takes several goes."""
 
-Select = Callable[[Rows], tuple[npt.NDArray[np.bool_], bool]]
+Bools = npt.NDArray[np.bool_]
+Select = Callable[[Rows], tuple[Bools, bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +133,11 @@ class FileRecords:
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
-                rows, status, place = scan_headers(data, self.end - origin, origin)
-                if self._contradicted(rows):
+                most = len(data) // USUAL_LEAST_BYTES + FEW_ROWS
+                rows, status, place = scan_headers(
+                    data, self.end - origin, origin, most
+                )
+                if self._contradicted(rows, data, origin):
                     # Which of the two is wrong shows with those behind at hand.
                     rows, place = rows[:-1], int(rows["position"][-1]) - origin
                     status = int(Status.ENTRY_INCOMPLETE)
@@ -176,12 +184,14 @@ class FileRecords:
         self.end += size
         return Skipped(self._located(too_large), None, None)
 
-    def _contradicted(self, rows: Rows) -> bool:
+    def _contradicted(self, rows: Rows, data: Bytes, origin: int) -> bool:
         """Whether the entry behind `rows` begins at or below the last of several."""
         if not self.limits.ordered or len(rows) < 2:
             return False
         place = int(rows["position"][-1] + rows["size_in_bytes"][-1])
-        behind = self.source.read(place, 8).tobytes()
+        behind = data[place - origin :][:8].tobytes()
+        if len(behind) < 8:
+            behind = self.source.read(place, 8).tobytes()
         if len(behind) < 8 or int.from_bytes(behind) > rows["last_offset"][-1]:
             return False
         return sound_entry(self.source, place) is not None
@@ -194,13 +204,12 @@ class FileRecords:
         Answers whether the rest of the file is not wanted, and whether `end` was moved
         to go on from there.
         """
-        stray = self._out_of_order(data, origin, rows)
-        wanted = ~stray
-        wanted[wanted], done = self.select(rows[wanted])
+        wanted, stray, done = self._choose(data, origin, rows)
         bad = stray.copy()
         if self.check_crcs:
             chosen = np.flatnonzero(wanted)
-            bad[chosen[find_unsound(data, origin, rows[chosen])]] = True
+            checked = rows if len(chosen) == len(rows) else rows[chosen]
+            bad[chosen[find_unsound(data, origin, checked)]] = True
         done = done and not bad[-1]  # else nobody knows how far it reaches
         first = 0
         for i in np.flatnonzero(bad).tolist():
@@ -219,13 +228,30 @@ class FileRecords:
         yield from self._sound(data, origin, rows[first:], wanted[first:])
         return done, False
 
+    def _choose(
+        self, data: Bytes, origin: int, rows: Rows
+    ) -> tuple[Bools, Bools, bool]:
+        """Say which of `rows` are wanted, whose offsets cannot be, and if it is all."""
+        limits = self.limits
+        if _speedups.in_order(
+            rows, limits.least, limits.most, self._last_offset, limits.ordered
+        ):
+            wanted, done = self.select(rows)
+            return wanted, np.zeros(len(rows), np.bool_), done
+        stray = self._out_of_order(data, origin, rows)
+        wanted = ~stray
+        wanted[wanted], done = self.select(rows[wanted])
+        return wanted, stray, done
+
     def _sound(
-        self, data: Bytes, origin: int, rows: Rows, wanted: npt.NDArray[np.bool_]
+        self, data: Bytes, origin: int, rows: Rows, wanted: Bools
     ) -> Iterator[Step]:
         """Give those of `rows`, none of them bad, that are wanted."""
-        if wanted.any():
+        count = int(np.count_nonzero(wanted))
+        if count:
             before = self._last_offset if self.limits.ordered else None
-            yield Step(data, origin, rows[wanted], before)
+            chosen = rows if count == len(rows) else rows[wanted]
+            yield Step(data, origin, chosen, before)
         if len(rows):
             self._last_offset = max(self._last_offset, int(rows["last_offset"].max()))
 
