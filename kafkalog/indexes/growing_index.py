@@ -155,15 +155,11 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     def extend(self, entries: bytes) -> None:
         """Add entries as they are on disk, which follow the last and have room."""
-        size = self.ENTRY_BYTES
         with self._lock:
             if self._closed or not self._loaded:
                 self._ready()
-            file = self._file or self._handle()
-            self._disk.write(file, entries, self._count * size)
-            self._count += len(entries) // size
-            self._forced = False
-            self._note_last(entries[-size:])
+            self._put(entries, len(entries) // self.ENTRY_BYTES)
+            self._note_last(entries[-self.ENTRY_BYTES :])
 
     def truncate(self) -> None:
         """Drop all entries; the file keeps its size and bytes."""
@@ -328,7 +324,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     def _put(self, entries: Data, count: int) -> None:
         """Write entries behind the last; all or none of them count."""
-        self._handle().write(entries, self._count * self.ENTRY_BYTES)
+        file = self._file or self._handle()
+        self._disk.write(file, entries, self._count * self.ENTRY_BYTES)
         self._count += count
         self._forced = False
 

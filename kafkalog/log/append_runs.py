@@ -14,6 +14,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from kafkalog import _speedups
 from kafkalog.codecs.compression import decompress
 from kafkalog.config import LogConfig
@@ -66,8 +68,9 @@ class RunWriter:
 
     def __init__(self, log: LogState) -> None:
         self._log = log
-        self._room = memoryview(bytearray(ROOM_BYTES))
-        headers = bytearray(HEADERS * BATCH.itemsize)
+        # Never touched as long as it is not used, unlike a bytearray.
+        self._room = np.empty(ROOM_BYTES, np.uint8).data
+        headers = np.empty(HEADERS * BATCH.itemsize, np.uint8)
         self._tail = _speedups.Tail(self._room, headers, CODECS, _unpack)
         self._asked: tuple[AppendRules, AppendOrigin, int, int] | None = None
         self._end: OffsetMetadata | None = None

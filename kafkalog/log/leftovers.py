@@ -13,7 +13,7 @@ Source: ``LogLoader.load``, ``removeTempFilesAndCollectSwapFiles``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -34,10 +34,17 @@ NextOffset = Callable[[int], int]
 
 
 def clear_leftovers(
-    directory: Path, disk: Disk, next_offset: NextOffset, report: RecoveryReport
+    directory: Path,
+    names: Iterable[str],
+    disk: Disk,
+    next_offset: NextOffset,
+    report: RecoveryReport,
 ) -> None:
-    """Remove what was to go, and finish what was to take its place."""
-    swaps = _remove_unfinished(directory, disk, report)
+    """Remove what was to go, and finish what was to take its place.
+
+    `names` are those of the files in the directory.
+    """
+    swaps = _remove_unfinished(directory, names, disk, report)
     bases = [
         offset_of(name)
         for name in swaps
@@ -80,18 +87,13 @@ def offset_of(name: str) -> int:
 
 
 def _remove_unfinished(
-    directory: Path, disk: Disk, report: RecoveryReport
+    directory: Path, names: Iterable[str], disk: Disk, report: RecoveryReport
 ) -> list[str]:
     """Remove what was deleted, or not written to its end; answer the sound swaps."""
-    names = [
-        name
-        for name in sorted(os.listdir(directory))  # noqa: PTH208 (no paths, of thousands)
-        if name.endswith(MARKS) and (directory / name).is_file()
-    ]
     least = NO_CLEANED
     cleaned: list[str] = []
     swaps: list[str] = []
-    for name in names:
+    for name in sorted(name for name in names if name.endswith(MARKS)):
         if name.endswith(CLEANED):
             least = min(least, offset_of(name))
             cleaned.append(name)

@@ -45,6 +45,8 @@ from kafkalog.log.splitting import split_segment
 from kafkalog.segment.growing_segment import GrowingSegment
 
 INDEXES: Final = (".index", ".timeindex", ".txnindex")
+OFFSET_DIGITS: Final = 20
+FILES: Final = (".log", *INDEXES)
 Loaded = TypeVar("Loaded")
 LAST_OFFSET: Final = 2**63 - 1
 UNFLUSHED: Final = "unflushed"
@@ -85,13 +87,16 @@ class LogLoader:
     log_start_offset: int
     recovery_point: int
     report: RecoveryReport = field(default_factory=RecoveryReport)
+    _files: dict[str, int | None] | None = field(default=None, init=False)
     _recovers: bool = field(default=False, init=False)  # snapshots were taken
 
     def load(self) -> LoadedOffsets:
         """Load all; what was found and done is in `report`."""
         self.report.clean = self.clean
         disk = self.runtime.disk
-        clear_leftovers(self.directory, disk, self._end_of_swap, self.report)
+        names = self._files = _list_files(self.directory)
+        self.producers.snapshots.note(names)
+        clear_leftovers(self.directory, names, disk, self._end_of_swap, self.report)
         self._with_splits(self._load_segments)
         recovery_point, end = self._with_splits(self._recover)
         self.segments.active.resize_indexes()
@@ -141,14 +146,21 @@ class LogLoader:
         for segment in self.segments:
             segment.close()
         self.segments.clear()
-        sizes = _list_files(self.directory)
-        for name in sorted(sizes):
+        sizes = self._listing()
+        for name in sorted(name for name in sizes if name.endswith(FILES)):
             if name.endswith(INDEXES):
-                if _log_name(offset_of(name)) not in sizes:
+                if not (_is_in(name, sizes) or _log_name(offset_of(name)) in sizes):
                     self.runtime.disk.remove_if_there(self.directory / name)
                     self.report.removed.append(name)
-            elif name.endswith(".log"):
+            else:
                 self._load_segment(offset_of(name), sizes)
+
+    def _listing(self) -> dict[str, int | None]:
+        """List the files; not again if nothing has changed since."""
+        files, self._files = self._files, None
+        if files is None or self.report.removed or self.report.renamed:
+            files = _list_files(self.directory)
+        return files
 
     def _load_segment(self, base_offset: int, sizes: dict[str, int | None]) -> None:
         """Take in the segment that a ``.log`` of whatever spelling is named for."""
@@ -290,8 +302,15 @@ def _log_name(base_offset: int) -> str:
     return file_name(base_offset, "log")
 
 
+def _is_in(index_name: str, names: Container[str]) -> bool:
+    """Whether the ``.log`` of an index is there, its name spelt as Kafka spells it."""
+    stem = index_name[:OFFSET_DIGITS]
+    spelt = stem.isdigit() and index_name.startswith(".", OFFSET_DIGITS)
+    return spelt and f"{stem}.log" in names
+
+
 def _list_files(directory: Path) -> dict[str, int | None]:
-    """List the files of a directory; of each ``.log`` the size."""
+    """List the files of a directory, no directories; of each ``.log`` the size."""
     with os.scandir(directory) as entries:
         return {
             entry.name: entry.stat().st_size if entry.name.endswith(".log") else None

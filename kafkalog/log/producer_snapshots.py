@@ -10,6 +10,7 @@ Source: ``ProducerStateManager.java``, ``SnapshotFile.java``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -37,8 +38,6 @@ class SnapshotFiles:
     def __init__(self, directory: Path, disk: Disk) -> None:
         self.directory = directory
         self.disk = disk
-        self._names: dict[int, str] = {}
-        self.reload()
 
     @property
     def paths(self) -> dict[int, Path]:
@@ -51,14 +50,22 @@ class SnapshotFiles:
         return sorted(self._names)
 
     def reload(self) -> None:
-        """List the directory again; one that is not there holds none.
+        """List the directory again, when something is asked next."""
+        self.__dict__.pop("_names", None)
+
+    def note(self, names: Iterable[str]) -> None:
+        """Take note of the files there are in the directory.
 
         Raises `StrayFileError` for a snapshot whose name tells no offset.
         """
-        self._names = {}
-        if self.directory.is_dir():
-            names = file_names(self.directory, SNAPSHOT)
-            self._names = {offset_of(name): name for name in names}
+        self._names = _snapshots_of(name for name in names if name.endswith(SNAPSHOT))
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        """The snapshots there are: none in a directory that is not there."""
+        if not self.directory.is_dir():
+            return {}
+        return _snapshots_of(file_names(self.directory, SNAPSHOT))
 
     def latest(self) -> int | None:
         """Offset of the newest snapshot, None without one."""
@@ -117,6 +124,10 @@ class SnapshotFiles:
         except FileNotFoundError:
             return None
         return marked
+
+
+def _snapshots_of(names: Iterable[str]) -> dict[int, str]:
+    return {offset_of(name): name for name in names}
 
 
 def parse_entries(data: bytes) -> list[ProducerStateEntry]:

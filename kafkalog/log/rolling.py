@@ -38,15 +38,15 @@ def open_segment(
 ) -> GrowingSegment:
     """Give a segment its settings; its files are neither made nor looked at."""
     settings = SegmentSettings(
-        index_interval_bytes=config.index_interval_bytes,
-        segment_index_bytes=config.segment_index_bytes,
-        roll_jitter_ms=config.random_segment_jitter_ms(),
+        config.index_interval_bytes,
+        config.segment_index_bytes,
+        config.random_segment_jitter_ms(),
     )
     return GrowingSegment(
         directory,
         base_offset,
         settings,
-        runtime.now_ms,
+        runtime.clock.now_ms,
         runtime.disk,
         runtime.open_files,
         suffix,

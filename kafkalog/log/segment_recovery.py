@@ -219,10 +219,13 @@ def _find_torn(rows: Rows, last_offset: int) -> npt.NDArray[np.int64]:
     it, or behind it in leading zeros of the size, the batch may be whole but for an
     offset that begins with zeros, and does not rise above `last_offset`.
     """
+    before = np.concatenate(([last_offset], rows["last_offset"][:-1]))
+    falls = rows["base_offset"] <= before
+    if not falls.any():
+        return np.flatnonzero(falls)
     inside = SECTOR_BYTES - rows["position"].astype(np.int64) % SECTOR_BYTES
     lost_bits = 8 * np.minimum(inside, OFFSET_BYTES)
-    before = np.concatenate(([last_offset], rows["last_offset"][:-1]))
-    torn = (inside < OFFSET_BYTES + SIZE_BYTES) & (rows["base_offset"] <= before)
+    torn = (inside < OFFSET_BYTES + SIZE_BYTES) & falls
     torn &= (rows["base_offset"] >> (64 - lost_bits)) == 0
     return np.flatnonzero(torn & (rows["magic"] >= 2))
 

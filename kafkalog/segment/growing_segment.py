@@ -57,6 +57,12 @@ class SegmentRead(NamedTuple):
 class GrowingSegment(SegmentFiles):
     """One segment, open to be written."""
 
+    # What each begins with; set here, as a log has thousands.
+    bytes_since_index_entry = 0
+    tried_position = 0  # of the batch whose entries were last made alone
+    _rolling_timestamp: int | None = None
+    _greatest: tuple[int, int] | None = None
+
     def __init__(
         self,
         directory: Path,
@@ -69,11 +75,7 @@ class GrowingSegment(SegmentFiles):
     ) -> None:
         super().__init__(directory, base_offset, settings, disk, open_files, suffix)
         self.created_ms = now_ms()
-        self.bytes_since_index_entry = 0
-        self.tried_position = 0  # of the batch whose entries were last made alone
         self._now_ms = now_ms
-        self._rolling_timestamp: int | None = None
-        self._greatest: tuple[int, int] | None = None
 
     @property
     def greatest_timestamp(self) -> tuple[int, int]:

@@ -36,6 +36,14 @@ class SegmentFiles:
     there is to a segment is made when it is asked for.
     """
 
+    # What each begins with; set here for the same reason.
+    size = 0
+    _is_named = True  # on disk, should there be a power cut
+    _is_forced = True  # all that was written here
+    _has_txn_index = True
+    _was_released = False
+    _file: DurableFile | None = None
+
     def __init__(
         self,
         directory: Path,
@@ -47,16 +55,10 @@ class SegmentFiles:
     ) -> None:
         self.base_offset = base_offset
         self.settings = settings
-        self.size = 0
-        self._is_named = True  # on disk, should there be a power cut
-        self._has_txn_index = True
         self._directory = directory
         self._suffix = suffix
         self._disk = disk
         self._open_files = open_files
-        self._is_forced = True  # all that was written here
-        self._was_released = False
-        self._file: DurableFile | None = None
 
     @cached_property
     def path(self) -> Path:

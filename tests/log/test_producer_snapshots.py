@@ -218,7 +218,7 @@ def test_only_files_of_snapshots_are_snapshots(tmp_path):
 def test_a_snapshot_of_no_offset_is_refused(tmp_path):
     (tmp_path / "x.snapshot").touch()
     with pytest.raises(StrayFileError, match=r"'x\.snapshot'"):
-        SnapshotFiles(tmp_path, DISK)
+        SnapshotFiles(tmp_path, DISK).latest()
 
 
 def test_a_snapshot_is_marked_to_be_deleted_later(tmp_path):
