@@ -34,11 +34,12 @@ STRING_DECODER: Final = "org.apache.kafka.tools.api.StringDecoder"
 @click.command(
     "dump",
     epilog=examples(
-        "kafkalog dump --files orders-0/00000000000000000000.log --print-data-log",
+        "kafkalog dump --print-data-log "
+        "--files /var/lib/kafka/data/orders.none-0/00000000000000000000.log",
         "kafkalog dump --index-sanity-check "
-        "--files orders-0/00000000000000000000.index",
+        "--files /var/lib/kafka/data/orders.none-0/00000000000000000000.index",
         "kafkalog dump --offsets-decoder "
-        "--files __consumer_offsets-0/00000000000000000000.log",
+        "--files /var/lib/kafka/data/__consumer_offsets-0/00000000000000000000.log",
     ),
 )
 @click.option("--files", metavar="FILE,...", help="Files to dump, in this order.")

@@ -38,9 +38,10 @@ FIELDS: Final = (
 @click.command(
     "verify",
     epilog=examples(
-        "kafkalog verify /var/lib/kafka/data --threads 4",
-        "kafkalog verify /var/lib/kafka/data/orders-0",
-        "kafkalog verify orders-0/00000000000000000000.log --format json",
+        "kafkalog verify /var/lib/kafka/data --threads 4 --format table",
+        "kafkalog verify /var/lib/kafka/data/orders.zstd-0 --format json",
+        "kafkalog verify /var/lib/kafka/data/ledger-0/00000000000000000005.log "
+        "--format json",
     ),
 )
 @click.argument("path", type=click.Path(path_type=Path))

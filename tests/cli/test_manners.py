@@ -23,7 +23,7 @@ from .shell import COMMAND, call, run
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
 READERS = ("ls", "info", "cat", "head", "tail")
-EXAMPLES = (*READERS, "find", "export")
+EXAMPLES = (*READERS, "find", "dump", "export", "verify")
 
 
 def modules_loaded_by(*arguments):
@@ -93,7 +93,7 @@ def test_the_examples_of_help_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("kafkalog.cli.tail._wait", interrupted)
     examples = examples_of(name)
-    assert 2 <= len(examples) <= 3
+    assert 2 <= len(examples) <= 4
     for example in examples:
         said = example.replace("/var/lib/kafka/data", str(golden.CLEAN))
         program, *arguments = shlex.split(said)
