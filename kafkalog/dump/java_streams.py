@@ -125,17 +125,21 @@ def _gzip_header(stream: JavaStream, data: bytes) -> int:
 
 
 def _gzip_trailer(stream: JavaStream, trailer: bytes) -> JavaStream:
-    if len(trailer) < 2 * _LITTLE.size:
-        return stream.failed(END_OF_FILE)
+    """Hold what was unpacked to its checksum, and then to its length."""
     content = stream.content
-    expected = zlib.crc32(content), len(content) & 0xFFFF_FFFF
-    if struct.unpack_from("<II", trailer) != expected:
-        return stream.failed(ZIP, "Corrupt GZIP trailer")
+    for at, expected in ((0, zlib.crc32(content)), (4, len(content) & 0xFFFF_FFFF)):
+        if len(trailer) < at + _LITTLE.size:
+            return stream.failed(END_OF_FILE)
+        if _LITTLE.unpack_from(trailer, at) != (expected,):
+            return stream.failed(ZIP, "Corrupt GZIP trailer")
     return stream
 
 
 def _snappy(data: bytes) -> JavaStream:
     stream = JavaStream()
+    if not data:
+        reason = "[EMPTY_INPUT] Cannot decompress empty stream"
+        return stream.refused("org.xerial.snappy.SnappyIOException", reason)
     if len(data) < _SNAPPY_HEADER or data[:8] != _SNAPPY_MAGIC:
         _snappy_block(stream, data)
         stream.opens = stream.fault is None

@@ -21,7 +21,7 @@ from kafkalog.dump.ending import (
     ToolEnded,
     unknown_codec,
 )
-from kafkalog.dump.java_streams import IO, JavaStream, java_stream
+from kafkalog.dump.java_streams import JavaStream, java_stream
 from kafkalog.dump.stream_faults import opening_fault
 from kafkalog.errors import LocatedError
 from kafkalog.formats.headers import Bytes
@@ -212,11 +212,8 @@ def _unpacked(wrapper: Message) -> JavaStream:
         )
     try:
         pieces = decompress(codec, value, limit=MAX_FILE_BYTES, magic=wrapper.magic)
-    except LocatedError as error:
-        stream = java_stream(codec, value, wrapper.magic)
-        if stream.fault is None:
-            stream.failed(IO, f"cannot unpack {CODECS[codec]}: {error.reason}")
-        return stream
+    except LocatedError:
+        return java_stream(codec, value, wrapper.magic)
     return JavaStream(pieces)
 
 

@@ -20,6 +20,7 @@ from kafkalog.codecs.compression import decompress
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import OUT_OF_BOUNDS, ToolEnded
 from kafkalog.dump.entry_faults import entry_fault, records_fault
+from kafkalog.dump.java_streams import java_stream
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
 from kafkalog.dump.stream_faults import batch_stream_fault
@@ -28,7 +29,6 @@ from kafkalog.files.reading import ByteSource, Rooms
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     CODEC_MASK,
-    CODECS,
     CONTROL_FLAG,
     LOG_OVERHEAD,
     MAX_FILE_BYTES,
@@ -188,10 +188,11 @@ class LogDump:
             return stored
         try:
             pieces = decompress(codec, stored.data, limit=MAX_FILE_BYTES)
-        except LocatedError as error:
-            reason = f"cannot unpack {CODECS[codec]}: {error.reason}"
-            data = stored.tobytes()
-            raise batch_stream_fault(entry, codec, data, self._run, reason) from None
+        except LocatedError:
+            stream = java_stream(codec, stored.tobytes(), 2)
+            if stream.fault is not None:
+                raise batch_stream_fault(entry, stream, self._run) from None
+            pieces = stream.pieces
         return np.frombuffer(b"".join(pieces), np.uint8)
 
     def _contents(self, payload: Bytes, *, is_control: bool) -> None:

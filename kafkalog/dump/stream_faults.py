@@ -18,7 +18,7 @@ from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
 from kafkalog.dump.ending import KAFKA_EXCEPTION, ToolEnded
 from kafkalog.dump.entry_faults import records_fault
-from kafkalog.dump.java_streams import SNAPPY_ERROR, JavaStream, java_stream
+from kafkalog.dump.java_streams import SNAPPY_ERROR, JavaStream
 from kafkalog.dump.record_faults import ends_early
 from kafkalog.formats.headers import Bytes
 
@@ -27,15 +27,10 @@ BEHIND: Final = "Error checking for remaining bytes after reading batch"
 
 
 def batch_stream_fault(
-    entry: Bytes, codec: int, payload: bytes, run: npt.NDArray[np.void], reason: str
+    entry: Bytes, stream: JavaStream, run: npt.NDArray[np.void]
 ) -> ToolEnded:
-    """Say how the tool ends at a batch of magic 2; `run` is only looked at.
-
-    `reason` is what our own library says of the stream.
-    """
-    stream = java_stream(codec, payload, 2)
-    if stream.fault is None:
-        return _wrapped(ToolEnded("java.io.IOException", reason), READING)
+    """Say how the tool ends at a batch of magic 2; `run` is only looked at."""
+    assert stream.fault is not None
     if not stream.opens:
         return opening_fault(stream)
     content = np.frombuffer(stream.content, np.uint8)
