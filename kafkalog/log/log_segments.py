@@ -12,7 +12,7 @@ Source: ``LogSegments.java``.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from kafkalog.files.location import AnyPath, Location, OpenedSource, entries, locate
 from kafkalog.files.naming import MAX_OFFSET, parse_file_name
@@ -51,7 +51,7 @@ def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
 
 def read_on(
     directory: Location, segments: list[LogSegment]
-) -> Iterator[tuple[LogSegment, OpenedSource]]:
+) -> Generator[tuple[LogSegment, OpenedSource], None, None]:
     """Open one segment after another, through renames and removals.
 
     A segment that was removed, be it by retention or because compaction has put its

@@ -14,6 +14,7 @@ Source: ``ProducerStateManager.java``, ``CompletedTxn.java``, ``UnifiedLog.java`
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -202,14 +203,15 @@ def replay_partition(
     """
     begun, base = open_at(*newest_snapshot(directory, start_offset))
     segments = from_offset(list_segments(directory), base)
-    return replay(
-        ((source, segment.limits) for segment, source in read_on(directory, segments)),
-        begun=begun,
-        from_offset=base,
-        end_offset=end_offset,
-        check_crcs=check_crcs,
-        skip=skip,
-    )
+    with closing(read_on(directory, segments)) as opened:
+        return replay(
+            ((source, segment.limits) for segment, source in opened),
+            begun=begun,
+            from_offset=base,
+            end_offset=end_offset,
+            check_crcs=check_crcs,
+            skip=skip,
+        )
 
 
 def open_at(

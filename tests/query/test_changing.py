@@ -6,11 +6,14 @@ as it was; what comes next was in the file at some time, or a typed error ends i
 
 from __future__ import annotations
 
+import gc
 import os
+from pathlib import Path
 
 import pytest
 
 import kafkalog
+from kafkalog.log.log import find_stable
 from kafkalog.query.columns import COLUMNS
 from kafkalog.segment import file_records
 from tests.query.batches import build, rows_of
@@ -146,3 +149,27 @@ def test_a_file_cut_and_written_anew_gives_old_or_new_or_an_error(
     for row in rows:
         assert row[value] in (after[row[2]][value], before[row[2]][value])
     assert end is not None or len(rows) >= 3 * BATCHES // 2
+
+
+def open_below(directory):
+    """Return the files below a directory that this process has open."""
+    names = [os.path.realpath(fd) for fd in Path("/proc/self/fd").iterdir()]
+    return [name for name in names if name.startswith(str(directory))]
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_damage_leaves_no_file_open(segment, isolation):
+    path, entries, _ = segment
+    data = bytearray(path.read_bytes())
+    data[len(entries[0]) + 30] ^= 1
+    path.write_bytes(data)
+    gc.collect()
+    gc.disable()  # a file is closed then and there, not when somebody tidies up
+    try:
+        with pytest.raises(kafkalog.CorruptRecordError):
+            rows_of(scan(path.parent, isolation=isolation))
+        with pytest.raises(kafkalog.CorruptRecordError):
+            find_stable(path.parent, 3 * BATCHES)
+        assert open_below(path.parent) == []
+    finally:
+        gc.enable()
