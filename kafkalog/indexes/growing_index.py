@@ -57,12 +57,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     OFFSET: ClassVar[tuple[int, int]]  # where in an entry its offset is, and its width
 
     # What each begins with; set here, as a log has thousands that are never loaded.
-    _loaded = False
-    _closed = False
-    _count = 0
-    _size = 0
-    _max_entries = 0
-    _forced = False
+    _loaded = _closed = _forced = False
+    _count = _size = _max_entries = 0
     _file: DurableFile | None = None
     _view: bytes | mmap.mmap = b""
     _viewed = 0  # entries that `_view` is good for
@@ -187,8 +183,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             self._forget_view()
             self._handle().truncate(size)
             self._forced = False
-            self._size = size
-            self._max_entries = size // self.ENTRY_BYTES
+            self._size, self._max_entries = size, size // self.ENTRY_BYTES
             if self._count > self._max_entries:
                 reason = f"{self._count} entries do not fit in {size} bytes"
                 raise LogArgumentError(f"{reason}: {self.path}")
@@ -306,8 +301,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             raise
         if not room:  # as in Kafka the file is there now, and stays
             file.close()
-            reason = f"{self.max_bytes} bytes have no room for an entry"
-            raise LogArgumentError(f"{reason}: {self.path}")
+            raise LogArgumentError(f"no room in {self.max_bytes} bytes: {self.path}")
         self._file = file
         self._max_entries, self._size = room, room * self.ENTRY_BYTES
         self._note_last(None)
@@ -375,8 +369,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def _require(self, slot: int) -> None:
         self._ready()
         if not 0 <= slot < self._count:
-            reason = f"no entry {slot}, there are {self._count}"
-            raise LogArgumentError(f"{reason}: {self.path}")
+            raise LogArgumentError(f"no entry {slot} of {self._count}: {self.path}")
 
     def _relative(self, offset: int) -> int:
         if not self.holds_offset(offset):
@@ -385,8 +378,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         return offset - self.base_offset
 
     def _full(self) -> LogArgumentError:
-        reason = f"the index is full with {self._count} entries"
-        return LogArgumentError(f"{reason}: {self.path}")
+        return LogArgumentError(f"full with {self._count} entries: {self.path}")
 
     def _find(
         self, field: tuple[int, int], base: int, target: int, *, above: bool = False
@@ -400,8 +392,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         if not left:
             return None
         reason = f"{left} bytes remain behind {self._size // self.ENTRY_BYTES} entries"
-        position = self._size - left
-        error = CorruptIndexError(reason, position=position, cause="truncated")
+        error = CorruptIndexError(reason, position=self._size - left, cause="truncated")
         return error.located(self.path)
 
     def __repr__(self) -> str:
