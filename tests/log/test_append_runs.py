@@ -1,0 +1,100 @@
+"""Runs of plain appends: what they know of a log, and when they learn it anew."""
+
+import pytest
+
+from kafkalog import LogConfig
+from kafkalog.log import append_runs
+from tests.log.writing import SMALL, batch, files_of, load, offsets_in
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+LARGE = LogConfig(internal_segment_bytes=1 << 20, segment_index_bytes=2400)
+
+
+# What another may do to a log between two appends.
+CHANGES = {
+    "roll": lambda log: log.roll(),
+    "cut": lambda log: log.truncate_to(log.log_end_offset - 1),
+    "start anew": lambda log: log.truncate_fully(log.log_end_offset + 7),
+    "new epoch": lambda log: log.assign_epoch(3),
+    "new settings": lambda log: log.update_config(SMALL),
+    "stamped": lambda log: log.update_config(
+        LARGE.with_changes({"message.timestamp.type": "LogAppendTime"})
+    ),
+    "flush": lambda log: log.flush(),
+    "refused": lambda log: log.append_many([b"no batch" * 9]),
+    "of a producer": lambda log: log.append(
+        batch(producer_id=7, producer_epoch=0, base_sequence=0)
+    ),
+    "nothing": lambda log: None,
+}
+
+
+def by_run(log):
+    log.append_many([batch(), batch(2)])
+
+
+def one_by_one(log):
+    """Append as views, which go the long way."""
+    for one in (batch(), batch(2)):
+        log.append(memoryview(one))
+
+
+def live(directory, append, change):
+    """Append, change the log, and append; what is left on disk."""
+    directory.mkdir()
+    with load(directory, LARGE) as log:
+        append(log)
+        append(log)
+        CHANGES[change](log)
+        append(log)
+        append(log)
+        assert log.append(batch()).last_offset == log.log_end_offset - 1
+    return files_of(directory)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_run_goes_on_as_the_long_way_does_whatever_comes_between(tmp_path, change):
+    assert live(tmp_path / "a", by_run, change) == live(
+        tmp_path / "b", one_by_one, change
+    )
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_packed_batches_go_the_plain_way(tmp_path, codec, monkeypatch):
+    with load(tmp_path, LARGE) as log:
+        log.append(batch())
+        taken = []
+        lead = append_runs.RunWriter.lead
+        monkeypatch.setattr(
+            append_runs.RunWriter,
+            "lead",
+            lambda *args: taken.append(lead(*args)) or taken[-1],
+        )
+        outcomes = log.append_many([batch(3, codec=codec), batch(2, codec=codec)])
+        assert [one.source_codec for one in outcomes] == [codec, codec]
+        assert len(taken[0]) == 2
+        assert offsets_in(log) == list(range(6))
+
+
+def test_a_call_that_is_broken_off_leaves_the_log_as_it_was(tmp_path, monkeypatch):
+    with load(tmp_path, LARGE) as log:
+        log.append(batch())
+        pieces = [batch(2), batch(3, codec="lz4")]
+
+        def interrupted(*_args, **_options):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(append_runs, "decompress", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                log.append_many(pieces)
+        assert log.log_end_offset == 1
+        assert [one.first_offset for one in log.append_many(pieces)] == [1, 3]
+        assert offsets_in(log) == list(range(6))
+
+
+def test_a_run_ends_where_a_segment_does(tmp_path):
+    with load(tmp_path, SMALL) as log:
+        log.append_many([batch() for _ in range(30)])
+        assert all(segment.size <= 1000 for segment in log.growing_segments)
+        assert offsets_in(log) == list(range(30))
