@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kafkalog.cli.terminal import harmless
+
 Tell = Callable[[int, int], None]
 
 
@@ -37,7 +39,7 @@ def bar(label: str, *, quiet: bool = False) -> Iterator[Tell | None]:
         TimeRemainingColumn(),
     )
     with Progress(*parts, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(label, total=None)
+        task = shown.add_task(harmless(label), total=None)
 
         def tell(done: int, in_all: int) -> None:
             shown.update(task, completed=done, total=in_all)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,10 +16,10 @@ from kafkalog.cli import output, terminal
 from kafkalog.cli.exits import Exit
 from kafkalog.cli.options import examples, printing_options
 from kafkalog.cli.output import Field
+from kafkalog.cli.progress import bar
 
 if TYPE_CHECKING:
     from kafkalog.manager.report import Report
-    from kafkalog.manager.verification import Progress
 
 FIELDS: Final = (
     Field("path", "path"),
@@ -78,7 +76,7 @@ def command(
     """
     from kafkalog.manager.verification import verify
 
-    with _progress() as progress:
+    with bar(path.name) as progress:
         report = verify(
             path, max_batch_bytes=max_batch_bytes, threads=threads, progress=progress
         )
@@ -118,23 +116,3 @@ def summary(report: Report) -> str:
     )
     parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in counts]
     return f"{', '.join(parts[:4])}: {', '.join(parts[4:])}"
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """Give what draws a bar on a terminal, and None where there is none."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
-
-    console = Console(stderr=True)
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("")
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield show

@@ -72,6 +72,25 @@ def test_a_terminal_is_sent_nothing_that_it_would_obey(evil, form):
         assert row["headers"] == [[EVIL, "\x1b"]]
 
 
+@pytest.mark.parametrize("form", ["table", "jsonl", "json", "csv"])
+@pytest.mark.parametrize(
+    "command", [("info",), ("find", "--key", "owned"), ("tail",), ("verify",)]
+)
+def test_names_and_ids_are_harmless_in_every_command(evil, tmp_path, command, form):
+    place = tmp_path / "\x1b[2J\u202eevil"
+    (place / "t-0").mkdir(parents=True)
+    segment = place / "t-0" / "00000000000000000000.log"
+    segment.write_bytes(evil.read_bytes())
+    (place / "meta.properties").write_text(
+        "version=1\nnode.id=1\ncluster.id=\\u001b[2J\\u009b31m\n"
+    )
+    for path in (place, place / "t-0", segment):
+        arguments = (*command, path, "--format", form)
+        sent = on_terminal(*arguments, TERM="dumb", width=999)  # which has no bar
+        assert sent or form in ("jsonl", "csv")
+        assert not OBEYED.search(sent.replace("\r\n", "\n"))
+
+
 def test_names_of_files_in_messages_are_harmless(tmp_path):
     ran = call("cat", tmp_path / "\x1b[2J.log")
     assert ran.exit_code == 3
