@@ -57,13 +57,13 @@ class Bounds:
 
     def as_array(self) -> npt.NDArray[np.int64]:
         """Give the first and last offset and timestamp wanted, as the kernels do."""
-        bounds = []
-        for start, end in (
-            (self.start_offset, None if self.end_offset == LAST else self.end_offset),
-            (self.start_timestamp, self.end_timestamp),
-        ):
-            bounds.append(FIRST if start is None else start)
-            bounds.append(LAST if end is None else max(end - 1, FIRST))
+        start, end = self.start_timestamp, self.end_timestamp
+        bounds = (
+            self.start_offset,
+            LAST if self.end_offset == LAST else max(self.end_offset - 1, FIRST),
+            FIRST if start is None else start,
+            LAST if end is None else max(end - 1, FIRST),
+        )
         return np.array(bounds, np.int64)
 
 

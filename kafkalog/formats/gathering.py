@@ -63,25 +63,26 @@ class Buffers:
     """Memory for columns: fresh each time, or kept from chunk to chunk."""
 
     def __init__(self, *, kept: bool) -> None:
-        self._kept: dict[str, npt.NDArray[Any]] | None = {} if kept else None
+        self.kept = kept
+        self._rooms: dict[str, npt.NDArray[Any]] = {}
 
     def take(self, name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return an array of `length`; the kept one of that name where it suffices."""
-        if self._kept is None:
+        if not self.kept:
             return np.empty(length, dtype)
-        room = self._kept.get(name)
+        room = self._rooms.get(name)
         if room is None or len(room) < length:
-            room = self._kept[name] = np.empty(length + length // 4, dtype)
+            room = self._rooms[name] = np.empty(length + length // 4, dtype)
         return room[:length]
 
     def own(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a column of a workspace: itself where all is kept, else a copy."""
-        return column.copy() if self._kept is None else column
+        return column if self.kept else column.copy()
 
     def first(self, room: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
         """Return what is filled of `room`, without much that is not."""
         filled = room[:count]
-        if self._kept is None and count < len(room) - len(room) // 4:
+        if not self.kept and count < len(room) - len(room) // 4:
             return filled.copy()
         return filled
 
@@ -94,6 +95,7 @@ class GatheringWorkspace(UnpackedBytes):
         self._names = names
         self._buffers = buffers
         self._thinness = FIRST_THINNESS
+        self._most = (-1, -1)  # records, and bytes, that there is room for already
         self._room: GatheredRecords
 
     def find(
@@ -108,7 +110,10 @@ class GatheringWorkspace(UnpackedBytes):
         records = int(rows["count"].sum(dtype=np.int64))
         size = int(payloads[1].sum())
         while True:
-            room = self._room = self._take(records, size)
+            if records > self._most[0] or size > self._most[1]:
+                self._room = self._take(records, size)
+                self._most = (records, size) if self._buffers.kept else (-1, -1)
+            room = self._room
             answer: Answer = _speedups.gather_records(
                 *(data, rows, *payloads, *within),
                 *(room.offset, room.timestamp),
@@ -118,6 +123,7 @@ class GatheringWorkspace(UnpackedBytes):
             if answer[0] != Status.NO_ROOM:
                 return answer
             self._thinness -= 1
+            self._most = (-1, -1)
 
     def first(self, count: int) -> GatheredRecords:
         """Return the first `count` of the records found last."""
@@ -144,7 +150,9 @@ class GatheringWorkspace(UnpackedBytes):
         if "key" in self._names:
             key = self._strings("key", records, small)
         if "value" in self._names:
-            most = max(size - records * LEAST_RECORD_BYTES, 0)
+            # Where the count says more records than there are, a value takes their place.
+            least = records * LEAST_RECORD_BYTES if self._thinness else 0
+            most = max(size - least, 0)
             value = self._strings("value", records, most)
         if "headers" in self._names:
             most = small // LEAST_HEADER_BYTES

@@ -218,10 +218,10 @@ class PartReading:
     def _by_offset(self, rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
         """Choose by offsets alone, and say whether all that follows lies behind."""
         start, end = self.bounds.start_offset, self.bounds.end_offset
-        behind = self.part.memory is None and (rows["base_offset"][:1] >= start).all()
-        if end == LAST and (start <= 0 or behind):
+        base, last = rows["base_offset"], rows["last_offset"]
+        rise = self.part.memory is None and len(rows)
+        if end == LAST and (start <= 0 or (rise and base[0] >= start)):
             return np.ones(len(rows), np.bool_), False
-        last = rows["last_offset"]
         base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
         if self.part.memory is not None:
             return (last >= start) & ((base < end) | (rows["base_offset"] < 0)), False

@@ -205,8 +205,10 @@ def make_views(
 
 
 def _bytes_column(strings: Strings) -> BytesColumn:
-    valid = strings.valid.view(np.bool_)
-    return BytesColumn(strings.data, strings.offsets, None if valid.all() else valid)
+    data, offsets, valid = strings
+    if np.count_nonzero(valid) == len(valid):
+        return BytesColumn(data, offsets, None)
+    return BytesColumn(data, offsets, valid.view(np.bool_))
 
 
 def _fixed(

@@ -30,9 +30,13 @@ from kafkalog.formats.headers import (
     Rows,
     checksum_error,
     find_unsound,
-    scan_headers,
 )
-from kafkalog.formats.layout import BATCH_HEADER_BYTES, LOG_OVERHEAD, MAX_BATCH_BYTES
+from kafkalog.formats.layout import (
+    BATCH,
+    BATCH_HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAX_BATCH_BYTES,
+)
 from kafkalog.formats.order import find_stray, rises, stray_error
 from kafkalog.formats.wrappers import first_offsets
 from kafkalog.segment.resync import (
@@ -45,9 +49,8 @@ from kafkalog.segment.resync import (
 STEP_BYTES: Final = 1 << 20
 FIRST_STEP_BYTES: Final = 64 << 10
 STEP_GROWTH: Final = 8
-USUAL_LEAST_BYTES: Final = 256
-FEW_ROWS: Final = 64
-"""Entries are rarely smaller; where they are, a step takes several goes."""
+STEP_ROWS: Final = 1024
+"""Entries are rarely so small; where they are, a step takes several goes."""
 
 Bools = npt.NDArray[np.bool_]
 Select = Callable[[Rows], tuple[Bools, bool]]
@@ -113,6 +116,7 @@ class FileRecords:
     """Position behind the last whole entry, so far."""
     _last_offset: int = -(2**63)
     _read_again: int = -1
+    _room: Rows = field(default_factory=lambda: np.empty(STEP_ROWS, BATCH))
 
     def __iter__(self) -> Iterator[Step | Skipped]:
         """Yield steps; raise at damage, or, with `skip`, yield what was left out."""
@@ -133,10 +137,10 @@ class FileRecords:
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
-                most = len(data) // USUAL_LEAST_BYTES + FEW_ROWS
-                rows, status, place = scan_headers(
-                    data, self.end - origin, origin, most
+                status, count, place = _speedups.scan_batches(
+                    data, self.end - origin, origin, self._room
                 )
+                rows = self._room[:count].copy()
                 if self._contradicted(rows, data, origin):
                     # Which of the two is wrong shows with those behind at hand.
                     rows, place = rows[:-1], int(rows["position"][-1]) - origin
