@@ -150,7 +150,7 @@ class GatheringWorkspace(UnpackedBytes):
         if "key" in self._names:
             key = self._strings("key", records, small)
         if "value" in self._names:
-            # Where the count says more records than there are, a value takes their place.
+            # Of fewer records than the count says a value may take the place.
             least = records * LEAST_RECORD_BYTES if self._thinness else 0
             most = max(size - least, 0)
             value = self._strings("value", records, most)
