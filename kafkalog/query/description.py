@@ -128,10 +128,10 @@ def _segment(segment: LogSegment, found: LogContents) -> Facts:
 def _beside(segment: LogSegment) -> list[Facts]:
     """Describe the indexes and the snapshot of a segment; those it lacks, too."""
     stem, _, mark = segment.name.partition(".log")
-    beside = []
-    for kind in (*INDEXES, "snapshot"):
+    beside: list[Facts] = []
+    for kind in (*INDEXES, "snapshot") if segment.base_offset >= 0 else ():
         path = segment.path.with_name(f"{stem}.{kind}{mark}")
-        if segment.base_offset >= 0 and path.is_file():
+        if path.is_file():
             facts = describe_small_file(path)
             assert facts is not None  # its name says what it is
             del facts["path"]

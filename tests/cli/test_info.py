@@ -144,6 +144,14 @@ def test_damage_in_headers_and_beside_is_told_and_ends_with_1(tmp_path):
     assert facts["beside"][-2]["state"].startswith("damaged: ")
 
 
+def test_a_log_of_any_other_name_misses_nothing(tmp_path):
+    path = tmp_path / "copy.log"
+    path.write_bytes(batches.build(2, "none", 7))
+    [facts] = info(path)
+    assert (facts["base_offset"], facts["next_offset"]) == (None, 10)
+    assert facts["beside"] == []
+
+
 def test_a_strange_file_is_no_file_of_kafkas(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("mine")
