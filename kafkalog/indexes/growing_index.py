@@ -78,11 +78,6 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         return self._loaded
 
     @property
-    def may_have_entries(self) -> bool:
-        """Whether a file that is made now has room for an entry."""
-        return self.max_bytes >= self.ENTRY_BYTES
-
-    @property
     def entry_count(self) -> int:
         """Number of entries."""
         self.load()
@@ -200,13 +195,11 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def flush(self) -> None:
         """Force the file to disk."""
         with self._lock:
-            self._ready()
-            if not self._forced:
-                was_open = self._file is not None
-                self._handle().sync()
+            file = self.to_force()
+            if file is not None:
+                with file:
+                    file.sync()
                 self._forced = True
-                if not was_open:
-                    self._release()
 
     def to_force(self) -> DurableFile | None:
         """Return another handle of the file, to force it to disk; None if it is."""
@@ -214,11 +207,9 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             self._ready()
             if self._forced:
                 return None
-            was_open = self._file is not None
-            file = self._handle().another()
-            if not was_open:
-                self._release()
-            return file
+            if self._file is not None:
+                return self._file.another()
+            return self._disk.open(self.path)
 
     def close(self) -> None:
         """Trim, force and let go of the file; nothing if it is not loaded, or closed.

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptIndexError, LogArgumentError, UnsupportedIndexError
-from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.files.durable_file import DISK, Disk, DurableFile
 from kafkalog.indexes.table import Entries
 from kafkalog.indexes.txn_index import ENTRY, AbortedTransaction, TransactionIndex
 
@@ -146,6 +146,13 @@ class GrowingTransactionIndex:
             if not self._forced and os.path.lexists(self.path):
                 self._disk.sync_path(self.path)
                 self._forced = True
+
+    def to_force(self) -> DurableFile | None:
+        """Return a handle of the file, to force it to disk; None if it is, or not."""
+        with self._lock:
+            if self._forced or not os.path.lexists(self.path):
+                return None
+            return self._disk.open(self.path)
 
     def close(self) -> None:
         """Forget what was read; whatever is done next reads it again."""

@@ -1,21 +1,26 @@
 """Forcing a log to disk, and the offset below which that was done.
 
+Waiting for a disk holds up nobody: the log is asked what to force, and told that it was
+done, under its lock; in between it is read and appended to. Only where an append is to
+be on disk before it is answered, or the log is closed, all is done in one go.
+
 Knows: which segments have not been forced. Does not know: when it is due.
 Source: ``UnifiedLog.flush``, ``LocalLog.flush``.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from kafkalog.log.state import LogState
+from kafkalog.segment.growing_segment import GrowingSegment
 
 
 def flush(log: LogState, offset: int, *, inclusive: bool = False) -> None:
     """Force all below `offset` to disk, and `offset` itself if `inclusive`.
 
-    Does nothing if it was. With `inclusive` at the log's end, the files of an empty
-    active segment are made, too.
+    With the lock of the log held. Does nothing if it was. With `inclusive` at the
+    log's end, the files of an empty active segment are made, too.
     """
     end = offset + 1 if inclusive else offset
     if end <= log.recovery_point:
@@ -29,3 +34,43 @@ def flush(log: LogState, offset: int, *, inclusive: bool = False) -> None:
     if offset > log.recovery_point:
         log.recovery_point = offset
         log.last_flushed_ms = log.runtime.now_ms()
+
+
+def flush_beside(
+    log: LogState, offset: int | None = None, *, inclusive: bool = False
+) -> None:
+    """Force to disk what `flush` does, by default all, without holding the lock.
+
+    What is cut off meanwhile counts for nothing: the recovery point stays then.
+    """
+    runtime = log.runtime
+    with runtime.lock:
+        runtime.check_untold()
+        offset = log.log_end_offset if offset is None else offset
+        end = offset + 1 if inclusive else offset
+        start, cuts = log.recovery_point, log.cuts
+        if end <= start:
+            return
+        segments = log.segments.between(start, end)
+    for segment in segments:
+        _force(log, segment)
+    if any(segment.base_offset >= start for segment in segments):
+        with suppress(FileNotFoundError):
+            runtime.disk.sync_directory(log.directory)
+    with runtime.lock:
+        runtime.check_untold()
+        if offset > log.recovery_point and log.cuts == cuts:
+            log.recovery_point = offset
+            log.last_flushed_ms = runtime.now_ms()
+
+
+def _force(log: LogState, segment: GrowingSegment) -> None:
+    """Force the files of a segment to disk, unless it has left the log."""
+    with ExitStack() as files:
+        with log.runtime.lock:
+            log.runtime.check_untold()
+            if log.segments.floor(segment.base_offset) is not segment:
+                return
+            handles = [files.enter_context(one) for one in segment.to_force()]
+        for file in handles:
+            file.sync()

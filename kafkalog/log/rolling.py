@@ -15,13 +15,14 @@ Source: ``LogSegment.shouldRoll``, ``LocalLog.roll``, ``UnifiedLog.roll``.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from kafkalog.config import LogConfig
 from kafkalog.errors import LogRollError
 from kafkalog.files.naming import file_name
 from kafkalog.log.deletion import DELETED, delete_files
-from kafkalog.log.flushing import flush
+from kafkalog.log.flushing import flush_beside
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import raise_to_log_end
@@ -83,11 +84,12 @@ def roll(log: LogState, wanted_base: int = 0) -> GrowingSegment:
     raise_to_log_end(log)
 
     def flush_rolled() -> None:
-        if snapshot is not None and snapshot.exists():
-            log.runtime.disk.sync_path(snapshot)
-        flush(log, base)
+        if snapshot is not None:
+            with suppress(FileNotFoundError):
+                log.runtime.disk.sync_path(snapshot)
+        flush_beside(log, base)
 
-    log.runtime.later("flush-log", flush_rolled)
+    log.runtime.later("flush-log", flush_rolled, alone=False)
     return segment
 
 

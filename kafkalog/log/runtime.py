@@ -11,6 +11,7 @@ Source: ``LogDirFailureChannel.java``, ``LocalLog.maybeHandleIOException``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from threading import RLock
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
@@ -50,6 +51,11 @@ class Runtime:
         """Raise `LogClosedError` if the log is closed, or the disk has failed."""
         if self.failure is not None:
             self.told = True
+        self.check_untold()
+
+    def check_untold(self) -> None:
+        """Raise what `check` does, in the background, where nobody is told by it."""
+        if self.failure is not None:
             reason = f"the log closed itself when the disk failed: {self.failure}"
             raise LogClosedError(reason) from self.failure
         if self.closed:
@@ -65,19 +71,35 @@ class Runtime:
                 self.failure = error
                 raise
 
+    def run_beside(self, work: Callable[[], Result]) -> Result:
+        """Do work that takes the lock itself, when it needs it."""
+        self.check()
+        try:
+            return work()
+        except OSError as error:
+            self.failure = error
+            raise
+
     def stop(self) -> None:
         """Stop a scheduler of the log's own; not with the lock held."""
         if self._owns_scheduler:
             self.scheduler.shutdown()
 
-    def later(self, name: str, work: Work, delay_ms: int = 0) -> Task:
-        """Have work on the log done in `delay_ms`; not at all once it is closed."""
+    def later(
+        self, name: str, work: Work, delay_ms: int = 0, *, alone: bool = True
+    ) -> Task:
+        """Have work on the log done in `delay_ms`; not at all once it is closed.
+
+        With the lock held, unless it need not be `alone`.
+        """
+        run = self.run if alone else self.run_beside
 
         def guarded() -> None:
             if self.closed or self.failure is not None:
                 return
             try:
-                self.run(work)
+                with suppress(LogClosedError):  # meanwhile
+                    run(work)
             except OSError:
                 self.told = False
                 raise

@@ -43,6 +43,7 @@ class LogState:
     high_watermark: OffsetMetadata
     first_unstable: OffsetMetadata | None = None
     last_flushed_ms: int = 0
+    cuts: int = 0  # how often the end was moved back
 
     @property
     def log_end_offset(self) -> int:
@@ -52,5 +53,6 @@ class LogState:
     def move_end(self, offset: int) -> None:
         """Set the log's end, at the end of the active segment."""
         active = self.segments.active
+        self.cuts += offset < self.end.offset
         self.end = OffsetMetadata(offset, active.base_offset, active.size)
         self.recovery_point = min(self.recovery_point, offset)

@@ -25,7 +25,7 @@ from kafkalog.log import deletion, reading, retention, truncation, watermarks
 from kafkalog.log.appending import Appender, AppendResult, AppendTerms, Outcome
 from kafkalog.log.clock import Task
 from kafkalog.log.closing import close_in_order
-from kafkalog.log.flushing import flush
+from kafkalog.log.flushing import flush_beside
 from kafkalog.log.leader_epochs import EpochEnd
 from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log, for_each_time
 from kafkalog.log.log_fetch import LogFetch, read_log
@@ -256,14 +256,15 @@ class WritableLog(RecordAppends, Log):
         """Begin a segment at the log's end, or beyond at `offset`; answers where."""
         return roll(self._log, offset).base_offset
 
-    @guarded
     def flush(self, offset: int | None = None, *, include_active: bool = False) -> None:
         """Force what is below `offset` to disk, by default all.
 
-        With `include_active`, also the files of an active segment that is empty.
+        With `include_active`, also the files of an active segment that is empty. The
+        log may be read and appended to meanwhile.
         """
-        end = self._log.log_end_offset if offset is None else offset
-        flush(self._log, end, inclusive=include_active)
+        self.runtime.run_beside(
+            lambda: flush_beside(self._log, offset, inclusive=include_active)
+        )
 
     @guarded
     def delete_old_segments(self) -> int:

@@ -199,6 +199,16 @@ class SegmentFiles:
         self.time_index.flush()
         self.txn_index.flush()
 
+    def to_force(self) -> list[DurableFile]:
+        """Return other handles of what `flush` would force to disk, in its order.
+
+        They stay good whatever becomes of the segment, so that it may go on meanwhile.
+        """
+        indexes = self.offset_index, self.time_index, self.txn_index
+        files = [self.file.another()]
+        files += [file for one in indexes if (file := one.to_force()) is not None]
+        return files
+
     def is_marked(self, suffix: str) -> bool:
         """Whether the files have a suffix."""
         return self.path.name.endswith(suffix)
@@ -227,7 +237,7 @@ class SegmentFiles:
         may not have a single entry is an error only when it is asked.
         """
         self.offset_index.load()
-        if self.time_index.may_have_entries:
+        if self.settings.segment_index_bytes >= GrowingTimeIndex.ENTRY_BYTES:
             self.time_index.load()
         self._disk.sync_directory(self.path.parent)
         self._is_named = True

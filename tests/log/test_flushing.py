@@ -1,0 +1,97 @@
+"""Forcing a log to disk takes its time, and holds up nobody meanwhile."""
+
+import threading
+
+import pytest
+
+from kafkalog import LogClosedError
+from kafkalog.files.durable_file import Disk
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from tests.log.writing import NOW, batch, load, offsets_in
+
+
+class WaitingDisk(Disk):
+    """While the disk forces anything, someone else does something; `order` tells."""
+
+    def __init__(self):
+        self.order = []
+        self.meanwhile = None
+
+    def sync(self, file):
+        self._wait(file.path.suffix)
+        super().sync(file)
+
+    def sync_directory(self, path):
+        self._wait("names")
+        super().sync_directory(path)
+
+    def _wait(self, what):
+        if self.meanwhile is not None:
+            other = threading.Thread(target=self.meanwhile)
+            self.meanwhile = None
+            self.order.append(f"forces {what}")
+            other.start()
+            other.join(timeout=60)
+            self.order.append("goes on")
+
+
+@pytest.mark.parametrize("how", ["flush", "roll"])
+def test_whoever_forces_a_log_to_disk_holds_up_nobody(tmp_path, how):
+    disk, clock = WaitingDisk(), ManualClock(NOW)
+    scheduler = ManualScheduler(clock)
+    log = load(tmp_path, disk=disk, clock=clock, scheduler=scheduler)
+    log.append(batch())
+
+    def read_and_append():
+        disk.order.append(f"reads {offsets_in(log)}")
+        disk.order.append(f"appends {log.append(batch()).first_offset}")
+
+    if how == "roll":
+        log.roll()
+    disk.meanwhile = read_and_append
+    if how == "flush":
+        log.flush()
+    else:
+        scheduler.run_due()
+    forced = "forces .log" if how == "flush" else "forces .snapshot"
+    assert disk.order == [forced, "reads [0]", "appends 1", "goes on"]
+    assert log.recovery_point == 1
+    assert log.log_end_offset == 2
+    log.flush()
+    assert log.recovery_point == 2
+    log.close()
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_what_is_cut_off_while_it_is_forced_to_disk_does_not_count(tmp_path, cut):
+    disk = WaitingDisk()
+    log = load(tmp_path, disk=disk)
+    log.append(batch(1))
+    log.append(batch(1))
+
+    def cut_and_append():
+        log.truncate_to(cut)
+        for _ in range(3):
+            log.append(batch(1))
+
+    disk.meanwhile = cut_and_append
+    log.flush()
+    assert log.log_end_offset == cut + 3
+    assert log.recovery_point == (2 if cut == 2 else 0)
+    log.close()
+
+
+def test_a_segment_that_goes_while_it_is_forced_to_disk_is_not_missed(tmp_path):
+    disk = WaitingDisk()
+    log = load(tmp_path, disk=disk)
+    for _ in range(30):
+        log.append(batch(3))
+    log.update_high_watermark(log.log_end_offset)
+    assert len(log.growing_segments) > 3
+    disk.meanwhile = lambda: log.delete_records(20) and log.delete_old_segments()
+    log.flush()
+    assert log.recovery_point == log.log_end_offset
+    assert log.growing_segments[0].base_offset > 0
+    disk.meanwhile = log.abandon
+    with pytest.raises(LogClosedError):
+        log.flush(include_active=True)
