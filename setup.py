@@ -11,7 +11,9 @@ SANITIZE = os.environ.get("KAFKALOG_SANITIZE") == "1"  # every address and sum
 
 KERNELS = Path("kafkalog/_speedups")
 HEADERS = [str(path) for path in sorted(KERNELS.glob("*.h"))]
-COMPILE = ["-Wall", *(["-O1", "-g"] if DEBUG or SANITIZE else ["-O3", "-g0"])]
+# Under sanitizers optimizing takes the compiler minutes, and hides what they look for.
+LEVEL = ["-O0", "-g1"] if SANITIZE else ["-O1", "-g"] if DEBUG else ["-O3", "-g0"]
+COMPILE = ["-Wall", *LEVEL]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] * SANITIZE
 
 kernels = [
