@@ -5,7 +5,6 @@ read is the first of what was appended, segment by segment; epochs, producers, a
 transactions and times are those of the batches read; opened again, it is the same.
 """
 
-import json
 from collections import Counter
 from itertools import count, islice
 from random import Random
@@ -22,11 +21,8 @@ STATES_WHILE_RECOVERED = 500
 MIXED = 3
 
 
-def report(figures, record_property, capsys, what):
-    record_property("states", json.dumps(figures))
-    with capsys.disabled():
-        kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(figures.items()))
-        print(f"\n{what}: {sum(figures.values())} states: {kinds}")
+def told_of(figures):
+    return ", ".join(f"{kind} {n}" for kind, n in sorted(figures.items()))
 
 
 @pytest.fixture
@@ -39,9 +35,7 @@ def roots(memory_path):
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_power_cut_loses_nothing_that_was_flushed(
-    roots, name, record_property, capsys
-):
+def test_a_power_cut_loses_nothing_that_was_flushed(roots, name, figure):
     figures = Counter()
     for seed in count():
         life, disk = told(roots[0], name, seed)
@@ -49,13 +43,11 @@ def test_a_power_cut_loses_nothing_that_was_flushed(
             pass
         if sum(figures.values()) >= STATES_OF_A_STORY:
             break
-    report(figures, record_property, capsys, name)
+    figure("crash states", name, sum(figures.values()), told_of(figures))
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_power_cut_while_a_log_is_recovered_is_harmless(
-    roots, name, record_property, capsys
-):
+def test_a_power_cut_while_a_log_is_recovered_is_harmless(roots, name, figure):
     figures, again = Counter(), Counter()
     life, disk = told(roots[0], name, 1000)
     found = tried(cuts(life, disk, 1000, MIXED), roots[1], figures)
@@ -66,7 +58,7 @@ def test_a_power_cut_while_a_log_is_recovered_is_harmless(
         if sum(again.values()) >= STATES_WHILE_RECOVERED:
             break
     assert sum(again.values()) >= STATES_WHILE_RECOVERED
-    report(again, record_property, capsys, f"{name}, recovered")
+    figure("crash states", f"{name}, recovered", sum(again.values()), told_of(again))
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -117,7 +117,9 @@ def roots(memory_path):
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_whichever_call_fails_it_is_told_and_nothing_flushed_is_lost(roots, share):
+def test_whichever_call_fails_it_is_told_and_nothing_flushed_is_lost(
+    roots, share, figure
+):
     reference, disk, _ = lived(roots[0])
     assert disk.calls > 200
     for fail_at in range(share, disk.calls, SHARES):
@@ -136,6 +138,8 @@ def test_whichever_call_fails_it_is_told_and_nothing_flushed_is_lost(roots, shar
             model.take(event)
         for _, tree in model.states(Random(fail_at), 1):
             judge(roots[1], tree, expected)
+    failed = len(range(share, disk.calls, SHARES))
+    figure("failing calls", f"share {share}", failed, f"of {disk.calls}")
 
 
 def test_a_log_whose_disk_failed_is_opened_again_in_the_same_process(tmp_path):

@@ -1,0 +1,24 @@
+"""Where scenarios made by hand are put down, and what many of them begin with."""
+
+from tests.oracle.scenario import T0, Scenario, fill, rec
+
+ALL = []
+
+
+def scenario(theme, why, compare="bytes"):
+    """Makes the decorated function fill a scenario named after it."""
+
+    def register(function):
+        s = Scenario(function.__name__.replace("_", "-"), why, theme, compare)
+        function(s)
+        ALL.append(s)
+        return function
+
+    return register
+
+
+def ten(s, size=60, start=0, count=10, step=1000, **more):
+    """count appends of one record each, keys k0.., timestamps one second apart."""
+    for i in range(start, start + count):
+        s.append(rec(f"k{i}", fill(size), T0 + i * step), **more)
+    return s
