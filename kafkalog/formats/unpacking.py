@@ -27,6 +27,7 @@ from kafkalog.formats.workspace import Room
 
 UNPACKED_BYTES: Final = 1 << 20
 """How much is unpacked before it is decoded; one batch may exceed it."""
+SWELLING: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,56 +94,50 @@ def _unpack_runs(
     limit: int,
     workspace: Room[object],
 ) -> Iterator[Payloads | LocatedError]:
-    """Unpack `rows` into one buffer after another of about `UNPACKED_BYTES`."""
-    view = data.data
-    pieces: list[bytes | memoryview] = []
+    """Unpack `rows` into one buffer after another of about `UNPACKED_BYTES`.
+
+    What a batch gives is copied there at once, while it is in the processor's cache.
+    """
+    view, usual = data.data, min(UNPACKED_BYTES, SWELLING * int(lengths.sum()))
+    room, first, total = workspace.bytes_for(usual), 0, 0
     sizes: list[int] = []
-    first, total = 0, 0
-    codecs = (rows["attributes"] & CODEC_MASK).tolist()
-    for i, (codec, start, length, magic) in enumerate(
-        zip(
-            codecs,
-            starts.tolist(),
-            lengths.tolist(),
-            rows["magic"].tolist(),
-            strict=True,
-        )
-    ):
-        error, size = None, 0
+    told = (rows["attributes"] & CODEC_MASK, rows["magic"], starts, lengths)
+    entries = zip(*(column.tolist() for column in told), strict=True)
+    for i, (codec, magic, start, length) in enumerate(entries):
+        pieces: list[bytes | memoryview] = [view[start : start + length]]
         try:
             if codec and length:
-                unpacked = decompress(
-                    codec, view[start : start + length], limit=limit, magic=magic
-                )
-                size = sum(map(len, unpacked))
-                pieces += unpacked
-            else:
-                size = length
-                pieces.append(view[start : start + length])
+                pieces = [*decompress(codec, pieces[0], limit=limit, magic=magic)]
         except LocatedError as caught:
-            caught.position = int(rows["position"][i])
-            if caught.cause == "format":  # a codec knows no other
-                caught.cause = "compression"
-            error = caught.with_traceback(None)  # whose frames hold what was unpacked
-        sizes += [] if error else [size]
-        total += size
-        if error or total >= UNPACKED_BYTES or i + 1 == len(rows):
-            end = first + len(sizes)
             if sizes:
-                yield _joined(rows[first:end], pieces, sizes, workspace)
-            if error:
-                yield error
-            pieces, sizes, first, total = [], [], i + 1, 0
+                yield _run(room, rows[first:i], sizes)
+            yield _of_batch(caught, int(rows["position"][i]))
+            room = workspace.bytes_for(usual)
+            sizes, first, total = [], i + 1, 0
+            continue
+        size = sum(map(len, pieces))
+        if total + size > len(room):
+            if sizes:
+                yield _run(room, rows[first:i], sizes)
+            room = workspace.bytes_for(max(size, usual))
+            sizes, first, total = [], i, 0
+        for piece in pieces:
+            room.data[total : total + len(piece)] = piece
+            total += len(piece)
+        sizes.append(size)
+    if sizes:
+        yield _run(room, rows[first:], sizes)
 
 
-def _joined(
-    rows: Rows,
-    pieces: list[bytes | memoryview],
-    sizes: list[int],
-    workspace: Room[object],
-) -> Payloads:
+def _of_batch(error: LocatedError, position: int) -> LocatedError:
+    """Say of an error in a stream where its batch lies."""
+    error.position = position
+    if error.cause == "format":  # a codec knows no other
+        error.cause = "compression"
+    return error.with_traceback(None)  # whose frames hold what was unpacked
+
+
+def _run(room: Bytes, rows: Rows, sizes: list[int]) -> Payloads:
     lengths = np.array(sizes, np.int64)
     ends = np.cumsum(lengths)
-    joined = workspace.bytes_for(int(ends[-1]))
-    _speedups.join(pieces, joined)
-    return Payloads(joined, rows, ends - lengths, lengths, unpacked=True)
+    return Payloads(room[: ends[-1]], rows, ends - lengths, lengths, unpacked=True)

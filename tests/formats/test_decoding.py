@@ -174,3 +174,22 @@ def test_what_was_unpacked_is_let_go_with_its_error():
     large = build(2, "gzip", 0, 1, text=bytes(10_000))
     [error] = decoded(large, limit=5_000)
     assert error.__traceback__ is None
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_unpacked_bytes_that_stay_are_not_overwritten_behind_a_broken_stream(codec):
+    parts = [build(2, codec, base, text=b"%d" % base * 9) for base in (0, 10, 20, 30)]
+    parts[1] = parts[1][:61] + bytes(len(parts[1]) - 61)
+    data = np.frombuffer(b"".join(parts), np.uint8)
+    rows, _, _ = scan_headers(data)
+    workspace = Workspace(keeps_bytes=False)
+    kept = [
+        (run.data, run.data.copy())
+        for run in decode(
+            data, 0, rows, bounds=Bounds(), limit=BIG, workspace=workspace
+        )
+        if not isinstance(run, LocatedError)
+    ]
+    assert len(kept) == 2
+    for now, then in kept:
+        assert (now == then).all()
