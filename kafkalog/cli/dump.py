@@ -6,7 +6,9 @@ Knows: those flags. Does not know: what a file holds.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,9 +16,9 @@ import click
 from kafkalog.cli.exits import Exit
 from kafkalog.cli.options import FORMATS, examples
 from kafkalog.cli.row_printer import RowPrinter
+from kafkalog.dump.options import STRING_DECODER, DumpOptions
 
 if TYPE_CHECKING:
-    from kafkalog.dump.options import DumpOptions
     from kafkalog.dump.streams import Streams
 
 DECODERS: Final = {
@@ -28,20 +30,23 @@ DECODERS: Final = {
 }
 """Flags and kinds of topics; where several are given, the first of these counts."""
 
-STRING_DECODER: Final = "org.apache.kafka.tools.api.StringDecoder"
+DUMPED: Final = frozenset(
+    (".log", ".checkpoint", ".index", ".timeindex", ".snapshot", ".txnindex")
+)
 
 
 @click.command(
     "dump",
     epilog=examples(
         "kafkalog dump --print-data-log "
-        "--files /var/lib/kafka/data/orders.none-0/00000000000000000000.log",
+        "/var/lib/kafka/data/orders.none-0/00000000000000000000.log",
         "kafkalog dump --index-sanity-check "
         "--files /var/lib/kafka/data/orders.none-0/00000000000000000000.index",
         "kafkalog dump --offsets-decoder "
         "--files /var/lib/kafka/data/__consumer_offsets-0/00000000000000000000.log",
     ),
 )
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @click.option("--files", metavar="FILE,...", help="Files to dump, in this order.")
 @click.option("--print-data-log", is_flag=True, help="Print keys and values, too.")
 @click.option("--deep-iteration", is_flag=True, help="Print a line for each record.")
@@ -107,22 +112,25 @@ STRING_DECODER: Final = "org.apache.kafka.tools.api.StringDecoder"
     type=click.Choice(FORMATS),
     help="Give the same as data, instead of in the lines of kafka-dump-log.",
 )
-def command(files: str | None, form: str | None, **asked: Any) -> None:
+def command(
+    paths: tuple[Path, ...], files: str | None, form: str | None, **asked: Any
+) -> None:
     """Print batches, records and indexes as kafka-dump-log does, line for line.
 
-    Its flags are those of Kafka 4.3, and so is all that it prints, on both streams.
-    Ends with 1 where Kafka's tool ends by an exception. Key and value go to a terminal
-    as they are, but for --format.
+    Of a directory, the files in it by name. The flags are those of Kafka 4.3, and so is
+    all that is printed, on both streams. Ends with 1 where Kafka's tool ends by an
+    exception. Key and value go to a terminal as they are, but for --format.
     """
     from kafkalog.dump.tool import dump_files
 
     context = click.get_current_context()
-    if not files:
+    named = [*_named(files or ""), *_within(paths)]
+    if not named:
         click.echo('Missing required argument "[files]"', err=True)
         click.echo(context.get_help(), err=True)
         context.exit(Exit.DAMAGE)
     with RowPrinter(form) if form else nullcontext() as rows:
-        whole = dump_files(_named(files), _options(asked), _streams(rows))
+        whole = dump_files(named, _options(asked), _streams(rows))
     if not whole:
         context.exit(Exit.DAMAGE)
 
@@ -133,9 +141,17 @@ def _named(files: str) -> list[str]:
     return named.split(",") if named else []
 
 
-def _options(asked: dict[str, Any]) -> DumpOptions:
-    from kafkalog.dump.options import DumpOptions
+def _within(paths: tuple[Path, ...]) -> Iterator[str]:
+    """Give paths, and in place of a directory its files that can be dumped."""
+    for path in paths:
+        if path.is_dir():
+            files = (file for file in path.iterdir() if file.suffix in DUMPED)
+            yield from map(str, sorted(files))
+        else:
+            yield str(path)
 
+
+def _options(asked: dict[str, Any]) -> DumpOptions:
     kinds = [kind for flag, kind in DECODERS.items() if asked[flag]]
     key, value = asked["key_decoder_class"], asked["value_decoder_class"]
     return DumpOptions(

@@ -113,6 +113,15 @@ def test_json_is_closed_where_the_tool_ends_early(tmp_path):
     assert [row["kind"] for row in json.loads(ran.stdout)] == ["log"]
 
 
+def test_files_may_come_without_their_flag_and_a_directory_for_what_is_in_it():
+    log = logs_of("k431-clean", "once-0")[0]
+    by_flag = dump("--print-data-log", "--files", log)
+    assert dump("--print-data-log", log) == by_flag
+    known = {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"}
+    inside = sorted(file for file in log.parent.iterdir() if file.suffix in known)
+    assert dump(log.parent) == dump("--files", ",".join(map(str, inside)))
+
+
 def test_without_files_the_tool_ends_with_1():
     ran = dump("--print-data-log")
     assert ran.exit_code == 1
