@@ -1,4 +1,4 @@
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from typing import TypeAlias
 
 import numpy as np
