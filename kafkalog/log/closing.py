@@ -23,7 +23,7 @@ def close_in_order(log: LogState, owner: OwnedDirectory | None, name: Name) -> N
         flush(log, log.log_end_offset, inclusive=True)
     log.topic_id_file.flush()
     log.producers.take_snapshot()
-    for segment in log.segments:
+    for segment in log.segments.in_use:
         segment.close()
     log.runtime.disk.sync_directory(log.directory)
     if owner is not None:

@@ -13,7 +13,8 @@ Source: ``LogLoader.load``, ``removeTempFilesAndCollectSwapFiles``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,21 +30,28 @@ SWAP: Final = ".swap"
 MARKS: Final = (DELETED, CLEANED, SWAP)
 NO_CLEANED: Final = 2**63
 
+OFFSET_DIGITS: Final = 20
+LAST_OFFSET: Final = "09223372036854775807"
+
+Listing = Mapping[str, set[str]]
+"""Names of the files in a directory, by their ending from the last dot on."""
+
 NextOffset = Callable[[int], int]
 """Gives one past the last offset of the ``.log.swap`` at a base offset."""
 
 
 def clear_leftovers(
     directory: Path,
-    names: Iterable[str],
+    files: Listing,
     disk: Disk,
     next_offset: NextOffset,
     report: RecoveryReport,
 ) -> None:
     """Remove what was to go, and finish what was to take its place.
 
-    `names` are those of the files in the directory.
+    `files` are those in the directory.
     """
+    names = sorted(name for mark in MARKS for name in files[mark])
     swaps = _remove_unfinished(directory, names, disk, report)
     bases = [
         offset_of(name)
@@ -58,6 +66,17 @@ def clear_leftovers(
         target = name.removesuffix(SWAP)
         disk.rename(directory / name, directory / target)
         report.renamed.append(name)
+
+
+def list_files(directory: Path) -> Listing:
+    """List the files of a directory, no directories."""
+    files: defaultdict[str, set[str]] = defaultdict(set)
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                name = entry.name
+                files[name[name.rfind(".") :]].add(name)
+    return files
 
 
 def file_names(directory: Path, ending: str = "") -> list[str]:
@@ -76,6 +95,10 @@ def offset_of(name: str) -> int:
 
     Raises `StrayFileError` where there is none.
     """
+    if name.startswith(".", OFFSET_DIGITS) and is_offset(
+        number := name[:OFFSET_DIGITS]
+    ):
+        return int(number)
     number, dot, _ = name.partition(".")
     try:
         offset = int_from_text(number, 64)
@@ -86,6 +109,12 @@ def offset_of(name: str) -> int:
     return offset
 
 
+def is_offset(text: str) -> bool:
+    """Whether `text` is an offset as Kafka spells it in names."""
+    plain = len(text) == OFFSET_DIGITS and text.isascii() and text.isdigit()
+    return plain and text <= LAST_OFFSET
+
+
 def _remove_unfinished(
     directory: Path, names: Iterable[str], disk: Disk, report: RecoveryReport
 ) -> list[str]:
@@ -93,7 +122,7 @@ def _remove_unfinished(
     least = NO_CLEANED
     cleaned: list[str] = []
     swaps: list[str] = []
-    for name in sorted(name for name in names if name.endswith(MARKS)):
+    for name in names:
         if name.endswith(CLEANED):
             least = min(least, offset_of(name))
             cleaned.append(name)

@@ -13,7 +13,6 @@ Source: ``LogLoader.java``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +31,15 @@ from kafkalog.errors import (
 from kafkalog.files.naming import file_name
 from kafkalog.log.deletion import delete_snapshots, remove_segments
 from kafkalog.log.leader_epochs import LeaderEpochs
-from kafkalog.log.leftovers import SWAP, clear_leftovers, offset_of
+from kafkalog.log.leftovers import (
+    OFFSET_DIGITS,
+    SWAP,
+    Listing,
+    clear_leftovers,
+    is_offset,
+    list_files,
+    offset_of,
+)
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producer_loading import rebuild_producers
 from kafkalog.log.producers import ProducerStateManager
@@ -45,8 +52,8 @@ from kafkalog.log.splitting import split_segment
 from kafkalog.segment.growing_segment import GrowingSegment
 
 INDEXES: Final = (".index", ".timeindex", ".txnindex")
-OFFSET_DIGITS: Final = 20
 FILES: Final = (".log", *INDEXES)
+NEEDED: Final = (".log", ".index", ".timeindex")
 Loaded = TypeVar("Loaded")
 LAST_OFFSET: Final = 2**63 - 1
 UNFLUSHED: Final = "unflushed"
@@ -87,16 +94,18 @@ class LogLoader:
     log_start_offset: int
     recovery_point: int
     report: RecoveryReport = field(default_factory=RecoveryReport)
-    _files: dict[str, int | None] | None = field(default=None, init=False)
+    _files: Listing | None = field(default=None, init=False)
+    _began_ms: int = field(default=0, init=False)
     _recovers: bool = field(default=False, init=False)  # snapshots were taken
 
     def load(self) -> LoadedOffsets:
         """Load all; what was found and done is in `report`."""
         self.report.clean = self.clean
         disk = self.runtime.disk
-        names = self._files = _list_files(self.directory)
-        self.producers.snapshots.note(names)
-        clear_leftovers(self.directory, names, disk, self._end_of_swap, self.report)
+        self._began_ms = self.runtime.now_ms()
+        files = self._files = list_files(self.directory)
+        self.producers.snapshots.note(files)
+        clear_leftovers(self.directory, files, disk, self._end_of_swap, self.report)
         self._with_splits(self._load_segments)
         recovery_point, end = self._with_splits(self._recover)
         self.segments.active.resize_indexes()
@@ -117,7 +126,6 @@ class LogLoader:
 
     def _end_of_swap(self, base_offset: int) -> int:
         segment = self._open(base_offset, SWAP)
-        segment.load()
         try:
             return segment.next_offset()
         finally:
@@ -143,36 +151,46 @@ class LogLoader:
 
     def _load_segments(self) -> None:
         """Take in each segment; read through those that lack an index."""
-        for segment in self.segments:
+        for segment in self.segments.in_use:
             segment.close()
         self.segments.clear()
-        sizes = self._listing()
-        for name in sorted(name for name in sizes if name.endswith(FILES)):
-            if name.endswith(INDEXES):
-                if not (_is_in(name, sizes) or _log_name(offset_of(name)) in sizes):
-                    self.runtime.disk.remove_if_there(self.directory / name)
-                    self.report.removed.append(name)
-            else:
-                self._load_segment(offset_of(name), sizes)
+        files = self._listing()
+        names = set().union(*(files[ending] for ending in FILES))
+        complete = _complete(files)
+        others = names.difference(*(_named(complete, kind) for kind in NEEDED))
+        for name in sorted(complete | others):
+            if name in complete:
+                self.segments.expect(int(name), self._listed)
+            elif not name.endswith(INDEXES):
+                self._load_segment(offset_of(name), names)
+            elif not (_is_in(name, names) or _log_name(offset_of(name)) in names):
+                self.runtime.disk.remove_if_there(self.directory / name)
+                self.report.removed.append(name)
 
-    def _listing(self) -> dict[str, int | None]:
+    def _listed(self, base_offset: int) -> GrowingSegment:
+        """Give a segment of which all is there, and no transaction was aborted in."""
+        segment = self._open(base_offset)
+        segment.created_ms = self._began_ms
+        segment.has_no_txn_index()
+        return segment
+
+    def _listing(self) -> Listing:
         """List the files; not again if nothing has changed since."""
         files, self._files = self._files, None
         if files is None or self.report.removed or self.report.renamed:
-            files = _list_files(self.directory)
+            files = list_files(self.directory)
         return files
 
-    def _load_segment(self, base_offset: int, sizes: dict[str, int | None]) -> None:
+    def _load_segment(self, base_offset: int, names: set[str]) -> None:
         """Take in the segment that a ``.log`` of whatever spelling is named for."""
         segment, name = self._open(base_offset), _log_name(base_offset)
         stem = name.removesuffix(".log")
-        if name in sizes:
-            has_aborts = f"{stem}.txnindex" in sizes
-            segment.load(sizes[name], has_txn_index=has_aborts)
-        else:
+        if name not in names:
             segment.create()
-            sizes[name] = 0
-        self._check(segment, stem, sizes)
+            names.add(name)
+        elif f"{stem}.txnindex" not in names:
+            segment.has_no_txn_index()
+        self._check(segment, stem, names)
         self.segments.add(segment)
 
     def _check(self, segment: GrowingSegment, stem: str, names: Container[str]) -> None:
@@ -309,11 +327,17 @@ def _is_in(index_name: str, names: Container[str]) -> bool:
     return spelt and f"{stem}.log" in names
 
 
-def _list_files(directory: Path) -> dict[str, int | None]:
-    """List the files of a directory, no directories; of each ``.log`` the size."""
-    with os.scandir(directory) as entries:
-        return {
-            entry.name: entry.stat().st_size if entry.name.endswith(".log") else None
-            for entry in entries
-            if entry.is_file(follow_symlinks=False)
-        }
+def _complete(files: Listing) -> set[str]:
+    """Say which segments have all files that each has, and nothing to be checked.
+
+    By the offset in their names, where it is spelt as Kafka spells it.
+    """
+    stems = {name.removesuffix(".log") for name in files[".log"]}
+    complete = {stem for stem in stems if is_offset(stem)}
+    for index in (".index", ".timeindex"):
+        complete &= {name.removesuffix(index) for name in files[index]}
+    return complete - {name.removesuffix(".txnindex") for name in files[".txnindex"]}
+
+
+def _named(stems: set[str], ending: str) -> set[str]:
+    return {stem + ending for stem in stems}

@@ -9,7 +9,7 @@ Source: ``ProducerStateManager.java``, ``SnapshotFile.java``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -53,12 +53,12 @@ class SnapshotFiles:
         """List the directory again, when something is asked next."""
         self.__dict__.pop("_names", None)
 
-    def note(self, names: Iterable[str]) -> None:
-        """Take note of the files there are in the directory.
+    def note(self, files: Mapping[str, Iterable[str]]) -> None:
+        """Take note of the files there are in the directory, by their endings.
 
         Raises `StrayFileError` for a snapshot whose name tells no offset.
         """
-        self._names = _snapshots_of(name for name in names if name.endswith(SNAPSHOT))
+        self._names = _snapshots_of(files[SNAPSHOT])
 
     @cached_property
     def _names(self) -> dict[int, str]:

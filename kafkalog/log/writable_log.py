@@ -388,7 +388,7 @@ class WritableLog(RecordAppends, Log):
         with self.runtime.lock:
             self._expiry.cancel()
             self.runtime.closed = True
-            for segment in self._log.segments:
+            for segment in self._log.segments.in_use:
                 segment.close_handles()
             self._release(in_order=False)
 

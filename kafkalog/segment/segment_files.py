@@ -32,12 +32,11 @@ class SegmentSettings(NamedTuple):
 class SegmentFiles:
     """The files of one segment, open to be written.
 
-    A log has thousands, of most of which nothing but the size is ever asked: what else
-    there is to a segment is made when it is asked for.
+    A log has thousands, of most of which little is ever asked: what there is to a
+    segment is made when it is asked for. Its ``.log`` is there, or made by `create`.
     """
 
     # What each begins with; set here for the same reason.
-    size = 0
     _is_named = True  # on disk, should there be a power cut
     _is_forced = True  # all that was written here
     _has_txn_index = True
@@ -59,6 +58,11 @@ class SegmentFiles:
         self._suffix = suffix
         self._disk = disk
         self._open_files = open_files
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of the ``.log`` that are used: of one that is there, all of it."""
+        return self.path.stat().st_size
 
     @cached_property
     def path(self) -> Path:
@@ -97,17 +101,11 @@ class SegmentFiles:
         self._open_files.use(self)
         if file_bytes:
             self._file.truncate(file_bytes)
-        else:
-            self.size = self._file.size()
+        self.size = 0 if file_bytes else self._file.size()
 
-    def load(self, size: int | None = None, *, has_txn_index: bool = True) -> None:
-        """Take the ``.log`` that is there, all of it; opened when it is needed.
-
-        Who has listed the directory says its size, and whether there is a
-        ``.txnindex``; else that is looked for.
-        """
-        self.size = self.path.stat().st_size if size is None else size
-        self._has_txn_index = has_txn_index
+    def has_no_txn_index(self) -> None:
+        """Take note that there is no ``.txnindex``: else that is looked for."""
+        self._has_txn_index = False
 
     @property
     def file(self) -> DurableFile:

@@ -77,3 +77,36 @@ def test_a_segment_takes_the_place_of_one_with_its_base():
     segments.add(new)
     assert segments.active is new
     assert segments.base_offsets == [0, 7]
+
+
+@given(bases=BASES, asked=OFFSET)
+def test_a_segment_is_made_once_and_only_if_it_is_asked_for(bases, asked):
+    made = []
+
+    def make(base):
+        made.append(base)
+        return SimpleNamespace(base_offset=base, size=base)
+
+    segments = SegmentMap()
+    for base in sorted(set(bases)):
+        segments.expect(base, make)
+    found = [segments.floor(asked), segments.floor(asked)]
+    assert found[0] is found[1]
+    assert segments.in_use == [one for one in found[:1] if one is not None]
+    assert len(segments) == len(set(bases))
+    assert bases_of(segments) == sorted(set(bases)) == sorted(made)
+
+
+def test_a_segment_that_was_never_asked_for_goes_as_others_do():
+    segments = SegmentMap()
+    for base in (0, 7, 9):
+        segments.expect(base, lambda base: SimpleNamespace(base_offset=base, size=1))
+    segments.remove(9)
+    assert 9 not in segments
+    assert segments.active.base_offset == 7
+    new = SimpleNamespace(base_offset=7, size=1)
+    segments.add(new)
+    assert segments.active is new
+    assert segments.base_offsets == [0, 7]
+    segments.clear()
+    assert 0 not in segments
