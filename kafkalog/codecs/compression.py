@@ -11,6 +11,7 @@ Source: ``CompressionType.java``, ``GzipCompression.java``, ``SnappyCompression.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
@@ -23,6 +24,9 @@ from kafkalog.errors import (
     InvalidRecordError,
     UnsupportedFormatError,
 )
+
+Decompress = Callable[[bytes | memoryview, int], list[bytes]]
+"""Unpacks a stream, to pieces of so many bytes at most together."""
 
 
 class Codec(IntEnum):
@@ -42,13 +46,6 @@ LEVELS: Final = {
 }
 """The range of ``compression.<codec>.level``, for the codecs that have levels."""
 
-_DECOMPRESS: Final[dict[int, Callable[[bytes | memoryview, int], list[bytes]]]] = {
-    Codec.GZIP: gzip_members.decompress,
-    Codec.SNAPPY: xerial_snappy.decompress,
-    Codec.LZ4: lz4_frames.decompress,
-    Codec.ZSTD: zstd_frames.decompress,
-}
-
 
 def decompress(
     codec: int, data: bytes | memoryview, *, limit: int, magic: int = 2
@@ -66,20 +63,43 @@ def decompress(
     >>> b"".join(decompress(Codec.SNAPPY, stream, limit=1 << 20))
     b'to be or not to be'
     """
+    return decompressor(codec, magic)(data, limit)
+
+
+@functools.cache
+def decompressor(codec: int, magic: int) -> Decompress:
+    """Settle once for many streams of a kind what `decompress` is to do with them.
+
+    What it gives is called with a stream and a limit; errors are those of `decompress`.
+
+    >>> len(decompressor(Codec.NONE, 2)(b"to be", 5))
+    1
+    """
     if magic < 2:
         if codec == Codec.ZSTD:
             reason = f"zstd in a message of magic {magic}, which cannot have it"
             raise CorruptRecordError(reason)
         if codec == Codec.LZ4 and magic == 0:
-            return lz4_frames.decompress(data, limit, checked=False)
+            return functools.partial(lz4_frames.decompress, checked=False)
     unpack = _DECOMPRESS.get(codec)
-    if unpack is not None:
-        return unpack(data, limit)
-    if codec != Codec.NONE:
+    if unpack is None:
         raise UnsupportedFormatError(f"there is no compression type {codec}")
+    return unpack
+
+
+def _as_it_is(data: bytes | memoryview, limit: int) -> list[bytes]:
     if len(data) > limit:
         raise BatchTooLargeError(f"{len(data)} bytes, the limit is {limit}")
     return [bytes(data)]
+
+
+_DECOMPRESS: Final[dict[int, Decompress]] = {
+    Codec.NONE: _as_it_is,
+    Codec.GZIP: gzip_members.decompress,
+    Codec.SNAPPY: xerial_snappy.decompress,
+    Codec.LZ4: lz4_frames.decompress,
+    Codec.ZSTD: zstd_frames.decompress,
+}
 
 
 def compress(

@@ -107,7 +107,7 @@ def _block(data: bytes | memoryview, start: int, end: int, limit: int) -> bytes:
 def _declared_length(data: bytes | memoryview, start: int, end: int) -> int:
     """Read what a raw block begins with: a varint of 32 bits, not zig-zag."""
     length = 0
-    for shift, byte in enumerate(data[start : min(end, start + 5)]):
+    for shift, byte in enumerate(bytes(data[start : min(end, start + 5)])):
         length |= (byte & 0x7F) << 7 * shift
         if byte < 0x80:
             return length

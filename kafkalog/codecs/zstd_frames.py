@@ -136,7 +136,7 @@ def _walk(data: bytes | memoryview, begin: int, limit: int) -> _Frame:
     while not last:
         if position + 3 > size:
             raise CorruptRecordError("a zstd frame is cut short", position=begin)
-        head = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+        head = int.from_bytes(data[position : position + 3], "little")
         last, kind, length = head & 1, head >> 1 & 3, head >> 3
         position += 3
         if kind == _COMPRESSED:
@@ -161,6 +161,8 @@ def _header(data: bytes | memoryview, begin: int) -> tuple[int, int | None, int]
     if begin + 5 > len(data):
         raise CorruptRecordError("a zstd header is cut short", position=begin)
     descriptor = data[begin + 4]
+    if not descriptor and begin + 6 <= len(data):  # as Kafka writes it: a window alone
+        return begin + 6, None, 0
     single = descriptor >> 5 & 1
     size_bytes = (single, 2, 4, 8)[descriptor >> 6]
     size_at = begin + 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3]

@@ -10,7 +10,7 @@ Source: ``CompressionType.java``, ``AbstractLegacyRecordBatch.java``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.codecs.compression import decompress
+from kafkalog.codecs.compression import decompressor
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats.headers import Bytes, Rows, corrupt
 from kafkalog.formats.layout import CODEC_MASK
@@ -100,30 +100,32 @@ def _unpack_runs(
     """
     view, usual = data.data, min(UNPACKED_BYTES, SWELLING * int(lengths.sum()))
     room, first, total = workspace.bytes_for(usual), 0, 0
-    sizes: list[int] = []
+    target, sizes = room.data, list[int]()
     told = (rows["attributes"] & CODEC_MASK, rows["magic"], starts, lengths)
     entries = zip(*(column.tolist() for column in told), strict=True)
     for i, (codec, magic, start, length) in enumerate(entries):
-        pieces: list[bytes | memoryview] = [view[start : start + length]]
+        stream = view[start : start + length]
+        pieces: Sequence[bytes | memoryview] = (stream,)
         try:
             if codec and length:
-                pieces = [*decompress(codec, pieces[0], limit=limit, magic=magic)]
+                pieces = decompressor(codec, magic)(stream, limit)
         except LocatedError as caught:
             if sizes:
                 yield _run(room, rows[first:i], sizes)
             yield _of_batch(caught, int(rows["position"][i]))
             room = workspace.bytes_for(usual)
-            sizes, first, total = [], i + 1, 0
+            target, sizes, first, total = room.data, [], i + 1, 0
             continue
         size = sum(map(len, pieces))
-        if total + size > len(room):
+        if total + size > len(target):
             if sizes:
                 yield _run(room, rows[first:i], sizes)
             room = workspace.bytes_for(max(size, usual))
-            sizes, first, total = [], i, 0
+            target, sizes, first, total = room.data, [], i, 0
         for piece in pieces:
-            room.data[total : total + len(piece)] = piece
-            total += len(piece)
+            end = total + len(piece)
+            target[total:end] = piece
+            total = end
         sizes.append(size)
     if sizes:
         yield _run(room, rows[first:], sizes)

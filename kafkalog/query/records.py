@@ -206,9 +206,9 @@ def make_views(
 
 def _bytes_column(strings: Strings) -> BytesColumn:
     data, offsets, valid = strings
-    if np.count_nonzero(valid) == len(valid):
-        return BytesColumn(data, offsets, None)
-    return BytesColumn(data, offsets, valid.view(np.bool_))
+    present = valid.view(np.bool_)
+    every = np.count_nonzero(present) == len(present)
+    return BytesColumn(data, offsets, None if every else present)
 
 
 def _fixed(
@@ -222,7 +222,8 @@ def _fixed(
     length, dtype = len(offset), FIXED[name]
     if name in ("partition", "segment"):
         value = origin.partition if name == "partition" else origin.segment
-        return np.broadcast_to(dtype.type(value), length)
+        one = dtype.type(value).tobytes()
+        return np.ndarray(length, dtype, one, strides=(0,))  # read-only, as `one` is
     out = buffers.take(name, length, dtype)
     of_batch = _of_batches(name, run.rows)
     if (of_batch == of_batch[0]).all():

@@ -116,7 +116,6 @@ class FileRecords:
     """Position behind the last whole entry, so far."""
     _last_offset: int = -(2**63)
     _read_again: int = -1
-    _room: Rows = field(default_factory=lambda: np.empty(STEP_ROWS, BATCH))
 
     def __iter__(self) -> Iterator[Step | Skipped]:
         """Yield steps; raise at damage, or, with `skip`, yield what was left out."""
@@ -137,10 +136,11 @@ class FileRecords:
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
+                room = np.empty(STEP_ROWS, BATCH)  # a copy of rows costs more
                 status, count, place = _speedups.scan_batches(
-                    data, self.end - origin, origin, self._room
+                    data, self.end - origin, origin, room
                 )
-                rows = self._room[:count].copy()
+                rows = room[:count]
                 if self._contradicted(rows, data, origin):
                     # Which of the two is wrong shows with those behind at hand.
                     rows, place = rows[:-1], int(rows["position"][-1]) - origin
