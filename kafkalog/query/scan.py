@@ -1,7 +1,7 @@
 """`scan` and `Scan`: a source and bounds, read as chunks of columns.
 
 A `Scan` holds no file open and has read nothing: each of its methods starts the reading
-anew. Parts are read one by one, each in order of offsets, in steps of about a megabyte;
+anew. Parts are read one by one, each in order of offsets, in steps of about 2 MB;
 with threads, steps are decoded side by side and given in their order.
 
 Knows: how a reading is run. Does not know: files; Arrow, but where to fetch it.

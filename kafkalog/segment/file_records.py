@@ -1,4 +1,4 @@
-"""The entries of a ``.log``, in order, in steps of about a megabyte.
+"""The entries of a ``.log``, in order, in steps of about two megabytes.
 
 A step is read, its headers scanned, its order looked at and its checksums, before
 anything in it is decoded. What is damaged comes as an error in its place: raised, or
@@ -46,7 +46,7 @@ from kafkalog.segment.resync import (
     tail_error,
 )
 
-STEP_BYTES: Final = 1 << 20
+STEP_BYTES: Final = 2 << 20
 FIRST_STEP_BYTES: Final = 64 << 10
 STEP_GROWTH: Final = 8
 STEP_ROWS: Final = 1024
