@@ -35,7 +35,7 @@ class Tail:
         now_ms: int,
     ) -> tuple[int, _Made]: ...
     def lead(
-        self, pieces: list[Any], log_start: int
+        self, pieces: list[Any], log_start: int, owned: bool
     ) -> tuple[list[_Told], int, _Made]: ...
     def follow(
         self, piece: bytes, leader_epoch: int, log_start: int, now_ms: int

@@ -5,9 +5,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport BATCH_HEADER, CODEC_MASK, Batch
+from kafkalog._speedups._cursor cimport be64
 from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
 from kafkalog._speedups._run cimport (
-    INDEX_ENTRY, TIME_ENTRY, Entries, Limits, Run, goes_in, take_batches_of
+    INDEX_ENTRY, NO_PRODUCER, TIME_ENTRY, Entries, Limits, Run, goes_in,
+    take_batches_of
 )
 from kafkalog._speedups.validate cimport (
     Found, Rules, Stamp, Wanted, rules_of, stamp_led, survey_unpacked, take_append,
@@ -66,6 +68,7 @@ cdef class Tail:
     cdef tuple codecs
     cdef object unpack
     cdef int64_t most_unpacked
+    cdef bint owned  # by producers: what `lead` takes
 
     def __cinit__(
         self, uint8_t[::1] data not None, uint8_t[::1] rows not None,
@@ -193,7 +196,9 @@ cdef class Tail:
             and goes_in(
                 info, row.size_in_bytes, self.stamp.now_ms, &self.run, &self.limits
             )
-            and take_batches_of(row, 1, 0, &self.run, &self.limits, &self.out)
+            and take_batches_of(
+                row, 1, self.owned, &self.run, &self.limits, &self.out
+            )
         ):
             self.run.next_offset = info.last_offset + 1
             return True
@@ -206,8 +211,10 @@ cdef class Tail:
         cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(piece)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(piece)
         cdef bint taken
-        if size > self.data.shape[0] - pos or (
-            self.run.next_offset >= self.limits.flush_at
+        if (
+            size > self.data.shape[0] - pos or size < BATCH_HEADER
+            or self.run.next_offset >= self.limits.flush_at
+            or (be64(at + 43) != NO_PRODUCER) != self.owned
         ):
             return False
         with nogil:
@@ -221,17 +228,19 @@ cdef class Tail:
             and self.place(&self.data[pos], &row, info)
         )
 
-    def lead(self, list pieces not None, int64_t log_start):
+    def lead(self, list pieces not None, int64_t log_start, bint owned):
         """Make ready to be written what a leader is given: plain batches, one each.
 
         That is `take_batches`, `survey_batches`, `stamp_batches`, `place_batches` and
         `plan` in one pass, up to the first append that needs more, is not ``bytes``, or
-        for which there is no room. Answers what is told of each, the bytes of them all
-        in `data`, and what they made.
+        for which there is no room. With `owned` all are of producers, who are the
+        caller's to judge; else none is. Answers what is told of each, the bytes of them
+        all in `data`, and what they made.
         """
         cdef Append info
         cdef int64_t pos = 0
         cdef list told = []
+        self.owned = owned
         for piece in pieces:
             if type(piece) is not bytes or not self.lead_one(piece, pos, &info):
                 break

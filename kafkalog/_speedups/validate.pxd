@@ -42,8 +42,8 @@ cdef bint take_append(
     Append* info
 ) noexcept nogil
 
-# Copy one append to its place and judge it; False where it is not one plain batch
-# without producer. The records of one that is packed are not looked at.
+# Copy one append, a header long at least, to its place and judge it; False where it is
+# not one plain batch. The records of one that is packed are not looked at.
 cdef bint take_led(
     const uint8_t* piece, Py_ssize_t size, uint8_t* to, int64_t pos,
     const Wanted* wanted, const Rules* rules, Batch* row, Append* info,

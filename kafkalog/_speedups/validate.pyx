@@ -16,7 +16,7 @@ from kafkalog._speedups._batch cimport (
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport (
-    Cursor, Status, be32, be64, put16, put32, put64, wrapping_add
+    Cursor, Status, be32, put16, put32, put64, wrapping_add
 )
 from kafkalog._speedups._entry cimport is_sound, read_entry
 from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
@@ -374,8 +374,6 @@ cdef bint take_led(
     const Wanted* wanted, const Rules* rules, Batch* row, Append* info,
 ) noexcept nogil:
     cdef Found found = Found(row, 0, 1)
-    if size < BATCH_HEADER or be64(piece + 43) != -1:
-        return False
     memcpy(to + pos, piece, size)
     return (
         take_append(to, pos, pos + size, wanted, &found, info)

@@ -27,7 +27,7 @@ from kafkalog.formats.headers import Bytes
 from kafkalog.formats.layout import BATCH, CODECS, NO_PRODUCER_ID
 from kafkalog.log.flushing import flush
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.plain_appends import PlainAppends
+from kafkalog.log.plain_appends import PlainAppends, run_with
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -146,8 +146,19 @@ class RunWriter:
         asked = (rules, origin, leader_epoch, log.runtime.clock.now_ms())
         if asked != self._asked:
             self._lead_by(asked)
+        told = self._lead(pieces, owned=False)
+        if not told and len(pieces) == 1 and origin is AppendOrigin.CLIENT:
+            run = run_with(log.producers, pieces[0])
+            told = [] if run is None else self._lead(pieces, owned=True)
+            if told and run is not None:
+                run.apply(*told[0][:3])
+        return told
+
+    def _lead(self, pieces: list[Any], *, owned: bool) -> list[Told]:
+        """Append as `lead` does; those of producers, or those of none."""
+        log = self._log
         self._end = None  # until all is done
-        told, size, made = self._tail.lead(pieces, log.log_start_offset)
+        told, size, made = self._tail.lead(pieces, log.log_start_offset, owned)
         if told:
             self._extend(self._room[:size], made)
         else:

@@ -6,11 +6,13 @@ Source: what ``UnifiedLog.analyzeAndValidateProducerState`` comes to, there.
 
 from __future__ import annotations
 
-from typing import Final
+from struct import Struct
+from typing import Any, Final
 
 from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
+    NO_PRODUCER_ID,
     SEQUENCE_MASK,
     TRANSACTIONAL_FLAG,
 )
@@ -19,6 +21,9 @@ from kafkalog.log.producer_updates import owned_batches
 from kafkalog.log.producers import ProducerStateManager
 
 _NOT_PLAIN: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
+
+# Of a batch's header: attributes, last offset delta, producer, epoch, sequence.
+_OWNER: Final = Struct(">21xhi16xqhi")
 
 
 class PlainAppends:
@@ -35,14 +40,15 @@ class PlainAppends:
     def __init__(self, producers: ProducerStateManager, rows: Rows) -> None:
         self.count = len(rows)
         self._taken: list[tuple[int, ProducerStateEntry, BatchMetadata]] = []
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, Run] = {}
         for index, row in owned_batches(rows):
             _, base, last, timestamp, producer_id, epoch, sequence, attributes = row
-            run = self._run_of(producers, producer_id)
+            run = self._runs.get(producer_id) or run_of(producers, producer_id)
             plain = run is not None and not attributes & _NOT_PLAIN
             if run is None or not plain or not run.take(epoch, sequence, last - base):
                 self.count = index
                 break
+            self._runs[producer_id] = run
             batch = BatchMetadata(run.last_sequence, last, last - base, timestamp)
             self._taken.append((index, run.entry, batch))
 
@@ -54,19 +60,8 @@ class PlainAppends:
             entry.batches.append(batch)
             entry.last_timestamp = batch.timestamp
 
-    def _run_of(self, producers: ProducerStateManager, producer_id: int) -> _Run | None:
-        run = self._runs.get(producer_id)
-        if run is None:
-            entry = producers.last_entry(producer_id)
-            if entry is None or not entry.batches or entry.txn_first_offset != NONE:
-                return None
-            if producer_id in producers.verifications:
-                return None
-            run = self._runs[producer_id] = _Run(entry)
-        return run
 
-
-class _Run:
+class Run:
     """Batches that follow one another behind the last one known of a producer."""
 
     __slots__ = ("entry", "last_sequence", "least")
@@ -78,6 +73,7 @@ class _Run:
         self.least = max(batch.first_sequence for batch in entry.batches) + 1
 
     def take(self, epoch: int, sequence: int, offset_delta: int) -> bool:
+        """Whether a batch is the next one; then it is what others follow."""
         follows = sequence == self.last_sequence + 1 and sequence >= self.least
         if not follows or epoch != self.entry.producer_epoch:
             return False
@@ -85,3 +81,29 @@ class _Run:
             return False
         self.last_sequence = sequence + offset_delta
         return True
+
+    def apply(self, first_offset: int, last_offset: int, timestamp: int) -> None:
+        """Take over the batch taken last, which was written."""
+        delta = last_offset - first_offset
+        batch = BatchMetadata(self.last_sequence, last_offset, delta, timestamp)
+        self.entry.batches.append(batch)
+        self.entry.last_timestamp = timestamp
+
+
+def run_of(producers: ProducerStateManager, producer_id: int) -> Run | None:
+    """Give the run behind what is known of a producer; None where it has more to it."""
+    entry = producers.last_entry(producer_id)
+    if entry is None or not entry.batches or entry.txn_first_offset != NONE:
+        return None
+    return None if producer_id in producers.verifications else Run(entry)
+
+
+def run_with(producers: ProducerStateManager, piece: Any) -> Run | None:
+    """Give the run that goes on with a batch, by its header; None where none does."""
+    if type(piece) is not bytes or len(piece) < _OWNER.size:
+        return None
+    attributes, delta, producer_id, epoch, sequence = _OWNER.unpack_from(piece)
+    if producer_id == NO_PRODUCER_ID or attributes & _NOT_PLAIN:
+        return None
+    run = run_of(producers, producer_id)
+    return run if run is not None and run.take(epoch, sequence, delta) else None

@@ -1,8 +1,10 @@
 """Runs of plain appends: what they know of a log, and when they learn it anew."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kafkalog import LogConfig
+from kafkalog import KafkaLogError, LogConfig
 from kafkalog.log import append_runs
 from tests.log.writing import SMALL, batch, files_of, load, offsets_in
 
@@ -98,3 +100,72 @@ def test_a_run_ends_where_a_segment_does(tmp_path):
         log.append_many([batch() for _ in range(30)])
         assert all(segment.size <= 1000 for segment in log.growing_segments)
         assert offsets_in(log) == list(range(30))
+
+
+OWNED = st.tuples(
+    st.sampled_from([0, 0, 0, 0, 0, 0, -2, 1]),  # off the sequence
+    st.integers(1, 3),
+    st.sampled_from([0, 0, 0, 0, 0, 0, 0, 1]),  # epoch
+    st.sampled_from([False] * 9 + [True]),  # in a transaction
+    st.sampled_from([7, 7, 7, 8, -1]),
+    st.sampled_from(["none", "none", "lz4"]),
+)
+
+
+def owned_batches(choices):
+    """Encode batches of producers, most of which follow one another."""
+    nexts = {7: 2**31 - 9, 8: 0}
+    for shift, count, epoch, transactional, producer, codec in choices:
+        if producer == -1:
+            yield batch(count, codec=codec)
+            continue
+        sequence = (nexts[producer] + shift) % 2**31
+        nexts[producer] = (sequence + count) % 2**31
+        yield batch(
+            count,
+            codec=codec,
+            producer_id=producer,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            is_transactional=transactional,
+        )
+
+
+def outcomes_of(directory, pieces, config):
+    """Append each; what became of it, and what is known of producers then."""
+    told = []
+    with load(directory, config) as log:
+        for piece in pieces:
+            try:
+                told.append(log.append(piece))
+            except KafkaLogError as error:
+                told.append((type(error), str(error)))
+            told.append(repr(log.producers))
+        log.roll()
+    return told, files_of(directory)
+
+
+@pytest.mark.parametrize("stamped", ["CreateTime", "LogAppendTime"])
+@given(choices=st.lists(OWNED, min_size=2, max_size=14))
+def test_a_producers_batches_are_taken_as_by_the_long_way(
+    tmp_path_factory, stamped, choices
+):
+    config = LARGE.with_changes({"message.timestamp.type": stamped})
+    pieces = list(owned_batches(choices))
+    directories = [tmp_path_factory.mktemp(name) for name in "ab"]
+    short = outcomes_of(directories[0], pieces, config)
+    assert short == outcomes_of(directories[1], map(memoryview, pieces), config)
+
+
+def test_a_producers_next_batch_goes_the_plain_way(tmp_path, monkeypatch):
+    with load(tmp_path, LARGE) as log:
+        first, then = (
+            batch(producer_id=7, producer_epoch=0, base_sequence=at) for at in (0, 1)
+        )
+        log.append(first)
+        log.append(batch())
+        monkeypatch.setattr(append_runs.RunWriter, "write", None)
+        assert log.append(then).first_offset == 2
+        monkeypatch.undo()
+        assert log.append(then).is_duplicate
+        assert log.append(then).first_offset == 2
