@@ -43,6 +43,7 @@ SAME: Final = {"s3a": "s3", "s3n": "s3"}
 USERS: Final = {"s3": ("access_key", "secret_key"), "hdfs": ("user", "")}
 """How the options are called that a URL's user and password stand for."""
 
+READ_ON_BYTES: Final = 4 << 20
 READ_AHEAD_BYTES: Final = 256 << 10
 """A request asks for no less, where there is as much."""
 
@@ -259,29 +260,38 @@ class RemoteSource:
         length = max(0, min(length, self.size - position))
         room = np.empty(length, np.uint8) if take is None else take(length)
         begin = position - self._ahead_at
-        held = self._ahead[begin : begin + length] if begin >= 0 else self._ahead[:0]
-        done = len(held)
-        room[:done] = held
-        if done < length:
-            self._fetch(position + done, length - done)
-            rest = self._ahead[: length - done]
-            room[done : done + len(rest)] = rest
-            done += len(rest)
+        held = self._ahead[begin:] if begin >= 0 else self._ahead[:0]
+        if len(held) < length:
+            self._fetch(position, length, held)
+            held = self._ahead
+        done = min(len(held), length)
+        room[:done] = held[:done]
         return room[:done]
 
-    def _fetch(self, position: int, length: int) -> None:
-        """Ask for bytes, `READ_AHEAD_BYTES` or more; fewer come where the file ends."""
-        length = min(max(length, READ_AHEAD_BYTES), self.size - position)
+    def _fetch(self, position: int, length: int, held: Bytes) -> None:
+        """Ask for what follows the bytes held, and hold both.
+
+        That is `READ_AHEAD_BYTES` or more, and where large requests go on from one
+        another, each is twice the last one, up to `READ_ON_BYTES`: the way to a store
+        is long. Fewer come where the file ends.
+        """
+        begin, end = position + len(held), position + length
+        ahead = READ_AHEAD_BYTES
+        if len(held) and self._asked > ahead:
+            ahead = min(2 * self._asked, READ_ON_BYTES)
+        end = min(max(end, begin + ahead), self.size)
         try:
-            data = self._ask_for(position, length)
+            data = self._ask_for(begin, end - begin)
         except OSError:
             size = self._path.stat().st_size
-            if position + length <= size:
+            if end <= size:
                 raise
-            data = self._ask_for(position, size - position)  # cut since it was opened
-        self._ahead, self._ahead_at = data, position
-        if len(data) < length:
-            self.size = position + len(data)
+            data = self._ask_for(begin, size - begin)  # cut since it was opened
+        if begin + len(data) < end:
+            self.size = begin + len(data)
+        self._asked = end - begin
+        self._ahead = np.concatenate((held, data)) if len(held) else data
+        self._ahead_at = position
 
     def _ask_for(self, position: int, length: int) -> Bytes:
         if length <= 0:
@@ -290,7 +300,7 @@ class RemoteSource:
 
     def read_anew(self) -> None:
         """Let go of what was read ahead: it may have changed since."""
-        self._ahead, self._ahead_at = np.empty(0, np.uint8), 0
+        self._ahead, self._ahead_at, self._asked = np.empty(0, np.uint8), 0, 0
 
     def close(self) -> None:
         """Let go of what was read ahead; no connection is held for one file."""

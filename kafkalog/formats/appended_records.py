@@ -23,7 +23,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appends import AppendMemory
-from kafkalog.formats.decoding import Bounds, Views, find_records, first_records
+from kafkalog.formats.decoding import Bounds, Run, Views, find_records, first_records
 from kafkalog.formats.headers import (
     Bytes,
     Rows,
@@ -67,7 +67,7 @@ def find_appended(
     rows = np.array([row])
     if row["magic"] == 2 and row["count"] == 0:
         return Found(
-            Views(data, rows, Workspace().room_for(0), np.zeros(1, np.int64)), []
+            Run(data, rows, Workspace().room_for(0), np.zeros(1, np.int64)), []
         )
     codec = int(row["attributes"]) & CODEC_MASK
     if row["magic"] < 2 and codec == Codec.ZSTD:
