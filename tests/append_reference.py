@@ -124,9 +124,18 @@ def analyze(data: bytes, topic: Topic) -> list[bytes]:
             source = head["attributes"] & 7 or source
             kept.append(raw)
         if not topic.assigns and not rising:
+            read_through(data)
             raise Refused("OffsetsOutOfOrderException")
     topic.kept = {"source": source, "valid_bytes": sum(map(len, kept))}
     return kept
+
+
+def read_through(data: bytes) -> None:
+    """Read all records: their offsets are told where they are out of order."""
+    for raw in batches(data):
+        if header(raw)["attributes"] & 7 > 4:
+            raise Refused("IllegalArgumentException")
+        records_of(raw)
 
 
 def records_of(raw: bytes) -> list[dict[str, Any]]:
