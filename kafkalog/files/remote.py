@@ -300,7 +300,8 @@ class RemoteSource:
 
     def read_anew(self) -> None:
         """Let go of what was read ahead: it may have changed since."""
-        self._ahead, self._ahead_at, self._asked = np.empty(0, np.uint8), 0, 0
+        self._ahead, self._ahead_at = np.empty(0, np.uint8), 0
+        self._asked = 0
 
     def close(self) -> None:
         """Let go of what was read ahead; no connection is held for one file."""
