@@ -253,6 +253,7 @@ class RemoteSource:
         self._path = path
         self._file: OpenFile = path.ask(lambda store: store.open(path.below))
         self.size = self._file.size
+        self._asked: int
         self.read_anew()
 
     def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
