@@ -13,6 +13,7 @@ from statistics import median
 
 import pytest
 from interleaved import ROUNDS, compare, outcome
+from peers import needs
 from python_readers import WAYS
 from shapes import SHAPES
 
@@ -22,12 +23,6 @@ from kafkalog.formats.layout import CODECS
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
 CASES = [(shape, "none") for shape in SHAPES]
 PACKED = [("log100", codec) for codec in CODECS if codec != "none"]
-MODULES = {"aiokafka": "aiokafka", "kafka": "kafka-python"}
-
-
-def needs(module):
-    there = importlib.util.find_spec(module) is not None
-    return pytest.mark.skipif(not there, reason=f"{MODULES[module]} is not installed")
 
 
 def ours(data, *, threads=1, **options):
@@ -65,7 +60,7 @@ def bench_read_into_columns(benchmark, segment, shape, codec, size):
     against(benchmark, segment, (shape, codec), "aiokafka-columns")
 
 
-@needs("kafka")
+@needs("kafka", "kafka-python")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # its own, when imported
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize(("shape", "codec"), CASES)
