@@ -58,9 +58,14 @@ def entries(directory: Location) -> Sequence[Entry]:
         return list(listing)
 
 
-def read_small(path: Location) -> bytes:
-    """Read a small file whole; `FileNotFoundError` for what is none, or a link."""
-    return path.read_bytes() if isinstance(path, RemotePath) else read_plain(path)
+def read_small(path: Location, *, links: bool = False) -> bytes:
+    """Read a small file whole; `FileNotFoundError` for what is none.
+
+    So for a link, unless `links` are followed.
+    """
+    if isinstance(path, RemotePath):
+        return path.read_bytes()
+    return read_plain(path, links=links)
 
 
 def open_source(path: Location, *, links: bool = True) -> OpenedSource:

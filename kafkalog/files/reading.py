@@ -167,9 +167,9 @@ def open_plain(path: str | os.PathLike[str], *, links: bool = False) -> int:
     raise FileNotFoundError(errno.ENOENT, "No such regular file", os.fspath(path))
 
 
-def read_plain(path: str | os.PathLike[str]) -> bytes:
+def read_plain(path: str | os.PathLike[str], *, links: bool = False) -> bytes:
     """Read a small file of a log directory whole; errors as of `open_plain`."""
-    with io.FileIO(open_plain(path)) as file:
+    with io.FileIO(open_plain(path, links=links)) as file:
         return file.readall()
 
 

@@ -71,7 +71,7 @@ def describe(path: Location) -> Facts:
         raise FileNotFoundError(2, os.strerror(2), str(path))
     if path.name.endswith(FILE_ENDINGS) and path.is_file():
         return _segment_file(path)
-    facts = describe_small_file(path) if path.is_file() else None
+    facts = describe_small_file(path, links=True) if path.is_file() else None
     if facts is None:
         raise NotALogDirectoryError(f"not a file that Kafka writes: {path}")
     return facts
@@ -131,9 +131,7 @@ def _beside(segment: LogSegment) -> list[Facts]:
     beside: list[Facts] = []
     for kind in (*INDEXES, "snapshot") if segment.base_offset >= 0 else ():
         path = segment.path.with_name(f"{stem}.{kind}{mark}")
-        if path.is_file():
-            facts = describe_small_file(path)
-            assert facts is not None  # its name says what it is
+        if facts := _small(path):
             del facts["path"]
             beside.append({"file": path.name, **facts})
         elif kind not in (MADE_ON_NEED, "snapshot") and not mark:
@@ -196,7 +194,7 @@ def _stable(path: Location, end: int) -> int | None:
 
 
 def _small(path: Location) -> Facts:
-    """Describe a small file, if it is there."""
+    """Describe a small file, if it is there: a link, or what is no file, is not."""
     with suppress(FileNotFoundError):
         return describe_small_file(path) or {}
     return {}

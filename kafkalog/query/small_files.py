@@ -19,7 +19,7 @@ from kafkalog.files.checkpoint_file import (
     LOG_STARTS,
     RECOVERY_POINTS,
 )
-from kafkalog.files.location import Location
+from kafkalog.files.location import Location, read_small
 from kafkalog.files.naming import SegmentFile, parse_file_name
 from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
 from kafkalog.formats.partition_files import (
@@ -84,43 +84,48 @@ PARSERS: Final[Mapping[str, tuple[str, Callable[[bytes], Facts]]]] = {
 """By name: what a file is, and how what it holds is read."""
 
 
-def describe_small_file(path: Location) -> Facts | None:
+def describe_small_file(path: Location, *, links: bool = False) -> Facts | None:
     """Say what a file beside logs is, and holds; None for one that is none of these.
 
     ``kind``, ``path``, ``size_in_bytes``, ``state``, then what depends on the kind.
-    `state` is ``sound``, ``preallocated``, or ``damaged: `` and why.
+    `state` is ``sound``, ``preallocated``, or ``damaged: `` and why. Raises
+    `FileNotFoundError` for what is no file, and for a link unless `links` are followed.
     """
     name = parse_file_name(path.name)
     if name is not None and name.kind in INDEXES:
         kind = INDEXES[name.kind][0]
-        return _facts(kind, path, lambda: _of_index(path, name))
+        return _facts(kind, path, lambda: _of_index(path, name, links=links))
     if name is not None and name.kind == "snapshot":
         base = {"offset": name.base_offset}
         return _facts(
-            "producer snapshot", path, lambda: base | _of_snapshot(path.read_bytes())
+            "producer snapshot",
+            path,
+            lambda: base | _of_snapshot(read_small(path, links=links)),
         )
     if path.name in PARSERS:
         kind, parse = PARSERS[path.name]
-        return _facts(kind, path, lambda: parse(path.read_bytes()))
+        return _facts(kind, path, lambda: parse(read_small(path, links=links)))
     return None
 
 
 def _facts(kind: str, path: Location, read: Callable[[], Facts]) -> Facts:
-    size = path.stat().st_size
-    facts: Facts = {"kind": kind, "path": str(path), "size_in_bytes": size}
+    """Read a file, and only then ask for its size: what is none is refused by then."""
     try:
-        return {**facts, "state": SOUND, **read()}
+        told: Facts = {"state": SOUND, **read()}
     except LocatedError as error:
-        return {**facts, "state": f"{DAMAGED}: {error}"}
+        told = {"state": f"{DAMAGED}: {error}"}
+    size = path.stat().st_size
+    return {"kind": kind, "path": str(path), "size_in_bytes": size, **told}
 
 
-def _of_index(path: Location, name: SegmentFile) -> Facts:
+def _of_index(path: Location, name: SegmentFile, *, links: bool) -> Facts:
     """Count the entries of an index; the first and last offset they lead to."""
     table = INDEXES[name.kind][1]
-    data, size = read_slots(path, table.ENTRY.itemsize)
+    data, size = read_slots(path, table.ENTRY.itemsize, links=links)
     used = table.count_sound(data, name.base_offset)
     damage = table.find_damage(data, used, size, name.base_offset)
-    offsets = table.read_live(path, name.base_offset).offsets
+    entries = data[: used * table.ENTRY.itemsize].data
+    offsets = table.from_bytes(entries, name.base_offset).offsets
     facts: Facts = {
         "base_offset": name.base_offset,
         "entries": used,

@@ -49,6 +49,25 @@ for root in map(Path, sys.argv[1:]):
     except OSError as error:
         print("refused", error.errno is not None)
 """
+COMMAND = """
+import sys
+from pathlib import Path
+from click.testing import CliRunner
+from kafkalog.cli.main import group
+
+for root in map(Path, sys.argv[2:]):
+    for place in (root, root / "orders-0"):
+        asked = [str(place) if part == "." else part for part in sys.argv[1].split()]
+        ran = CliRunner().invoke(group, asked, catch_exceptions=False)
+        print(ran.exit_code)
+"""
+COMMANDS = {
+    "info .": 0,
+    "tail -n 2 .": 0,
+    "find --offset 3 .": 0,
+    "dump --print-data-log .": None,
+}
+"""Each with how it ends; `dump` as Kafka's tool, by 1 where a log or an index lacks."""
 
 
 def pipe(path, secret):
@@ -140,6 +159,17 @@ def test_what_is_no_file_is_passed_over_when_reading(stranger, places, figure):
             assert error == "NoneType", name
     assert secret.read_bytes() == before
     figure("strangers in a directory", f"read, {stranger.__name__}", len(FILES))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("stranger", [*STRANGERS, directory])
+def test_commands_pass_over_what_is_no_file(stranger, command, places):
+    roots, secret = places(stranger)
+    before = secret.read_bytes()
+    codes = process(COMMAND, [command, *roots])
+    assert len(codes) == 2 * len(FILES)
+    assert set(codes) <= ({"0", "1"} if COMMANDS[command] is None else {"0"})
+    assert secret.read_bytes() == before
 
 
 @pytest.mark.parametrize("stranger", STRANGERS)

@@ -175,3 +175,19 @@ def test_csv_has_a_row_a_member():
     rows = {row["name"]: row["value"] for row in csv.DictReader(io.StringIO(text))}
     assert (rows["kind"], rows["log_end_offset"]) == ("partition", "126")
     assert rows["magics"] == '{"2": 61}'
+
+
+def test_a_file_asked_for_by_name_may_be_a_link_but_not_one_in_a_partition(tmp_path):
+    partition = golden_data.logs(CLEAN) / "ledger-0"
+    names = ["partition.metadata", f"{0:020d}.index", f"{0:020d}.timeindex"]
+    copy = tmp_path / "ledger-0"
+    shutil.copytree(partition, copy)
+    for name in names:
+        (copy / name).unlink()
+        (copy / name).symlink_to(partition / name)
+        [by_link], [itself] = info(copy / name), info(partition / name)
+        assert by_link == {**itself, "path": str(copy / name)}
+    [facts] = info(copy)
+    assert facts["topic_id"] is None
+    states = {one["file"]: one["state"] for one in facts["segments"][0]["beside"]}
+    assert [states[name] for name in names[1:]] == ["missing", "missing"]
