@@ -5,6 +5,7 @@ Knows: those flags. Does not know: what a file holds.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -142,10 +143,17 @@ def _named(files: str) -> list[str]:
 
 
 def _within(paths: tuple[Path, ...]) -> Iterator[str]:
-    """Give paths, and in place of a directory its files that can be dumped."""
+    """Give paths, and in place of a directory its files that can be dumped.
+
+    Links, and what is no file, are none of these.
+    """
     for path in paths:
         if path.is_dir():
-            files = (file for file in path.iterdir() if file.suffix in DUMPED)
+            with os.scandir(path) as listing:
+                plain = [
+                    one.name for one in listing if one.is_file(follow_symlinks=False)
+                ]
+            files = (path / name for name in plain if Path(name).suffix in DUMPED)
             yield from map(str, sorted(files))
         else:
             yield str(path)

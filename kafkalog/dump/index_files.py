@@ -8,7 +8,6 @@ Source: ``DumpLogSegments.java``, its ``dumpIndex`` and ``dumpTimeIndex``;
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
@@ -25,6 +24,7 @@ from kafkalog.dump.log_slices import SlicedLog
 from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.report import Report
 from kafkalog.dump.streams import Streams
+from kafkalog.files.reading import read_plain
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.indexes import offset_index, time_index
 
@@ -45,7 +45,7 @@ class IndexSlots:
     def read(cls, file: DumpedFile, base_offset: int, entry: np.dtype[Any]) -> Self:
         """Read the file; Kafka would make one that is missing, and end."""
         try:
-            data = Path(file.path).read_bytes()
+            data = read_plain(file.path, links=True)
         except FileNotFoundError:
             raise ToolEnded(ILLEGAL_ARGUMENT, "Invalid max index size: -1") from None
         whole = len(data) // entry.itemsize

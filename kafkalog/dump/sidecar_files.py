@@ -8,7 +8,6 @@ Source: ``DumpLogSegments.java``, ``TransactionIndex.java``,
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from kafkalog.codecs.checksum import crc32c
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import KAFKA_EXCEPTION, NO_FILE, ToolEnded
 from kafkalog.dump.streams import Streams
+from kafkalog.files.reading import read_plain
 from kafkalog.formats import producer_snapshot
 
 ABORTED: Final = np.dtype(
@@ -36,10 +36,13 @@ _ENTRIES_FROM: Final = 10
 
 
 def dump_transaction_index(file: DumpedFile, streams: Streams) -> None:
-    """Print a ``.txnindex``: the aborted transactions; nothing if it is missing."""
+    """Print a ``.txnindex``: the aborted transactions; nothing if it is missing.
+
+    Here and elsewhere what is no regular file, such as a pipe, counts as missing.
+    """
     file.base_offset()
     try:
-        data = Path(file.path).read_bytes()
+        data = read_plain(file.path, links=True)
     except FileNotFoundError:
         return
     entries = np.frombuffer(data, ABORTED, len(data) // ABORTED.itemsize)
@@ -60,7 +63,7 @@ def dump_transaction_index(file: DumpedFile, streams: Streams) -> None:
 def dump_snapshot(file: DumpedFile, streams: Streams) -> None:
     """Print a ``.snapshot``; what is wrong with it goes to standard error."""
     try:
-        data = Path(file.path).read_bytes()
+        data = read_plain(file.path, links=True)
     except FileNotFoundError:
         raise ToolEnded(NO_FILE, file.path) from None
     fault = snapshot_fault(data)

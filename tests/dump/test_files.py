@@ -1,0 +1,46 @@
+"""Which files are dumped: those of a directory, those named, and what is no file."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kafkalog import RecordBatchBuilder
+from tests.dump.called import dump
+
+SUFFIXES = [".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"]
+
+
+def test_of_a_directory_only_plain_files_are_taken(tmp_path):
+    name = 20 * "0"
+    os.mkfifo(tmp_path / f"{name}.snapshot")
+    (tmp_path / f"{name}.index").mkdir()
+    (tmp_path / f"{name}.txnindex").symlink_to("/dev/zero")
+    (tmp_path / f"{name}.timeindex").symlink_to(tmp_path / f"{name}.log")
+    builder = RecordBatchBuilder()
+    builder.append(None, b"value")
+    (tmp_path / f"{name}.log").write_bytes(builder.build())
+    ran = dump(tmp_path)
+    assert ran == dump("--files", tmp_path / f"{name}.log")
+    assert ran.exit_code == 0
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_pipe_that_is_named_is_not_waited_for(suffix, tmp_path):
+    path = tmp_path / f"{20 * '0'}-{10 * '0'}{suffix}"
+    if suffix != ".checkpoint":
+        path = tmp_path / f"{20 * '0'}{suffix}"
+    log = tmp_path / f"{20 * '0'}.log"
+    log.touch()
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    ran = subprocess.run(
+        [sys.executable, "-m", "kafkalog", "dump", "--files", path],
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    missing_is_none = suffix == ".txnindex"
+    assert ran.returncode == (0 if missing_is_none else 1)
+    assert (b'Exception in thread "main" java.' in ran.stderr) != missing_is_none
