@@ -89,7 +89,7 @@ def open(
             broker=broker,
             log_start_offset=owned.log_start_offset(name),
             recovery_point=owned.recovery_point(name),
-            clean=owned.clean,
+            clean=owned.is_clean(name),
             topic_id=topic_id,
             clock=clock,
             scheduler=scheduler,

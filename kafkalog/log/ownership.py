@@ -59,6 +59,7 @@ class OwnedDirectory:
         self._disk = disk
         self._open: set[Name | None] = set()
         self._in_order = True
+        self._left_undone: set[Name | None] = set()
         self._changed = Lock()
         self._lowered = 0
         self._lock = _lock(path / LOCK, disk)
@@ -70,6 +71,10 @@ class OwnedDirectory:
         if self.clean:
             disk.remove(marker)
             disk.sync_directory(path)
+
+    def is_clean(self, name: Name) -> bool:
+        """Whether a log was closed in order: before, and each time since."""
+        return self.clean and name not in self._left_undone
 
     def recovery_point(self, name: Name) -> int:
         """Offset below which a log was forced to disk, as checkpointed."""
@@ -115,6 +120,7 @@ class OwnedDirectory:
 
         What is made in its place does not begin where that one did.
         """
+        self._left_undone.discard(name)
         with self._changed:
             for checkpoint in (
                 RECOVERY_POINTS,
@@ -156,6 +162,8 @@ class OwnedDirectory:
         """
         with _registry_lock:
             self._in_order &= in_order
+            if not in_order:
+                self._left_undone.add(name)
             if self._marker is None:
                 self._marker = marker
             self._open.discard(name)

@@ -174,10 +174,14 @@ class ManagedDirectory:
         if not log.runtime.closed:
             return log
         path, start, point = _path_of(log), log.log_start_offset, log.recovery_point
-        if not path.exists():  # its user has deleted it
-            start = point = 0
+        clean = self._owned is not None and self._owned.is_clean(name)
         try:
-            again = self._open(path, log.topic, start, point)
+            if not path.exists():  # its user has deleted it
+                start = point = 0
+            elif not clean:  # a cut that failed may have lowered the checkpoint alone
+                points = known_offsets(self.path, RECOVERY_POINTS)
+                point = min(point, points.get(name, 0))
+            again = self._open(path, log.topic, start, point, clean=clean)
             again.update_high_watermark(log.high_watermark)
         except OSError as error:
             self.fail(error)

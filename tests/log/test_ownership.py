@@ -102,6 +102,38 @@ def test_the_marker_does_not_come_back_after_a_log_was_abandoned(tmp_path):
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
+@pytest.mark.parametrize("how", ["abandoned", "failed", "not loaded"])
+def test_a_log_not_closed_in_order_is_recovered_though_the_directory_stays_open(
+    tmp_path, how
+):
+    opened(tmp_path).close()
+    (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
+    disk = FailingDisk()
+    with opened(tmp_path, "orders-1", disk=disk):
+        log = opened(tmp_path, disk=disk)
+        log.append(batch(2))
+        if how == "abandoned":
+            log.abandon()
+        elif how == "failed":
+            disk.fail_at = len(disk.calls)
+            with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+                log.append(batch(2))
+            log.close()
+        else:
+            log.close()
+            disk.fail_at = len(disk.calls) + 1
+            with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+                opened(tmp_path, disk=disk)
+        with opened(tmp_path, disk=disk) as log:
+            assert not log.report.clean
+            assert log.log_end_offset == 2
+            assert log.recovery_point <= 2
+            assert log.growing_segments[0].size == len(batch(2))
+            assert log.append(batch(2)).first_offset == 2
+        with opened(tmp_path, "orders-2", disk=disk) as log:
+            assert log.report.clean
+
+
 def test_closing_writes_the_lines_of_its_own_partition_alone(tmp_path):
     for name in (POINTS, MARKS, STARTS):
         (tmp_path / name).write_text("0\n1\nothers 3 42\n")

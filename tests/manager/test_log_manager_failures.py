@@ -137,6 +137,67 @@ def test_a_failure_in_the_background_is_raised_at_the_stop_at_the_latest(tmp_pat
     assert not (tmp_path / MARKER).exists()
 
 
+def test_a_log_its_user_abandoned_is_recovered_when_it_is_opened_once_more(tmp_path):
+    with manage(tmp_path) as manager:
+        fill(manager.open("orders", 0))
+    with manage(tmp_path) as manager:
+        log = manager["orders", 0]
+        assert log.report.clean
+        whole = log.growing_segments[-1].size
+        log.append(batch())
+        path = log.growing_segments[-1].path
+        log.abandon()
+        os.truncate(path, path.stat().st_size - 7)  # as when the disk is full
+        again = manager.open("orders", 0)
+        assert not again.report.clean
+        assert again.log_end_offset == 10
+        assert again.growing_segments[-1].size == whole
+        fill(again)
+        again.close()
+        assert manager.open("orders", 0).log_end_offset == 20
+
+
+def test_a_log_whose_append_failed_is_recovered_when_it_is_opened_once_more(tmp_path):
+    with manage(tmp_path) as manager:
+        fill(manager.open("orders", 0))
+    disk = FailingDisk()
+    with manage(tmp_path, disk=disk) as manager:
+        log = manager["orders", 0]
+        disk.fail_at = len(disk.calls)
+        with pytest.raises(OSError, match="No space"):
+            log.append(batch())
+        log.close()
+        again = manager.open("orders", 0)
+        assert not again.report.clean
+        assert again.log_end_offset == 10
+        fill(again)
+        assert again.log_end_offset == 20
+
+
+def test_a_log_whose_cutting_failed_is_recovered_from_where_it_was_to_be_cut(tmp_path):
+    with manage(tmp_path) as manager:
+        fill(manager.open("orders", 0), 5)
+    for call in range(1, 30):
+        disk = FailingDisk()
+        with manage(tmp_path, disk=disk) as manager:
+            log = manager["orders", 0]
+            fill(log)
+            log.flush()
+            disk.fail_at = len(disk.calls) + call
+            try:
+                log.truncate_to(20)
+            except OSError:
+                log.close()
+            disk.fail_at, failed = None, len(disk.calls) > disk.fail_at
+            if not failed:
+                break
+            again = manager.open("orders", 0)
+            assert not again.report.clean
+            assert again.recovery_point <= again.log_end_offset
+            fill(again, 5)
+    assert call > 3
+
+
 # Any call that fails
 
 KEEP_LITTLE = {"retention.bytes": "5000", "file.delete.delay.ms": "0"}
