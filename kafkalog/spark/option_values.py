@@ -128,5 +128,7 @@ def parse_paths(text: str) -> tuple[str, ...]:
     except ValueError:
         paths = None
     if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
-        return tuple(paths)
+        if paths and all(paths):
+            return tuple(paths)
+        raise ConfigError("expected log directories, found none")
     raise ConfigError(f"expected a JSON list of paths, got {text}")

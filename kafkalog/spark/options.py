@@ -161,14 +161,14 @@ def parse_columns(text: str) -> tuple[str, ...]:
 def asked_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     """Say which columns a reading gives whose user names no schema.
 
+    What is wrong is not said here but by `parse_options`, with all else that is.
+
     >>> asked_columns({"includeHeaders": "true"})[-1]
     'headers'
     """
     given = _Given(options)
     chosen = given.take("columns", parse_columns, None)
     headers = given.take("includeHeaders", parse_truth, False)
-    given.left.clear()
-    given.finish()
     return default_columns(include_headers=headers) if chosen is None else chosen
 
 
@@ -237,6 +237,8 @@ def _read_paths(given: _Given) -> tuple[str, ...]:
 
 
 def _only_path(text: str) -> tuple[str, ...]:
+    if not text:
+        raise ConfigError("expected a log directory, found none")
     return (text,)
 
 

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from kafkalog.errors import DataLossError
 from kafkalog.export.missing import require
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 else:
     pa = require("pyarrow", "arrow")
-
-COUNTED: Final = frozenset({"topic", "partition"})
-"""Columns for which records need only be counted."""
 
 log = logging.getLogger("kafkalog")
 
@@ -68,13 +65,9 @@ class TaskReader:
         What is left out, where that was asked for, is warned of.
         """
         maker = RowMaker(self.schema)
-        for stretch, scan in self.scans(task, maker.scanned):
-            if COUNTED.issuperset(self.schema.names):
-                count = scan.count()
-                yield from maker.counted(stretch.topic, stretch.partition, count)
-            else:
-                for records in scan.chunks():
-                    yield from maker.batches(records)
+        for _, scan in self.scans(task, maker.scanned):
+            for records in scan.chunks():
+                yield from maker.batches(records)
             for problem in scan.problems:
                 log.warning("left out: %s", problem)
 

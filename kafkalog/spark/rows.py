@@ -73,17 +73,6 @@ class RowMaker:
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def counted(self, topic: str, partition: int, count: int) -> Iterator[Any]:
-        """Make batches of `count` records of which only their partition is asked."""
-        values = {"topic": topic, "partition": partition}
-        for start in range(0, count, MOST_ROWS):
-            size = min(MOST_ROWS, count - start)
-            arrays = [
-                self._repeat(name, values[name]).slice(0, size)
-                for name in self.schema.names
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
     def _constant(self, name: str, records: Records) -> pa.Array:
         if name == "topic":
             return self._repeat(name, records.topic)

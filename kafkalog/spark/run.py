@@ -81,8 +81,9 @@ def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
     Raises `BlockingIOError` while another job writes there, `ConfigError` where earlier
     runs wrote other columns, and what reading raises; then nothing has been written.
     """
-    from kafkalog.spark.batch import open_partitions
+    from kafkalog.spark.batch import open_partitions, warn_of_ignored
 
+    warn_of_ignored(job.options)
     held = open_partitions(job.options)
     with locked(job.out) as output, heard() as left_out:
         finished = output.recover()

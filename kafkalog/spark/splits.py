@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.files.location import Location
+from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.files.reading import ByteSource
 from kafkalog.formats.headers import Rows, scan_headers
 from kafkalog.formats.layout import MAX_BATCH_BYTES
@@ -38,7 +39,8 @@ class Stretch:
     """Bytes from `begin` to `end` of a segment, for the offsets ``[start, stop)``.
 
     `marks` are positions and what is written there in the field of the offset: by them
-    a task sees whether the file is still the one that was planned with.
+    a task sees whether the file is still the one that was planned with, and by `size`,
+    that of a segment that was closed: compaction may leave more in it, and less.
     """
 
     topic: str
@@ -50,6 +52,7 @@ class Stretch:
     start: int
     stop: int
     marks: tuple[tuple[int, int], ...] = ()
+    size: int | None = None
 
     @property
     def size_in_bytes(self) -> int:
@@ -58,7 +61,10 @@ class Stretch:
 
     def fits(self, source: ByteSource) -> bool:
         """Whether `source` is, at the ends of the stretch, what it was."""
-        return self.end <= source.size and all(
+        same = (
+            source.size >= self.end if self.size is None else source.size == self.size
+        )
+        return same and all(
             _offset_at(source, position) == offset for position, offset in self.marks
         )
 
@@ -129,6 +135,7 @@ def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:
                 start=start,
                 stop=stop,
                 marks=((begin, _offset_at(source, begin)),),
+                size=source.size if segment.most < MAX_OFFSET else None,
             )
 
 

@@ -76,6 +76,14 @@ def test_compaction_takes_only_what_it_takes(log, target_bytes):
     assert offsets_of(tasks) == left
 
 
+def test_segments_that_were_merged_are_read_where_they_are_now(log):
+    tasks = plan(log, *whole(log))
+    (log / name(60)).unlink()
+    write(log, 60, range(BATCHES - 1), into=0)
+    gone = range(60 + (BATCHES - 1) * COUNT, 120)
+    assert offsets_of(tasks) == [one for one in EVERY if one not in gone]
+
+
 def test_segments_that_retention_took_are_lost_data(log, caplog):
     tasks = plan(log, *whole(log), 300)
     (log / name(0)).unlink()

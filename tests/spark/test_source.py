@@ -112,9 +112,17 @@ def test_every_wrong_option_is_named_at_once(spark):
         subscribe="a",
         assign='{"a":[0]}',
         includeHeader="true",
+        columns="nope",
     )
-    for part in ("minPartitions", "startingOffsets", "subscribe", "includeheader:"):
+    wrong = "minPartitions startingOffsets subscribe includeheader: columns"
+    for part in wrong.split():
         assert part in text
+
+
+def test_no_paths_at_all_are_named(spark):
+    for paths in ([], "", [""]):
+        with pytest.raises(PySparkException, match="option path"):
+            spark.read.format("kafkalog").load(paths).collect()
 
 
 def test_a_schema_that_cannot_be_is_named(spark):
@@ -166,9 +174,11 @@ def damaged(tmp_path):
     return path, len(batches[0])
 
 
-def test_damage_ends_the_query_with_file_and_byte(spark, damaged):
+@pytest.mark.parametrize("columns", ["value", "offset", "topic"])
+def test_damage_ends_the_query_with_file_and_byte(spark, damaged, columns):
     path, position = damaged
-    assert f"{path} at byte {position}" in error_of(spark, path.parent.parent)
+    text = error_of(spark, path.parent.parent, columns=columns)
+    assert f"{path} at byte {position}" in text
 
 
 def test_damage_is_left_out_when_asked(spark, damaged):
