@@ -63,14 +63,26 @@ class OwnedDirectory:
         self._changed = Lock()
         self._lowered = 0
         self._lock = _lock(path / LOCK, disk)
-        marker = path / CLEAN_SHUTDOWN
         self._marker: bytes | None = None
+        try:
+            self._take_marker(path / CLEAN_SHUTDOWN)
+        except BaseException:
+            self._unlock()
+            raise
+        self.clean = self._marker is not None
+
+    def _take_marker(self, marker: Path) -> None:
         with suppress(FileNotFoundError):
             self._marker = read_plain(marker)
-        self.clean = self._marker is not None
-        if self.clean:
-            disk.remove(marker)
-            disk.sync_directory(path)
+        if self._marker is not None:
+            self._disk.remove(marker)
+            self._disk.sync_directory(self.path)
+
+    def _unlock(self) -> None:
+        try:
+            self._disk.remove_if_there(self.path / LOCK)
+        finally:
+            self._lock.close()
 
     def is_clean(self, name: Name) -> bool:
         """Whether a log was closed in order: before, and each time since."""
@@ -174,8 +186,7 @@ class OwnedDirectory:
                 if self._in_order and self._marker is not None:
                     self._put_marker_back(self._marker)
             finally:
-                self._disk.remove_if_there(self.path / LOCK)
-                self._lock.close()
+                self._unlock()
 
     def _put_marker_back(self, content: bytes) -> None:
         with self._disk.open(self.path / CLEAN_SHUTDOWN, create=True) as file:
@@ -215,6 +226,7 @@ def _lock(path: Path, disk: Disk) -> DurableFile:
         file = disk.open(path, create=True)
         try:
             fcntl.lockf(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_named = _is_still(path, file)
         except BlockingIOError:
             file.close()
             reason = "a broker, or another kafkalog, writes to the log directory"
@@ -222,7 +234,7 @@ def _lock(path: Path, disk: Disk) -> DurableFile:
         except BaseException:
             file.close()
             raise
-        if _is_still(path, file):
+        if is_named:
             return file
         file.close()
 

@@ -9,6 +9,7 @@ import pytest
 
 import kafkalog
 from kafkalog import LogLockedError, NotALogDirectoryError
+from kafkalog.log import ownership
 from kafkalog.log.ownership import CLEAN_SHUTDOWN, LOCK
 from tests.disks import FailingDisk, NotingDisk
 from tests.log.writing import SMALL, batch
@@ -34,8 +35,8 @@ sys.stdin.read()
 """
 
 
-def lock_as_seen_elsewhere(directory):
-    command = [sys.executable, "-c", TRY_LOCK, str(directory / LOCK)]
+def lock_as_seen_elsewhere(directory, name=LOCK):
+    command = [sys.executable, "-c", TRY_LOCK, str(directory / name)]
     return subprocess.run(
         command, check=True, capture_output=True, text=True
     ).stdout.strip()
@@ -179,6 +180,28 @@ def test_whichever_call_fails_while_opening_the_lock_is_let_go_of(tmp_path):
         with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
             opened(directory, disk=FailingDisk(fail_at=call))
         opened(directory).close()
+
+
+@pytest.mark.parametrize(
+    ("call", "effect"), [(1, "remove"), (2, "sync_directory"), (None, "reading")]
+)
+def test_a_marker_that_cannot_be_taken_away_leaves_no_lock(
+    tmp_path, monkeypatch, call, effect
+):
+    def read_plain(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / LOCK).touch()
+    (tmp_path / "same").hardlink_to(tmp_path / LOCK)
+    (tmp_path / CLEAN_SHUTDOWN).touch()
+    disk = FailingDisk(fail_at=call)
+    if call is None:
+        monkeypatch.setattr(ownership, "read_plain", read_plain)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        opened(tmp_path, disk=disk)
+    assert call is None or disk.calls[call][0] == effect
+    assert lock_as_seen_elsewhere(tmp_path, "same") == "free"
+    assert not (tmp_path / LOCK).exists()
 
 
 @pytest.mark.parametrize("call", [0, 3, 7, 12])
