@@ -58,7 +58,7 @@ def bench_decompress(benchmark, codec, size):
     benchmark.extra_info["bytes_per_second"] = len(data) / seconds
     theirs = bare(codec, stream, data)
     rounds = range(ROUNDS[size])
-    benchmark.extra_info["compared"] = compare(
+    benchmark.extra_info |= compare(
         lambda: [decompress(kind, stream, limit=LIMIT) for _ in rounds],
         lambda: [theirs() for _ in rounds],
         peer="limit",

@@ -29,7 +29,6 @@ PEERS: Final = {
     "spark-kafka": "Spark's Kafka source, with a broker on the same machine",
     "spark-parquet": "Spark's Parquet reader, on the same rows",
     "numpy": "NumPy alone, as one would write it by hand",
-    "kafkalog": "kafkalog itself, doing more than it was asked for",
 }
 UNITS: Final = (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))
 
