@@ -4,8 +4,8 @@
 
 ``MEASURED`` is what pytest-benchmark wrote with ``--benchmark-json``. A ratio above 1
 is better for us, always. Where kafkalog is compared with itself, doing more or with
-fewer threads, there is no peer, and no result. Where several processes work on a thing, there are also the
-seconds that all their processors took.
+fewer threads, there is no peer, and no result. Where several processes work on a thing,
+there are also the seconds that all their processors took.
 """
 
 from __future__ import annotations
