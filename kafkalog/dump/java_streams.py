@@ -4,6 +4,9 @@ Which part of a stream is given before it fails, and by which exception, is the 
 of the library that Kafka uses. Where ours refuses a stream, it is read here again,
 slowly, in Java's steps. What lz4 says of a damaged block is left in our words.
 
+Kafka's tool keeps what a batch unpacks to, in 256 MiB of memory if it is given no more.
+So nothing is unpacked beyond that: it ends as Java does when it runs out of memory.
+
 Knows: streams, and how Java gives up. Does not know: records.
 Source: ``java.util.zip.GZIPInputStream``; ``SnappyInputStream`` of snappy-java;
 ``Lz4BlockInputStream.java``; ``ZstdInputStreamNoFinalizer`` of zstd-jni.
@@ -21,13 +24,13 @@ from kafkalog.codecs import lz4_frames
 from kafkalog.codecs.compression import Codec, decompress
 from kafkalog.dump.ending import RUNTIME, ToolEnded
 from kafkalog.errors import LocatedError
-from kafkalog.formats.layout import MAX_FILE_BYTES
 
 IO: Final = "java.io.IOException"
 END_OF_FILE: Final = "java.io.EOFException"
 ZIP: Final = "java.util.zip.ZipException"
 ZSTD: Final = "com.github.luben.zstd.ZstdIOException"
 SNAPPY_ERROR: Final = "org.xerial.snappy.SnappyError"
+OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 LZ4_EXCEPTION: Final = "net.jpountz.lz4.LZ4Exception"
 
 CUT: Final = "Unexpected end of ZLIB input stream"
@@ -35,6 +38,9 @@ PREMATURE: Final = "Stream ended prematurely"
 INPUT_BYTES: Final = 8192
 OUTPUT_BYTES: Final = 16384
 """How much gzip is given, and how much is asked of a stream, at a time."""
+
+MAX_UNPACKED_BYTES: Final = 256 << 20
+"""How much of a batch is unpacked: all the memory that Kafka's script has."""
 
 _LITTLE: Final = struct.Struct("<I")
 _BIG: Final = struct.Struct(">i")
@@ -52,14 +58,16 @@ class JavaStream:
     `opens` is whether it comes as far as giving anything.
     """
 
-    pieces: list[bytes] = field(default_factory=list)
+    content: bytes | bytearray = field(default_factory=bytearray)
     fault: ToolEnded | None = None
     opens: bool = True
 
-    @property
-    def content(self) -> bytes:
-        """All that it gives."""
-        return b"".join(self.pieces)
+    def give(self, piece: bytes) -> None:
+        """Give more; raises `ToolEnded` where that is more than Kafka's tool can."""
+        self.content += piece
+        if len(self.content) > MAX_UNPACKED_BYTES:
+            reason = f"Java heap space: a batch of over {MAX_UNPACKED_BYTES} bytes"
+            raise ToolEnded(OUT_OF_MEMORY, reason)
 
     def refused(self, name: str, reason: str | None = None) -> JavaStream:
         """End it before it gives anything."""
@@ -72,15 +80,33 @@ class JavaStream:
         return self
 
 
-def java_stream(codec: int, data: bytes, magic: int) -> JavaStream:
+def java_stream(codec: int, data: bytes | memoryview, magic: int) -> JavaStream:
     """Read a stream as far as Java does."""
-    if codec == Codec.LZ4:
-        return _lz4(data, checked=magic > 0)
-    return _READERS[codec](data)
+    pieces = _sound(codec, data, magic)
+    if pieces is not None:
+        return JavaStream(b"".join(pieces))
+    stream, given = JavaStream(), bytes(data)
+    try:
+        if codec == Codec.LZ4:
+            return _lz4(stream, given, checked=magic > 0)
+        return _READERS[codec](stream, given)
+    except ToolEnded as full:
+        stream.fault = full
+        return stream
 
 
-def _gzip(data: bytes) -> JavaStream:
-    stream = JavaStream()
+def _sound(codec: int, data: bytes | memoryview, magic: int) -> list[bytes] | None:
+    """Unpack a stream that has no fault, and is not too long; None for another.
+
+    What was unpacked of that one is let go of before it is read again.
+    """
+    try:
+        return decompress(codec, data, limit=MAX_UNPACKED_BYTES, magic=magic)
+    except LocatedError:
+        return None
+
+
+def _gzip(stream: JavaStream, data: bytes) -> JavaStream:
     if len(data) < _GZIP_HEADER:
         return stream.refused(END_OF_FILE)
     if data[:2] != b"\x1f\x8b":
@@ -95,7 +121,7 @@ def _gzip(data: bytes) -> JavaStream:
         given = data[at : at + INPUT_BYTES]
         try:
             while given and not inflater.eof:
-                stream.pieces.append(inflater.decompress(given, OUTPUT_BYTES))
+                stream.give(inflater.decompress(given, OUTPUT_BYTES))
                 given = inflater.unconsumed_tail
         except zlib.error as error:
             return stream.failed(ZIP, str(error).partition(": ")[2])
@@ -135,8 +161,7 @@ def _gzip_trailer(stream: JavaStream, trailer: bytes) -> JavaStream:
     return stream
 
 
-def _snappy(data: bytes) -> JavaStream:
-    stream = JavaStream()
+def _snappy(stream: JavaStream, data: bytes) -> JavaStream:
     if not data:
         reason = "[EMPTY_INPUT] Cannot decompress empty stream"
         return stream.refused("org.xerial.snappy.SnappyIOException", reason)
@@ -160,15 +185,17 @@ def _snappy(data: bytes) -> JavaStream:
 
 def _snappy_block(stream: JavaStream, block: bytes) -> None:
     try:
-        stream.pieces += decompress(Codec.SNAPPY, block, limit=MAX_FILE_BYTES)
+        pieces = decompress(Codec.SNAPPY, block, limit=MAX_UNPACKED_BYTES)
     except LocatedError:
         # Whether the block says at all how long it is.
         says = any(byte < 0x80 for byte in block[:5])
         stream.failed(IO, "FAILED_TO_UNCOMPRESS(5)" if says else "PARSING_ERROR(2)")
+    else:
+        for piece in pieces:
+            stream.give(piece)
 
 
-def _lz4(data: bytes, *, checked: bool) -> JavaStream:
-    stream = JavaStream()
+def _lz4(stream: JavaStream, data: bytes, *, checked: bool) -> JavaStream:
     header = _lz4_header(stream, data, checked=checked)
     if stream.fault is not None:
         return stream
@@ -190,13 +217,14 @@ def _lz4(data: bytes, *, checked: bool) -> JavaStream:
         frame = data[:header] + data[at:end] + bytes(4)
         try:
             unpacked = decompress(
-                Codec.LZ4, frame, limit=MAX_FILE_BYTES, magic=2 if checked else 0
+                Codec.LZ4, frame, limit=MAX_UNPACKED_BYTES, magic=2 if checked else 0
             )
         except LocatedError as error:
             cause = ToolEnded(LZ4_EXCEPTION, f"cannot unpack lz4: {error.reason}")
             stream.fault = ToolEnded(IO, str(cause), cause)
             return stream
-        stream.pieces += unpacked
+        for piece in unpacked:
+            stream.give(piece)
         at = end
 
 
@@ -229,20 +257,19 @@ def _lz4_header(stream: JavaStream, data: bytes, *, checked: bool) -> int:
     return end
 
 
-def _zstd(data: bytes) -> JavaStream:
+def _zstd(stream: JavaStream, data: bytes) -> JavaStream:
     import zstandard
 
-    stream = JavaStream()
     reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
     try:
         while piece := reader.read(OUTPUT_BYTES):
-            stream.pieces.append(piece)
+            stream.give(piece)
     except zstandard.ZstdError as error:
         return stream.failed(ZSTD, str(error).rpartition("error: ")[2])
     return stream.failed(ZSTD, "Truncated source")
 
 
-_READERS: Final[dict[int, Callable[[bytes], JavaStream]]] = {
+_READERS: Final[dict[int, Callable[[JavaStream, bytes], JavaStream]]] = {
     Codec.GZIP: _gzip,
     Codec.SNAPPY: _snappy,
     Codec.ZSTD: _zstd,

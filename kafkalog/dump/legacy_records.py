@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafkalog.codecs.checksum import crc32
-from kafkalog.codecs.compression import Codec, decompress
+from kafkalog.codecs.compression import Codec
 from kafkalog.dump.ending import (
     CORRUPT_RECORD,
     ILLEGAL_ARGUMENT,
@@ -23,7 +23,6 @@ from kafkalog.dump.ending import (
 )
 from kafkalog.dump.java_streams import JavaStream, java_stream
 from kafkalog.dump.stream_faults import opening_fault
-from kafkalog.errors import LocatedError
 from kafkalog.formats.headers import Bytes
 from kafkalog.formats.layout import (
     CODEC_MASK,
@@ -31,7 +30,6 @@ from kafkalog.formats.layout import (
     LEAST_SIZE,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
-    MAX_FILE_BYTES,
     NO_TIMESTAMP,
 )
 
@@ -210,11 +208,7 @@ def _unpacked(wrapper: Message) -> JavaStream:
             "Found invalid compressed record set with null value (magic = "
             f"{wrapper.magic})",
         )
-    try:
-        pieces = decompress(codec, value, limit=MAX_FILE_BYTES, magic=wrapper.magic)
-    except LocatedError:
-        return java_stream(codec, value, wrapper.magic)
-    return JavaStream(pieces)
+    return java_stream(codec, value, wrapper.magic)
 
 
 def message_clock(entry: Bytes) -> str:

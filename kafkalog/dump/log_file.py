@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
-from kafkalog.codecs.compression import decompress
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import OUT_OF_BOUNDS, ToolEnded
 from kafkalog.dump.entry_faults import entry_fault, records_fault
@@ -24,14 +23,12 @@ from kafkalog.dump.java_streams import java_stream
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
 from kafkalog.dump.stream_faults import batch_stream_fault
-from kafkalog.errors import LocatedError
 from kafkalog.files.reading import ByteSource, Rooms
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     CODEC_MASK,
     CONTROL_FLAG,
     LOG_OVERHEAD,
-    MAX_FILE_BYTES,
 )
 
 RUN: Final = np.dtype(
@@ -186,14 +183,10 @@ class LogDump:
         stored = entry[BATCH_HEADER_BYTES:]
         if not codec or not entry[_COUNT].any():
             return stored
-        try:
-            pieces = decompress(codec, stored.data, limit=MAX_FILE_BYTES)
-        except LocatedError:
-            stream = java_stream(codec, stored.tobytes(), 2)
-            if stream.fault is not None:
-                raise batch_stream_fault(entry, stream, self._run) from None
-            pieces = stream.pieces
-        return np.frombuffer(b"".join(pieces), np.uint8)
+        stream = java_stream(codec, stored.data, 2)
+        if stream.fault is not None:
+            raise batch_stream_fault(entry, stream, self._run)
+        return np.frombuffer(stream.content, np.uint8)
 
     def _contents(self, payload: Bytes, *, is_control: bool) -> None:
         """End the line of a record that the kernel left to us."""

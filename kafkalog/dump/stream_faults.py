@@ -18,7 +18,7 @@ from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
 from kafkalog.dump.ending import KAFKA_EXCEPTION, ToolEnded
 from kafkalog.dump.entry_faults import records_fault
-from kafkalog.dump.java_streams import SNAPPY_ERROR, JavaStream
+from kafkalog.dump.java_streams import OUT_OF_MEMORY, SNAPPY_ERROR, JavaStream
 from kafkalog.dump.record_faults import ends_early
 from kafkalog.formats.headers import Bytes
 
@@ -49,8 +49,8 @@ def opening_fault(stream: JavaStream) -> ToolEnded:
 
 
 def _wrapped(fault: ToolEnded, reason: str) -> ToolEnded:
-    if fault.java_name == SNAPPY_ERROR:
-        return fault  # an error that nothing in Kafka catches
+    if fault.java_name in (SNAPPY_ERROR, OUT_OF_MEMORY):
+        return fault  # errors that nothing in Kafka catches
     return ToolEnded(KAFKA_EXCEPTION, reason, fault)
 
 

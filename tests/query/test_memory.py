@@ -179,6 +179,54 @@ def test_a_bomb_is_refused_within_the_limit_and_a_little(packer, tmp_path, figur
     figure("MiB of memory", f"a bomb, {packer}", grown, f"of {limit}")
 
 
+def runs_of_zeros(blocks):
+    """Make a zstd frame without its size, of blocks that are a repeated byte each."""
+    header = b"\x28\xb5\x2f\xfd\x00\x38"  # a window of 128 KiB
+    size = 128 << 10
+    middle = (size << 3 | 1 << 1).to_bytes(3, "little") + b"\x00"
+    last = (size << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\x00"
+    return header + middle * (blocks - 1) + last
+
+
+DUMP = """
+from click.testing import CliRunner
+from kafkalog.cli.main import group
+
+asked = ["dump", "--print-data-log", "--files", sys.argv[1]]
+ran = CliRunner().invoke(group, asked, catch_exceptions=False)
+print(ran.exit_code, int(sys.argv[2] in ran.stderr), peak() - before)
+"""
+DUMP_BOMBS = {
+    "zeros, which are no records": (
+        4,
+        lambda: runs_of_zeros(1 << 14),
+        "InvalidRecordException",
+    ),
+    "a record of zeros, gzip": (
+        1,
+        lambda: gzip.compress(zeros_behind(one_record(400 * MIB), 400 * MIB), 1),
+        "OutOfMemoryError: Java heap space",
+    ),
+    "a record of zeros, zstd": (
+        4,
+        lambda: zstd_unsized(zeros_behind(one_record(400 * MIB), 400 * MIB)),
+        "OutOfMemoryError: Java heap space",
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", DUMP_BOMBS)
+def test_dump_unpacks_no_more_than_kafkas_tool_can_hold(bomb, tmp_path, figure):
+    codec, pack, says = DUMP_BOMBS[bomb]
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(batch_of(codec, pack()))
+    code, told, grown = measured(DUMP, path, says)
+    assert (code, told) == (1, 1)
+    limit = 256 + 2 * BOMB_SLACK_MIB
+    assert grown <= limit
+    figure("MiB of memory", f"dump of {bomb}", grown, f"of {limit}")
+
+
 def test_a_count_that_lies_takes_no_memory(tmp_path):
     path = tmp_path / f"{0:020d}.log"
     most = 2**31 - 1
