@@ -41,14 +41,16 @@ def flush_beside(
 ) -> None:
     """Force to disk what `flush` does, by default all, without holding the lock.
 
-    What is cut off meanwhile counts for nothing: the recovery point stays then.
+    What is cut off meanwhile counts for nothing: the recovery point stays then. A
+    segment left at `offset` meanwhile is forced again: rolling has trimmed it since,
+    and whoever rolled finds all below the recovery point done.
     """
     runtime = log.runtime
     with runtime.lock:
         runtime.check_untold()
         offset = log.log_end_offset if offset is None else offset
         end = offset + 1 if inclusive else offset
-        start, cuts = log.recovery_point, log.cuts
+        start, cuts, was_left = log.recovery_point, log.cuts, offset in log.segments
         if end <= start:
             return
         segments = log.segments.between(start, end)
@@ -59,9 +61,12 @@ def flush_beside(
             runtime.disk.sync_directory(log.directory)
     with runtime.lock:
         runtime.check_untold()
-        if offset > log.recovery_point and log.cuts == cuts:
+        left_since = offset in log.segments and not was_left
+        if offset > log.recovery_point and log.cuts == cuts and not left_since:
             log.recovery_point = offset
             log.last_flushed_ms = runtime.now_ms()
+    if left_since:
+        flush_beside(log, offset, inclusive=inclusive)
 
 
 def _force(log: LogState, segment: GrowingSegment) -> None:

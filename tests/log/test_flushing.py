@@ -11,22 +11,28 @@ from tests.log.writing import NOW, batch, load, offsets_in
 
 
 class WaitingDisk(Disk):
-    """While the disk forces anything, someone else does something; `order` tells."""
+    """While the disk forces anything, someone else does something; `order` tells.
+
+    With `at`, while it forces that; `forced` are the names of files.
+    """
 
     def __init__(self):
         self.order = []
+        self.forced = []
+        self.at = None
         self.meanwhile = None
 
     def sync(self, file):
         self._wait(file.path.suffix)
         super().sync(file)
+        self.forced.append(file.path.name)
 
     def sync_directory(self, path):
         self._wait("names")
         super().sync_directory(path)
 
     def _wait(self, what):
-        if self.meanwhile is not None:
+        if self.meanwhile is not None and self.at in (None, what):
             other = threading.Thread(target=self.meanwhile)
             self.meanwhile = None
             self.order.append(f"forces {what}")
@@ -78,6 +84,30 @@ def test_what_is_cut_off_while_it_is_forced_to_disk_does_not_count(tmp_path, cut
     log.flush()
     assert log.log_end_offset == cut + 3
     assert log.recovery_point == (2 if cut == 2 else 0)
+    log.close()
+
+
+@pytest.mark.parametrize("forces", [".log", "names"])
+def test_what_rolling_changes_while_a_log_is_forced_to_disk_is_forced_too(
+    tmp_path, forces
+):
+    disk, clock = WaitingDisk(), ManualClock(NOW)
+    scheduler = ManualScheduler(clock)
+    log = load(tmp_path, disk=disk, clock=clock, scheduler=scheduler)
+    log.append(batch(3))
+
+    def roll():
+        log.roll()
+        disk.forced.clear()
+
+    disk.at, disk.meanwhile = forces, roll
+    log.flush()
+    scheduler.run_due()
+    rolled = log.growing_segments[0]
+    assert log.recovery_point == rolled.time_index.last_entry.offset + 1 == 3
+    indexes = rolled.offset_index, rolled.time_index
+    expected = {rolled.path.name, *(index.path.name for index in indexes)}
+    assert expected <= set(disk.forced)
     log.close()
 
 
