@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalog.export.missing import require
 from kafkalog.files.remote import as_path
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import datasource
 else:
     datasource = require("pyspark.sql.datasource", "spark")
+
+
+ATTEMPTS: Final = 3
+Answer = TypeVar("Answer")
 
 
 class Split(datasource.InputPartition):  # type: ignore[misc]
@@ -49,7 +54,9 @@ class BatchReader(datasource.DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[Split]:
         """Settle which bytes each task reads."""
-        held = open_partitions(self.options)
+        return ask(self.options, self._splits)
+
+    def _splits(self, held: Partitions) -> list[Split]:
         return make_splits(self.options, held, batch_ranges(self.options, held))
 
     def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
@@ -73,6 +80,17 @@ def open_partitions(options: SourceOptions) -> Partitions:
     """Look at what the directories hold now; relative paths are the driver's."""
     sources = [as_path(path, options.storage).absolute() for path in options.paths]
     return Partitions(sources, read_committed=options.read_committed)
+
+
+def ask(options: SourceOptions, question: Callable[[Partitions], Answer]) -> Answer:
+    """Ask something of what the directories hold now.
+
+    Where a topic is deleted meanwhile, they are looked at anew, as by Spark's source.
+    """
+    for _ in range(ATTEMPTS - 1):
+        with suppress(FileNotFoundError):
+            return question(open_partitions(options))
+    return question(open_partitions(options))
 
 
 def make_splits(

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalog.export.missing import require
 from kafkalog.spark.batch import (
     Split,
+    ask,
     make_splits,
-    open_partitions,
     warn_of_ignored,
 )
 from kafkalog.spark.columns import arrow_schema
@@ -33,6 +33,7 @@ from kafkalog.spark.offsets import (
     stream_ranges,
 )
 from kafkalog.spark.options import SourceOptions
+from kafkalog.spark.partitions import Partitions
 from kafkalog.spark.rate_limit import delay_batch, limit_offsets
 from kafkalog.spark.reading import TaskReader
 
@@ -64,7 +65,7 @@ class StreamReader(*BASES):  # type: ignore[misc]
 
     def initialOffset(self) -> Json:
         """Say where a new stream begins."""
-        offsets = starting_offsets(self.options, open_partitions(self.options))
+        offsets = ask(self.options, lambda held: starting_offsets(self.options, held))
         self._planned = offsets
         return to_json(offsets)
 
@@ -74,7 +75,9 @@ class StreamReader(*BASES):  # type: ignore[misc]
         `limit` is what Spark's trigger makes of `getDefaultReadLimit`.
         """
         begin = self._planned if start is None else from_json(start)
-        held = open_partitions(self.options)
+        return ask(self.options, lambda held: self._end(held, begin, limit))
+
+    def _end(self, held: Partitions, begin: Offsets | None, limit: Any) -> Json:
         latest = self._target
         if latest is None:
             latest = latest_offsets(self.options, held)
@@ -113,18 +116,25 @@ class StreamReader(*BASES):  # type: ignore[misc]
 
     def reportLatestOffset(self) -> Json:
         """Say what there is by now, for the query's progress."""
-        return to_json(latest_offsets(self.options, open_partitions(self.options)))
+        return to_json(self._latest())
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Remember what there is now: the query ends there, whatever is appended."""
-        self._target = latest_offsets(self.options, open_partitions(self.options))
+        self._target = self._latest()
+
+    def _latest(self) -> Offsets:
+        return ask(self.options, lambda held: latest_offsets(self.options, held))
 
     def partitions(self, start: Json, end: Json) -> list[Split]:
         """Settle which bytes each task of a batch reads."""
-        held = open_partitions(self.options)
-        self._planned = from_json(end)
-        ranges = stream_ranges(self.options, held, from_json(start), self._planned)
-        return make_splits(self.options, held, ranges)
+        begin = from_json(start)
+        self._planned = ends = from_json(end)
+
+        def splits(held: Partitions) -> list[Split]:
+            ranges = stream_ranges(self.options, held, begin, ends)
+            return make_splits(self.options, held, ranges)
+
+        return ask(self.options, splits)
 
     def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
         """Read one task.

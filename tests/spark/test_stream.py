@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 
 import pytest
 
 from kafkalog.errors import DataLossError
-from kafkalog.spark import stream
+from kafkalog.spark import batch, stream
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.source import KafkaLogDataSource
 from tests.query.batches import build
@@ -196,3 +197,26 @@ def test_options_of_a_batch_are_no_options_of_a_stream(logs):
     with pytest.raises(ValueError, match="endingOffsets"):
         reader_of(logs, endingOffsets="latest")
     assert parse_options({"path": "x"}, streaming=True).starting.name == "LATEST"
+
+
+def test_what_is_deleted_while_it_is_looked_at_is_no_fault(logs):
+    options = parse_options({"path": str(logs)}, streaming=True)
+    asked = []
+
+    def latest(held):
+        asked.append(sorted(held.places()))
+        shutil.rmtree(logs / "a-1", ignore_errors=True)
+        return held.latest(held.places())
+
+    assert batch.ask(options, latest) == {("a", 0): 8 * COUNT}
+    assert asked == [[("a", 0), ("a", 1)], [("a", 0)]]
+
+
+def test_what_is_nowhere_is_told_in_the_end(logs):
+    options = parse_options({"path": str(logs)}, streaming=True)
+
+    def missing(held):
+        raise FileNotFoundError("gone")
+
+    with pytest.raises(FileNotFoundError, match="gone"):
+        batch.ask(options, missing)
