@@ -45,6 +45,7 @@ JUDGE := 4.2.0
 COPY_JARS := org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DincludeScope=runtime
 NEEDS_JAVA = without=$$(tests/spark/java.sh) || { echo "left out: $@, as there is $$without"; exit 0; }
 NEEDS_BROKER = $(NEEDS_JAVA); command -v mvn >/dev/null || { echo "left out: $@, as there is no Maven found"; exit 0; }
+NEEDS_ATHERIS = $(BIN)/python -c 'import atheris' 2>/dev/null || { echo "left out: $@, as there is no atheris for this Python"; exit 0; }
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/segment tests/indexes)
 SECONDS := 600
@@ -173,6 +174,7 @@ test-all: test
 	done
 
 test-fuzz: .venv/compiled
+	$(NEEDS_ATHERIS)
 	$(BIN)/python -m tests.fuzz.run --seconds 2 --jobs $(JOBS)
 
 fuzz: .venv/compiled
