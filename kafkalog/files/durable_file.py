@@ -78,10 +78,6 @@ class DurableFile:
         self._disk.rename(self.path, target)
         self.path = Path(target)
 
-    def another(self) -> DurableFile:
-        """Return another handle of the same file, which stays open without this one."""
-        return DurableFile(self._disk, self.path, os.dup(self.descriptor))
-
     def read(self, position: int, length: int) -> bytes:
         """Read `length` bytes at `position`, fewer only at the end of the file."""
         data = os.pread(self.descriptor, length, position)

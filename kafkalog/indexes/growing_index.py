@@ -195,21 +195,19 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def flush(self) -> None:
         """Force the file to disk."""
         with self._lock:
-            file = self.to_force()
-            if file is not None:
-                with file:
-                    file.sync()
+            self._ready()
+            if not self._forced:
+                was_open = self._file is not None
+                self._handle().sync()
                 self._forced = True
+                if not was_open:
+                    self._release()
 
     def to_force(self) -> DurableFile | None:
-        """Return another handle of the file, to force it to disk; None if it is."""
+        """Open the file once more, to force it to disk; None if it is."""
         with self._lock:
             self._ready()
-            if self._forced:
-                return None
-            if self._file is not None:
-                return self._file.another()
-            return self._disk.open(self.path)
+            return None if self._forced else self._disk.open(self.path)
 
     def close(self) -> None:
         """Trim, force and let go of the file; nothing if it is not loaded, or closed.

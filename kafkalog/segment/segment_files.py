@@ -9,6 +9,7 @@ Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -198,13 +199,21 @@ class SegmentFiles:
         self.txn_index.flush()
 
     def to_force(self) -> list[DurableFile]:
-        """Return other handles of what `flush` would force to disk, in its order.
+        """Open once more what `flush` would force to disk, in its order.
 
-        They stay good whatever becomes of the segment, so that it may go on meanwhile.
+        The handles stay good whatever becomes of the segment, so that it may go on
+        meanwhile. What is lost is told to each of them and to the segment: Linux tells
+        it once to each opening of a file, which copies of a handle would share.
         """
         indexes = self.offset_index, self.time_index, self.txn_index
-        files = [self.file.another()]
-        files += [file for one in indexes if (file := one.to_force()) is not None]
+        with ExitStack() as opened:
+            files = [opened.enter_context(self._disk.open(self.path))]
+            files += [
+                opened.enter_context(file)
+                for index in indexes
+                if (file := index.to_force()) is not None
+            ]
+            opened.pop_all()
         return files
 
     def is_marked(self, suffix: str) -> bool:

@@ -1,13 +1,17 @@
 """Forcing a log to disk takes its time, and holds up nobody meanwhile."""
 
+import errno
+import os
 import threading
+from pathlib import Path
 
 import pytest
 
 from kafkalog import LogClosedError
 from kafkalog.files.durable_file import Disk
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from tests.log.writing import NOW, batch, load, offsets_in
+from tests.disks import FailingDisk
+from tests.log.writing import NOW, SMALL, batch, load, offsets_in
 
 
 class WaitingDisk(Disk):
@@ -85,6 +89,75 @@ def test_what_is_cut_off_while_it_is_forced_to_disk_does_not_count(tmp_path, cut
     assert log.log_end_offset == cut + 3
     assert log.recovery_point == (2 if cut == 2 else 0)
     log.close()
+
+
+class LosingDisk(Disk):
+    """Loses what is to be forced, and tells each open file once, as Linux does.
+
+    Handles of one open file share where it was last read: that is its number.
+    """
+
+    def __init__(self, suffix):
+        self.suffix = suffix
+        self.opened = 0
+        self.loses = False
+        self.told = set()
+        self.when_told = None
+
+    def open(self, path, *, create=False, exclusive=False):
+        file = super().open(path, create=create, exclusive=exclusive)
+        self.opened += 1
+        os.lseek(file.descriptor, self.opened, os.SEEK_SET)
+        return file
+
+    def sync(self, file):
+        number = os.lseek(file.descriptor, 0, os.SEEK_CUR)
+        lost = self.loses and file.path.suffix == self.suffix
+        if lost and number not in self.told:
+            self.told.add(number)
+            when_told, self.when_told = self.when_told, None
+            if when_told is not None:
+                other = threading.Thread(target=when_told)
+                other.start()
+                other.join(timeout=60)
+            raise OSError(errno.EIO, "made to fail")
+        super().sync(file)
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+def test_what_is_lost_is_told_to_all_who_force_it_to_disk(tmp_path, suffix):
+    disk = LosingDisk(suffix)
+    log = load(tmp_path, disk=disk)
+    log.append(batch(3))
+    log.append(batch(3))
+    log.update_config(SMALL.with_changes({"flush.messages": "1"}))
+    told = []
+
+    def append():
+        try:
+            log.append(batch(3))
+        except OSError as error:
+            told.append(error.errno)
+
+    disk.loses, disk.when_told = True, append
+    with pytest.raises(OSError, match="made to fail"):
+        log.flush()
+    assert told == [errno.EIO]
+    assert log.recovery_point == 0
+    log.abandon()
+
+
+def test_no_file_stays_open_when_a_segment_cannot_be_forced_to_disk(tmp_path):
+    disk = FailingDisk()
+    log = load(tmp_path, disk=disk)
+    log.append(batch(3))
+    descriptors = set(Path("/proc/self/fd").iterdir())
+    disk.fail_at = len(disk.calls) + 1
+    with pytest.raises(OSError, match="No space"):
+        log.flush()
+    assert disk.calls[-1][0] == "open"
+    assert set(Path("/proc/self/fd").iterdir()) == descriptors
+    log.abandon()
 
 
 @pytest.mark.parametrize("forces", [".log", "names"])
