@@ -18,6 +18,7 @@ Source: ``ProducerStateManager.java``, ``ProducerStateManagerConfig.java``.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from kafkalog.errors import (
@@ -77,6 +78,13 @@ class ProducerStateManager:
         self._clock = SystemClock() if clock is None else clock
         self._expiration_ms = producer_id_expiration_ms
         self._snapshot_offset = 0
+
+    def copied(self) -> dict[int, ProducerStateEntry]:
+        """Copy what is known of each producer, by its id, in the order they came."""
+        return {
+            one: replace(entry, batches=entry.batches.copy())
+            for one, entry in self.producers.items()
+        }
 
     # What is known
 

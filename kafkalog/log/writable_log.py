@@ -59,8 +59,7 @@ class WritableLog(RecordAppends, Log):
         self.report = report
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
-        self.topic = "" if name is None else name.topic
-        self.partition = -1 if name is None else name.partition
+        self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
 
     # What it is
 
@@ -112,12 +111,14 @@ class WritableLog(RecordAppends, Log):
     @property
     def growing_segments(self) -> tuple[GrowingSegment, ...]:
         """The segments, as they are written to, the lowest base offset first."""
-        return tuple(self._log.segments)
+        with self.runtime.lock:
+            return tuple(self._log.segments)
 
     @property
     def producers(self) -> Mapping[int, ProducerStateEntry]:
-        """What is known of each producer, by its id."""
-        return self._log.producers.producers
+        """What is known now of each producer, by its id."""
+        with self.runtime.lock:
+            return self._log.producers.copied()
 
     # Appending
 
@@ -175,8 +176,7 @@ class WritableLog(RecordAppends, Log):
         self, appends: Sequence[Any], *, leader_epoch: int | None = None
     ) -> list[Outcome]:
         """Append many, with the outcome of an `append_as_follower` of each."""
-        terms = self._terms_of_follower(leader_epoch)
-        return self._appender.append_all(appends, terms)
+        return self._appender.append_all(appends, self._terms_of_follower(leader_epoch))
 
     @guarded
     def start_verification(

@@ -1,5 +1,6 @@
 """Segments by base offset, against a sorted list."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from kafkalog.errors import LogArgumentError
 from kafkalog.log.segment_map import SegmentMap
+from tests.log.writing import batch, load
 
 BASES = st.lists(st.integers(0, 60), max_size=12)
 OFFSET = st.integers(-1, 62)
@@ -110,3 +112,22 @@ def test_a_segment_that_was_never_asked_for_goes_as_others_do():
     assert segments.base_offsets == [0, 7]
     segments.clear()
     assert 0 not in segments
+
+
+def test_whoever_asks_for_all_segments_waits_for_one_that_is_being_deleted(tmp_path):
+    with load(tmp_path) as log:
+        for _ in range(30):
+            log.append(batch(3))
+    log = load(tmp_path)
+    log.update_high_watermark(log.log_end_offset)
+    found = []
+    asking = threading.Thread(target=lambda: found.append(log.growing_segments))
+    with log.runtime.lock:
+        asking.start()
+        asking.join(timeout=0.2)
+        assert not found
+        log.delete_records(60)
+        assert log.delete_old_segments() > 1
+    asking.join(timeout=60)
+    assert found == [log.growing_segments]
+    log.close()

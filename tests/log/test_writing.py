@@ -367,3 +367,16 @@ def test_a_broken_record_hides_none_before_it_from_a_lookup_by_time(tmp_path):
         with pytest.raises(CorruptRecordError) as caught:
             log.find_offset(NOW + 2)
         assert caught.value.kafka_name == "InvalidRecordException"
+
+
+def test_the_producers_of_a_log_are_those_of_when_it_was_asked(tmp_path):
+    owned = {"producer_id": 7, "producer_epoch": 0}
+    with load(tmp_path) as log:
+        log.append(batch(2, base_sequence=0, **owned))
+        known = log.producers
+        log.append(batch(2, base_sequence=2, **owned))
+        log.append(batch(2, base_sequence=0, producer_id=8, producer_epoch=0))
+        assert list(known) == [7]
+        assert known[7].last_sequence == 1
+        assert sorted(log.producers) == [7, 8]
+        assert log.producers[7].last_sequence == 3
