@@ -234,7 +234,7 @@ cdef Halt next_batch(
     if be32(data + at + 8) < LEAST_SIZE:
         return Halt.SIZE
     if <int8_t>data[at + 16] < 2:
-        least = 26 if data[at + 16] == 0 else 34
+        least = 0  # its size was seen to hold a header
     run.need = max(least, LOG_OVERHEAD + <int64_t>be32(data + at + 8))
     if run.need > end - at:
         return Halt.MORE

@@ -18,6 +18,7 @@ OUT_OF_BOUNDS: Final = "java.lang.IndexOutOfBoundsException"
 NULL_POINTER: Final = "java.lang.NullPointerException"
 UNDERFLOW: Final = "java.nio.BufferUnderflowException"
 NO_ELEMENT: Final = "java.util.NoSuchElementException"
+END_OF_FILE: Final = "java.io.EOFException"
 NO_FILE: Final = "java.nio.file.NoSuchFileException"
 NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
 

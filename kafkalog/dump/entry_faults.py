@@ -14,14 +14,22 @@ from kafkalog._speedups import Halt
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import (
     CORRUPT_RECORD,
+    END_OF_FILE,
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
+    KAFKA_EXCEPTION,
     ToolEnded,
     unknown_codec,
 )
 from kafkalog.dump.record_faults import REMAINING, record_fault
 from kafkalog.formats.headers import Bytes
-from kafkalog.formats.layout import CODEC_MASK, LEAST_SIZE, LOG_OVERHEAD
+from kafkalog.formats.layout import (
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LEAST_SIZE,
+    LOG_OVERHEAD,
+)
 
 _MAGIC: Final = 16
 _MESSAGE_ATTRIBUTES: Final = 17
@@ -50,6 +58,51 @@ def size_fault(entry: Bytes, file: DumpedFile) -> ToolEnded:
         f"({LEAST_SIZE}) in file {file.path}."
     )
     return ToolEnded(CORRUPT_RECORD, reason)
+
+
+def is_cut_header(header: Bytes, room: int) -> bool:
+    """Whether a batch lies whole in `room` by its size, but its header is cut short.
+
+    `header` is what the file still has of that.
+    """
+    if not HEADER_SIZE_UP_TO_MAGIC < len(header) < BATCH_HEADER_BYTES:
+        return False
+    size = int.from_bytes(header[8:LOG_OVERHEAD].tobytes(), signed=True)
+    is_batch = header[_MAGIC : _MAGIC + 1].view(np.int8)[0] >= 2
+    return bool(is_batch and LEAST_SIZE <= size <= room - LOG_OVERHEAD)
+
+
+def load_fault(
+    position: int, found: int, file: DumpedFile, bounds: tuple[int, int]
+) -> ToolEnded:
+    """Say that of a batch's header only `found` bytes were there to read.
+
+    `bounds` are those of the slice of the file that Kafka's tool walks over.
+    """
+    start, end = bounds
+    reason = (
+        f"Failed to load record batch at position {position} from "
+        f"FileRecords(size={end - start}, file={file.path}, start={start}, end={end})"
+    )
+    cause = _end_of_file("record batch header", BATCH_HEADER_BYTES, found, position)
+    return ToolEnded(KAFKA_EXCEPTION, reason, cause)
+
+
+def next_fault(position: int, found: int) -> ToolEnded:
+    """Say that a file ended, as it was read, before a header's first bytes did."""
+    reason = "Unexpected EOF while attempting to read the next batch"
+    cause = _end_of_file("log header", HEADER_SIZE_UP_TO_MAGIC, found, position)
+    return ToolEnded(CORRUPT_RECORD, reason, cause)
+
+
+def _end_of_file(what: str, expected: int, found: int, position: int) -> ToolEnded:
+    # Where the channel lies in Java's memory is 0 here.
+    reason = (
+        f"Failed to read `{what}` from file channel `sun.nio.ch.FileChannelImpl@0`. "
+        f"Expected to read {expected} bytes, but reached end of file after reading "
+        f"{found} bytes. Started read from position {position}."
+    )
+    return ToolEnded(END_OF_FILE, reason)
 
 
 def records_fault(

@@ -22,11 +22,10 @@ from typing import Final
 
 from kafkalog.codecs import lz4_frames
 from kafkalog.codecs.compression import Codec, decompress
-from kafkalog.dump.ending import RUNTIME, ToolEnded
+from kafkalog.dump.ending import END_OF_FILE, RUNTIME, ToolEnded
 from kafkalog.errors import LocatedError
 
 IO: Final = "java.io.IOException"
-END_OF_FILE: Final = "java.io.EOFException"
 ZIP: Final = "java.util.zip.ZipException"
 ZSTD: Final = "com.github.luben.zstd.ZstdIOException"
 SNAPPY_ERROR: Final = "org.xerial.snappy.SnappyError"

@@ -18,7 +18,12 @@ from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import OUT_OF_BOUNDS, ToolEnded
-from kafkalog.dump.entry_faults import entry_fault, records_fault
+from kafkalog.dump.entry_faults import (
+    entry_fault,
+    is_cut_header,
+    load_fault,
+    records_fault,
+)
 from kafkalog.dump.java_streams import java_stream
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
@@ -96,6 +101,9 @@ class LogDump:
                 if position + self._at("need") > end:
                     break
                 length = max(STEP_BYTES, self._at("need"))
+            header = source.read(position, BATCH_HEADER_BYTES)
+            if is_cut_header(header, end - position):
+                raise load_fault(position, len(header), self._file, (0, end))
         finally:
             self._flush()
         return position

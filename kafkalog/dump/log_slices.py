@@ -18,9 +18,15 @@ from kafkalog.dump.ending import (
     ILLEGAL_ARGUMENT,
     KAFKA_EXCEPTION,
     NO_FILE,
+    OUT_OF_BOUNDS,
     ToolEnded,
 )
-from kafkalog.dump.entry_faults import size_fault
+from kafkalog.dump.entry_faults import (
+    is_cut_header,
+    load_fault,
+    next_fault,
+    size_fault,
+)
 from kafkalog.dump.log_file import LogDump
 from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.printing import printer
@@ -76,16 +82,26 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
             return min(position + size, in_all)
         raise ToolEnded(ILLEGAL_ARGUMENT, reason)
 
-    def batch_at(self, position: int, end: int) -> tuple[int, int] | None:
-        """Give size and last offset of the batch at `position`, None if it is torn."""
+    def batch_at(
+        self, position: int, end: int, start: int | None = None
+    ) -> tuple[int, int] | None:
+        """Give size and last offset of the batch at `position`, None if it is torn.
+
+        `start` is where the slice begins that ends at `end`, if not at `position`.
+        """
         if position >= end - HEADER_SIZE_UP_TO_MAGIC:
             return None
         header = self.source.read(position, BATCH_HEADER_BYTES)
+        if len(header) < HEADER_SIZE_UP_TO_MAGIC:
+            raise next_fault(position, len(header))
         size = int.from_bytes(header[8:LOG_OVERHEAD].tobytes(), signed=True)
         if size < LEAST_SIZE:
             raise size_fault(header, self.file)
         if position > end - LOG_OVERHEAD - size:
             return None
+        if is_cut_header(header, end - position):
+            bounds = position if start is None else start, end
+            raise load_fault(position, len(header), self.file, bounds)
         last = int.from_bytes(header[:8].tobytes(), signed=True)
         if header[_MAGIC : _MAGIC + 1].view(np.int8)[0] >= 2:
             delta = header[_LAST_OFFSET_DELTA].tobytes()
@@ -102,12 +118,17 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         walk = self._walked
         if walk is None or not walk.has(position):
             walk = self._walked = self._walk(position)
-        return walk.find(position, offset)
+        found = walk.find(position, offset)
+        if found is None and walk.cut_at is not None:
+            self.batch_at(walk.cut_at, self.source.size, position)
+        return found
 
     def max_timestamp(self, position: int) -> int:
         """Return the greatest timestamp of the records of the batch at `position`."""
         batch = self.batch_at(position, self.source.size)
         data = self.source.read(position, batch[0] if batch else 0)
+        if is_cut_header(data, len(data)):
+            raise ToolEnded(OUT_OF_BOUNDS)  # its header's bytes are the next batch's
         silent = Streams(lambda _: None, lambda _: None)
         records = LogDump(self.file, printer(DumpOptions(deep=True), None, silent), [])
         records.dump(MemorySource(data), len(data))
@@ -116,6 +137,7 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
     def _walk(self, position: int) -> Walk:
         """Walk the batches to the end of the file: many at a time, or one by one."""
         positions, offsets, end = [], [], self.source.size
+        cut_at = None
         while True:
             data = self.source.read(position, STEP_BYTES)
             rows, _, place = scan_headers(data, 0, position)
@@ -123,13 +145,16 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
             offsets.append(rows["last_offset"])
             position += place
             if not place:
+                if is_cut_header(data, end - position):
+                    cut_at = position  # told where an offset is looked for in it
+                    break
                 found = self.batch_at(position, end)
                 if found is None:
                     break
                 positions.append(np.array([position], np.int64))
                 offsets.append(np.array([found[1]], np.int64))
                 position += found[0]
-        return Walk(np.concatenate(positions), np.concatenate(offsets))
+        return Walk(np.concatenate(positions), np.concatenate(offsets), cut_at)
 
     def __str__(self) -> str:
         """Spell it as Kafka does."""
@@ -141,10 +166,14 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The batches that were walked over: where each lies, and its last offset."""
+    """The batches that were walked over: where each lies, and its last offset.
+
+    `cut_at` is where the last one lies if its header is cut short.
+    """
 
     positions: Int64s
     last_offsets: Int64s
+    cut_at: int | None
 
     def has(self, position: int) -> bool:
         """Whether a walk from `position` on would be the end of this one."""
