@@ -51,7 +51,7 @@ def print_rows(
     """Print rows as they come; of their members a table shows only `fields`."""
     if form == "table":
         columns = [Column(f.title, f.right, f.may_be_cut) for f in fields]
-        cells = ([_cell(field, row) for field in fields] for row in rows)
+        cells = (cells_of(row, fields) for row in rows)
         _print_table(columns, cells, no_color=no_color)
     elif form == "csv":
         _print(_csv_of(rows), terminal.harmless_lines)
@@ -172,6 +172,21 @@ class RecordPrinter:
 
     def _emit(self, text: str, harmless: Callable[[str], str]) -> None:
         emit(harmless(text) if self._on_terminal else text)
+
+
+def cells_of(row: Row, fields: Sequence[Field]) -> list[str]:
+    """Spell a row's members for a table; a terminal obeys nothing in them."""
+    return [_cell(field, row) for field in fields]
+
+
+def table_of(fields: Sequence[Field], rows: Sequence[Sequence[str]]) -> Table:
+    """Begin a table for the terminal, as wide as its first rows ask for."""
+    return Table(
+        [Column(f.title, f.right, f.may_be_cut) for f in fields],
+        rows,
+        width=terminal.columns_wide(),
+        coloured=terminal.is_coloured(no_color=False),
+    )
 
 
 def _cell(field: Field, row: Row) -> str:

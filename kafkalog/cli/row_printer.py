@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kafkalog.cli import output, terminal
 from kafkalog.cli.output import Field, Row
+from kafkalog.cli.table import LOOKED_AT, Table
 
 FIELDS: Final = (
     Field("file", "file"),
@@ -22,17 +23,18 @@ FIELDS: Final = (
 
 
 class RowPrinter(AbstractContextManager["RowPrinter"]):
-    """Prints rows as they come; a table when there are no more."""
+    """Prints rows as they come; of a table the first when it is seen how wide it is."""
 
     def __init__(self, form: str) -> None:
         self._form = form
         self._on_terminal = sys.stdout.isatty()
         self._before = "["
         self._names: list[str] = []
-        self._kept: list[Row] = []
+        self._kept: list[list[str]] = []
+        self._table: Table | None = None
 
     def print(self, row: Row) -> None:
-        """Print a row, or keep it for the table."""
+        """Print a row, or keep it until a table's widths are found."""
         match self._form:
             case "jsonl":
                 self._emit_json(f"{_json(row)}\n")
@@ -46,14 +48,31 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
             case "table":
                 rest = {name: row[name] for name in row if name not in ("file", "kind")}
                 says = ", ".join(f"{name} {_cell(rest[name])}" for name in rest)
-                self._kept.append({**row, "says": says})
+                self._show(output.cells_of({**row, "says": says}, FIELDS))
 
     def __exit__(self, *_: object) -> None:
         """Close what is open."""
         if self._form == "json":
             output.emit("[]\n" if self._before == "[" else "]\n")
         elif self._form == "table":
-            output.print_rows(self._kept, FIELDS, "table")
+            self._begin_table()
+
+    def _show(self, cells: list[str]) -> None:
+        if self._table is not None:
+            output.emit(f"{self._table.line(cells)}\n")
+            return
+        self._kept.append(cells)
+        if len(self._kept) == LOOKED_AT:
+            self._begin_table()
+
+    def _begin_table(self) -> None:
+        """Print the heading, and the rows kept; once."""
+        if self._table is None:
+            self._table = output.table_of(FIELDS, self._kept)
+            output.emit(f"{self._table.heading}\n")
+            for cells in self._kept:
+                output.emit(f"{self._table.line(cells)}\n")
+            self._kept.clear()
 
     def _csv_lines(self, row: Row) -> str:
         """Spell a row; where members change, another heading comes before it."""

@@ -7,6 +7,9 @@ import json
 
 import pytest
 
+from kafkalog.cli import output
+from kafkalog.cli.row_printer import RowPrinter
+from kafkalog.cli.table import LOOKED_AT
 from tests import golden_data
 from tests.dump.called import dump
 
@@ -127,3 +130,24 @@ def test_without_files_the_tool_ends_with_1():
     assert ran.exit_code == 1
     assert ran.stderr.startswith('Missing required argument "[files]"\n')
     assert not ran.stdout
+
+
+def test_a_table_is_printed_as_its_rows_come(monkeypatch):
+    emitted = []
+    monkeypatch.setattr(output, "emit", emitted.append)
+    with RowPrinter("table") as printer:
+        for number in range(LOOKED_AT + 2):
+            printer.print({"file": "7.log", "kind": "entry", "offset": number})
+            rows = number + 1
+            assert len(emitted) == (0 if rows < LOOKED_AT else rows + 1)
+    assert len(emitted) == LOOKED_AT + 3
+    assert emitted[0].split() == ["file", "kind", "says"]
+    assert emitted[-1].split() == ["7.log", "entry", "offset", str(LOOKED_AT + 1)]
+
+
+def test_a_table_without_rows_is_its_heading(monkeypatch):
+    emitted = []
+    monkeypatch.setattr(output, "emit", emitted.append)
+    with RowPrinter("table"):
+        pass
+    assert "".join(emitted).split() == ["file", "kind", "says"]
