@@ -253,7 +253,7 @@ class ManagedDirectory:
                     offsets[name] = log.recovery_point
                 elif checkpoint == HIGH_WATERMARKS:
                     offsets[name] = log.high_watermark
-                elif log.log_start_offset > log.growing_segments[0].base_offset:
+                elif log.log_start_offset > log._log.segments.first.base_offset:
                     offsets[name] = log.log_start_offset
         return offsets
 

@@ -170,6 +170,14 @@ def test_unreadable_checkpoints_are_taken_for_empty(tmp_path):
         assert manager["orders", 0].high_watermark == 0
 
 
+def test_a_checkpoint_asks_for_no_segment_between_the_first_and_the_last(tmp_path):
+    with manage(tmp_path) as manager:
+        fill(manager.open("orders", 0), 20)
+    with manage(tmp_path) as manager:
+        manager.checkpoint()
+        assert len(manager["orders", 0]._log.segments.in_use) == 2
+
+
 def test_a_log_start_is_checkpointed_only_beyond_the_first_segment(tmp_path):
     with manage(tmp_path) as manager:
         for number in range(2):
