@@ -70,7 +70,7 @@ def table(results: list[Result]) -> str:
     """Return a table of results, in Markdown."""
     rows = [
         f"| {said(one)} | {measure(one, 'ours')} | {measure(one, 'theirs')} |"
-        f" {one['ratio']:.2g} |\n"
+        f" {one['ratio']:.{0 if one['ratio'] >= 10 else 1}f} |\n"
         for one in results
     ]
     head = "| | kafkalog | peer | ratio |\n|---|--:|--:|--:|\n"
