@@ -64,12 +64,7 @@ class Runtime:
     def run(self, work: Callable[[], Result]) -> Result:
         """Do work on the log: alone, and not after the disk has failed."""
         with self.lock:
-            self.check()
-            try:
-                return work()
-            except OSError as error:
-                self.failure = error
-                raise
+            return self.run_beside(work)
 
     def run_beside(self, work: Callable[[], Result]) -> Result:
         """Do work that takes the lock itself, when it needs it."""
@@ -121,7 +116,10 @@ Self_ = TypeVar("Self_", bound=Guarded)
 def guarded(
     method: Callable[Concatenate[Self_, P], Result],
 ) -> Callable[Concatenate[Self_, P], Result]:
-    """Let a method of a log work alone, and not after the disk has failed."""
+    """Let a method of a log work alone, and not after the disk has failed.
+
+    What `Runtime.run` does, written out: an append does nothing else as often.
+    """
 
     @wraps(method)
     def call(self: Self_, /, *args: P.args, **kwargs: P.kwargs) -> Result:
