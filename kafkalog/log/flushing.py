@@ -28,12 +28,8 @@ def flush(log: LogState, offset: int, *, inclusive: bool = False) -> None:
     segments = log.segments.between(log.recovery_point, end)
     for segment in segments:
         segment.flush()
-    if any(segment.base_offset >= log.recovery_point for segment in segments):
-        with suppress(FileNotFoundError):
-            log.runtime.disk.sync_directory(log.directory)
-    if offset > log.recovery_point:
-        log.recovery_point = offset
-        log.last_flushed_ms = log.runtime.now_ms()
+    _force_names(log, segments, log.recovery_point)
+    _note_flushed(log, offset)
 
 
 def flush_beside(
@@ -56,15 +52,12 @@ def flush_beside(
         segments = log.segments.between(start, end)
     for segment in segments:
         _force(log, segment)
-    if any(segment.base_offset >= start for segment in segments):
-        with suppress(FileNotFoundError):
-            runtime.disk.sync_directory(log.directory)
+    _force_names(log, segments, start)
     with runtime.lock:
         runtime.check_untold()
         left_since = offset in log.segments and not was_left
-        if offset > log.recovery_point and log.cuts == cuts and not left_since:
-            log.recovery_point = offset
-            log.last_flushed_ms = runtime.now_ms()
+        if log.cuts == cuts and not left_since:
+            _note_flushed(log, offset)
     if left_since:
         flush_beside(log, offset, inclusive=inclusive)
 
@@ -79,3 +72,17 @@ def _force(log: LogState, segment: GrowingSegment) -> None:
             handles = [files.enter_context(one) for one in segment.to_force()]
         for file in handles:
             file.sync()
+
+
+def _force_names(log: LogState, segments: list[GrowingSegment], start: int) -> None:
+    """Force the names of files to disk, if a segment began at `start` or since."""
+    if any(segment.base_offset >= start for segment in segments):
+        with suppress(FileNotFoundError):  # the log was removed meanwhile
+            log.runtime.disk.sync_directory(log.directory)
+
+
+def _note_flushed(log: LogState, offset: int) -> None:
+    """Take note that all below `offset` is on disk now, if it was not before."""
+    if offset > log.recovery_point:
+        log.recovery_point = offset
+        log.last_flushed_ms = log.runtime.now_ms()
