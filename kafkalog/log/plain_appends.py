@@ -57,8 +57,7 @@ class PlainAppends:
         for index, entry, batch in self._taken:
             if index >= count:
                 break
-            entry.batches.append(batch)
-            entry.last_timestamp = batch.timestamp
+            entry.add(entry.producer_epoch, batch)
 
 
 class Run:
@@ -86,8 +85,7 @@ class Run:
         """Take over the batch taken last, which was written."""
         delta = last_offset - first_offset
         batch = BatchMetadata(self.last_sequence, last_offset, delta, timestamp)
-        self.entry.batches.append(batch)
-        self.entry.last_timestamp = timestamp
+        self.entry.add(self.entry.producer_epoch, batch)
 
 
 def run_of(producers: ProducerStateManager, producer_id: int) -> Run | None:
