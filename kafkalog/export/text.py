@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.export.decoded import decoded_cells
+from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
 NULL: Final = "null"
-NO_TIMESTAMP: Final = -1
 BOOLEANS: Final = ("false", "true")
 LINE_ENDS: Final = {"\x85": r"\u0085", "\u2028": r"\u2028", "\u2029": r"\u2029"}
 """What JSON need not escape, but many who split text into lines split at."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,13 @@ from kafkalog.errors import LocatedError
 from kafkalog.files.location import Location
 from kafkalog.formats.decoding import Bounds, Views, decode
 from kafkalog.formats.headers import Bytes
+from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.formats.record_headers import find_headers
 from kafkalog.formats.workspace import Workspace
 from kafkalog.query.plan import Part
 from kafkalog.query.reading import PartReading, Piece, Problem, left_out
 from kafkalog.query.scan import Scan
 
-NO_TIMESTAMP: Final = -1
 Pattern = re.Pattern[bytes]
 Bools = npt.NDArray[np.bool_]
 Slots = npt.NDArray[np.intp]
