@@ -32,6 +32,11 @@ FileKind: TypeAlias = Literal[
 FileSuffix: TypeAlias = Literal["deleted", "cleaned", "swap", "part"]
 DirState: TypeAlias = Literal["delete", "future", "stray"]
 
+LOCK: Final = ".lock"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+META_PROPERTIES: Final = "meta.properties"
+PARTITION_METADATA: Final = "partition.metadata"
+
 MAX_OFFSET: Final = 2**63 - 1
 MAX_INT32: Final = 2**31 - 1
 MAX_NAME_LENGTH: Final = 255

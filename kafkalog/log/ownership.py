@@ -33,10 +33,8 @@ from kafkalog.files.checkpoint_file import (
     write_offsets,
 )
 from kafkalog.files.durable_file import DISK, Disk, DurableFile
+from kafkalog.files.naming import CLEAN_SHUTDOWN, LOCK
 from kafkalog.files.reading import read_plain
-
-LOCK: Final = ".lock"
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
 Name = tuple[str, int]
 """Topic and partition."""

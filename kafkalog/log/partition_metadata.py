@@ -10,14 +10,12 @@ Source: ``PartitionMetadataFile.java``, ``UnifiedLog.initializeTopicId``.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from kafkalog.errors import CorruptCheckpointError, InconsistentTopicIdError
 from kafkalog.files.durable_file import Disk
+from kafkalog.files.naming import PARTITION_METADATA
 from kafkalog.files.reading import read_plain
 from kafkalog.formats.partition_files import PartitionMetadata
-
-PARTITION_METADATA: Final = "partition.metadata"
 
 
 class TopicIdFile:

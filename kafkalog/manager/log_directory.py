@@ -16,10 +16,13 @@ from kafkalog.files.checkpoint_file import (
     RECOVERY_POINTS,
 )
 from kafkalog.files.location import Location, entries
-from kafkalog.files.naming import PartitionDir, parse_file_name, parse_partition_dir
+from kafkalog.files.naming import (
+    META_PROPERTIES,
+    PartitionDir,
+    parse_file_name,
+    parse_partition_dir,
+)
 
-META_PROPERTIES: Final = "meta.properties"
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Whose log is the controller's, not the log manager's."""
 

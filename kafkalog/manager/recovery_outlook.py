@@ -36,8 +36,13 @@ from kafkalog.files.checkpoint_file import (
     known_offsets,
 )
 from kafkalog.files.location import entries
-from kafkalog.files.naming import SegmentFile, parse_file_name, parse_partition_dir
-from kafkalog.manager.log_directory import CLEAN_SHUTDOWN, METADATA_TOPIC
+from kafkalog.files.naming import (
+    CLEAN_SHUTDOWN,
+    SegmentFile,
+    parse_file_name,
+    parse_partition_dir,
+)
+from kafkalog.manager.log_directory import METADATA_TOPIC
 from kafkalog.manager.recovery_cuts import (
     Cut,
     ends_too_early,

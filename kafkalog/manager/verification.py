@@ -21,6 +21,7 @@ from typing import Final, cast
 
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.naming import (
+    CLEAN_SHUTDOWN,
     FileKind,
     SegmentFile,
     parse_file_name,
@@ -29,7 +30,6 @@ from kafkalog.files.naming import (
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.table import base_offset_of
 from kafkalog.manager.log_directory import (
-    CLEAN_SHUTDOWN,
     is_partition,
     list_partitions,
 )

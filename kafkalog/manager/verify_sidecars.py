@@ -24,18 +24,17 @@ from kafkalog.files.checkpoint_file import (
     LOG_STARTS,
     RECOVERY_POINTS,
 )
+from kafkalog.files.naming import META_PROPERTIES, PARTITION_METADATA
 from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
 from kafkalog.formats.partition_files import PartitionMetadata, QuorumState
 from kafkalog.formats.producer_snapshot import ENTRY, NONE, parse_snapshot
 from kafkalog.formats.properties import MetaProperties
-from kafkalog.manager.log_directory import META_PROPERTIES
 from kafkalog.manager.report import Cause, Findings
 from kafkalog.manager.verify_log import Epochs
 
 Parsed = TypeVar("Parsed")
 Offsets = dict[tuple[str, int], int]
 
-PARTITION_METADATA: Final = "partition.metadata"
 QUORUM_STATE: Final = "quorum-state"
 
 CHECKPOINTS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO)

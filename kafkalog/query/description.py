@@ -26,12 +26,16 @@ from kafkalog.files.checkpoint_file import (
     known_offsets,
 )
 from kafkalog.files.location import Location, entries
-from kafkalog.files.naming import parse_file_name, parse_partition_dir
+from kafkalog.files.naming import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    parse_file_name,
+    parse_partition_dir,
+)
 from kafkalog.log.log import find_stable
 from kafkalog.log.log_segments import list_segments
 from kafkalog.manager.log_directory import (
-    CLEAN_SHUTDOWN,
-    META_PROPERTIES,
     is_partition,
     list_partitions,
 )
@@ -153,7 +157,7 @@ def _partition(path: Location) -> Facts:
     key = ("", -1) if name is None else (name.topic, name.partition)
     start = known_offsets(parent, LOG_STARTS).get(key, 0)
     end = max(start, end)
-    metadata = _small(path / "partition.metadata")
+    metadata = _small(path / PARTITION_METADATA)
     return {
         "kind": "partition",
         "path": str(path),

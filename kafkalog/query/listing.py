@@ -24,6 +24,7 @@ from kafkalog.errors import (
 from kafkalog.files.checkpoint_file import LOG_STARTS, known_offsets
 from kafkalog.files.location import Location, entries, open_source
 from kafkalog.files.naming import (
+    CLEAN_SHUTDOWN,
     MAX_OFFSET,
     PartitionDir,
     parse_file_name,
@@ -35,7 +36,6 @@ from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import list_segments
 from kafkalog.manager.log_directory import (
-    CLEAN_SHUTDOWN,
     is_partition,
     list_partitions,
 )

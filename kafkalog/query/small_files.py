@@ -20,7 +20,14 @@ from kafkalog.files.checkpoint_file import (
     RECOVERY_POINTS,
 )
 from kafkalog.files.location import Location, read_small
-from kafkalog.files.naming import SegmentFile, parse_file_name
+from kafkalog.files.naming import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    SegmentFile,
+    parse_file_name,
+)
 from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
 from kafkalog.formats.partition_files import (
     PartitionMetadata,
@@ -33,8 +40,6 @@ from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.table import read_slots
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.log.ownership import LOCK
-from kafkalog.manager.log_directory import CLEAN_SHUTDOWN, META_PROPERTIES
 
 Facts = dict[str, Any]
 AnyIndex = type[OffsetIndex] | type[TimeIndex] | type[TransactionIndex]
@@ -73,7 +78,7 @@ PARSERS: Final[Mapping[str, tuple[str, Callable[[bytes], Facts]]]] = {
         "properties",
         lambda data: asdict(MetaProperties.parse(data)),
     ),
-    "partition.metadata": (
+    PARTITION_METADATA: (
         "partition metadata",
         lambda data: asdict(PartitionMetadata.parse(data)),
     ),
