@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -92,6 +92,20 @@ class AppendTerms:
     def __post_init__(self) -> None:
         assigns = not self.follows and self.origin is not AppendOrigin.RAFT_LEADER
         object.__setattr__(self, "assigns", assigns)
+
+
+@lru_cache(maxsize=64)
+def terms_of(
+    origin: str, leader_epoch: int, guard: int, transaction_version: int, follows: bool
+) -> AppendTerms:
+    """Give the terms for what was asked: those of the call before, mostly."""
+    return AppendTerms(
+        origin=AppendOrigin(origin),
+        leader_epoch=leader_epoch,
+        follows=follows,
+        guard=guard,
+        transaction_version=transaction_version,
+    )
 
 
 TOLD_RECORDS: Final = 10

@@ -27,10 +27,9 @@ def close_in_order(log: LogState, owner: OwnedDirectory | None, name: Name) -> N
         segment.close()
     log.runtime.disk.sync_directory(log.directory)
     if owner is not None:
-        start, first = log.log_start_offset, log.segments.first.base_offset
         owner.checkpoint(
             name,
             recovery_point=log.recovery_point,
             high_watermark=log.high_watermark.offset,
-            log_start_offset=start if start > first else None,
+            log_start_offset=log.log_start_to_checkpoint,
         )

@@ -50,6 +50,12 @@ class LogState:
         """Offset that the next record will have."""
         return self.end.offset
 
+    @property
+    def log_start_to_checkpoint(self) -> int | None:
+        """First offset that may be read; None where the first segment tells it."""
+        start, told = self.log_start_offset, self.segments.first.base_offset
+        return start if start > told else None
+
     def move_end(self, offset: int) -> None:
         """Set the log's end, at the end of the active segment."""
         active = self.segments.active

@@ -18,11 +18,16 @@ import numpy.typing as npt
 from kafkalog.config import LogConfig
 from kafkalog.files.location import locate
 from kafkalog.files.naming import parse_partition_dir
-from kafkalog.formats.appends import AppendOrigin
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, reading, retention, truncation, watermarks
-from kafkalog.log.appending import Appender, AppendResult, AppendTerms, Outcome
+from kafkalog.log.appending import (
+    Appender,
+    AppendResult,
+    AppendTerms,
+    Outcome,
+    terms_of,
+)
 from kafkalog.log.clock import Task
 from kafkalog.log.closing import close_in_order
 from kafkalog.log.flushing import flush_beside
@@ -54,7 +59,6 @@ class WritableLog(RecordAppends, Log):
         self.runtime = state.runtime
         self._expiry = expiry
         self._appender = Appender(state)
-        self._asked: tuple[str, int, int, int, bool] | None = None
         self.owner: OwnedDirectory | None = None
         self.report = report
         self.path = locate(state.directory)
@@ -77,6 +81,12 @@ class WritableLog(RecordAppends, Log):
     def log_end_offset(self) -> int:
         """Offset that the next record will have."""
         return self._log.log_end_offset
+
+    @property
+    def log_start_to_checkpoint(self) -> int | None:
+        """Offset that the checkpoint has to tell; None where the files tell it."""
+        with self.runtime.lock:
+            return self._log.log_start_to_checkpoint
 
     @property
     def high_watermark(self) -> int:
@@ -207,17 +217,7 @@ class WritableLog(RecordAppends, Log):
         if epoch is None:
             latest = self._log.leader_epochs.latest
             epoch = 0 if latest is None else latest.epoch
-        asked = (origin, epoch, guard, transaction_version, follows)
-        if asked != self._asked:
-            self._asked = asked
-            self._last_terms = AppendTerms(
-                origin=AppendOrigin(origin),
-                leader_epoch=epoch,
-                follows=follows,
-                guard=guard,
-                transaction_version=transaction_version,
-            )
-        return self._last_terms
+        return terms_of(origin, epoch, guard, transaction_version, follows)
 
     def _terms_of_follower(self, epoch: int | None) -> AppendTerms:
         return self._terms("replication", epoch, NO_GUARD, TV_UNKNOWN, follows=True)

@@ -253,8 +253,8 @@ class ManagedDirectory:
                     offsets[name] = log.recovery_point
                 elif checkpoint == HIGH_WATERMARKS:
                     offsets[name] = log.high_watermark
-                elif log.log_start_offset > log._log.segments.first.base_offset:
-                    offsets[name] = log.log_start_offset
+                elif (start := log.log_start_to_checkpoint) is not None:
+                    offsets[name] = start
         return offsets
 
     def delete(self, name: Name) -> Path:
