@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from kafkalog.files.reading import FileSource, read_plain
+from kafkalog.files.reading import FileSource, check_small, read_plain
 from kafkalog.files.remote import RemotePath, RemoteSource, as_path, is_url
 
 Location: TypeAlias = Path | RemotePath
@@ -61,10 +61,12 @@ def entries(directory: Location) -> Sequence[Entry]:
 def read_small(path: Location, *, links: bool = False) -> bytes:
     """Read a small file whole; `FileNotFoundError` for what is none.
 
-    So for a link, unless `links` are followed.
+    So for a link, unless `links` are followed. Raises `OSError` for one that is large.
     """
     if isinstance(path, RemotePath):
-        return path.read_bytes()
+        with path.open() as source:
+            check_small(source.size, str(path))
+            return source.read(0, source.size).tobytes()
     return read_plain(path, links=links)
 
 

@@ -7,7 +7,7 @@ Source: ``Utils.loadProps``.
 from __future__ import annotations
 
 from kafkalog.errors import CorruptCheckpointError
-from kafkalog.files.location import AnyPath, locate
+from kafkalog.files.location import AnyPath, locate, read_small
 from kafkalog.formats.properties import parse_properties
 
 
@@ -27,7 +27,7 @@ def read_properties(path: AnyPath) -> dict[str, str]:
     """
     place = locate(path)
     try:
-        found = parse_properties(place.read_bytes())
+        found = parse_properties(read_small(place, links=True))
     except CorruptCheckpointError as error:
         raise error.located(place) from None
     return {key: each.value for key, each in found.items()}

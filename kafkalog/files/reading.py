@@ -34,6 +34,9 @@ Take = Callable[[int], Bytes]
 
 BLOCK_BYTES: Final = 1 << 20
 
+SMALL_BYTES: Final = 1 << 28
+"""Most that is read of a small file: the snapshot of five million producers has it."""
+
 
 @dataclass(slots=True)
 class Rooms:
@@ -168,9 +171,19 @@ def open_plain(path: str | os.PathLike[str], *, links: bool = False) -> int:
 
 
 def read_plain(path: str | os.PathLike[str], *, links: bool = False) -> bytes:
-    """Read a small file of a log directory whole; errors as of `open_plain`."""
+    """Read a small file of a log directory whole; errors as of `open_plain`.
+
+    Raises `OSError`, "File too large", beyond `SMALL_BYTES`.
+    """
     with io.FileIO(open_plain(path, links=links)) as file:
+        check_small(os.fstat(file.fileno()).st_size, os.fspath(path))
         return file.readall()
+
+
+def check_small(size: int, path: str) -> None:
+    """Raise `OSError` for a file that is too large to be read whole."""
+    if size > SMALL_BYTES:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
 
 
 def only_zeros(source: ByteSource, position: int) -> bool:

@@ -27,6 +27,7 @@ from kafkalog.files.naming import (
     parse_file_name,
     parse_partition_dir,
 )
+from kafkalog.files.reading import read_plain
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.table import base_offset_of
 from kafkalog.manager.log_directory import (
@@ -235,7 +236,7 @@ class Verification:
         if name in names:
             findings = Findings(name)
             with reading(findings):
-                yield (directory / name).read_bytes(), findings
+                yield read_plain(directory / name), findings
             self.problems += findings.problems
 
     def _remote_cache(self, where: Path) -> None:
@@ -291,11 +292,11 @@ class Verification:
             check_lone_index(path, name, findings)
         elif kind == "snapshot":
             offset = None if name is None else name.base_offset
-            check_snapshot(path.read_bytes(), offset, findings)
+            check_snapshot(read_plain(path, links=True), offset, findings)
         elif bare in CHECKPOINTS:
-            check_offsets(path.read_bytes(), findings)
+            check_offsets(read_plain(path, links=True), findings)
         elif bare == LEADER_EPOCHS:
-            check_epochs(path.read_bytes(), findings)
+            check_epochs(read_plain(path, links=True), findings)
         elif bare in FORMS:
-            parsed(FORMS[bare], path.read_bytes(), findings)
+            parsed(FORMS[bare], read_plain(path, links=True), findings)
         self.problems += findings.problems

@@ -22,7 +22,7 @@ import numpy as np
 
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.naming import MAX_OFFSET, SegmentFile, parse_file_name
-from kafkalog.files.reading import FileSource
+from kafkalog.files.reading import FileSource, read_plain
 from kafkalog.formats.control import ControlRecordType
 from kafkalog.formats.layout import MAX_FILE_BYTES, NO_LEADER_EPOCH
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -144,7 +144,7 @@ class PartitionCheck:
                 continue
             findings = findings_for(self.prefix, file)
             with reading(findings):
-                data = (self.directory / file).read_bytes()
+                data = read_plain(self.directory / file)
                 if kind == LEADER_EPOCHS:
                     self.epochs = check_epochs(data, findings)
                 elif name is not None:
