@@ -5,37 +5,18 @@ that it ends the run is compared, and what was printed until then. Where Kafka's
 runs out of memory, ours need not.
 """
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from tests.dump.called import dump
 from tests.interop import dump_cases
-from tests.interop.broker import JARS, java_command
+from tests.interop.kafka_dump import kafka_dumps
 
 pytestmark = pytest.mark.interop
 
-PROGRAM = Path(__file__).with_name("DumpMany.java")
 ENDED = "Exception in thread"
 OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 LZ4_SAYS = "LZ4Exception: cannot unpack lz4"
 DAMAGED = 500
-
-
-def kafka_dumps(folder, cases):
-    """Run Kafka's tool over all cases, in one process, in `folder`."""
-    if not (JARS / "broker" / "done").exists():
-        pytest.fail("no jars in build/interop: make test-interop", pytrace=False)
-    told = folder / "told"
-    told.mkdir()
-    listed = told / "cases"
-    listed.write_text("".join("\t".join(case) + "\n" for case in cases))
-    subprocess.run(java_command(PROGRAM, listed, heap="700m"), check=True, cwd=folder)
-    return [
-        ((told / f"{i}.out").read_bytes(), (told / f"{i}.err").read_text())
-        for i in range(len(cases))
-    ]
 
 
 def differing(folder, cases, monkeypatch):

@@ -1,0 +1,149 @@
+"""The logs that the scenarios of ``tests/oracle`` leave, read by kafka-dump-log.
+
+Each is closed in order at its end and judged; then it is recovered from its first byte,
+appended to and judged again. Of scenarios that damage a log behind the engine's back,
+or end in a crash, only the second is asked. Where the log cannot be opened after that,
+as in Kafka, or batches were patched by hand, the tool has nothing to judge.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
+from kafkalog.formats.layout import CODECS
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.log.loading import load_log
+from tests.interop import writing
+from tests.interop.kafka_dump import cases_of, faults, files_of
+from tests.oracle import play, test_odd_scenarios, test_scenarios
+
+pytestmark = pytest.mark.interop
+
+ORACLE = Path(test_scenarios.__file__).parent
+PATHS = [
+    *(ORACLE / "scenarios" / f"{name}.jsonl" for name in test_scenarios.NAMES),
+    *(
+        test_odd_scenarios.ODD / "scenarios" / f"{n}.jsonl"
+        for n in test_odd_scenarios.NAMES
+    ),
+]
+CONFIG = LogConfig(internal_segment_bytes=4000, index_interval_bytes=300)
+LYING = "append-max-timestamp-corrected"
+"""A leader's batch that a follower took says a later time than its records."""
+
+
+def leave_gaps(steps):
+    """Whether steps may leave gaps in offsets: a follower's do, and cuts in a batch."""
+    return any(step["op"] in ("append_follower", "truncate_to") for step in steps)
+
+
+def is_cut(step):
+    """Whether whole segments are cut away: the indexes of the last keep their room."""
+    return step["op"] in ("truncate_to", "truncate_fully")
+
+
+def is_foreign(step):
+    """Whether batches come that no log would take: patched, or behind its back."""
+    patched = any("patch" in batch for batch in step.get("batches", []))
+    return patched or (step["op"], step.get("action")) == ("damage", "append")
+
+
+def is_left_in_order(steps):
+    ends = [step["op"] for step in steps if step["op"] in ("open", "close", "crash")]
+    return ends[-1] != "crash" and all(step["op"] != "damage" for step in steps)
+
+
+def play_and_close(path, root):
+    """Play a scenario and close the log; answers its directory, and its steps."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    steps = [step for line in lines if "op" in (step := json.loads(line))]
+    closed = root.parent / path.name
+    closed.write_text("\n".join([*lines, '{"op": "close"}']), encoding="utf-8")
+    play.play(closed, root)
+    return root / "{topic}-{partition}".format(**steps[0]), steps
+
+
+def recover_and_append(directory):
+    """Recover a log from its first byte, append batches of all codecs, close it."""
+    clock = ManualClock(writing.T)
+    with load_log(
+        directory,
+        CONFIG,
+        clean=False,
+        clock=clock,
+        scheduler=ManualScheduler(clock),
+    ) as log:
+        log.append_many([writing.batch(0, codec=codec) for codec in CODECS])
+        log.append_many([old_message(magic) for magic in (0, 1)])
+
+
+def old_message(magic):
+    builder = RecordBatchBuilder(magic=magic)
+    builder.append(*writing.record(1), timestamp=writing.T if magic else -1)
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory):
+    """Play all; give the folder, the partitions, and whose offsets may have gaps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)  # no power is cut here
+        yield leave_all(tmp_path_factory.mktemp("left"))
+
+
+def leave_all(folder):
+    partitions, gaps = [], set()
+    for path in PATHS:
+        root = folder / path.stem
+        directory, steps = play_and_close(path, root)
+        if leave_gaps(steps):
+            gaps.add(path.stem)
+        if path.stem == LYING or any(map(is_foreign, steps)):
+            continue
+        if is_left_in_order(steps):
+            closed = shutil.copytree(directory, root / "closed-0")
+            partitions.append(closed)
+            if not any(map(is_cut, steps)):
+                partitions += deleted_of(closed, root / "deleted-0")
+        try:
+            recover_and_append(directory)
+        except (KafkaLogError, OSError):
+            assert not is_left_in_order(steps)
+        else:
+            partitions.append(directory)
+    return folder, partitions, gaps
+
+
+def deleted_of(directory, place):
+    """Give files of deleted segments their names again, in a directory of their own.
+
+    But of none that held nothing: such a segment is active when it is deleted.
+    """
+    logs = [one for one in directory.glob("*.log.deleted") if one.stat().st_size]
+    if logs:
+        place.mkdir()
+        yield place
+    for log in logs:
+        for path in directory.glob(f"{log.name.split('.')[0]}.*.deleted"):
+            shutil.copy(path, place / path.stem)
+
+
+def test_nothing_is_wrong_with_any_file_that_scenarios_leave(left, figure):
+    folder, partitions, gaps = left
+    cases = [case for one in partitions for case in cases_of(one, folder)]
+    wrong, told = faults(folder, cases, lambda case: case[-1].split("/")[0] in gaps)
+    assert wrong == {}
+    files = {file for case in cases for file in files_of(case)}
+    out = b"".join(one.out for one in told).decode(errors="replace")
+    assert len(files) > 3_000
+    assert set(re.findall(r"compresscodec: (\w+)", out)) == set(CODECS)
+    assert set(re.findall(r"endTxnMarker: (\w+)", out)) == {"ABORT", "COMMIT"}
+    figure("kafka-dump-log", "logs", len(partitions))
+    for kind, count in sorted(Counter(Path(file).suffix for file in files).items()):
+        figure("kafka-dump-log", kind, count)
