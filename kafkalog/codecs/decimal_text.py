@@ -1,7 +1,7 @@
 """Decimal numbers in text, as strictly as Java's ``Integer.parseInt`` takes them.
 
 A sign or none, then digits, of which leading zeros do not count; no blanks, no
-underscores. ASCII digits alone: Java would take those of other scripts.
+underscores. ASCII digits alone, although Java takes those of other scripts, too.
 
 Knows: numbers. Does not know: where the text stood.
 Source: ``java.lang.Integer.parseInt``, ``java.lang.Long.parseLong``.

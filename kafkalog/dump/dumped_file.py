@@ -10,12 +10,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from unicodedata import decimal
 
+from kafkalog.codecs.decimal_text import int_from_text
 from kafkalog.dump.ending import NUMBER_FORMAT, OUT_OF_BOUNDS, ToolEnded
 
 LONG_BITS: Final = 64
 INT_BITS: Final = 32
-_NUMBER: Final = re.compile(r"[+-]?\d+")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _OFFSET_DIGITS: Final = 20
 _EPOCH_DIGITS: Final = 10
 
@@ -84,17 +86,29 @@ class DumpedFile:
 
 
 def java_number(digits: str, bits: int) -> int:
-    """Read a whole number of so many bits as Java does.
+    r"""Read a whole number of so many bits as Java does, in digits of any script.
 
     Raises `ToolEnded` for what is none.
+
+    >>> java_number("-\N{ARABIC-INDIC DIGIT THREE}", 64)
+    -3
     """
-    most = 1 << (bits - 1)
-    if _NUMBER.fullmatch(digits) and -most <= int(digits) < most:
-        return int(digits)
-    reason = f'For input string: "{digits}"'
-    if bits == INT_BITS and _NUMBER.fullmatch(digits):
-        reason += " under radix 10"
-    raise ToolEnded(NUMBER_FORMAT, reason)
+    ascii_digits = "".join(map(_ascii_digit, digits))
+    try:
+        return int_from_text(ascii_digits, bits)
+    except ValueError:
+        reason = f'For input string: "{digits}"'
+        if bits == INT_BITS and _NUMBER.fullmatch(ascii_digits):
+            reason += " under radix 10"
+        raise ToolEnded(NUMBER_FORMAT, reason) from None
+
+
+def _ascii_digit(char: str) -> str:
+    """Give the ASCII digit of another script's; what is no digit stays as it is.
+
+    Java looks at 16 bits at a time: no digit beyond them is one.
+    """
+    return char if char > "\uffff" else str(decimal(char, char))
 
 
 def _too_short(begin: int, end: int, length: int) -> ToolEnded:
