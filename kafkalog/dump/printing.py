@@ -9,13 +9,13 @@ Knows: what a record's line and row have. Does not know: where its bytes come fr
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from kafkalog import _speedups
 from kafkalog._speedups import Want
+from kafkalog.codecs.bytes_text import AsData, bytes_as_data
 from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.dump.contents import Describe, Read, describe_text
 from kafkalog.dump.control_text import control_text
@@ -131,8 +131,7 @@ class RowPrinter:
             shown = self._describe(read_key, read_value, offset)
             row["key"], row["payload"] = map(self._as_data, shown)
         elif self._prints:
-            key, value = read_key(), read_value()
-            row["key"], row["payload"] = bytes_as_data(key), bytes_as_data(value)
+            row["key"], row["payload"] = map(_as_data, (read_key(), read_value()))
         self._streams.print("", "record", **row)
 
     def control(self, key: bytes | None, value: bytes | None) -> None:
@@ -153,6 +152,10 @@ class RowPrinter:
         if shown is None or not self._spells_json or not shown.startswith("{"):
             return shown
         return json.loads(shown)
+
+
+def _as_data(value: bytes | None) -> AsData | None:
+    return None if value is None else bytes_as_data(value)
 
 
 def header_keys(payload: Bytes, start: int, count: int) -> list[str]:
@@ -179,17 +182,3 @@ def control_members(text: str) -> Row:
     if rest.startswith("{"):
         return {name.removesuffix(":"): json.loads(rest)}
     return members_of(text.strip())
-
-
-def bytes_as_data(value: bytes | None) -> Any:
-    r"""Give a byte string as the text it is, or else as an object with its base64.
-
-    >>> bytes_as_data(b"text"), bytes_as_data(b"\xff"), bytes_as_data(None)
-    ('text', {'base64': '/w=='}, None)
-    """
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(value).decode()}

@@ -10,7 +10,6 @@ Knows: how a value is spelled. Does not know: where the text goes.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable
 from itertools import pairwise
 from json.encoder import encode_basestring
@@ -19,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.codecs.bytes_text import bytes_as_data
 from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.export.decoded import decoded_cells
 from kafkalog.formats.layout import NO_TIMESTAMP
@@ -90,10 +90,8 @@ def spell_bytes(value: bytes) -> str:
     >>> spell_bytes(b"text"), spell_bytes(b"\xff")
     ('text', '{"base64": "/w=="}')
     """
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return _base64(value)
+    data = bytes_as_data(value)
+    return data if isinstance(data, str) else _object(data)
 
 
 def quote_json(text: str) -> str:
@@ -226,14 +224,12 @@ def _split(quoted: str, column: BytesColumn, null: str) -> list[str]:
 def _json_value(value: bytes | None) -> str:
     if value is None:
         return NULL
-    try:
-        return quote_json(value.decode())
-    except UnicodeDecodeError:
-        return _base64(value)
+    data = bytes_as_data(value)
+    return quote_json(data) if isinstance(data, str) else _object(data)
 
 
-def _base64(value: bytes) -> str:
-    return f'{{"base64": "{b64encode(value).decode()}"}}'
+def _object(data: dict[str, str]) -> str:
+    return f'{{"base64": "{data["base64"]}"}}'
 
 
 def _headers(column: HeadersColumn) -> Cells:
