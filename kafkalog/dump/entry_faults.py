@@ -6,10 +6,6 @@ Source: ``FileLogInputStream.java``, ``DefaultRecordBatch.java``.
 
 from __future__ import annotations
 
-from typing import Final
-
-import numpy as np
-
 from kafkalog._speedups import Halt
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.ending import (
@@ -22,6 +18,12 @@ from kafkalog.dump.ending import (
     unknown_codec,
 )
 from kafkalog.dump.record_faults import REMAINING, record_fault
+from kafkalog.formats.entry_fields import (
+    attributes_field,
+    count_field,
+    magic_field,
+    size_field,
+)
 from kafkalog.formats.headers import Bytes
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
@@ -31,28 +33,22 @@ from kafkalog.formats.layout import (
     LOG_OVERHEAD,
 )
 
-_MAGIC: Final = 16
-_MESSAGE_ATTRIBUTES: Final = 17
-_BATCH_ATTRIBUTES: Final = 22
-_COUNT: Final = slice(57, 61)
-
 
 def entry_fault(halt: int, data: Bytes, place: int, file: DumpedFile) -> ToolEnded:
     """Say how the tool ends at the header at `place`: its size, codec or magic."""
     entry = data[place:]
     if halt == Halt.SIZE:
         return size_fault(entry, file)
-    magic = int(entry[_MAGIC : _MAGIC + 1].view(np.int8)[0])
+    magic = magic_field(entry)
     if magic < 0:
         reason = f"Invalid magic used in LegacyRecord: {magic}"
         return ToolEnded(ILLEGAL_ARGUMENT, reason)
-    at = _MESSAGE_ATTRIBUTES if magic < 2 else _BATCH_ATTRIBUTES
-    return unknown_codec(int(entry[at]) & CODEC_MASK)
+    return unknown_codec(attributes_field(entry) & CODEC_MASK)
 
 
 def size_fault(entry: Bytes, file: DumpedFile) -> ToolEnded:
     """Say that an entry's size is below what any has."""
-    size = int.from_bytes(entry[8:LOG_OVERHEAD].tobytes(), signed=True)
+    size = size_field(entry)
     reason = (
         f"Found record size {size} smaller than minimum record overhead "
         f"({LEAST_SIZE}) in file {file.path}."
@@ -67,9 +63,9 @@ def is_cut_header(header: Bytes, room: int) -> bool:
     """
     if not HEADER_SIZE_UP_TO_MAGIC < len(header) < BATCH_HEADER_BYTES:
         return False
-    size = int.from_bytes(header[8:LOG_OVERHEAD].tobytes(), signed=True)
-    is_batch = header[_MAGIC : _MAGIC + 1].view(np.int8)[0] >= 2
-    return bool(is_batch and LEAST_SIZE <= size <= room - LOG_OVERHEAD)
+    size = size_field(header)
+    is_batch = magic_field(header) >= 2
+    return is_batch and LEAST_SIZE <= size <= room - LOG_OVERHEAD
 
 
 def load_fault(
@@ -109,9 +105,11 @@ def records_fault(
     halt: int, entry: Bytes, payload: Bytes, place: int, *, unpacked: bool
 ) -> ToolEnded:
     """Say how the tool ends at the record at `place` of a batch's `payload`."""
-    count = int.from_bytes(entry[_COUNT].tobytes(), signed=True)
+    count = count_field(entry)
     if count < 0:
-        reason = f"Found invalid record count {count} in magic v{entry[_MAGIC]} batch"
+        reason = (
+            f"Found invalid record count {count} in magic v{magic_field(entry)} batch"
+        )
         return ToolEnded(INVALID_RECORD, reason)
     if halt == Halt.LEFTOVER:
         return ToolEnded(INVALID_RECORD, REMAINING)

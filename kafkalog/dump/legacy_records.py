@@ -23,6 +23,7 @@ from kafkalog.dump.ending import (
 )
 from kafkalog.dump.java_streams import JavaStream, java_stream
 from kafkalog.dump.stream_faults import opening_fault
+from kafkalog.formats.entry_fields import attributes_field, magic_field
 from kafkalog.formats.headers import Bytes
 from kafkalog.formats.layout import (
     CODEC_MASK,
@@ -38,8 +39,6 @@ _CRC: Final = struct.Struct(">Ibb")
 _LONG: Final = struct.Struct(">q")
 _INT: Final = struct.Struct(">i")
 _CRC_FROM: Final = 4
-_MAGIC: Final = 16
-_ATTRIBUTES: Final = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +212,9 @@ def _unpacked(wrapper: Message) -> JavaStream:
 
 def message_clock(entry: Bytes) -> str:
     """Name the clock of an entry's timestamps, as Kafka does."""
-    if not entry[_MAGIC]:
+    if magic_field(entry) == 0:
         return "NoTimestampType"
-    by_log = entry[_ATTRIBUTES] & LOG_APPEND_TIME_FLAG
+    by_log = attributes_field(entry) & LOG_APPEND_TIME_FLAG
     return "LogAppendTime" if by_log else "CreateTime"
 
 

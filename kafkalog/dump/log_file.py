@@ -29,6 +29,12 @@ from kafkalog.dump.legacy_records import message_clock, message_metadata, record
 from kafkalog.dump.printing import Printer, header_keys
 from kafkalog.dump.stream_faults import batch_stream_fault
 from kafkalog.files.reading import ByteSource, Rooms
+from kafkalog.formats.entry_fields import (
+    attributes_field,
+    count_field,
+    magic_field,
+    size_field,
+)
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     CODEC_MASK,
@@ -60,8 +66,6 @@ RUN: Final = np.dtype(
 STEP_BYTES: Final = 1 << 20
 OUT_BYTES: Final = 1 << 20
 PAIRS: Final = 1 << 12
-_ATTRIBUTES: Final = 22  # the byte of them that is used
-_COUNT: Final = slice(57, 61)
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -142,12 +146,12 @@ class LogDump:
     def _records(self, data: Bytes) -> None:
         """Write the records of the batch at the start of `data`, line by line."""
         entry = entry_at(data, 0)
-        if entry[16:17].view(np.int8)[0] < 2:
+        if magic_field(entry) < 2:
             self._messages(entry)
             return
         if len(entry) < BATCH_HEADER_BYTES:
             raise ToolEnded(OUT_OF_BOUNDS)
-        attributes = int(entry[_ATTRIBUTES])
+        attributes = attributes_field(entry)
         payload = self._payload(entry, attributes & CODEC_MASK)
         is_control = bool(attributes & CONTROL_FLAG)
         want = self._printer.want | (Want.ASK if is_control else 0)
@@ -189,7 +193,7 @@ class LogDump:
 
     def _payload(self, entry: Bytes, codec: int) -> Bytes:
         stored = entry[BATCH_HEADER_BYTES:]
-        if not codec or not entry[_COUNT].any():
+        if not codec or not count_field(entry):
             return stored
         stream = java_stream(codec, stored.data, 2)
         if stream.fault is not None:
@@ -228,5 +232,4 @@ class LogDump:
 
 def entry_at(data: Bytes, place: int) -> Bytes:
     """See the entry that begins at `place`, as far as its size says."""
-    size = int.from_bytes(data[place + 8 : place + LOG_OVERHEAD].tobytes(), signed=True)
-    return data[place : place + LOG_OVERHEAD + size]
+    return data[place : place + LOG_OVERHEAD + size_field(data, place)]

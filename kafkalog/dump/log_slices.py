@@ -32,6 +32,12 @@ from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.printing import printer
 from kafkalog.dump.streams import Streams
 from kafkalog.files.reading import FileSource, MemorySource
+from kafkalog.formats.entry_fields import (
+    delta_field,
+    magic_field,
+    offset_field,
+    size_field,
+)
 from kafkalog.formats.headers import scan_headers
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
@@ -43,8 +49,6 @@ from kafkalog.formats.layout import (
 
 STEP_BYTES: Final = 4 << 20
 NEAR: Final = 1 << 10
-_MAGIC: Final = 16
-_LAST_OFFSET_DELTA: Final = slice(23, 27)
 
 Int64s = npt.NDArray[np.int64]
 
@@ -94,7 +98,7 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         header = self.source.read(position, BATCH_HEADER_BYTES)
         if len(header) < HEADER_SIZE_UP_TO_MAGIC:
             raise next_fault(position, len(header))
-        size = int.from_bytes(header[8:LOG_OVERHEAD].tobytes(), signed=True)
+        size = size_field(header)
         if size < LEAST_SIZE:
             raise size_fault(header, self.file)
         if position > end - LOG_OVERHEAD - size:
@@ -102,10 +106,9 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         if is_cut_header(header, end - position):
             bounds = position if start is None else start, end
             raise load_fault(position, len(header), self.file, bounds)
-        last = int.from_bytes(header[:8].tobytes(), signed=True)
-        if header[_MAGIC : _MAGIC + 1].view(np.int8)[0] >= 2:
-            delta = header[_LAST_OFFSET_DELTA].tobytes()
-            last = _wrapped(last + int.from_bytes(delta, signed=True))
+        last = offset_field(header)
+        if magic_field(header) >= 2:
+            last = _wrapped(last + delta_field(header))
         return LOG_OVERHEAD + size, last
 
     def find(self, position: int, offset: int) -> tuple[int, int] | None:

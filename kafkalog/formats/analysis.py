@@ -34,6 +34,7 @@ from kafkalog.formats.appends import (
     as_bytes,
     bounds_of,
 )
+from kafkalog.formats.entry_fields import epoch_field, offset_field, size_field
 from kafkalog.formats.headers import (
     Bytes,
     Rows,
@@ -196,7 +197,7 @@ def _whole_batch(data: Bytes, position: int) -> int | None:
     left = len(data) - position
     if left < LOG_OVERHEAD:
         return None
-    size = _number(data, position + 8, 4)
+    size = size_field(data, position)
     if size < LEAST_SIZE:
         raise corrupt(Status.ENTRY_TOO_SMALL, position)
     if left < HEADER_SIZE_UP_TO_MAGIC:
@@ -215,7 +216,7 @@ def _check_sender(entry: Bytes, asked: Asked) -> None:
             reason = f"a batch of epoch {epoch}, expected {asked.leader_epoch}"
             raise InvalidRecordError(reason)
     if asked.origin is AppendOrigin.CLIENT and entry[16] == 2:
-        base_offset = _number(entry, 0, 8)
+        base_offset = offset_field(entry)
         if base_offset != 0:
             raise InvalidRecordError(f"base offset {base_offset}, a client's is 0")
 
@@ -228,12 +229,7 @@ def _is_newer(entry: Bytes, asked: Asked) -> bool:
 
 
 def _epoch(entry: Bytes) -> int:
-    return _number(entry, 12, 4) if entry[16] == 2 else -1
-
-
-def _number(data: Bytes, position: int, size: int) -> int:
-    field = data[position : position + size].tobytes()
-    return int.from_bytes(field, "big", signed=True)
+    return epoch_field(entry) if entry[16] == 2 else -1
 
 
 def _sound_batch(entry: Bytes, position: int, asked: Asked) -> Rows:

@@ -18,6 +18,7 @@ import numpy as np
 from kafkalog.errors import LocatedError
 from kafkalog.formats.appended_records import refusal_of
 from kafkalog.formats.decoding import first_records
+from kafkalog.formats.entry_fields import COUNT, SIZE_AT
 from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP
 from kafkalog.formats.record_batch import Record, RecordBatch
 from kafkalog.log.state import LogState
@@ -116,8 +117,8 @@ def _records_of(window: Window, row: np.void) -> Iterator[Record]:
             if cut == row:
                 break
             part = window.data[start : start + size].copy()
-            part[8:12].view(">i4")[:] = size - LOG_OVERHEAD
-            part[57:61].view(">i4")[:] = most
+            part[SIZE_AT:LOG_OVERHEAD].view(">i4")[:] = size - LOG_OVERHEAD
+            part[COUNT].view(">i4")[:] = most
             *_, record = RecordBatch(part)
             yield record
         raise

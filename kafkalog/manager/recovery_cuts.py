@@ -23,6 +23,7 @@ from kafkalog import _speedups
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError
 from kafkalog.files.reading import FileSource
+from kafkalog.formats.entry_fields import MAGIC_AT, size_field
 from kafkalog.formats.headers import Bytes, Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
@@ -43,7 +44,6 @@ AT_ONCE: Final = frozenset(
     {Cause.SIZE, Cause.CRC, Cause.INCOMPLETE, Cause.PREALLOCATED}
 )
 INSIDE: Final = frozenset({Cause.CONTROL, Cause.RECORDS, Cause.COMPRESSION})
-MAGIC_AT: Final = 16
 STEP_BYTES: Final = 4 << 20
 
 
@@ -114,7 +114,7 @@ def keeps_from_opening(path: Path, base_offset: int, problem: Problem) -> bool:
         return False
     start = _last_indexed(path, base_offset)
     with FileSource(path) as source:
-        size = int.from_bytes(source.read(at + 8, 4).tobytes(), signed=True)
+        size = size_field(source.read(at, LOG_OVERHEAD))
         framed = size >= LEAST_SIZE or source.size - at <= HEADER_SIZE_UP_TO_MAGIC
     return at >= start and not framed
 
@@ -132,7 +132,7 @@ def _entry(source: FileSource, position: int) -> tuple[Bytes, Rows]:
 
     Of one that is larger than any should be there is no row.
     """
-    size = int.from_bytes(source.read(position + 8, 4).tobytes(), signed=True)
+    size = size_field(source.read(position, LOG_OVERHEAD))
     most = min(max(LOG_OVERHEAD + size, BATCH_HEADER_BYTES), MAX_BATCH_BYTES)
     data = source.read(position, min(most, source.size - position)).copy()
     if len(data) > MAGIC_AT and 2 < data[MAGIC_AT] < 128:

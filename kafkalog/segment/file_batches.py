@@ -20,6 +20,7 @@ from kafkalog._speedups import Status
 from kafkalog.errors import CorruptRecordError, LocatedError, LogArgumentError
 from kafkalog.files.durable_file import DurableFile
 from kafkalog.formats.appended_records import refusal_of
+from kafkalog.formats.entry_fields import MAGIC_AT, size_field
 from kafkalog.formats.headers import Bytes, Rows, scan_headers
 from kafkalog.formats.layout import (
     BATCH,
@@ -34,7 +35,6 @@ from kafkalog.formats.workspace import Workspace
 FIRST_STEP_BYTES: Final = 16 << 10
 STEP_BYTES: Final = 4 << 20
 STEP_GROWTH: Final = 8
-MAGIC_AT: Final = 16
 
 
 class Window(NamedTuple):
@@ -166,7 +166,7 @@ def _found(row: np.void) -> Found:
 
 def _size(file: DurableFile, position: int) -> int:
     """Read the size field of an entry; raises where it is too small for any."""
-    size = int.from_bytes(file.read(position + 8, 4), signed=True)
+    size = size_field(file.read(position, LOG_OVERHEAD))
     if size < LEAST_SIZE:
         reason = f"a size of {size} is below {LEAST_SIZE}, the least of any entry"
         error = CorruptRecordError(reason, position=position, cause="size")

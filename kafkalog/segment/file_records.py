@@ -25,6 +25,7 @@ from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
 from kafkalog.files.reading import ByteSource, Rooms, Take
+from kafkalog.formats.entry_fields import size_field
 from kafkalog.formats.headers import (
     Bytes,
     Rows,
@@ -165,9 +166,9 @@ class FileRecords:
 
     def _entry_bytes(self, data: Bytes, origin: int) -> int:
         """Size of the entry at `end`, or 0 where the window cuts its size field."""
-        field_at = self.end - origin + 8
-        size = data[field_at : field_at + 4].tobytes()
-        return LOG_OVERHEAD + int.from_bytes(size, signed=True) if len(size) == 4 else 0
+        place = self.end - origin
+        is_there = len(data) >= place + LOG_OVERHEAD
+        return LOG_OVERHEAD + size_field(data, place) if is_there else 0
 
     def _lies_whole(self, data: Bytes, origin: int) -> bool:
         """Whether an entry that the window cuts lies whole in the file."""

@@ -16,6 +16,7 @@ from typing import Final
 from kafkalog._speedups import Status, find_batch
 from kafkalog.errors import CorruptRecordError
 from kafkalog.files.reading import ByteSource, only_zeros
+from kafkalog.formats.entry_fields import offset_field, size_field
 from kafkalog.formats.headers import REASONS, Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     HEADER_SIZE_UP_TO_MAGIC,
@@ -40,7 +41,7 @@ def sound_entry(source: ByteSource, position: int) -> Rows | None:
     head = source.read(position, HEADER_SIZE_UP_TO_MAGIC)
     if len(head) < HEADER_SIZE_UP_TO_MAGIC:
         return None
-    size = LOG_OVERHEAD + int.from_bytes(head[8:LOG_OVERHEAD].tobytes(), signed=True)
+    size = LOG_OVERHEAD + size_field(head)
     room = min(source.size - position, MAX_BATCH_BYTES)
     if not HEADER_SIZE_UP_TO_MAGIC < size <= room:
         return None
@@ -106,6 +107,6 @@ def _lies_behind(source: ByteSource, position: int, cut: int) -> bool:
 
     What is packed a little holds whole messages: not behind its own offset, or far off.
     """
-    own = int.from_bytes(source.read(cut, 8).tobytes(), signed=True)
+    own = offset_field(source.read(cut, LOG_OVERHEAD))
     rows = sound_entry(source, position)
     return rows is None or 0 < int(rows["last_offset"][0]) - own <= MAX_OFFSET_DELTA

@@ -21,15 +21,15 @@ import numpy.typing as npt
 from kafkalog.files.location import Location
 from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.files.reading import ByteSource
+from kafkalog.formats.entry_fields import offset_field, size_field
 from kafkalog.formats.headers import Rows, scan_headers
-from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.formats.layout import LOG_OVERHEAD, MAX_BATCH_BYTES
 from kafkalog.formats.wrappers import first_offsets
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.ranges import OffsetRange
 
-OFFSET_BYTES: Final = 8
 LEAST_BYTES: Final = 32 << 20
 """What a task has at least, where there is as much: starting one costs time, too."""
 
@@ -187,14 +187,12 @@ def _position_behind(segment: LogSegment, source: ByteSource, stop: int) -> int:
 
 def _first_offset(source: ByteSource, position: int) -> int:
     """Offset at which the sound entry at `position` begins."""
-    head = source.read(position, OFFSET_BYTES + 4).tobytes()
-    size = len(head) + int.from_bytes(head[OFFSET_BYTES:])
-    data = source.read(position, size)
+    size = size_field(source.read(position, LOG_OVERHEAD))
+    data = source.read(position, LOG_OVERHEAD + size)
     rows, _, _ = scan_headers(data, 0, position, 1)
     return int(first_offsets(data, position, rows, MAX_BATCH_BYTES)[0])
 
 
 def _offset_at(source: ByteSource, position: int) -> int:
     """Read the field of the offset of the entry at `position`."""
-    field = source.read(position, OFFSET_BYTES).tobytes()
-    return int.from_bytes(field, signed=True)
+    return offset_field(source.read(position, LOG_OVERHEAD))
