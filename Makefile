@@ -10,7 +10,7 @@
 #   make build      sdist and wheel into dist/, each tried in an empty environment
 #   make fuzz       hostile input, SECONDS of it for each parser (600)
 #   make sanitize   kernels, parsers and campaigns under sanitizers of addresses and sums
-#   make bench      benchmarks
+#   make bench      benchmarks, docs/performance.md; bench-PART, as bench-java, one of them
 #   make docs       docs/_build/html
 #   make demo       the main job, on log directories that brokers wrote, and on its own
 #   make clean      back to what git holds
@@ -49,6 +49,7 @@ NEEDS_ATHERIS = $(BIN)/python -c 'import atheris' 2>/dev/null || { echo "left ou
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/segment tests/indexes)
 SECONDS := 600
+PARTS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
 # The sanitizers' own library comes first in a process, and that of C++, which throws.
 SANITIZED = KAFKALOG_SANITIZE=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	UBSAN_OPTIONS=print_stacktrace=1 \
@@ -56,7 +57,7 @@ SANITIZED = KAFKALOG_SANITIZE=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 
 	../../$(BIN)/python -m pytest -q -n $(JOBS)
 
 .PHONY: help test test-all lint build fuzz sanitize bench docs demo clean
-.PHONY: compile debug sanitized bench-kafka
+.PHONY: compile debug sanitized kafka-classes measured $(PARTS:%=bench-%)
 .PHONY: test-release test-spark test-interop test-pythons test-fuzz test-sanitize test-debug
 
 help:
@@ -205,23 +206,45 @@ build/packages: .venv/compiled $(MODULES) MANIFEST.in README.md LICENSE
 	$(BIN)/python -m build --no-isolation >build/packages.log 2>&1 || { cat build/packages.log; exit 1; }
 	touch $@
 
-bench: .venv/measuring
-	mkdir -p build
-	rm -f build/benchmarks*.json
-	$(BIN)/python -m pytest benchmarks --ignore benchmarks/bench_spark_kafka.py --benchmark-json=build/benchmarks.json
-	$(MAKE) bench-kafka
-	$(BIN)/python benchmarks/results.py build/benchmarks*.json benchmarks/results.json
+# All of it takes about an hour; a part, as bench-java or bench-dump, measures what
+# benchmarks/bench_java.py does, and puts that into the results there are.
+bench:
+	for part in $(PARTS); do $(MAKE) bench-$$part; done
+	$(MAKE) measured
+
+# Nothing stays that this machine did not measure.
+measured:
+	rm -f benchmarks/results.json
+	$(BIN)/python benchmarks/results.py $$(find $(PARTS:%=build/measured/bench-%.json) -size +0) benchmarks/results.json
 	$(BIN)/python benchmarks/page.py benchmarks/results.json docs/performance.md
+
+define TELL
+test ! -s build/measured/$@.json || $(BIN)/python benchmarks/results.py build/measured/$@.json benchmarks/results.json
+$(BIN)/python benchmarks/page.py benchmarks/results.json docs/performance.md
+endef
+
+$(filter-out bench-spark_kafka,$(PARTS:%=bench-%)): bench-%: .venv/measuring
+	mkdir -p build/measured
+	$(BIN)/python -m pytest benchmarks/bench_$*.py --benchmark-json=build/measured/$@.json
+	$(TELL)
+
+bench-dump bench-java: kafka-classes
+
+kafka-classes:
+	$(NEEDS_BROKER)
+	$(MAKE) build/interop/broker/done
 
 # Peers that are Python packages, and what draws the plots.
 .venv/measuring: .venv/compiled
 	$(BIN)/$(PIP) $$($(BIN)/python tests/packaging/needs.py bench)
 	touch $@
 
-bench-kafka: .venv/compiled
+bench-spark_kafka: .venv/measuring
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
-	.venv-spark$(JUDGE)/bin/python -m pytest benchmarks/bench_spark_kafka.py --benchmark-json=build/benchmarks-kafka.json
+	mkdir -p build/measured
+	.venv-spark$(JUDGE)/bin/python -m pytest benchmarks/bench_spark_kafka.py --benchmark-json=build/measured/$@.json
+	$(TELL)
 
 docs: .venv/documented
 	$(BIN)/python docs/cli_page.py

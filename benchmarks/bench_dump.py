@@ -1,24 +1,43 @@
-"""How fast is a segment of 0.9 GB printed, in how much memory? Against Kafka's tool.
+"""How long does a whole program take for a segment of 0.9 GB? Against Kafka's tool.
 
-Both are run as their users run them, in turn, each a process of its own, started anew
-every time, with its output thrown away; Kafka's with the heap that its script gives it.
+Kafka's ``kafka-dump-log --print-data-log`` is what there is to read a segment without a
+broker. Ours prints the same text, or reads all columns into chunks that are used again.
+All are run in turn, each a process of its own, started anew every time, with its output
+thrown away; Kafka's as its script starts it.
 """
 
-import shutil
 import subprocess
 import sys
+from pathlib import Path
 from statistics import median
 
+import java_classes
 import pytest
-from shapes import BATCH_BYTES, columns_of
+from interleaved import outcome
+from segments import large_segment
 
-from kafkalog.formats.builder import BatchSettings, encode_batches
-from tests.interop.broker import JARS, java_command
+from tests.interop.broker import java_command
 
+ROOT = Path(__file__).parents[1]
 SEGMENT_BYTES = 900_000_000
 ROUNDS = 5
 PEER = "kafka-dump-log"
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
+OPTIONS = [
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+]
+"""Those of ``kafka-run-class.sh``, beside the heap of 256 MB."""
+READ_COLUMNS = """
+import sys, kafkalog
+names = ["offset", "timestamp", "key", "value", "headers"]
+chunks = kafkalog.scan(sys.argv[1], columns=names).chunks(reuse=True)
+print(sum(map(len, chunks)))
+"""
 RUNNER = """
 import os, sys, time
 start = time.perf_counter()
@@ -31,47 +50,44 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 """A process of its own: the peak of memory would else begin with that of its parent."""
 
+pytestmark = [
+    pytest.mark.skipif(
+        bool(java_classes.missing()),
+        reason=f"{PEER}: there are no {java_classes.missing()}",
+    ),
+    pytest.mark.parametrize("size", ["16k"]),
+    pytest.mark.parametrize("codec", ["none"]),
+    pytest.mark.parametrize("shape", ["log100", "json1k"]),
+    pytest.mark.parametrize("way", ["text", "columns"]),
+]
 
-def missing():
-    if shutil.which("java") is None:
-        return "no java"
-    return "" if (JARS / "broker" / "done").exists() else "no jars in build/interop"
 
-
-pytestmark = pytest.mark.skipif(
-    bool(missing()), reason=f"{PEER} cannot be measured: {missing()}"
-)
+def commands(path):
+    """What is run: a way's name, and its command."""
+    asked = ["--print-data-log", "--files", str(path)]
+    java, *rest = java_command(TOOL, *asked)
+    return {
+        "text": [sys.executable, "-m", "kafkalog", "dump", *asked],
+        "columns": [sys.executable, "-c", READ_COLUMNS, str(path)],
+        PEER: [java, *OPTIONS, *rest],
+    }
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Print a segment with both, in turn; what each run took, ours and theirs."""
+def runs():
+    """Run all on a segment, in turn; what each run took, by the way's name."""
     made = {}
 
-    def run(shape, codec, size):
-        if (shape, codec, size) not in made:
-            path = write_segment(tmp_path_factory.mktemp("dump"), shape, codec, size)
-            arguments = ["--print-data-log", "--files", str(path)]
-            ours = [sys.executable, "-m", "kafkalog", "dump", *arguments]
-            theirs = java_command(TOOL, *arguments)
-            made[shape, codec, size] = [
-                (measured(ours), measured(theirs)) for _ in range(ROUNDS)
-            ]
-            path.unlink()
-        return made[shape, codec, size]
+    def run(*case):
+        if case not in made:
+            programs = commands(large_segment(*case, SEGMENT_BYTES))
+            made[case] = {name: [] for name in programs}
+            for _ in range(ROUNDS):
+                for name, command in programs.items():
+                    made[case][name].append(measured(command))
+        return made[case]
 
     return run
-
-
-def write_segment(folder, shape, codec, size):
-    """Write the batches of a shape again and again, to a segment's full size."""
-    settings = BatchSettings(codec=codec)
-    data = encode_batches(columns_of(shape), BATCH_BYTES[size], settings=settings)
-    path = folder / f"{20 * '0'}.log"
-    with path.open("wb") as file:
-        for _ in range(SEGMENT_BYTES // len(data)):
-            file.write(data)
-    return path
 
 
 def measured(command):
@@ -81,42 +97,29 @@ def measured(command):
         check=True,
         capture_output=True,
         text=True,
+        cwd=ROOT,
     )
     wall, processor, kilobytes = map(float, told.stdout.split())
     return wall, processor, kilobytes * 1024
 
 
-def medians(runs, place):
-    return [median(side[place] for side in sides) for sides in zip(*runs, strict=True)]
+def medians(taken, way):
+    """Wall seconds, processor seconds and bytes, each of ours and of theirs."""
+    return [
+        [median(run[place] for run in taken[name]) for name in (way, PEER)]
+        for place in range(3)
+    ]
 
 
-@pytest.mark.parametrize("size", ["16k"])
-@pytest.mark.parametrize("codec", ["none"])
-@pytest.mark.parametrize("shape", ["log100", "json1k"])
-def bench_dump(benchmark, runs, shape, codec, size):
+def bench_dump(benchmark, runs, way, shape, codec, size):
     taken = benchmark.pedantic(runs, (shape, codec, size), rounds=1)
-    (ours, theirs), (mine, other) = medians(taken, 0), medians(taken, 1)
-    benchmark.extra_info |= {
-        "peer": PEER,
-        "ratio": theirs / ours,
-        "ours": ours,
-        "theirs": theirs,
-        "unit": "s",
-        "ours_processor": mine,
-        "theirs_processor": other,
-    }
+    wall, (ours, theirs), _ = medians(taken, way)
+    benchmark.extra_info |= outcome(
+        PEER, *wall, ours_processor=ours, theirs_processor=theirs
+    )
 
 
-@pytest.mark.parametrize("size", ["16k"])
-@pytest.mark.parametrize("codec", ["none"])
-@pytest.mark.parametrize("shape", ["log100", "json1k"])
-def bench_dump_memory(benchmark, runs, shape, codec, size):
+def bench_dump_memory(benchmark, runs, way, shape, codec, size):
     taken = benchmark.pedantic(runs, (shape, codec, size), rounds=1)
-    ours, theirs = medians(taken, 2)
-    benchmark.extra_info |= {
-        "peer": PEER,
-        "ratio": theirs / ours,
-        "ours": ours,
-        "theirs": theirs,
-        "unit": "bytes",
-    }
+    *_, held = medians(taken, way)
+    benchmark.extra_info |= outcome(PEER, *held, unit="bytes")

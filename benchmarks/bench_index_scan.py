@@ -6,8 +6,8 @@ peer maps or reads each file with NumPy, widens its columns, and concatenates.
 
 import numpy as np
 import pytest
+from interleaved import compare
 
-from benchmarks.interleaved import compare
 from kafkalog.indexes.offset_index import ENTRY, OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.query.index_scan import (

@@ -7,8 +7,8 @@ one lookup, also the big-endian field, as one would naively.
 
 import numpy as np
 import pytest
+from interleaved import compare
 
-from benchmarks.interleaved import compare
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 

@@ -3,7 +3,7 @@
 The rows of `bench_spark`, in a topic of four partitions on a local broker, in 16 KB
 batches. The peer reads them from the broker, as it comes and with the fetch sizes that
 a patient user sets; ours from the broker's log directory. Processor seconds include the
-broker's. Run where Spark's Kafka source is: ``make bench-kafka``.
+broker's. Run where Spark's Kafka source is: ``make bench-spark_kafka``.
 """
 
 import pytest

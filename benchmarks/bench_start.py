@@ -9,7 +9,7 @@ import subprocess
 import sys
 from statistics import median
 
-from benchmarks.interleaved import outcome
+from interleaved import outcome
 
 ROUNDS = 11
 

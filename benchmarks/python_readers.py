@@ -1,6 +1,6 @@
 """How other Python packages read a segment's records; each checks every checksum.
 
-    python benchmarks/python_readers.py WAY SEGMENT
+    python -m benchmarks.python_readers WAY SEGMENT
 
 reads a segment by one of `WAYS` and prints the bytes that were resident at most beyond
 what was after the import.

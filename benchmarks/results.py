@@ -1,11 +1,13 @@
-"""Make ``results.json`` of what the benchmarks measured beside a peer.
+"""Put what the benchmarks measured beside a peer into ``results.json``.
 
     python benchmarks/results.py MEASURED... RESULTS
 
-``MEASURED`` is what pytest-benchmark wrote with ``--benchmark-json``. A ratio above 1
-is better for us, always. Where kafkalog is compared with itself, doing more or with
-fewer threads, there is no peer, and no result. Where several processes work on a thing,
-there are also the seconds that all their processors took.
+``MEASURED`` is what pytest-benchmark wrote with ``--benchmark-json``. What it measured
+takes the place of what ``RESULTS``, if there is such a file, has of the same name,
+corpus, codec and peer; all else in there stays. A ratio above 1 is better for us,
+always. Where kafkalog is compared with itself, there is no peer, and no result. Where
+several processes work on a thing, there are also the seconds that all their processors
+took.
 """
 
 from __future__ import annotations
@@ -43,13 +45,25 @@ def corpus_of(params: dict) -> str | None:
     )
 
 
+def merged(known: list[dict], measured: list[dict]) -> list[dict]:
+    """Put results among known ones, in the places of those that they replace."""
+    return list({identity(one): one for one in known + measured}.values())
+
+
+def identity(result: dict) -> tuple:
+    """Tell which comparison a result is of."""
+    return tuple(result[key] for key in ("name", "corpus", "codec", "peer"))
+
+
 KEYS = ("peer", "ratio", "ours", "theirs", "unit")
 PROCESSOR_KEYS = ("ours_processor", "theirs_processor")
 
 if __name__ == "__main__":
     *sources, target = map(Path, sys.argv[1:])
-    results = [
+    measured = [
         one for source in sources for one in results_of(json.loads(source.read_text()))
     ]
+    known = json.loads(target.read_text()) if target.exists() else []
+    results = merged(known, measured)
     target.write_text(json.dumps(results, indent=1) + "\n")
-    print(f"{len(results)} comparisons in {target}")
+    print(f"{len(measured)} comparisons measured, {len(results)} in {target}")

@@ -1,0 +1,38 @@
+"""How fast are records in memory read? Against Kafka's own classes, in warm Java.
+
+All check every checksum, and read the same bytes in turn. Where Java gathers columns,
+so do ours, with the headers, which Java's leave out; where it looks at its records and
+drops them, ours are views.
+"""
+
+import java_classes
+import pytest
+from shapes import SHAPES
+
+import kafkalog
+from kafkalog.formats.layout import CODECS
+
+COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
+CASES = [(shape, "none") for shape in SHAPES]
+PACKED = [("log100", codec) for codec in CODECS if codec != "none"]
+
+
+@pytest.mark.skipif(
+    bool(java_classes.missing()),
+    reason=f"java-columns, java-iterate: there are no {java_classes.missing()}",
+)
+@pytest.mark.parametrize("size", ["16k"])
+@pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
+@pytest.mark.parametrize("way", ["columns", "views"])
+def bench_read_beside_java(benchmark, segment, shape, codec, size, way):
+    path, count = segment(shape, codec, size)
+    data = path.read_bytes()
+
+    def ours():
+        scan = kafkalog.scan(data, columns=COLUMNS)
+        chunks = scan.chunks(reuse=True, views=way == "views")
+        return sum(map(len, chunks))
+
+    assert benchmark.pedantic(ours, rounds=5, warmup_rounds=1) == count
+    peer = "java-iterate" if way == "views" else "java-columns"
+    benchmark.extra_info |= java_classes.compare(peer, path, ours, count)

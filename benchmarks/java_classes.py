@@ -1,0 +1,79 @@
+"""Kafka's own classes, timed in a warmed Java machine beside ours.
+
+Each segment, and each way to read it, has a machine of its own (``java/Reader.java``),
+so that Java compiles it for nothing else. It passes over the segment when a line asks
+it to, and waits while ours runs. Both are told by processor seconds of the process,
+Java's with those of its compiler and its collector. Needs Linux, whose clocks tell of
+other processes, the jars that ``make`` puts into ``build/interop``, and Java.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from time import clock_gettime, perf_counter, process_time
+from typing import Any
+
+from interleaved import ROUNDS, outcome
+
+from tests.interop.broker import JARS, java_command
+
+SOURCE = Path(__file__).parent / "java" / "Reader.java"
+WARM_SECONDS, PASSES = 3, 5
+
+
+def missing() -> str:
+    """Name what Kafka's classes need and is not there; empty if all is."""
+    if shutil.which("java") is None:
+        return "java"
+    return "" if (JARS / "broker" / "done").exists() else "jars in build/interop"
+
+
+def compare(
+    way: str, segment: Path, ours: Callable[[], object], records: int
+) -> dict[str, Any]:
+    """Run both in turn, `PASSES` passes each time; seconds for one record."""
+    mine, theirs = [], []
+    with started(way, segment) as (process, seconds):
+        end = perf_counter() + WARM_SECONDS
+        while perf_counter() < end:
+            assert ask(process, 1) == records
+        for _ in range(ROUNDS):
+            start = process_time()
+            for _ in range(PASSES):
+                ours()
+            mine.append(process_time() - start)
+            start = seconds()
+            ask(process, PASSES)
+            theirs.append(seconds() - start)
+    done = PASSES * records
+    return outcome(way, median(mine) / done, median(theirs) / done)
+
+
+def ask(process: subprocess.Popen[str], passes: int) -> int:
+    """Have it pass over the segment; the records that it found."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{passes}\n")
+    process.stdin.flush()
+    return int(process.stdout.readline().split()[0])
+
+
+@contextmanager
+def started(
+    way: str, segment: Path
+) -> Iterator[tuple[subprocess.Popen[str], Callable[[], float]]]:
+    """Start a Java machine; it, and what tells the processor seconds it took."""
+    with subprocess.Popen(
+        java_command(SOURCE, way, segment, heap="1g"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        clock = (~process.pid << 3) | 2  # as the kernel's clock_getcpuclockid makes it
+        yield process, lambda: clock_gettime(clock)
+    assert process.returncode == 0
