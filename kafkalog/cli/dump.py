@@ -22,15 +22,6 @@ from kafkalog.dump.options import STRING_DECODER, DumpOptions
 if TYPE_CHECKING:
     from kafkalog.dump.streams import Streams
 
-DECODERS: Final = {
-    "offsets_decoder": "offsets",
-    "transaction_log_decoder": "transaction-log",
-    "cluster_metadata_decoder": "cluster-metadata",
-    "remote_log_metadata_decoder": "remote-log-metadata",
-    "share_group_state_decoder": "share-group-state",
-}
-"""Flags and kinds of topics; where several are given, the first of these counts."""
-
 DUMPED: Final = frozenset(
     (".log", ".checkpoint", ".index", ".timeindex", ".snapshot", ".txnindex")
 )
@@ -160,7 +151,9 @@ def _within(paths: tuple[Path, ...]) -> Iterator[str]:
 
 
 def _options(asked: dict[str, Any]) -> DumpOptions:
-    kinds = [kind for flag, kind in DECODERS.items() if asked[flag]]
+    from kafkalog.formats.internal_topics import KINDS
+
+    kinds = [kind for kind in KINDS if asked[f"{kind.replace('-', '_')}_decoder"]]
     key, value = asked["key_decoder_class"], asked["value_decoder_class"]
     return DumpOptions(
         print_contents=bool(asked["print_data_log"] or kinds or key or value),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kafkalog.cli import exits, output
+from kafkalog.cli import output
 from kafkalog.cli.options import (
     Reading,
     decode_option,
@@ -47,11 +47,4 @@ def command(
 ) -> None:
     """Print the first records, and read no more than is needed for it."""
     scan = reading.scan(paths)
-    output.print_records(
-        scan,
-        output.chosen_format(form),
-        limit=limit,
-        no_color=no_color,
-        decode=decode,
-    )
-    exits.report_problems(scan.problems)
+    output.print_records(scan, form, limit=limit, no_color=no_color, decode=decode)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from kafkalog.cli import terminal
+from kafkalog.cli import exits, terminal
 from kafkalog.cli.table import LOOKED_AT, Column, Table, lines_of
 
 if TYPE_CHECKING:
@@ -62,15 +62,18 @@ def print_rows(
 
 def print_records(
     scan: Scan,
-    form: str,
+    form: str | None,
     *,
     limit: int | None = None,
     no_color: bool = False,
     decode: bool = False,
 ) -> None:
-    """Print the first `limit` records of a scan, all if None, as they are read."""
+    """Print the first `limit` records of a scan, all if None, as they are read.
+
+    Then tell what it passed over.
+    """
     left = sys.maxsize if limit is None else limit
-    shown = scan.columns
+    shown, form = scan.columns, chosen_format(form)
     if decode:
         scan = decodable(scan)
     with RecordPrinter(shown, form, no_color=no_color, decode=decode) as printer:
@@ -78,7 +81,8 @@ def print_records(
         for records in chunks:
             left -= printer.show(records, left)
             if not left:
-                return
+                break
+    exits.report_problems(scan.problems)
 
 
 def decodable(scan: Scan) -> Scan:

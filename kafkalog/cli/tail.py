@@ -76,8 +76,8 @@ def command(
     from kafkalog.query.tailing import last_records
 
     scan = last_records(reading.scan(paths), count)
-    form = output.chosen_format(form)
     if follow:
+        form = output.chosen_format(form)
         shown = scan.columns
         scan = output.decodable(scan) if decode else scan
         with output.RecordPrinter(
@@ -86,7 +86,6 @@ def command(
             _follow(scan, paths, reading, interval, printer)
         return
     output.print_records(scan, form, no_color=no_color, decode=decode)
-    exits.report_problems(scan.problems)
 
 
 def _follow(

@@ -26,9 +26,8 @@ from kafkalog.query.records import Records
 NEEDED: Final = ("key", "value", "is_control")
 """Columns that have to be there for a record to be decoded."""
 
-_LINE_ENDS: Final = str.maketrans(
-    {"\x85": r"\u0085", "\u2028": r"\u2028", "\u2029": r"\u2029"}
-)
+LINE_ENDS: Final = {"\x85": r"\u0085", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+"""What JSON need not escape, but many who split text into lines split at."""
 
 
 def decoded_cells(records: Records) -> dict[str, list[str | None]]:
@@ -90,4 +89,16 @@ def _undecoded(part: bytes | None, reason: str) -> str | None:
 
 
 def _json(value: Any) -> str:
-    return message_to_json(value).translate(_LINE_ENDS)
+    return on_one_line(message_to_json(value))
+
+
+def on_one_line(json: str) -> str:
+    r"""Escape the line ends within JSON that it need not escape.
+
+    >>> print(on_one_line('"a\u2028b"'))
+    "a\u2028b"
+    """
+    if not json.isascii():
+        for char, escape in LINE_ENDS.items():
+            json = json.replace(char, escape)
+    return json

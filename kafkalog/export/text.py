@@ -20,14 +20,12 @@ import numpy.typing as npt
 
 from kafkalog.codecs.bytes_text import bytes_as_data
 from kafkalog.codecs.java_text import repair_utf8
-from kafkalog.export.decoded import decoded_cells
+from kafkalog.export.decoded import decoded_cells, on_one_line
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
 NULL: Final = "null"
 BOOLEANS: Final = ("false", "true")
-LINE_ENDS: Final = {"\x85": r"\u0085", "\u2028": r"\u2028", "\u2029": r"\u2029"}
-"""What JSON need not escape, but many who split text into lines split at."""
 SEPARATOR: Final = "\x7f"
 """Put between rows to quote them all at once: neither JSON nor CSV escapes it."""
 
@@ -100,11 +98,7 @@ def quote_json(text: str) -> str:
     >>> print(quote_json("é\u2028"))
     "é\u2028"
     """
-    quoted = encode_basestring(text)
-    if not quoted.isascii():
-        for char, escape in LINE_ENDS.items():
-            quoted = quoted.replace(char, escape)
-    return quoted
+    return on_one_line(encode_basestring(text))
 
 
 Cells = list[Any] | str
