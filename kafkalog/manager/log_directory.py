@@ -6,6 +6,7 @@ Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kafkalog.errors import NotALogDirectoryError
@@ -40,12 +41,24 @@ def is_partition(directory: Location) -> bool:
     names = sorted(entry.name for entry in entries(directory))
     if any(parse_file_name(name) is not None for name in names):
         return True
-    if ROOT_FILES.intersection(names) or any(map(parse_partition_dir, names)):
+    if _show_logs(names):
         return False
     if parse_partition_dir(directory.name) is not None:
         return True
     reason = f"neither a partition nor a log directory: {directory}"
     raise NotALogDirectoryError(reason)
+
+
+def holds_logs(directory: Location) -> bool:
+    """Whether a directory shows that it is a log directory, by a file or a partition.
+
+    That of a mount without its file system does not, nor does an empty one.
+    """
+    return _show_logs([entry.name for entry in entries(directory)])
+
+
+def _show_logs(names: Sequence[str]) -> bool:
+    return bool(ROOT_FILES.intersection(names)) or any(map(parse_partition_dir, names))
 
 
 def list_partitions(

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.files.checkpoint_file import LOG_STARTS, known_offsets
-from kafkalog.files.location import Location, locate
+from kafkalog.files.location import Location, OpenedSource, locate
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.files.remote import RemotePath
 from kafkalog.formats.decoding import FIRST, LAST, Bounds
@@ -36,11 +36,16 @@ Time = int | datetime | None
 
 
 class Span(NamedTuple):
-    """Whole batches of one segment: its bytes from `begin` to `end`."""
+    """Whole batches of one segment: its bytes from `begin` to `end`.
+
+    Where they were looked for in an opened file, `source` is that very file: under its
+    name there may be another by now. Who opened it closes it.
+    """
 
     segment: LogSegment
     begin: int
     end: int
+    source: OpenedSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

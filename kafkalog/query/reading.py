@@ -11,7 +11,7 @@ how records become columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -149,8 +149,8 @@ class PartReading:
         if part.memory is not None:
             yield None, MemorySource(part.memory), Limits(ordered=False)
         elif part.span is not None:
-            segment, _, end = part.span
-            with segment.open() as source:
+            segment, _, end, opened = part.span
+            with segment.open() if opened is None else nullcontext(opened) as source:
                 source.size = min(source.size, end)
                 yield segment, source, segment.limits
         elif part.directory is not None:

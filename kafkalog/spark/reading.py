@@ -1,8 +1,10 @@
 """A task's stretches -> Arrow batches, on an executor.
 
-A stretch is read where it was planned. Where its file was rewritten since, or removed,
-as compaction and retention do, its offsets are looked for in the partition's directory;
-what is nowhere any more is lost, and the query's option says what that means.
+A stretch is read where it was planned, in the very file that was found to be the one.
+Where that was rewritten since, or removed, as compaction and retention do, its offsets
+are looked for in the partition's directory; what is nowhere any more is lost, and the
+query's option says what that means. Not so where this machine does not see the logs: an
+empty directory, that of a mount without its file system, is no log that was deleted.
 
 Knows: how a stretch becomes batches. Does not know: Spark, how stretches are chosen.
 """
@@ -12,15 +14,17 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from kafkalog.errors import DataLossError
 from kafkalog.export.missing import require
+from kafkalog.files.location import Location, entries
 from kafkalog.formats.decoding import Bounds
 from kafkalog.log.log import find_end
 from kafkalog.log.log_segments import list_segments
+from kafkalog.manager.log_directory import holds_logs
 from kafkalog.query.plan import Part, Span
 from kafkalog.query.reading import Request
 from kafkalog.query.scan import Scan
@@ -76,22 +80,22 @@ class TaskReader:
     ) -> Iterator[tuple[Stretch, Scan]]:
         """Find each stretch's records; those that are nowhere have no scan."""
         for stretch in task:
-            part = self._find(stretch)
-            if part is not None:
+            with ExitStack() as opened:
+                part = self._find(stretch, opened)
+                if part is None:
+                    continue
                 bounds = Bounds(start_offset=stretch.start, end_offset=stretch.stop)
-                yield (
-                    stretch,
-                    Scan(
-                        parts=((part, bounds),), columns=columns, request=self.request
-                    ),
-                )
+                parts = ((part, bounds),)
+                yield stretch, Scan(parts=parts, columns=columns, request=self.request)
 
-    def _find(self, stretch: Stretch) -> Part | None:
+    def _find(self, stretch: Stretch, opened: ExitStack) -> Part | None:
         """Say where a stretch's records are now; None if they are nowhere."""
         place = (stretch.topic, stretch.partition, stretch.directory)
-        with suppress(FileNotFoundError), stretch.segment.open() as source:
+        with suppress(FileNotFoundError):
+            source = stretch.segment.open()
+            opened.callback(source.close)
             if stretch.fits(source):
-                span = Span(stretch.segment, stretch.begin, stretch.end)
+                span = Span(stretch.segment, stretch.begin, stretch.end, source)
                 return Part(*place, span=span)
         segments = self._segments(stretch)
         if not segments:
@@ -115,12 +119,11 @@ class TaskReader:
             f" executor {socket.gethostname()}: it was deleted since, or this executor"
             " does not see the log directories under the same path"
         )
-        try:
+        if not _is_seen(stretch.directory):
+            raise FileNotFoundError(text)
+        segments = []
+        with suppress(FileNotFoundError):
             segments = list_segments(stretch.directory)
-        except FileNotFoundError:
-            if not stretch.directory.parent.is_dir():
-                raise FileNotFoundError(text) from None
-            segments = []
         if not segments:
             self._lost(text)
         return segments
@@ -129,3 +132,12 @@ class TaskReader:
         if self.fail_on_data_loss:
             raise DataLossError(text)
         log.warning("%s", text)
+
+
+def _is_seen(partition: Location) -> bool:
+    """Whether a partition's directory is seen from here, or that it was deleted."""
+    try:
+        return bool(entries(partition))
+    except FileNotFoundError:
+        directory = partition.parent
+        return directory.is_dir() and holds_logs(directory)

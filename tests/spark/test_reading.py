@@ -9,12 +9,14 @@ import pytest
 
 import kafkalog
 from kafkalog.errors import CorruptRecordError, DataLossError
+from kafkalog.segment.log_segment import LogSegment
 from tests import golden_data
 from tests.query.batches import KINDS, build
 from tests.spark.planned import offsets_of, plan, reader_of, whole
 
 COUNT = 5
 BATCHES = 12
+was = LogSegment.open
 
 
 @pytest.fixture
@@ -105,8 +107,34 @@ def test_a_log_cut_within_a_segment_is_lost_data(log):
     assert EVERY[:180] == offsets_of(tasks, fail_on_data_loss=False)[:180]
 
 
+def test_a_segment_that_is_replaced_once_it_was_found_is_read_as_it_was(log):
+    [task] = plan(log, *whole(log))
+    found = []
+    for stretch, scan in reader_of("offset").scans(task, ("offset",)):
+        path = log / stretch.segment.name
+        compacted = build(2, "none", stretch.start) + build(2, "none", stretch.stop - 3)
+        (log / "compacted").write_bytes(compacted)
+        (log / "compacted").rename(path)
+        found += [one for chunk in scan.chunks() for one in chunk.offset.tolist()]
+        assert scan.count() == BATCHES * COUNT
+        path.unlink()
+    assert found == EVERY
+
+
+def test_files_that_tasks_looked_at_are_closed(log, monkeypatch):
+    opened = []
+    monkeypatch.setattr(
+        LogSegment, "open", lambda segment: opened.append(was(segment)) or opened[-1]
+    )
+    for stretch, _ in reader_of().scans(plan(log, *whole(log))[0], ("offset",)):
+        (log / stretch.segment.name).write_bytes(b"")
+    assert len(opened) >= 4
+    assert all(source._file.closed for source in opened)
+
+
 def test_a_partition_that_was_deleted_is_lost_data(log):
     tasks = plan(log, *whole(log))
+    (log.parent / "audit-0").mkdir()
     shutil.rmtree(log)
     with pytest.raises(DataLossError, match=r"seen by the driver.*executor .*deleted"):
         offsets_of(tasks)
@@ -116,6 +144,16 @@ def test_a_partition_that_was_deleted_is_lost_data(log):
 def test_an_executor_without_the_directories_says_so_whatever_may_be_lost(log):
     tasks = plan(log, *whole(log))
     shutil.rmtree(log.parent)
+    for lenient in (True, False):
+        with pytest.raises(FileNotFoundError, match="under the same path"):
+            offsets_of(tasks, fail_on_data_loss=lenient)
+
+
+@pytest.mark.parametrize("mounted", ["partition", "log directory"])
+def test_an_executor_without_a_mount_says_so_whatever_may_be_lost(log, mounted):
+    tasks = plan(log, *whole(log))
+    shutil.rmtree(log.parent)
+    (log if mounted == "partition" else log.parent).mkdir(parents=True)
     for lenient in (True, False):
         with pytest.raises(FileNotFoundError, match="under the same path"):
             offsets_of(tasks, fail_on_data_loss=lenient)
