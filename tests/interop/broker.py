@@ -40,10 +40,13 @@ message.max.bytes=10485760
 """
 
 
-def java_command(name, *arguments, heap="256m"):
+def java_command(name, *arguments, heap="256m", level="ERROR"):
+    """Give the command of a program, which tells what is of a level or graver."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
-    return [java, f"-Xmx{heap}", "-cp", f"{JARS}/broker/*", name, *map(str, arguments)]
+    options = [f"-Xmx{heap}", f"-Dorg.apache.logging.log4j.level={level}"]
+    jars = ["-cp", f"{JARS}/broker/*"]
+    return [java, *options, *jars, name, *map(str, arguments)]
 
 
 def run_java(name, *arguments):
@@ -77,7 +80,7 @@ class Broker:
         run_java("kafka.tools.StorageTool", *asked)
         with (self.folder / "broker.out").open("wb") as out:
             self.process = subprocess.Popen(
-                java_command("kafka.Kafka", self.settings, heap="512m"),
+                java_command("kafka.Kafka", self.settings, heap="512m", level="INFO"),
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
