@@ -215,7 +215,7 @@ bench:
 # Nothing stays that this machine did not measure.
 measured:
 	rm -f benchmarks/results.json
-	$(BIN)/python benchmarks/results.py $$(find $(PARTS:%=build/measured/bench-%.json) -size +0) benchmarks/results.json
+	$(BIN)/python benchmarks/results.py $$(find build/measured -name 'bench-*.json' -size +0) benchmarks/results.json
 	$(BIN)/python benchmarks/page.py benchmarks/results.json docs/performance.md
 
 define TELL
@@ -225,6 +225,7 @@ endef
 
 $(filter-out bench-spark_kafka,$(PARTS:%=bench-%)): bench-%: .venv/measuring
 	mkdir -p build/measured
+	rm -f build/measured/$@.json
 	$(BIN)/python -m pytest benchmarks/bench_$*.py --benchmark-json=build/measured/$@.json
 	$(TELL)
 
@@ -243,6 +244,7 @@ bench-spark_kafka: .venv/measuring
 	$(NEEDS_BROKER)
 	$(MAKE) .venv-spark$(JUDGE)/installed build/interop/broker/done build/interop/connector/done
 	mkdir -p build/measured
+	rm -f build/measured/$@.json
 	.venv-spark$(JUDGE)/bin/python -m pytest benchmarks/bench_spark_kafka.py --benchmark-json=build/measured/$@.json
 	$(TELL)
 

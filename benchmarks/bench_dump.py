@@ -53,7 +53,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 pytestmark = [
     pytest.mark.skipif(
         bool(java_classes.missing()),
-        reason=f"{PEER}: there are no {java_classes.missing()}",
+        reason=f"{PEER} cannot be measured: no {java_classes.missing()}",
     ),
     pytest.mark.parametrize("size", ["16k"]),
     pytest.mark.parametrize("codec", ["none"]),

@@ -19,7 +19,7 @@ PACKED = [("log100", codec) for codec in CODECS if codec != "none"]
 
 @pytest.mark.skipif(
     bool(java_classes.missing()),
-    reason=f"java-columns, java-iterate: there are no {java_classes.missing()}",
+    reason=f"java-columns, java-iterate cannot be measured: no {java_classes.missing()}",
 )
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)

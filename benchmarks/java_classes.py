@@ -28,7 +28,7 @@ WARM_SECONDS, PASSES = 3, 5
 
 def missing() -> str:
     """Name what Kafka's classes need and is not there; empty if all is."""
-    if shutil.which("java") is None:
+    if shutil.which(java_command("")[0]) is None:
         return "java"
     return "" if (JARS / "broker" / "done").exists() else "jars in build/interop"
 
