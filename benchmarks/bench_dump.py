@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 SEGMENT_BYTES = 900_000_000
 ROUNDS = 5
 PEER = "kafka-dump-log"
+LACKS = java_classes.missing()
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 OPTIONS = [
     "-server",
@@ -51,10 +52,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """A process of its own: the peak of memory would else begin with that of its parent."""
 
 pytestmark = [
-    pytest.mark.skipif(
-        bool(java_classes.missing()),
-        reason=f"{PEER} cannot be measured: no {java_classes.missing()}",
-    ),
+    pytest.mark.skipif(bool(LACKS), reason=f"{PEER} cannot be measured: no {LACKS}"),
     pytest.mark.parametrize("size", ["16k"]),
     pytest.mark.parametrize("codec", ["none"]),
     pytest.mark.parametrize("shape", ["log100", "json1k"]),

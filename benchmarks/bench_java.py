@@ -15,11 +15,11 @@ from kafkalog.formats.layout import CODECS
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
 CASES = [(shape, "none") for shape in SHAPES]
 PACKED = [("log100", codec) for codec in CODECS if codec != "none"]
+LACKS = java_classes.missing()
 
 
 @pytest.mark.skipif(
-    bool(java_classes.missing()),
-    reason=f"java-columns, java-iterate cannot be measured: no {java_classes.missing()}",
+    bool(LACKS), reason=f"java-columns, java-iterate cannot be measured: no {LACKS}"
 )
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
