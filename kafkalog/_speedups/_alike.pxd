@@ -102,23 +102,16 @@ cdef inline bint is_alike(const Cursor* at, const Layout* lies) noexcept nogil:
     )
 
 
-cdef inline void read_alike(
-    Cursor* at, const Batch* batch, const Layout* lies, Record* record
+cdef inline int32_t count_alike(
+    const Cursor* at, const Layout* lies, int32_t most
 ) noexcept nogil:
-    # Read one that is alike into the record before it.
-    cdef uint64_t front = le64(at.data + at.pos)
-    record.offset = wrapping_add(
-        batch.base_offset, delta_in(front, lies.offset_at, lies.offset_mask)
-    )
-    if not batch.attributes & LOG_APPEND_TIME:
-        record.timestamp = wrapping_add(
-            batch.base_timestamp,
-            delta_in(front, lies.timestamp_at, lies.timestamp_mask),
-        )
-    record.key_start += <int32_t>lies.size
-    record.value_start += <int32_t>lies.size
-    record.headers_start += <int32_t>lies.size
-    at.pos += lies.size
+    # How many records from `at` on have their parts there, `most` at most.
+    cdef Cursor next = at[0]
+    cdef int32_t count = 0
+    while count < most and is_alike(&next, lies):
+        next.pos += lies.size
+        count += 1
+    return count
 
 
 cdef inline int32_t skip_alike(

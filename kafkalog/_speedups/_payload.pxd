@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._alike cimport (
-    Layout, is_alike, lay_out_record, read_alike
+    Layout, count_alike, lay_out_record
 )
 from kafkalog._speedups._batch cimport (
     CODEC_MASK, LEAST_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, MESSAGE_0_OVERHEAD,
@@ -10,7 +10,9 @@ from kafkalog._speedups._batch cimport (
 )
 from kafkalog._speedups._cursor cimport Cursor, Status, be32, be64, wrapping_add
 from kafkalog._speedups._record cimport Record, read_record
-from kafkalog._speedups._sink cimport Sink, put
+from kafkalog._speedups._sink cimport (
+    Sink, all_wanted, put, put_alike, put_alike_longs
+)
 
 
 cdef extern from *:
@@ -19,7 +21,8 @@ cdef extern from *:
 
 cdef enum:
     LINE = 64
-    AHEAD = 4096
+    AHEAD = 3072
+    RUN = 16  # records alike that are put at once, while their lines are near
 
 
 cdef inline Status read_batch_records(
@@ -29,31 +32,36 @@ cdef inline Status read_batch_records(
     cdef Record record
     cdef Cursor at = payload[0]  # copies, which the compiler holds in registers
     cdef Sink sink = out[0]
-    cdef Layout lies
+    cdef Layout lies = Layout(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     cdef int64_t start, size = 0, near = at.pos
     cdef bint laid_out = False
-    cdef int32_t _i
+    cdef int32_t i = 0, run
     if batch.count < 0 or batch.count > sink.capacity - sink.row:
         return Status.ENTRY_COUNT
-    for _i in range(batch.count):
+    while i < batch.count and status == Status.OK:
         while near < at.pos + AHEAD and near < at.end:
             prefetch(at.data + near)
             near += LINE
-        if laid_out and is_alike(&at, &lies):
-            read_alike(&at, batch, &lies, &record)
-        else:
-            start = at.pos
-            status = read_record(&at, batch, &record)
-            # Two of the same size: the third may well lie as they do.
-            laid_out = (
-                at.pos - start == size and status == Status.OK
-                and lay_out_record(&at, start, &record, &lies)
-            )
-            size = at.pos - start
+        if laid_out:
+            run = count_alike(&at, &lies, min(RUN, batch.count - i))
+            put_alike_longs(&at, batch, &lies, run, &sink)
+            laid_out = all_wanted(&sink, run)
+            if laid_out:
+                status = put_alike(&at, &lies, run, &record, &sink, gathers)
+                laid_out = run == RUN
+                i += run
+            continue
+        start = at.pos
+        status = read_record(&at, batch, &record)
         if status == Status.OK:
             status = put(&at, &record, &sink, gathers)
-        if status != Status.OK:
-            break
+        i += 1
+        # Two of the same size: the third may well lie as they do.
+        laid_out = (
+            at.pos - start == size and status == Status.OK
+            and lay_out_record(&at, start, &record, &lies)
+        )
+        size = at.pos - start
     if status == Status.OK and batch.count > 0 and at.pos != at.end:
         status = Status.RECORD_LEFTOVER
     payload[0] = at

@@ -1,9 +1,11 @@
 # Where records go: their places, or the columns that are gathered of them.
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 
-from kafkalog._speedups._cursor cimport Cursor, Status
+from kafkalog._speedups._alike cimport Layout, delta_in, le64
+from kafkalog._speedups._batch cimport LOG_APPEND_TIME, Batch
+from kafkalog._speedups._cursor cimport Cursor, Status, wrapping_add
 from kafkalog._speedups._record cimport Record, read_header
-from kafkalog._speedups._strings cimport Strings, append
+from kafkalog._speedups._strings cimport Strings, append, append_alike
 
 
 cdef struct Bounds:
@@ -44,17 +46,19 @@ cdef struct Sink:
     Headers* headers  # NULL where they are not asked for
 
 
-cdef inline bint wanted(const Record* record, const Bounds* bounds) noexcept nogil:
+cdef inline bint wanted(
+    int64_t offset, int64_t timestamp, const Bounds* bounds
+) noexcept nogil:
     if not bounds.bounded:
         return True
-    if record.offset < bounds.first_offset or record.offset > bounds.last_offset:
+    if offset < bounds.first_offset or offset > bounds.last_offset:
         return False
     if not bounds.timed:
         return True
     return (
-        record.timestamp != -1
-        and record.timestamp >= bounds.first_timestamp
-        and record.timestamp <= bounds.last_timestamp
+        timestamp != -1
+        and timestamp >= bounds.first_timestamp
+        and timestamp <= bounds.last_timestamp
     )
 
 
@@ -115,11 +119,95 @@ cdef inline Status put(
     cdef Py_ssize_t row = sink.row
     sink.offset[row] = record.offset
     sink.timestamp[row] = record.timestamp
-    if not wanted(record, &sink.bounds):
+    if not wanted(record.offset, record.timestamp, &sink.bounds):
         return Status.OK
     if not gathers:
         put_places(record, &sink.places, row)
     elif not put_columns(at, record, sink, row):
         return Status.NO_ROOM
     sink.row += 1
+    return Status.OK
+
+
+cdef inline void put_alike_longs(
+    const Cursor* at, const Batch* batch, const Layout* lies, int32_t count, Sink* sink
+) noexcept nogil:
+    # Write the offsets and timestamps of `count` records that lie as `lies` says.
+    cdef bint stamped = batch.attributes & LOG_APPEND_TIME
+    cdef int64_t* offset = sink.offset + sink.row
+    cdef int64_t* timestamp = sink.timestamp + sink.row
+    cdef uint64_t front
+    cdef int32_t i
+    for i in range(count):
+        front = le64(at.data + at.pos + i * lies.size)
+        offset[i] = wrapping_add(
+            batch.base_offset, delta_in(front, lies.offset_at, lies.offset_mask)
+        )
+        timestamp[i] = batch.max_timestamp if stamped else wrapping_add(
+            batch.base_timestamp,
+            delta_in(front, lies.timestamp_at, lies.timestamp_mask),
+        )
+
+
+cdef inline bint all_wanted(const Sink* sink, int32_t count) noexcept nogil:
+    # Whether the next `count` rows, offsets and timestamps being there, are wanted.
+    cdef Py_ssize_t row
+    if sink.bounds.bounded:
+        for row in range(sink.row, sink.row + count):
+            if not wanted(sink.offset[row], sink.timestamp[row], &sink.bounds):
+                return False
+    return True
+
+
+cdef inline void put_alike_places(
+    const Record* last, int32_t size, int32_t count, Places* places, Py_ssize_t row
+) noexcept nogil:
+    cdef int32_t i
+    for i in range(count):
+        places.key_start[row + i] = last.key_start + (i + 1) * size
+        places.key_length[row + i] = last.key_length
+        places.value_start[row + i] = last.value_start + (i + 1) * size
+        places.value_length[row + i] = last.value_length
+        places.headers_start[row + i] = last.headers_start + (i + 1) * size
+        places.header_count[row + i] = 0
+
+
+cdef inline bint put_alike_bytes(
+    const Cursor* at, int64_t size, int32_t count, int32_t start, int32_t length,
+    Strings* out, Py_ssize_t row
+) noexcept nogil:
+    cdef int64_t first = start + size
+    if out.offsets == NULL:
+        return True
+    return append_alike(
+        out, row, at.data + first, length, at.end - first, size, count
+    )
+
+
+cdef inline Status put_alike(
+    Cursor* at, const Layout* lies, int32_t count, Record* last, Sink* sink,
+    bint gathers
+) noexcept nogil:
+    # Write what else there is of `count` records that lie as the `last` before them.
+    cdef Py_ssize_t row = sink.row
+    cdef int32_t i, size = <int32_t>lies.size
+    if not gathers:
+        put_alike_places(last, size, count, &sink.places, row)
+    elif not (
+        put_alike_bytes(
+            at, size, count, last.key_start, last.key_length, &sink.key, row
+        )
+        and put_alike_bytes(
+            at, size, count, last.value_start, last.value_length, &sink.value, row
+        )
+    ):
+        return Status.NO_ROOM
+    elif sink.headers != NULL:
+        for i in range(count):
+            sink.headers.offsets[row + i + 1] = sink.headers.offsets[row]
+    last.key_start += count * size
+    last.value_start += count * size
+    last.headers_start += count * size
+    at.pos += count * lies.size
+    sink.row += count
     return Status.OK

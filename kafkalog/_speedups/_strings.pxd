@@ -1,6 +1,6 @@
 # A column of byte strings as it is gathered, in Arrow's form: bytes behind one another.
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 
 cdef struct Strings:
@@ -34,15 +34,14 @@ cdef inline Strings strings_of(arrays) except *:
 cdef inline void copy(
     uint8_t* to, const uint8_t* at, int64_t size, int64_t room
 ) noexcept nogil:
-    # `room` bytes may be read and written. A copy of fixed size is an instruction or
-    # two, and overshoots into bytes that the next row then overwrites.
-    cdef int64_t done = 0
-    if size > 256 or room - size < 32:
+    # `room` bytes may be read and written. A copy of fixed size is a few instructions
+    # without a branch, and overshoots into bytes that the next row then overwrites.
+    if size <= 32 and room >= 32:
+        memcpy(to, at, 32)
+    elif size <= 128 and room >= 128:
+        memcpy(to, at, 128)
+    else:
         memcpy(to, at, size)
-        return
-    while done < size:
-        memcpy(to + done, at + done, 32)
-        done += 32
 
 
 cdef inline bint append(
@@ -58,4 +57,25 @@ cdef inline bint append(
     strings.size += size
     strings.valid[row] = <uint8_t>(null + 1)
     strings.offsets[row + 1] = <int32_t>strings.size
+    return True
+
+
+cdef inline bint append_alike(
+    Strings* strings, Py_ssize_t row, const uint8_t* at, int32_t length,
+    int64_t behind, int64_t stride, int32_t count
+) noexcept nogil:
+    # Append `count` of the same length (-1: null), one every `stride` bytes.
+    cdef int64_t size = max(length, 0), begin = strings.size
+    cdef int32_t i
+    if count > strings.rows - row or count * size > strings.room - begin:
+        return False
+    for i in range(count if size else 0):
+        copy(
+            strings.data + begin + i * size, at + i * stride, size,
+            min(behind - i * stride, strings.room - begin - i * size),
+        )
+    for i in range(count):
+        strings.offsets[row + i + 1] = <int32_t>(begin + (i + 1) * size)
+    memset(strings.valid + row, length >= 0, count)
+    strings.size = begin + count * size
     return True
