@@ -16,14 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import kafkalog
 from kafkalog import errors
 from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
 from kafkalog.export.files import check_target
 from kafkalog.export.missing import require
-from kafkalog.spark.limits import EARLIEST, LATEST, SpecificOffsets
+from kafkalog.spark.limits import EARLIEST, SpecificOffsets
 from kafkalog.spark.offset_json import Place, from_json, to_json
 from kafkalog.spark.offsets import (
     batch_ranges,
@@ -78,6 +78,7 @@ class Outcome:
 def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
     """Write what is new; `session` starts Spark, and is called only if something is.
 
+    Where nothing is, but some of what was to be read is gone, that alone is written.
     Raises `BlockingIOError` while another job writes there, `ConfigError` where earlier
     runs wrote other columns, and what reading raises; then nothing has been written.
     """
@@ -93,11 +94,11 @@ def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
                 f"{job.out} has the columns {', '.join(last['columns'])}; expected no"
                 f" others, got {', '.join(job.columns)}"
             )
-        ends, ranges = find_new(job.options, held, last)
-        if not ranges:
+        news = find_new(job.options, held, last)
+        if not news.ranges and not left_out:
             return Outcome(finished=finished)
-        run = _Run(job, held, ranges, output, last)
-        path, manifest = run.make(session(), ends, left_out)
+        run = _Run(job, held, news, output, last)
+        path, manifest = run.make(session, left_out)
         return Outcome(manifest=manifest, path=path, finished=finished)
 
 
@@ -109,13 +110,23 @@ def check_out(out: Path) -> None:
     check_target(out, "parquet", overwrite=(out / FOLDER).is_dir())
 
 
-def find_new(
-    options: SourceOptions, held: Partitions, last: Manifest | None
-) -> tuple[dict[Place, int], list[OffsetRange]]:
+class News(NamedTuple):
+    """What a run reads, and by partition the offsets from which the next one goes on.
+
+    `lasting` are those of earlier runs that this one does not move.
+    """
+
+    ranges: list[OffsetRange]
+    ends: dict[Place, int]
+    lasting: dict[Place, int]
+
+
+def find_new(options: SourceOptions, held: Partitions, last: Manifest | None) -> News:
     """Say where the next run ends in each partition chosen, and what it reads.
 
     Where a first run starts the options say; later ones go on from `last`, and read
-    partitions that it does not know from their earliest offset.
+    partitions that it does not know from their earliest offset. One that is known and
+    chosen and not there any more may be lost data; it is forgotten where that may be.
     """
     if last is None:
         starts = starting_offsets(options, held)
@@ -123,50 +134,65 @@ def find_new(
         settled = replace(
             options, starting=SpecificOffsets(starts), ending=SpecificOffsets(ends)
         )
-        return ends, batch_ranges(settled, held)
+        return News(batch_ranges(settled, held), ends, {})
     known = from_json(last["offsets"])
     chosen = options.topics.choose(held.places())
     begin = SpecificOffsets({place: known.get(place, EARLIEST) for place in chosen})
     starts = starting_offsets(replace(options, starting=begin), held)
-    ends = ending_offsets(options, held)
-    if options.ending is not LATEST:  # an end that was asked for may have been passed
-        ends = {place: max(end, starts[place]) for place, end in ends.items()}
-    return ends, stream_ranges(options, held, starts, ends)
+    ends = _not_before(starts, ending_offsets(options, held), held)
+    wanted = options.topics.choose({*held.places(), *known})
+    gone = {place: known[place] for place in wanted if place not in starts}
+    ranges = stream_ranges(options, held, {**gone, **starts}, ends)
+    lasting = {place: at for place, at in known.items() if place not in gone}
+    return News(ranges, ends, lasting)
+
+
+def _not_before(
+    starts: dict[Place, int], ends: dict[Place, int], held: Partitions
+) -> dict[Place, int]:
+    """Move ends that earlier runs have passed to where those ended.
+
+    But not beyond a log's end: a log that has become shorter is to be told of.
+    """
+    passed = [place for place, end in ends.items() if end < starts[place]]
+    latest = held.latest(passed)
+    return ends | {
+        place: max(ends[place], min(starts[place], latest[place])) for place in passed
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run that has something to read."""
+    """A run that has something to read, or to tell."""
 
     job: Job
     held: Partitions
-    ranges: list[OffsetRange]
+    news: News
     output: Output
     last: Manifest | None
 
     def make(
-        self, spark: Any, ends: dict[Place, int], left_out: list[str]
+        self, session: Callable[[], Any], left_out: list[str]
     ) -> tuple[Path, Manifest]:
         """Write and commit; returns the manifest and where it is."""
         started = datetime.now(UTC)
         number = 1 if self.last is None else self.last["run"] + 1
         with self.output.staged(number) as staging:
-            written = self._write(spark, staging)
+            written = self._write(session(), staging) if self.news.ranges else []
             if failed := [one.error for one in written if one.error is not None]:
                 raise min(failed, key=lambda error: not isinstance(error, FINAL))
             rows: Counter[Place] = Counter()
             for one in written:
                 rows.update(one.rows)
                 left_out += one.left_out
-            known = {} if self.last is None else from_json(self.last["offsets"])
             about = {
                 "kafkalog": kafkalog.__version__,
                 "started": started.isoformat(timespec="seconds"),
                 "ended": datetime.now(UTC).isoformat(timespec="seconds"),
                 "columns": list(self.job.columns),
                 "rows": rows.total(),
-                "offsets": to_json({**known, **ends}),
-                "partitions": [self._told(one, rows) for one in self.ranges],
+                "offsets": to_json({**self.news.lasting, **self.news.ends}),
+                "partitions": [self._told(one, rows) for one in self.news.ranges],
                 "left_out": list(dict.fromkeys(left_out)),
             }
             files = [file for one in written for file in one.files]
@@ -188,7 +214,7 @@ class _Run:
 
         context, writer = spark.sparkContext, self._writer(staging)
         cores = context.defaultParallelism
-        splits = make_splits(self.job.options, self.held, self.ranges, cores)
+        splits = make_splits(self.job.options, self.held, self.news.ranges, cores)
         tasks = [split.task for split in splits]
         if not tasks:
             return []
