@@ -253,6 +253,52 @@ def test_records_of_one_layout_are_read_each_with_its_own_deltas():
     ]
 
 
+@given(
+    runs=st.lists(
+        st.tuples(
+            st.none() | st.binary(max_size=40),
+            st.sampled_from([0, 1, 16, 63, 64, 100, 128, 129, 300]),
+            st.integers(1, 70),
+            st.sampled_from([-1, 0, 1, 70]),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    first=st.integers(0, 80),
+    last=st.integers(20, 300),
+    latest=st.none() | st.integers(1_000, 1_600),
+)
+def test_of_runs_of_one_layout_only_what_is_wanted_is_found(runs, first, last, latest):
+    rows, timestamp = [], 1_000
+    for key, size, count, step in runs:
+        for _ in range(count):
+            rows.append((len(rows), timestamp, key, bytes([len(rows) % 256]) * size))
+            timestamp += step
+    batch = RecordBatchBuilder(base_offset=0)
+    for _, time, key, value in rows:
+        batch.append(key, value, timestamp=time)
+    data = batch.build()
+    bounds = Bounds(start_offset=first, end_offset=last, end_timestamp=latest)
+    assert_gathered_as_placed(data, bounds)
+    found = [
+        record
+        for run, _, _ in ways(data, bounds)[1]
+        for record in zip(
+            run.offset.tolist(),
+            run.timestamp.tolist(),
+            taken_apart(run.key),
+            taken_apart(run.value),
+            strict=True,
+        )
+    ]
+    assert found == [
+        row
+        for row in rows
+        if first <= row[0] < last
+        and (latest is None or (row[1] < latest and row[1] != -1))
+    ]
+
+
 def test_columns_that_cannot_be_filled_are_refused():
     data = at_the_end(build(2, "none", 0, 2))
     rows, _, _ = scan_headers(data, 0, 0)
