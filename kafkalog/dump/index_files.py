@@ -112,8 +112,7 @@ def _dump_offset_entries(
         if batch is None:
             raise ToolEnded(NO_ELEMENT)
         if batch[1] != offset:
-            found = report.index_mismatches.setdefault(index.file.absolute, [])
-            found.append((offset, batch[1]))
+            report.index_mismatches.add(index.file.absolute, offset, batch[1])
         if not options.verify_only:
             streams.print(f"offset: {offset} position: {position}", "entry")
 
@@ -182,14 +181,13 @@ class TimeEntries:
         found = self.log.find(position, offset)
         if found is None or found[1] != offset:
             last = -1 if found is None else found[1]
-            self.report.not_found.setdefault(path, []).append((offset, last))
+            self.report.not_found.add(path, offset, last)
             return
         greatest = self.log.max_timestamp(found[0])
         if greatest != time:
-            mismatches = self.report.timestamp_mismatches.setdefault(path, [])
-            mismatches.append((time, greatest))
+            self.report.timestamp_mismatches.add(path, time, greatest)
         if before >= time:
-            self.report.out_of_order.setdefault(path, []).append((time, before))
+            self.report.out_of_order.add(path, time, before)
 
 
 def lower_slot(keys: list[int], key: int, warm: int) -> int:

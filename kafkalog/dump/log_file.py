@@ -27,6 +27,7 @@ from kafkalog.dump.entry_faults import (
 from kafkalog.dump.java_streams import java_stream
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
+from kafkalog.dump.report import Findings
 from kafkalog.dump.stream_faults import batch_stream_fault
 from kafkalog.files.reading import ByteSource, Rooms
 from kafkalog.formats.entry_fields import (
@@ -76,9 +77,7 @@ class LogDump:
     `gaps` takes the offsets that do not follow each other: the one before, and it.
     """
 
-    def __init__(
-        self, file: DumpedFile, printer: Printer, gaps: list[tuple[int, int]]
-    ) -> None:
+    def __init__(self, file: DumpedFile, printer: Printer, gaps: Findings) -> None:
         self._file = file
         self._printer = printer
         self._gaps = gaps
@@ -179,7 +178,7 @@ class LogDump:
         for message in records_of(entry.data):
             before = self._at("last_offset")
             if message.offset != before + 1:
-                self._gaps.append((before, message.offset))
+                self._gaps.add(self._file.absolute, before, message.offset)
             self._run["last_offset"] = message.offset
             latest = max(self._at("max_timestamp"), message.timestamp)
             self._run["max_timestamp"] = latest
@@ -226,7 +225,7 @@ class LogDump:
         if written := self._at("written"):
             self._printer.lines(self._out[:written].data)
         if pairs := self._at("pairs"):
-            self._gaps += map(tuple, self._pairs[:pairs].tolist())
+            self._gaps.add_all(self._file.absolute, self._pairs[:pairs])
         self._run["written"], self._run["pairs"] = 0, 0
 
 

@@ -30,6 +30,7 @@ from kafkalog.dump.entry_faults import (
 from kafkalog.dump.log_file import LogDump
 from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.printing import printer
+from kafkalog.dump.report import Findings
 from kafkalog.dump.streams import Streams
 from kafkalog.files.reading import FileSource, MemorySource
 from kafkalog.formats.entry_fields import (
@@ -133,7 +134,9 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         if is_cut_header(data, len(data)):
             raise ToolEnded(OUT_OF_BOUNDS)  # its header's bytes are the next batch's
         silent = Streams(lambda _: None, lambda _: None)
-        records = LogDump(self.file, printer(DumpOptions(deep=True), None, silent), [])
+        records = LogDump(
+            self.file, printer(DumpOptions(deep=True), None, silent), Findings()
+        )
         records.dump(MemorySource(data), len(data))
         return records.max_timestamp
 

@@ -6,38 +6,92 @@ Source: ``DumpLogSegments.java``, its ``main`` and ``TimeIndexDumpErrors``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from kafkalog.log.hash_order import computed_order
 
-Pairs = dict[str, list[tuple[int, int]]]
-"""Findings by the absolute path of the file, two numbers each."""
+Pairs = npt.NDArray[np.int64]
+"""Findings in one file, of shape (n, 2)."""
+
+MOST_PAIRS: Final = 1 << 20
+"""How many findings of a kind are kept, to be told in the end; the rest is counted."""
+
+LISTED: Final = 1 << 12
 
 INDEX_LINE: Final = "  Index offset: {}, log offset: {}"
 TIMESTAMP_LINE: Final = "  Index timestamp: {}, log timestamp: {}"
 ORDER_LINE: Final = "  Index timestamp: {}, Previously indexed timestamp: {}"
 MISSING_LINE: Final = "Indexed offset: {}, found log offset: {}"
 GAP_LINE: Final = "  {} is followed by {}"
+MORE_LINE: Final = "  and {} more"
+
+
+class Findings:
+    """Findings of one kind, by the absolute path of the file: two numbers each.
+
+    >>> gaps = Findings()
+    >>> gaps.add("/logs/t-0/7.log", 9, 12)
+    >>> gaps.pairs("/logs/t-0/7.log").tolist()
+    [[9, 12]]
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, array[int]] = {}
+        self._room = MOST_PAIRS
+        self.more: Counter[str] = Counter()
+
+    def add(self, path: str, first: int, second: int) -> None:
+        """Note one of a file."""
+        self.add_all(path, np.array([(first, second)], np.int64))
+
+    def add_all(self, path: str, pairs: Pairs) -> None:
+        """Note some of a file; where there is no room left, only how many they are."""
+        kept = pairs[: self._room]
+        self._found.setdefault(path, array("q")).frombytes(kept.tobytes())
+        self._room -= len(kept)
+        self.more[path] += len(pairs) - len(kept)
+
+    def pairs(self, path: str) -> Pairs:
+        """Give those kept of a file, in the order in which they were noted."""
+        return np.frombuffer(self._found[path], np.int64).reshape(-1, 2)
+
+    def _count(self, path: str) -> int:
+        return len(self._found[path]) // 2 + self.more[path]
+
+    def paths(self) -> list[str]:
+        """Give the files of which there are any, in the order of Java's map."""
+        paths = list(self._found)
+        again = bool(paths) and self._count(paths[-1]) > 1
+        hashes = {path: _string_hash(path) for path in paths}
+        keys = list(dict.fromkeys(hashes.values()))
+        place = {key: i for i, key in enumerate(computed_order(keys, again=again))}
+        return sorted(paths, key=lambda path: place[hashes[path]])
 
 
 @dataclass(slots=True)
 class Report:
     """Findings in indexes and logs, in the order in which they were made."""
 
-    index_mismatches: Pairs = field(default_factory=dict)
-    timestamp_mismatches: Pairs = field(default_factory=dict)
-    out_of_order: Pairs = field(default_factory=dict)
-    not_found: Pairs = field(default_factory=dict)
-    gaps: Pairs = field(default_factory=dict)
+    index_mismatches: Findings = field(default_factory=Findings)
+    timestamp_mismatches: Findings = field(default_factory=Findings)
+    out_of_order: Findings = field(default_factory=Findings)
+    not_found: Findings = field(default_factory=Findings)
+    gaps: Findings = field(default_factory=Findings)
 
     def lines(self) -> Iterator[str]:
         r"""Give the lines; of pairs with the same first number, the last counts.
 
         >>> report = Report()
-        >>> report.gaps["/logs/t-0/7.log"] = [(9, 12), (-1, 7)]
+        >>> report.gaps.add("/logs/t-0/7.log", 9, 12)
+        >>> report.gaps.add("/logs/t-0/7.log", -1, 7)
         >>> print(*report.lines(), sep="\n")
         Non-consecutive offsets in /logs/t-0/7.log
           -1 is followed by 7
@@ -60,33 +114,33 @@ class Report:
         )
 
 
-def _rising(pairs: list[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    return sorted(dict(pairs).items())
+def _rising(pairs: Pairs) -> Pairs:
+    _, last = np.unique(pairs[::-1, 0], return_index=True)
+    return pairs[::-1][last]
 
 
-def _falling(pairs: list[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    return sorted(dict(pairs).items(), reverse=True)
+def _falling(pairs: Pairs) -> Pairs:
+    return _rising(pairs)[::-1]
+
+
+def _as_noted(pairs: Pairs) -> Pairs:
+    return pairs
 
 
 def _told(
     title: str,
     line: str,
-    findings: Pairs,
-    order: Callable[[list[tuple[int, int]]], Iterable[tuple[int, int]]] = iter,
+    findings: Findings,
+    order: Callable[[Pairs], Pairs] = _as_noted,
 ) -> Iterator[str]:
-    for path in _map_order(findings):
+    for path in findings.paths():
         yield f"{title}{path}"
-        for pair in order(findings[path]):
-            yield line.format(*pair)
-
-
-def _map_order(findings: Pairs) -> list[str]:
-    """Order the paths as Java's map of strings gives them."""
-    hashes = {path: _string_hash(path) for path in findings}
-    keys = list(dict.fromkeys(hashes.values()))
-    again = bool(findings) and len(findings[next(reversed(findings))]) > 1
-    place = {key: i for i, key in enumerate(computed_order(keys, again=again))}
-    return sorted(findings, key=lambda path: place[hashes[path]])
+        pairs = order(findings.pairs(path))
+        for start in range(0, len(pairs), LISTED):
+            for pair in pairs[start : start + LISTED].tolist():
+                yield line.format(*pair)
+        if more := findings.more[path]:
+            yield MORE_LINE.format(more)
 
 
 def _string_hash(text: str) -> int:

@@ -68,17 +68,14 @@ def _dump_log(
 ) -> None:
     describe = describer(options)
     _print_title(file, streams)
-    gaps: list[tuple[int, int]] = []
     with SlicedLog(file) as log:
         end = log.slice_end(0, options.max_bytes)
         lines = printer(options, describe, streams)
-        position = LogDump(file, lines, gaps).dump(log.source, end)
+        position = LogDump(file, lines, report.gaps).dump(log.source, end)
     if end > position and options.max_bytes == UNLIMITED_BYTES:
         invalid = end - position
         line = f"Found {invalid} invalid bytes at the end of {file.name}"
         streams.print(line, "tail", invalidBytes=invalid)
-    if gaps:
-        report.gaps.setdefault(file.absolute, []).extend(gaps)
 
 
 def _print_title(file: DumpedFile, streams: Streams) -> None:

@@ -15,6 +15,7 @@ from kafkalog.dump.ending import ToolEnded
 from kafkalog.dump.log_file import RUN, LogDump
 from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.printing import printer
+from kafkalog.dump.report import Findings
 from kafkalog.dump.streams import Streams
 from kafkalog.files.reading import MemorySource
 from tests.dump.called import dump
@@ -30,7 +31,7 @@ def printed(data, options=OPTIONS):
     """Dump bytes as a log: what is printed, and the exception that ended it, if any."""
     out, ended = bytearray(), None
     streams = Streams(out.extend, lambda _: None)
-    lines = LogDump(DumpedFile("7.log"), printer(options, None, streams), [])
+    lines = LogDump(DumpedFile("7.log"), printer(options, None, streams), Findings())
     try:
         lines.dump(MemorySource(data), len(data))
     except ToolEnded as error:
