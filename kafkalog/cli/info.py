@@ -50,7 +50,8 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
     PATH is a log directory, a partition's directory, or any file that Kafka writes
     there. Of logs the headers of batches are read, checksums are not looked at: that is
     what verify does. What lies beside a log is listed with its state: sound, missing,
-    preallocated (as a broker has it open, or a crash leaves it), or damaged.
+    preallocated (as a broker has it open, or a crash leaves it), or damaged. Of a log
+    100,000 producers are told apart; where there are more, it says so.
 
     Ends with 1 if what was read is damaged.
     """
@@ -89,6 +90,8 @@ def _print_one(facts: output.Row, *, no_color: bool) -> None:
     if isinstance(segments, list):
         plain["segments"] = len(segments)
         beside = [one for row in segments for one in row["beside"]] + beside
+    if plain.pop("more_producers", False):
+        plain["producers"] = f"at least {plain['producers']}"
     width = max(map(len, plain))
     for name, value in plain.items():
         words = name.replace("_", " ")

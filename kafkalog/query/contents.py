@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +35,9 @@ from kafkalog.segment.file_records import FileRecords, Limits, Step
 from kafkalog.segment.log_segment import LogSegment
 
 UNKNOWN_CODEC: Final = "unknown"
+MOST_PRODUCERS: Final = 100_000
+"""How many producers of a log are told apart."""
+
 Range = tuple[int, int]
 
 
@@ -42,7 +46,9 @@ class Contents:
     """What a log holds, or several; made by `contents_of`, added up by `add`.
 
     `batches` counts entries: batches, and below magic 2 messages and wrappers. Times
-    are in ms, None where there is none; `leader_epochs` the first and the last.
+    are in ms, None where there is none; `leader_epochs` the first and the last. Of
+    `producers` there are at most `MOST_PRODUCERS`, `more_producers` says if there were
+    more.
     """
 
     batches: int = 0
@@ -53,6 +59,7 @@ class Contents:
     max_timestamp: int | None = None
     leader_epochs: Range | None = None
     producers: set[int] = field(default_factory=set)
+    more_producers: bool = False
     transactional_batches: int = 0
     control_batches: int = 0
 
@@ -62,7 +69,7 @@ class Contents:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.codecs += other.codecs
         self.magics += other.magics
-        self.producers |= other.producers
+        self._add_producers(other)
         if self.first_timestamp is None:
             self.first_timestamp = other.first_timestamp
         times = [
@@ -74,8 +81,16 @@ class Contents:
         epochs = (*(self.leader_epochs or ()), *(other.leader_epochs or ()))
         self.leader_epochs = (min(epochs), max(epochs)) if epochs else None
 
+    def _add_producers(self, other: Contents) -> None:
+        self.producers |= other.producers
+        self.more_producers |= other.more_producers
+        if len(self.producers) > MOST_PRODUCERS:
+            self.producers = set(islice(self.producers, MOST_PRODUCERS))
+            self.more_producers = True
+
     def as_dict(self) -> dict[str, Any]:
         """Return the members that the command's JSON has; producers by their number."""
+        untold = {"more_producers": True} if self.more_producers else {}
         return {
             "batches": self.batches,
             "records": self.records,
@@ -85,6 +100,7 @@ class Contents:
             "max_timestamp": self.max_timestamp,
             "leader_epochs": self.leader_epochs and list(self.leader_epochs),
             "producers": len(self.producers),
+            **untold,
             "transactional_batches": self.transactional_batches,
             "control_batches": self.control_batches,
         }

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 import kafkalog
+from kafkalog.query import contents
 from tests import golden_data
 from tests.query import batches, told
 
@@ -191,3 +192,26 @@ def test_a_file_asked_for_by_name_may_be_a_link_but_not_one_in_a_partition(tmp_p
     assert facts["topic_id"] is None
     states = {one["file"]: one["state"] for one in facts["segments"][0]["beside"]}
     assert [states[name] for name in names[1:]] == ["missing", "missing"]
+
+
+def test_producers_are_counted_up_to_a_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(contents, "MOST_PRODUCERS", 4)
+    path = tmp_path / "orders-0" / f"{0:020d}.log"
+    path.parent.mkdir()
+    entries = [
+        batches.build(
+            2, "none", 3 * i, producer_id=i, producer_epoch=0, base_sequence=0
+        )
+        for i in range(6)
+    ]
+    path.write_bytes(b"".join(entries[:4]))
+    [facts] = info(path)
+    assert facts["producers"] == 4
+    assert "more_producers" not in facts
+    path.write_bytes(b"".join(entries))
+    for place in (path, path.parent):
+        [facts] = info(place)
+        assert (facts["producers"], facts["more_producers"]) == (4, True)
+        lines = call("info", place, "--format", "table").stdout.splitlines()
+        [line] = [line for line in lines if line.startswith("producers")]
+        assert line.split(maxsplit=1)[1] == "at least 4"
