@@ -29,8 +29,6 @@ ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """Variables of the environment by which S3 is found without an option."""
 
-MARK_BYTES: Final = 16
-
 
 class Found(NamedTuple):
     """What lies at a path, or in a directory; `size` in bytes, 0 for a directory."""
@@ -130,14 +128,15 @@ class _ArrowFile:
         """Ask for a range of bytes.
 
         Of an object that was replaced by a shorter one pyarrow says that it read all,
-        and leaves the end of the buffer as it was: so it is marked.
+        and leaves the end of the buffer as it was. So the last byte is marked, and
+        where it is found as it was, once in 256 times by chance, the size is asked for.
         """
         room = np.empty(length, np.uint8)
-        mark = np.frombuffer(os.urandom(MARK_BYTES), np.uint8)[:length]
-        room[length - len(mark) :] = mark
+        [mark] = os.urandom(1)
+        room[-1:] = mark
         self._file.seek(position)
         end = position + int(self._file.readinto(room))
-        if (room[length - len(mark) :] == mark).all():
+        if (room[-1:] == mark).all():
             end = min(end, self._filesystem.get_file_info(self._place).size or 0)
         return room[: max(0, end - position)]
 

@@ -181,6 +181,28 @@ def test_an_object_replaced_by_a_shorter_one_ends_there(server, directory):
         assert len(other.read(0, 6000)) == 1000
 
 
+@pytest.mark.parametrize("fewer", [1, 2, 15, 16, 17])
+def test_an_object_that_lost_a_few_bytes_ends_where_it_does(server, directory, fewer):
+    fill(server, f"fewer-{fewer}", directory)
+    path = as_path(f"s3://fewer-{fewer}/orders-0/0.log", server)
+    local = directory / "orders-0" / "0.log"
+    with path.open() as source:
+        size = source.size
+        local.write_bytes(local.read_bytes()[:-fewer])
+        fill(server, f"fewer-{fewer}", directory)
+        assert source.read(0, size).tobytes() == local.read_bytes()
+        assert source.size == size - fewer
+
+
+def test_a_last_byte_that_looks_unread_is_read(server, directory, monkeypatch):
+    fill(server, "alike", directory)
+    monkeypatch.setattr(stores.os, "urandom", lambda count: b"\xff" * count)
+    path = as_path("s3://alike/orders-0/0.log", server)
+    with path.open() as source:
+        assert source.read(0, 1 << 20).tolist()[-2:] == [254, 255]
+        assert source.size == 1 << 20
+
+
 def test_what_s3_complains_of_shows_no_credentials(server):
     path = as_path("s3://no-such-bucket/logs", server)
     with pytest.raises(OSError, match="s3://no-such-bucket/logs") as caught:
