@@ -66,12 +66,10 @@ def _connected(process: int, scheme: str, authority: str, options: Options) -> S
     connect = CONNECT.get(scheme, _through_fsspec)
     try:
         return connect(scheme, authority, read_options(scheme, dict(options)))
-    except (ConfigError, MissingDependencyError):
-        raise
+    except (ConfigError, MissingDependencyError) as error:
+        failure: Exception = error.with_traceback(None)  # its frames hold the options
     except (TypeError, ValueError, FileNotFoundError) as error:
-        failure: Exception = ConfigError(
-            f"{scheme}: {told_without(error, scheme, options)}"
-        )
+        failure = ConfigError(f"{scheme}: {told_without(error, scheme, options)}")
     except Exception as error:
         failure = without_options(error, f"{scheme}://{authority}", scheme, options)
     # Not inside of `except`: what it was raised for would come along as its context.

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kafkalog.errors import ConfigError
 from kafkalog.export.missing import require
 from kafkalog.files.remote import as_path
 from kafkalog.spark.columns import arrow_schema
@@ -78,7 +79,10 @@ def warn_of_ignored(options: SourceOptions) -> None:
 
 def open_partitions(options: SourceOptions) -> Partitions:
     """Look at what the directories hold now; relative paths are the driver's."""
-    sources = [as_path(path, options.storage).absolute() for path in options.paths]
+    try:
+        sources = [as_path(path, options.storage).absolute() for path in options.paths]
+    except ConfigError as error:
+        raise error.with_traceback(None) from None  # frames hold what URLs hold
     return Partitions(sources, read_committed=options.read_committed)
 
 

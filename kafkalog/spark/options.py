@@ -67,11 +67,12 @@ TARGET_PARTITION_BYTES: Final = 128 << 20
 class SourceOptions:
     """What a reading was asked for; the defaults are a batch's.
 
-    `storage` holds credentials under their names without ``storage.``, and shows in no
-    text. `ignored` names the options that were given and mean nothing here.
+    `storage` holds credentials under their names without ``storage.``, and `paths` may
+    hold some, so neither shows in any text. `ignored` names the options that were given
+    and mean nothing here.
     """
 
-    paths: tuple[str, ...]
+    paths: tuple[str, ...] = field(repr=False)
     topics: Topics = EVERYTHING
     starting: Limit = EARLIEST
     ending: Limit = LATEST

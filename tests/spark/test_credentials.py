@@ -1,0 +1,88 @@
+"""What options hold shows in no error, also where Spark shows Python's variables."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
+
+from kafkalog.files import stores
+from kafkalog.spark.source import KafkaLogDataSource
+
+SECRETS = ("hush1", "hush2", "hush3")
+OPTIONS = {
+    "path": "tree://me:hush1@host/logs",
+    "storage.secret": "hush2",
+    "kafka.sasl.jaas.config": "hush3",
+}
+LOCALS = "spark.sql.execution.pyspark.udf.tracebackWithLocals.enabled"  # from 4.3 on
+
+
+class Failing:
+    """A store that complains of everything, with credentials."""
+
+    def __getattr__(self, name):
+        raise OSError("hush1 and hush2 are wrong")
+
+
+def plan(**options):
+    source = KafkaLogDataSource(OPTIONS | options)
+    return source.reader(StructType().add("offset", "long")).partitions()
+
+
+def latest(**options):
+    source = KafkaLogDataSource(OPTIONS | options)
+    return source.streamReader(StructType().add("offset", "long")).latestOffset()
+
+
+def told_by(question, **options):
+    """Give what Spark would: an error's text, and the variables of all frames."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        question(**options)
+    told = traceback.TracebackException.from_exception(
+        caught.value, capture_locals=True
+    )
+    while told.stack and told.stack[0].filename == __file__:
+        del told.stack[0]
+    return "".join(told.format())
+
+
+@pytest.mark.filterwarnings("ignore:options that mean nothing")
+@pytest.mark.parametrize("question", [plan, latest])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"columns": "nope"}, "option columns"),
+        ({"path": "s3://me:hush1@no host/logs"}, "no name of a host or bucket"),
+        ({"path": "s3://bucket/logs"}, "no storage option secret"),
+        ({"path": "nobody://me:hush1@host/logs"}, "fsspec"),
+        ({}, "*** and *** are wrong: tree://host/logs"),
+    ],
+)
+def test_an_error_shows_no_credentials(monkeypatch, question, options, said):
+    monkeypatch.setitem(stores.CONNECT, "tree", lambda *_: Failing())
+    told = told_by(question, **options)
+    assert said in told
+    assert "self = <kafkalog" in told
+    assert [secret for secret in SECRETS if secret in told] == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "path", ["s3://me:hush1@bucket/logs", "s3://me:hush1@no host/x"]
+)
+def test_spark_shows_no_credentials(spark, place):
+    spark.conf.set(LOCALS, "true")
+    frame = (
+        spark.read.format("kafkalog")
+        .options(**OPTIONS | {"path": f"s3://me:hush1@{place}"})
+        .load()
+    )
+    try:
+        with pytest.raises(PySparkException, match="s3") as caught:
+            frame.collect()
+    finally:
+        spark.conf.unset(LOCALS)
+    assert [secret for secret in SECRETS if secret in str(caught.value)] == []
