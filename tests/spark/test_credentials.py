@@ -70,16 +70,11 @@ def test_an_error_shows_no_credentials(monkeypatch, question, options, said):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "path", ["s3://me:hush1@bucket/logs", "s3://me:hush1@no host/x"]
-)
+@pytest.mark.parametrize("place", ["bucket/logs", "no host/logs"])
 def test_spark_shows_no_credentials(spark, place):
     spark.conf.set(LOCALS, "true")
-    frame = (
-        spark.read.format("kafkalog")
-        .options(**OPTIONS | {"path": f"s3://me:hush1@{place}"})
-        .load()
-    )
+    options = OPTIONS | {"path": f"s3://me:hush1@{place}"}
+    frame = spark.read.format("kafkalog").options(**options).load()
     try:
         with pytest.raises(PySparkException, match="s3") as caught:
             frame.collect()
