@@ -20,6 +20,14 @@ cpdef enum Status:
     NO_ROOM  # what is found does not fit the caller's arrays
 
 
+cdef extern from *:
+    void prefetch "__builtin_prefetch"(const void* at) noexcept nogil
+
+
+cdef enum:
+    LINE = 64  # of a processor's cache
+
+
 cdef struct Cursor:
     const uint8_t* data
     Py_ssize_t pos  # next byte to read

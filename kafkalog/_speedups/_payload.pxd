@@ -8,19 +8,16 @@ from kafkalog._speedups._batch cimport (
     CODEC_MASK, LEAST_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, MESSAGE_0_OVERHEAD,
     MESSAGE_1_OVERHEAD, Batch
 )
-from kafkalog._speedups._cursor cimport Cursor, Status, be32, be64, wrapping_add
+from kafkalog._speedups._cursor cimport (
+    LINE, Cursor, Status, be32, be64, prefetch, wrapping_add
+)
 from kafkalog._speedups._record cimport Record, read_record
 from kafkalog._speedups._sink cimport (
     Sink, all_wanted, put, put_alike, put_alike_longs
 )
 
 
-cdef extern from *:
-    void prefetch "__builtin_prefetch"(const void* at) noexcept nogil
-
-
 cdef enum:
-    LINE = 64
     AHEAD = 3072
     RUN = 16  # records alike that are put at once, while their lines are near
 
