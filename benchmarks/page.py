@@ -19,8 +19,8 @@ MARK: Final = "<!-- From here on made by benchmarks/page.py -->\n"
 PEERS: Final = {
     "limit": "the least that must be done: to read, checksums and one copy of the"
     " bytes, or decompression alone; by two threads, half of what one takes; for"
-    " headers, one look at each; to append records, encoding them; for help, importing"
-    " click",
+    " headers, one look at each; to append records, encoding them; beside many"
+    " segments, what it takes beside none; for help, importing click",
     "aiokafka": "aiokafka's record parser, compiled, its records looked at one by one",
     "aiokafka-columns": "the same records, put into columns of NumPy and Arrow",
     "kafka-python": "kafka-python's record parser, in Python alone",
