@@ -264,8 +264,10 @@ class Log:
         segments = from_offset(list_segments(self.path), offset)
         for segment, source in read_on(self.path, segments):
             start = segment.position_for(source, offset)
-            records = segment.records(source, start, wanted, first_bytes)
-            yield from (step for step in records if isinstance(step, Step))
+            for step in segment.records(source, start, wanted, first_bytes):
+                if isinstance(step, Step):
+                    yield step
+                    offset = int(step.rows["last_offset"][-1]) + 1
 
     def _checkpointed(self, name: str, default: int) -> int:
         """Read this partition's line of a checkpoint in the log directory."""

@@ -2,39 +2,105 @@
 
 A segment is there by its ``.log``; what is marked ``.deleted``, ``.cleaned`` or
 ``.swap`` is none. Directories change while they are read: a broker rolls, retains,
-compacts. `read_on` copes: a segment that is gone from under its name is looked for
-under its mark, and if it is gone for good the directory is listed again.
+compacts. Compaction makes a segment out of several: it lies ready as ``.swap``, the
+several are marked ``.deleted``, and then it takes the name of the first of them.
+
+A listing made meanwhile may miss segments, so `list_segments` looks again. And what it
+lists may be merged before it is opened. `read_on` copes: a segment that is gone from
+under its name is looked for under its mark, and if it is gone for good, or has become
+a larger one, the directory is listed again.
 
 Knows: names and order. Does not know: what is in a segment, topics.
-Source: ``LogSegments.java``.
+Source: ``LogSegments.java``; ``LocalLog.java``, its ``replaceSegments``.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Generator
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from kafkalog.files.location import AnyPath, Location, OpenedSource, entries, locate
-from kafkalog.files.naming import MAX_OFFSET, parse_file_name
+from kafkalog.files.naming import MAX_OFFSET, file_name, parse_file_name
 from kafkalog.segment.log_segment import LogSegment
+
+QUIET_NS: Final = 50_000_000
+"""A directory that did not change for so long does not while it is listed, by its time:
+that of file systems goes in steps of some milliseconds."""
+
+LEFT_NS: Final = 1_000_000_000
+"""After so long a ``.swap`` is what a crash has left."""
+
+PAUSE_S: Final = 0.005
+MOST_LOOKS: Final = 1000
+"""How often to look at a directory in which a segment is about to take its name."""
+
+DIFFERENT_LOOKS: Final = 5
+"""How often to look where there is none, but each listing differs from the last."""
+
+MOST_LISTINGS: Final = 20
+"""How often one segment is looked for anew, where a directory never comes to rest."""
+
+
+class Look(NamedTuple):
+    """What a listing shows: files by base offset, and if more is to come of them.
+
+    `swaps` says that a segment is about to take its name, and those that it was made
+    of may have lost theirs.
+    """
+
+    files: list[tuple[int, str]]
+    swaps: bool
 
 
 def list_segments(directory: AnyPath) -> list[LogSegment]:
-    """List the segments of a partition's directory, the lowest base offset first."""
-    found = []
+    """List the segments of a partition's directory, the lowest base offset first.
+
+    While a broker renames files, the directory is listed until two listings agree.
+    """
     directory = locate(directory)
-    for entry in entries(directory):
-        name = parse_file_name(entry.name)
-        if name is None or name.kind != "log" or name.suffix is not None:
-            continue
-        if entry.is_file(follow_symlinks=False):
-            found.append((name.base_offset, entry.name))
-    found.sort()
+    found = _files(directory)
     ends = [*(base - 1 for base, _ in found[1:]), MAX_OFFSET][: len(found)]
     return [
         LogSegment(directory / name, base, most)
         for (base, name), most in zip(found, ends, strict=True)
     ]
+
+
+def _files(directory: Location) -> list[tuple[int, str]]:
+    """List the ``.log`` files, by base offset, when all is at rest."""
+    if not isinstance(directory, Path):
+        return _look(directory).files  # behind URLs nothing is renamed
+    before: Look | None = None
+    for number in range(MOST_LOOKS):
+        changed_ns = directory.stat().st_mtime_ns
+        quiet_ns = time.time_ns() - changed_ns
+        look = _look(directory)
+        rests = quiet_ns > (LEFT_NS if look.swaps else QUIET_NS)
+        if rests and directory.stat().st_mtime_ns == changed_ns:
+            break
+        if not look.swaps and (look == before or number == DIFFERENT_LOOKS):
+            break
+        before = look
+        if look.swaps:
+            time.sleep(PAUSE_S)
+    return look.files
+
+
+def _look(directory: Location) -> Look:
+    files, swaps = [], set()
+    for entry in entries(directory):
+        name = parse_file_name(entry.name)
+        if name is None or name.kind != "log":
+            continue
+        if name.suffix is None and entry.is_file(follow_symlinks=False):
+            files.append((name.base_offset, entry.name))
+        elif name.suffix == "swap":
+            swaps.add(name.base_offset)
+    files.sort()
+    return Look(files, not swaps.issubset(base for base, _ in files))
 
 
 def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
@@ -56,24 +122,51 @@ def read_on(
 
     A segment that was removed, be it by retention or because compaction has put its
     records into an earlier one, is passed over for what the directory then holds at
-    and behind its base offset. The source is closed when the next is taken.
+    and behind its base offset: that may begin with offsets that were read already. The
+    source is closed when the next is taken.
     """
-    missing = 0
+    listings = 0
     while segments:
         segment = segments[0]
         try:
             source = segment.open()
         except FileNotFoundError:
-            missing += 1
-            if missing > len(segments) + 1 or not directory.is_dir():
+            if listings == MOST_LISTINGS or not directory.is_dir():
                 raise
-            listed = from_offset(list_segments(directory), segment.base_offset)
-            most = segments[-1].base_offset
-            segments = [one for one in listed if one.base_offset <= most]
+            segments = _anew(directory, segments)
+            listings += 1
             continue
-        missing = 0
-        try:
+        with source:
+            if listings < MOST_LISTINGS and not _next_is_there(segments):
+                anew = _anew(directory, segments)
+                # Where retention took both, what is open is all that there is of it.
+                if anew and anew[0].base_offset <= segment.base_offset:
+                    segments = anew
+                    listings += 1
+                    continue
+            listings = 0
             yield segment, source
-        finally:
-            source.close()
         segments = segments[1:]
+
+
+def _anew(directory: Location, segments: list[LogSegment]) -> list[LogSegment]:
+    """List what now holds the offsets of `segments`; nothing without a directory."""
+    if not directory.is_dir():
+        return []
+    listed = from_offset(list_segments(directory), segments[0].base_offset)
+    most = segments[-1].base_offset
+    return [one for one in listed if one.base_offset <= most]
+
+
+def _next_is_there(segments: list[LogSegment]) -> bool:
+    """Whether the segment behind the first has its name.
+
+    If not, its records may be in the first by now, and reach beyond what was its end.
+    """
+    first = segments[0]
+    if first.most == MAX_OFFSET or not isinstance(first.path, Path):
+        return True
+    following = (
+        segments[1].name if len(segments) > 1 else file_name(first.most + 1, "log")
+    )
+    return first.path.with_name(following).exists()

@@ -115,8 +115,9 @@ def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:
     """Part a range at its segments."""
     segments = from_offset(list_segments(directory), wanted.start)
     segments = [one for one in segments if one.base_offset < wanted.end]
+    reached = wanted.start
     for segment, source in read_on(directory, segments):
-        start = max(wanted.start, segment.base_offset)
+        start = max(reached, segment.base_offset)
         stop = min(wanted.end, segment.most + 1)
         begin = 0
         if start > segment.base_offset:
@@ -137,6 +138,7 @@ def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:
                 marks=((begin, _offset_at(source, begin)),),
                 size=source.size if segment.most < MAX_OFFSET else None,
             )
+        reached = max(reached, stop)
 
 
 def _cut(whole: Stretch, most_bytes: int) -> list[Stretch]:

@@ -1,0 +1,52 @@
+"""Scans of a directory in which another process merges segments, as compaction does.
+
+No record goes, so each scan has all that was there when it began, and no error.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import kafkalog
+
+HOUSE = Path(__file__).parents[2]
+STEPS = 1_500
+SEED = 1_848
+
+WAYS = [{}, {"threads": 2}, {"isolation": "read_committed"}, {"check_crcs": False}]
+
+
+def read_all(place, options):
+    scan = kafkalog.scan(place, columns=["offset"], **options)
+    return [offset for chunk in scan.chunks() for offset in chunk.offset.tolist()]
+
+
+def test_scans_of_a_directory_that_is_compacted_miss_nothing(tmp_path):
+    place, journal = tmp_path / "live-0", tmp_path / "journal"
+    place.mkdir()
+    arguments = [place, journal, STEPS, SEED]
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "tests.query.merging_writer", *map(str, arguments)],
+        cwd=HOUSE,
+        stdout=subprocess.PIPE,
+    )
+    scans = 0
+    try:
+        assert writer.stdout.readline() == b"writing\n"
+        for options in itertools.cycle(WAYS):
+            if writer.poll() is not None:
+                break
+            written = int(journal.read_text().splitlines()[-1])
+            offsets = read_all(place, options)
+            assert offsets == list(range(len(offsets)))
+            assert len(offsets) >= written
+            scans += 1
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+    assert writer.returncode == 0
+    assert scans > 20
