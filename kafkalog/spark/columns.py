@@ -59,6 +59,17 @@ COLUMNS: Final = {
 
 KAFKA_COLUMNS: Final = tuple(COLUMNS)[:8]
 
+_SPELLED: Final = {name.lower(): name for name in COLUMNS}
+
+
+def spelled(name: str) -> str | None:
+    """Spell a column's name as here, of whatever case it is; None if there is none.
+
+    >>> spelled("TIMESTAMPTYPE"), spelled("valeur")
+    ('timestampType', None)
+    """
+    return _SPELLED.get(name.lower())
+
 
 @cache
 def _arrow_types() -> dict[str, pa.DataType]:
@@ -99,22 +110,25 @@ def sql_schema(columns: Iterable[str]) -> str:
 def arrow_schema(schema: Any) -> pa.Schema:
     """Return the Arrow schema that Spark expects for a ``StructType`` of our columns.
 
+    It has the user's spelling of their names, whose case means as little as in SQL.
     Raises `ConfigError`, which names all that the source cannot give.
     """
     pa = require("pyarrow", "arrow")
     wrong, fields = [], []
     for field in schema.fields:
-        column, asked = COLUMNS.get(field.name), field.dataType.simpleString()
-        if column is None:
+        name, asked = spelled(field.name), field.dataType.simpleString()
+        if name is None:
             wrong.append(f"no column {field.name!r}; there are {', '.join(COLUMNS)}")
-        elif asked != column.sql_type:
+            continue
+        column = COLUMNS[name]
+        if asked != column.sql_type:
             wrong.append(f"{field.name} is {column.sql_type}, not {asked}")
         elif column.nullable and not field.nullable:
             wrong.append(f"{field.name} may be null, and the schema says it is not")
         else:
             of_arrow = pa.field(field.name, column.arrow_type, field.nullable)
             fields.append(of_arrow)
-    names = [field.name for field in schema.fields]
+    names = [spelled(field.name) or field.name for field in schema.fields]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         wrong.append(f"columns named twice: {', '.join(repeated)}")
     if not names:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.columns import COLUMNS, default_columns
+from kafkalog.spark.columns import COLUMNS, default_columns, spelled
 from kafkalog.spark.limits import (
     EARLIEST,
     LATEST,
@@ -142,12 +142,12 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
-    """Read names of the source's columns, in the order given.
+    """Read names of the source's columns, in the order given, of whatever case.
 
-    >>> parse_columns("key, offset, leaderEpoch")
+    >>> parse_columns("key, offset, leaderepoch")
     ('key', 'offset', 'leaderEpoch')
     """
-    names = parse_names(text)
+    names = tuple(spelled(name) or name for name in parse_names(text))
     unknown = [name for name in names if name not in COLUMNS]
     if unknown:
         raise ConfigError(

@@ -21,7 +21,7 @@ from kafkalog.errors import InvalidRecordError
 from kafkalog.export.arrow import bitmap, bytes_array, headers_array
 from kafkalog.export.missing import require
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
-from kafkalog.spark.columns import COLUMNS
+from kafkalog.spark.columns import COLUMNS, spelled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,27 +49,33 @@ class RowMaker:
     """
 
     schema: pa.Schema
+    names: list[str] = field(init=False)
+    """Of the schema's columns, as `COLUMNS` spells them."""
+
     _constants: dict[str, tuple[Any, pa.Array]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.names = [spelled(name) or name for name in self.schema.names]
 
     @property
     def scanned(self) -> tuple[str, ...]:
         """The columns that a scan must give."""
-        return tuple(COLUMNS[name].scanned for name in self.schema.names)
+        return tuple(COLUMNS[name].scanned for name in self.names)
 
     def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
         """Turn a chunk of records into batches."""
         whole = {
             name: self._array(name, records)
-            for name in self.schema.names
+            for name in self.names
             if name not in CONSTANT
         }
-        for start, stop in _cuts(_bytes_through(records, self.schema)):
+        for start, stop in _cuts(self._bytes_through(records)):
             count = stop - start
             arrays = [
                 whole[name].slice(start, count)
                 if name in whole
                 else self._constant(name, records).slice(0, count)
-                for name in self.schema.names
+                for name in self.names
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -102,6 +108,24 @@ class RowMaker:
                 codes, pa.array(records.codecs, pa.string())
             ).dictionary_decode()
         return pa.array(column.astype(COLUMNS[name].arrow_type.to_pandas_dtype()))
+
+    def _bytes_through(self, records: Records) -> npt.NDArray[np.int64]:
+        """How many bytes rows take as Arrow, up to each and with it; at most."""
+        fixed = len(self.names)  # for what says which are null
+        for kind in self.schema.types:
+            fixed += OFFSET_BYTES if pa.types.is_nested(kind) else _width(kind)
+        if "topic" in self.names:
+            fixed += len(records.topic.encode())
+        total = np.arange(1, len(records) + 1) * fixed
+        for column in records.columns.values():
+            if isinstance(column, BytesColumn):
+                total += column.offsets[1:]
+            elif isinstance(column, HeadersColumn):
+                ends = column.offsets[1:]
+                for part in (column.key, column.value):
+                    total += cast("BytesColumn", part).offsets[ends]
+                total += ends * HEADER_BYTES
+        return total
 
 
 def _microseconds(column: npt.NDArray[np.int64], topic: str) -> pa.Array:
@@ -137,25 +161,6 @@ def _cuts(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         stop = max(start + 1, min(stop, start + MOST_ROWS))
         yield start, stop
         start = stop
-
-
-def _bytes_through(records: Records, schema: pa.Schema) -> npt.NDArray[np.int64]:
-    """How many bytes the rows up to each take as Arrow, itself included; at most."""
-    fixed = len(schema.names)  # for what says which are null
-    for kind in schema.types:
-        fixed += OFFSET_BYTES if pa.types.is_nested(kind) else _width(kind)
-    if "topic" in schema.names:
-        fixed += len(records.topic.encode())
-    total = np.arange(1, len(records) + 1) * fixed
-    for column in records.columns.values():
-        if isinstance(column, BytesColumn):
-            total += column.offsets[1:]
-        elif isinstance(column, HeadersColumn):
-            ends = column.offsets[1:]
-            for part in (column.key, column.value):
-                total += cast("BytesColumn", part).offsets[ends]
-            total += ends * HEADER_BYTES
-    return total
 
 
 def _width(kind: pa.DataType) -> int:

@@ -125,13 +125,22 @@ def test_a_schema_may_take_any_columns_in_any_order():
     assert [field.nullable for field in schema] == [False, True]
 
 
+def test_columns_have_the_spelling_of_the_schema():
+    schema = arrow_schema(Schema(Field("TIMESTAMPtype", "int"), Field("Key", "binary")))
+    maker = RowMaker(schema)
+    scan = kafkalog.scan(built([row(b"a", b"k")]), columns=maker.scanned)
+    [batch] = [made for records in scan.chunks() for made in maker.batches(records)]
+    assert batch.schema == schema
+    assert batch.to_pylist() == [{"TIMESTAMPtype": 0, "Key": b"k"}]
+
+
 def test_all_that_is_wrong_with_a_schema_is_named_at_once():
     fields = [
         Field("valeur", "binary"),
         Field("offset", "int"),
         Field("key", "binary", False),
         Field("topic", "string"),
-        Field("topic", "string"),
+        Field("Topic", "string"),
     ]
     with pytest.raises(ConfigError) as caught:
         arrow_schema(Schema(*fields))

@@ -75,6 +75,19 @@ def test_columns_are_those_asked_for_in_that_order(spark):
     assert pruned.count() == frame.count()
 
 
+def test_the_case_of_columns_does_not_matter_and_a_schema_keeps_it(spark):
+    reader = spark.read.format("kafkalog").option("subscribe", "once")
+    ours = reader.schema("OFFSET bigint, Topic string, key binary").load(str(ROOT))
+    assert ours.columns == ["OFFSET", "Topic", "key"]
+    same = load(spark, columns="OFFSET,Topic,key", subscribe="once")
+    assert same.columns == ["offset", "topic", "key"]
+    found = [sorted(map(repr, map(tuple, one.collect()))) for one in (ours, same)]
+    assert found[0] == found[1]
+    assert ours.where("offset = 0 and TOPIC = 'once'").count() > 0
+    with pytest.raises(PySparkException, match=r"(?i)offset"):
+        reader.schema("offset bigint, OFFSET bigint").load(str(ROOT)).collect()
+
+
 def test_control_records_come_when_asked_for(spark):
     plain = load(spark, subscribe="ledger").count()
     options = {"controlRecords": "true", "columns": "isControl"}
