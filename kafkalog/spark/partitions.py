@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from kafkalog.errors import ConfigError, NotALogDirectoryError
-from kafkalog.files.location import Location
+from kafkalog.files.location import Location, entries
 from kafkalog.log.log import Log, find_end, find_stable
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.plan import Part, find_parts
@@ -23,6 +23,7 @@ class Partitions:
     """The partitions in log directories as they are when this is made.
 
     `sources` are paths of log directories or partitions; no partition may be in two.
+    One that is empty is neither, whatever its name: a mount without its file system.
     """
 
     def __init__(self, sources: Sequence[Any], *, read_committed: bool = False) -> None:
@@ -31,6 +32,8 @@ class Partitions:
         for part in find_parts(list(sources)):
             if part.directory is None:
                 raise NotALogDirectoryError(f"not a log directory: {part.file}")
+            if part.directory in sources and not entries(part.directory):
+                raise NotALogDirectoryError(f"an empty directory: {part.directory}")
             place = part.topic, part.partition
             if place in self._parts:
                 raise ConfigError(

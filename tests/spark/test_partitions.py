@@ -46,6 +46,13 @@ def test_the_end_of_what_is_committed_is_the_last_stable_offset():
             assert (end < log.log_end_offset) == (place[0] == "ledger")
 
 
+def test_an_empty_directory_is_nothing_to_read_whatever_its_name(tmp_path):
+    (tmp_path / "disk-1").mkdir()
+    with pytest.raises(NotALogDirectoryError, match=r"empty directory: .*disk-1"):
+        Partitions([tmp_path / "disk-1"])
+    assert Partitions([tmp_path]).places() == [("disk", 1)]
+
+
 def test_a_time_is_its_first_offset_or_none():
     held = Partitions([ROOT])
     place = "orders.none", 0
