@@ -22,6 +22,7 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError
+from kafkalog.files.naming import file_name
 from kafkalog.files.reading import FileSource
 from kafkalog.formats.entry_fields import MAGIC_AT, size_field
 from kafkalog.formats.headers import Bytes, Rows, find_unsound, scan_headers
@@ -97,7 +98,7 @@ def framed_end(path: Path, base_offset: int) -> int:
 
 def _last_indexed(path: Path, base_offset: int) -> int:
     """Position of the last entry of a log's offset index."""
-    index = path.with_name(f"{base_offset:020d}.index")
+    index = path.with_name(file_name(base_offset, "index"))
     if not index.exists():
         return 0
     positions = OffsetIndex.read_live(index).entries["position"]

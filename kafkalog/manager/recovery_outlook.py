@@ -39,6 +39,7 @@ from kafkalog.files.location import entries
 from kafkalog.files.naming import (
     CLEAN_SHUTDOWN,
     SegmentFile,
+    file_name,
     parse_file_name,
     parse_partition_dir,
 )
@@ -201,10 +202,10 @@ class PartitionOutlook:
 
     def _is_read_alone(self, base: int) -> bool:
         """Whether a segment is read through for want of a sound index."""
-        stem = f"{base:020d}"
-        if f"{stem}.index" not in self.names and f"{stem}.index.swap" not in self.names:
+        index, swapped = file_name(base, "index"), file_name(base, "index", "swap")
+        if index not in self.names and swapped not in self.names:
             return True
-        aborted = f"{stem}.txnindex"
+        aborted = file_name(base, "txnindex")
         with suppress(FileNotFoundError):
             if aborted in self.names:
                 return ends_too_early(self.directory / aborted, base)
@@ -283,7 +284,7 @@ class PartitionOutlook:
     def _end(self) -> int:
         """Offset behind the log, as a broker finds it."""
         last = max(self.bases, default=0)
-        path = self.directory / f"{last:020d}.log"
+        path = self.directory / file_name(last, "log")
         with suppress(FileNotFoundError):
             if last not in self.read_through:
                 return framed_end(path, last)
@@ -301,11 +302,12 @@ class PartitionOutlook:
         return offset > self.log_start_offset and offset >= max(newer, default=0)
 
     def _metadata_snapshot(self, offset: int) -> Recovery:
-        newest = max(
+        there = (
             one.base_offset
             for one in self.names.values()
             if one.kind == "checkpoint" and one.suffix is None
         )
+        newest = max(there, default=offset)  # none, where a link was named
         return Recovery.REFUSE if offset == newest else Recovery.NOTHING
 
     def _small(self, file: str, problem: Problem) -> Recovery:

@@ -383,3 +383,13 @@ def test_every_cause_and_recovery_is_told_of_and_no_other():
     for text, words in ((causes, Cause), (recoveries, Recovery)):
         listed = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
         assert sorted(listed) == sorted(words)
+
+
+def test_of_a_metadata_snapshot_named_by_a_link_the_outlook_is_the_newests(tmp_path):
+    (tmp_path / "snapshot").write_bytes(b"\xff" * 100)
+    place = tmp_path / "__cluster_metadata-0"
+    place.mkdir()
+    link = place / "00000000000000000012-0000000001.checkpoint"
+    link.symlink_to("../snapshot")
+    problems = verify(link).problems
+    assert {problem.recovery for problem in problems} == {Recovery.REFUSE}
