@@ -73,19 +73,28 @@ def command(
     from kafkalog.query.listing import list_path
 
     form = output.chosen_format(form)
-    for path in paths:
-        rows = [asdict(one) for one in list_path(path, topics, partitions)]
-        of_partitions = bool(rows) and "topic" in rows[0]
-        if form == "table":
-            output.emit(f"{_title(path, rows)}\n")
-        fields = PARTITION if of_partitions else SEGMENT
-        output.print_rows(rows, fields, form, no_color=no_color)
+    listed = (
+        (path, [asdict(one) for one in list_path(path, topics, partitions)])
+        for path in paths
+    )
+    if form != "table":
+        rows = (row for _, some in listed for row in some)
+        output.print_rows(rows, (), form)
+        return
+    for path, some in listed:
+        output.emit(f"{_title(path, some)}\n")
+        fields = PARTITION if _are_partitions(some) else SEGMENT
+        output.print_rows(some, fields, form, no_color=no_color)
+
+
+def _are_partitions(rows: Sequence[output.Row]) -> bool:
+    return bool(rows) and "topic" in rows[0]
 
 
 def _title(path: Path, rows: Sequence[output.Row]) -> str:
     """Say what is listed, how much it is, and whether its broker stopped in order."""
     size = terminal.in_units(sum(row["size_in_bytes"] for row in rows))
-    of_partitions = bool(rows) and "topic" in rows[0]
+    of_partitions = _are_partitions(rows)
     what = "partition" if of_partitions else "segment"
     plural = "" if len(rows) == 1 else "s"
     title = f"{terminal.harmless(str(path))}: {len(rows)} {what}{plural}, {size}"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import shutil
 
 import pytest
@@ -109,6 +110,15 @@ def test_csv_has_plain_numbers():
     )
     assert int(first["size_in_bytes"]) > 0
     assert first["state"] == ""
+
+
+def test_several_paths_are_one_list():
+    places = [golden.CLEAN / name for name in ("ledger-0", "ledger-1")]
+    rows = json.loads(call("ls", *places, "--format", "json").stdout)
+    each = [row for place in places for row in objects(call("ls", place).stdout)]
+    assert rows == each
+    text = call("ls", *places, "--format", "csv").stdout
+    assert len(list(csv.DictReader(io.StringIO(text)))) == len(each)
 
 
 def test_an_unreadable_log_start_checkpoint_and_a_torn_log_stop_no_listing(tmp_path):
