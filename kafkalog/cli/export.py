@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
 from kafkalog.cli import exits
 from kafkalog.cli.options import Reading, compression_option, examples, reading_options
 from kafkalog.cli.progress import bar
+
+FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
 
 
 @click.command(
@@ -25,7 +28,7 @@ from kafkalog.cli.progress import bar
 @click.option(
     "--to",
     "form",
-    type=click.Choice(["parquet", "jsonl", "csv", "arrow"]),
+    type=click.Choice(FORMATS),
     help="The format; by default told by the extension of OUT, else parquet.",
 )
 @reading_options
@@ -66,4 +69,4 @@ def command(
 
 def _form_of(out: Path) -> str:
     form = out.suffix.removeprefix(".")
-    return form if form in ("parquet", "jsonl", "csv", "arrow") else "parquet"
+    return form if form in FORMATS else "parquet"

@@ -40,7 +40,7 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
                 self._emit_json(f"{_json(row)}\n")
             case "json":
                 self._emit_json(f"{self._before}{_json(row)}")
-                self._before = ",\n"
+                self._before = output.BETWEEN
             case "csv":
                 lines = self._csv_lines(row)
                 shown = terminal.harmless_lines(lines) if self._on_terminal else lines

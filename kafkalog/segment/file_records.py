@@ -88,7 +88,7 @@ class Limits:
     ordered: bool = True
 
 
-def everything(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+def everything(rows: Rows) -> tuple[Bools, bool]:
     """Want every entry, to the end."""
     return np.ones(len(rows), np.bool_), False
 
@@ -260,9 +260,7 @@ class FileRecords:
         if len(rows):
             self._last_offset = max(self._last_offset, int(rows["last_offset"].max()))
 
-    def _out_of_order(
-        self, data: Bytes, origin: int, rows: Rows
-    ) -> npt.NDArray[np.bool_]:
+    def _out_of_order(self, data: Bytes, origin: int, rows: Rows) -> Bools:
         """Which entries' offsets cannot be, going by neighbours and limits."""
         last = rows["last_offset"]
         base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])

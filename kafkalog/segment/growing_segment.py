@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ from kafkalog.segment.open_files import OpenFiles
 from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
 
 NowMs = Callable[[], int]
-FIRST_BATCH_BYTES = 128
+FIRST_BATCH_BYTES: Final = 128
 
 
 class SegmentRead(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which segments of a log keep their ``.log`` open: those used last, a hundred at most.
+"""Which segments of a log keep their ``.log`` open: those used last, up to `MOST`.
 
 A process may hold open some thousand files, and a log have more segments.
 
