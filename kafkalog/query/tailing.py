@@ -120,9 +120,9 @@ def _ends_of(segment: LogSegment) -> Iterator[Span]:
         while length < source.size:
             near = segment.positions_near(source, [source.size - length])
             if near:
-                yield Span(segment, near[0], source.size)
+                yield Span(segment, near[0], source.size, source)
             length *= FARTHER
-        yield Span(segment, 0, source.size)
+        yield Span(segment, 0, source.size, source)
 
 
 def _count(reading: PartReading, span: Span) -> tuple[int, int]:
