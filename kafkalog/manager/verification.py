@@ -17,12 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Final, cast
+from typing import Final
 
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.naming import (
     CLEAN_SHUTDOWN,
-    FileKind,
     SegmentFile,
     parse_file_name,
     parse_partition_dir,
@@ -250,7 +249,7 @@ class Verification:
                 continue
             findings = Findings(f"{REMOTE_CACHE}/{file}")
             with suppress(ValueError), reading(findings):
-                name = SegmentFile(base_offset_of(file), cast("FileKind", kind))
+                name = SegmentFile(base_offset_of(file), kind)
                 check_lone_index(cache / file, name, findings)
             self.problems += findings.problems
 
@@ -288,7 +287,7 @@ class Verification:
         if kind in ("log", "checkpoint"):
             self._lone(path)
         elif kind in INDEXES:
-            name = name or SegmentFile(base_offset_of(path), cast("FileKind", kind))
+            name = name or SegmentFile(base_offset_of(path), kind)
             check_lone_index(path, name, findings)
         elif kind == "snapshot":
             offset = None if name is None else name.base_offset

@@ -21,7 +21,13 @@ from typing import Final
 import numpy as np
 
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
-from kafkalog.files.naming import MAX_OFFSET, SegmentFile, parse_file_name
+from kafkalog.files.naming import (
+    MAX_OFFSET,
+    FileKind,
+    SegmentFile,
+    file_name,
+    parse_file_name,
+)
 from kafkalog.files.reading import FileSource, read_plain
 from kafkalog.formats.control import ControlRecordType
 from kafkalog.formats.layout import MAX_FILE_BYTES, NO_LEADER_EPOCH
@@ -56,7 +62,7 @@ from kafkalog.segment.file_records import Limits
 from kafkalog.segment.log_segment import LogSegment
 
 HALF_WRITTEN: Final = ("cleaned", "part")
-INDEXES: Final = ("index", "timeindex", "txnindex")
+INDEXES: Final[tuple[FileKind, ...]] = ("index", "timeindex", "txnindex")
 
 Names = dict[str, SegmentFile | None]
 
@@ -182,8 +188,8 @@ class PartitionCheck:
                 self._missing(name, kind)
         return task
 
-    def _missing(self, name: SegmentFile, kind: str) -> None:
-        file = f"{name.base_offset:020d}.{kind}"
+    def _missing(self, name: SegmentFile, kind: FileKind) -> None:
+        file = file_name(name.base_offset, kind)
         findings = findings_for(self.prefix, file)
         message = "the segment has no such index: a broker makes it anew"
         findings.warn(Cause.MISSING, message, offset=name.base_offset)
@@ -210,7 +216,9 @@ class PartitionCheck:
         events = all_events([facts for _, facts, _ in plain])
         spans = spans_of(events)
         for task, facts, result in plain:
-            file = task.indexes.get("txnindex", f"{task.limits.least:020d}.txnindex")
+            file = task.indexes.get(
+                "txnindex", file_name(task.limits.least, "txnindex")
+            )
             findings = findings_for(self.prefix, file)
             events = all_events([facts])
             if facts.damaged_at is None and (len(events) or result.txn_index):
