@@ -90,7 +90,7 @@ class ManualScheduler:
     """Keeps tasks until told to do those that are due by its clock.
 
     They are done in the order they are due, then that of scheduling. A periodic task
-    that is late is done once.
+    that is late is done once. Any thread may schedule, at any time.
 
     >>> clock = ManualClock()
     >>> scheduler = ManualScheduler(clock)
@@ -107,14 +107,16 @@ class ManualScheduler:
         self._clock = clock
         self._tasks: list[Task] = []
         self._numbers = count()
+        self._changed = threading.Lock()  # a heap is no heap while it is pushed to
 
     def schedule(
         self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
     ) -> Task:
         """Keep `work` until it is due and `run_due` is called."""
         due = self._clock.now_ms() + max(0, delay_ms)
-        task = Task(due, next(self._numbers), name, work, period_ms)
-        heapq.heappush(self._tasks, task)
+        with self._changed:
+            task = Task(due, next(self._numbers), name, work, period_ms)
+            heapq.heappush(self._tasks, task)
         return task
 
     def run_due(self) -> list[str]:
@@ -129,25 +131,29 @@ class ManualScheduler:
 
     def pending(self) -> list[Task]:
         """Tasks not done yet, in the order in which they will be."""
-        return sorted(task for task in self._tasks if not task.cancelled)
+        with self._changed:
+            return sorted(task for task in self._tasks if not task.cancelled)
 
     def shutdown(self) -> None:
         """Drop what has not been done."""
-        self._tasks.clear()
+        with self._changed:
+            self._tasks.clear()
 
     def _take_due(self) -> Task | None:
         now = self._clock.now_ms()
-        while self._tasks and self._tasks[0].due_ms <= now:
-            task = heapq.heappop(self._tasks)
-            if not task.cancelled:
-                return task
+        with self._changed:
+            while self._tasks and self._tasks[0].due_ms <= now:
+                task = heapq.heappop(self._tasks)
+                if not task.cancelled:
+                    return task
         return None
 
     def _put_off(self, task: Task) -> None:
         period = max(1, task.period_ms)
         late = max(0, self._clock.now_ms() - task.due_ms)
         task.due_ms += period * (late // period + 1)
-        heapq.heappush(self._tasks, task)
+        with self._changed:
+            heapq.heappush(self._tasks, task)
 
 
 class ThreadScheduler:

@@ -1,6 +1,8 @@
 """Clocks and schedulers: what is done, when, in which order, and what is not."""
 
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from kafkalog.log.clock import ManualClock, ManualScheduler, ThreadScheduler
 
@@ -97,3 +99,20 @@ def test_a_shutdown_waits_for_what_is_being_done():
     scheduler.shutdown()
     assert ended == [True]
     assert scheduler.schedule("too late", lambda: None).cancelled
+
+
+def test_many_threads_schedule_at_once():
+    scheduler = ManualScheduler(ManualClock())
+
+    def schedule(number):
+        for place in range(500):
+            scheduler.schedule("later", lambda: None, (number * 7 + place * 13) % 100)
+
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(schedule, range(4)))
+    finally:
+        sys.setswitchinterval(often)
+    assert len(scheduler.pending()) == 2000
