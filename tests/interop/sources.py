@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 SELECTED = (
     *("topic", "partition", "offset", "key", "value"),
     "unix_micros(timestamp) timestamp",
@@ -62,13 +64,23 @@ def rows(frame):
 
 def catch_up(stream, out, checkpoint):
     """Read all there is into Parquet; give the offsets of each batch that had rows."""
-    query = (
-        stream.writeStream.format("parquet")
-        .option("path", str(out))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
+    query = start(stream, out, checkpoint, availableNow=True)
     query.awaitTermination()
-    told = [one["sources"][0] for one in query.recentProgress if one["numInputRows"]]
-    return [tuple(one[end] for end in OFFSETS) for one in told]
+    return batches(query)
+
+
+def start(stream, out, checkpoint, **trigger):
+    """Write a stream to Parquet, by a trigger or whenever something came."""
+    writer = stream.writeStream.format("parquet").option("path", str(out))
+    if trigger:
+        writer = writer.trigger(**trigger)
+    return writer.option("checkpointLocation", str(checkpoint)).start()
+
+
+def batches(query):
+    """Give the offsets of each batch so far that had rows."""
+    return [
+        tuple(json.loads(one["sources"][0][end]) for end in OFFSETS)
+        for one in query.recentProgress
+        if one["numInputRows"]
+    ]

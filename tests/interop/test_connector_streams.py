@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import datetime, timedelta
 
 import pytest
+from confluent_kafka import Producer
 
-from tests.interop.fill import RECORDS
-from tests.interop.sources import Sources, catch_up, rows
+from tests.interop.fill import RECORDS, WAIT_SECONDS
+from tests.interop.sources import Sources, batches, catch_up, rows, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
@@ -32,6 +35,17 @@ class Pair:
         stream = self.sources.stream(name, **self.options)
         out, checkpoint = self.folder / name, self.folder / f"{name}.checkpoint"
         return catch_up(stream, out, checkpoint)
+
+    def start(self):
+        """Have both read whenever something came."""
+        return [
+            start(
+                self.sources.stream(name, **self.options),
+                self.folder / name,
+                self.folder / f"{name}.checkpoint",
+            )
+            for name in self.sources.places
+        ]
 
     def written(self):
         return [
@@ -63,6 +77,30 @@ def produce_unevenly(topics, topic, first=0):
     assert topics.plain.flush(60) == 0
 
 
+def at_once(topics, topic, count):
+    """Append records to the first partition as one batch: seen all or none."""
+    settings = {"bootstrap.servers": topics.broker.address, "linger.ms": 5_000}
+    topics.produce(topic, 0, count, producer=Producer(settings))
+
+
+def seen(query, count):
+    """Wait until a query has read so many batches with rows; give their offsets."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while len(found := batches(query)) < count:
+        assert time.monotonic() < deadline, f"{count} batches did not come: {found}"
+        assert query.isActive, query.exception()
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture
+def stopping():
+    queries = []
+    yield queries
+    for query in queries:
+        query.stop()
+
+
 def check_written(pair):
     theirs, ours = pair.written()
     assert theirs
@@ -88,6 +126,68 @@ def test_a_stream_taken_up_from_its_checkpoint_goes_on_where_it_was(
         assert theirs
         assert ours == theirs
     assert stream.catch_up() == [[], []]
+    check_written(stream)
+
+
+def test_a_stream_by_a_pattern_finds_topics_that_come_later(pair, topics, topic):
+    produce_unevenly(topics, topic)
+    stream = pair(subscribePattern=f"^{topic}|^later.{topic}", maxOffsetsPerTrigger=40)
+    for name in (topic, f"{topic}.more", f"later.{topic}", f"no.{topic}"):
+        if name != topic:
+            topics.create(name, 2)
+            topics.produce(name, 0, 25, 2)
+        theirs, ours = stream.catch_up()
+        assert ours == theirs
+        assert bool(theirs) == (name != f"no.{topic}")
+    check_written(stream)
+    assert len(stream.written()[1]) == sum(UNEVEN) + 2 * 25
+
+
+def test_a_stream_that_has_less_than_the_minimum_waits_for_another_start(
+    pair, topics, topic
+):
+    produce_unevenly(topics, topic)
+    stream = pair(subscribe=topic, minOffsetsPerTrigger=50, maxOffsetsPerTrigger=60)
+    for left in (True, False):
+        theirs, ours = stream.catch_up()
+        assert len(theirs) == 1
+        assert ours == theirs
+        assert (len(stream.written()[0]) < sum(UNEVEN)) == left
+    check_written(stream)
+
+
+def test_a_stream_waits_for_its_minimum(pair, topics, topic, stopping):
+    at_once(topics, topic, 20)
+    stream = pair(subscribe=topic, minOffsetsPerTrigger=30, maxTriggerDelay="10m")
+    stopping += stream.start()
+    for query in stopping:
+        assert len(seen(query, 1)) == 1
+    at_once(topics, topic, 29)
+    time.sleep(2)
+    assert [len(batches(query)) for query in stopping] == [1, 1]
+    at_once(topics, topic, 1)
+    theirs, ours = (seen(query, 2) for query in stopping)
+    assert ours == theirs
+    assert ours[1][1][topic]["0"] == 50
+    check_written(stream)
+
+
+def test_a_stream_waits_no_longer_than_the_delay(pair, topics, topic, stopping):
+    at_once(topics, topic, 20)
+    stream = pair(subscribe=topic, minOffsetsPerTrigger=1000, maxTriggerDelay="4s")
+    stopping += stream.start()
+    for query in stopping:
+        seen(query, 1)
+    at_once(topics, topic, 7)
+    theirs, ours = (seen(query, 2) for query in stopping)
+    assert ours == theirs
+    for query in stopping:
+        first, second = (
+            datetime.fromisoformat(one["timestamp"])
+            for one in query.recentProgress
+            if one["numInputRows"]
+        )
+        assert second - first > timedelta(seconds=3)
     check_written(stream)
 
 
@@ -158,13 +258,8 @@ def test_a_segment_that_is_written_to_meanwhile_is_read_as_far_as_it_goes(
     pair, topics, topic
 ):
     stream = pair(subscribe=topic, maxOffsetsPerTrigger=500)
-    query = (
-        stream.sources.stream("kafkalog", **stream.options)
-        .writeStream.format("parquet")
-        .option("path", str(stream.folder / "kafkalog"))
-        .option("checkpointLocation", str(stream.folder / "checkpoint"))
-        .start()
-    )
+    live = stream.sources.stream("kafkalog", **stream.options)
+    query = start(live, stream.folder / "kafkalog", stream.folder / "checkpoint")
     try:
         for turn in range(40):
             topics.produce(topic, turn * RECORDS, RECORDS, PARTITIONS)
