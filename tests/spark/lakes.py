@@ -18,6 +18,7 @@ IN_THE_PATH = ds.partitioning(
 )
 START_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
+FORM = ("--format", "json")
 
 
 def call(logs, out, *arguments):
@@ -28,9 +29,20 @@ def call(logs, out, *arguments):
     return ran
 
 
+def ended(ran, code):
+    """Check how a call ended; give what it said."""
+    assert ran.exit_code == code, ran.output
+    return ran.stderr
+
+
 def told_by(ran):
     """Return what a call with ``--format json`` said."""
     return json.loads(ran.stdout)
+
+
+def spans(told):
+    """Name what a run has read: topic, partition, start, end, rows."""
+    return [tuple(one.values())[:5] for one in told["partitions"]]
 
 
 def files_of(out):
@@ -87,3 +99,11 @@ def add_segment(logs, name, base_offset, count, *, step_ms=1, start_ms=START_MS)
     path = folder / f"{base_offset:020d}.log"
     path.write_bytes(b"".join(batches))
     return path
+
+
+def orders_and_audit(logs):
+    """Make a log directory of three partitions with 300, 100 and 50 records."""
+    add_segment(logs, "orders-0", 0, 300)
+    add_segment(logs, "orders-1", 0, 100)
+    add_segment(logs, "audit-0", 0, 50)
+    return logs

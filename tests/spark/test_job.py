@@ -14,10 +14,9 @@ from kafkalog.spark.output import locked
 from kafkalog.spark.run import told_by_spark
 from tests import golden_data
 from tests.spark import lakes, session
-from tests.spark.lakes import call, told_by
+from tests.spark.lakes import FORM, call, ended, spans, told_by
 from tests.spark.test_golden import expected
 
-FORM = ("--format", "json")
 WITH_HEADERS = ("--include-headers", *FORM)
 EVERY = [
     "k431-clean",
@@ -26,29 +25,15 @@ EVERY = [
 ]
 
 
-def ended(ran, code):
-    assert ran.exit_code == code, ran.output
-    return ran.stderr
-
-
 @pytest.fixture
 def logs(tmp_path):
-    folder = tmp_path / "logs"
-    lakes.add_segment(folder, "orders-0", 0, 300)
-    lakes.add_segment(folder, "orders-1", 0, 100)
-    lakes.add_segment(folder, "audit-0", 0, 50)
-    return folder
+    return lakes.orders_and_audit(tmp_path / "logs")
 
 
 def damage(path):
     data = bytearray(path.read_bytes())
     data[80] ^= 1
     path.write_bytes(data)
-
-
-def spans(told):
-    """Name what a run has read: topic, partition, start, end, rows."""
-    return [tuple(one.values())[:5] for one in told["partitions"]]
 
 
 @pytest.mark.spark
@@ -158,61 +143,6 @@ def test_ends_that_were_asked_for_are_kept_and_the_rest_comes_later(
     assert told_by(call(logs, out, *some, *ends)) == {"manifest": None}
     rest = told_by(call(logs, out, *some, *starts))
     assert spans(rest) == [("orders", 0, 120, 300, 180)]
-
-
-@pytest.mark.spark
-def test_offsets_that_aged_out_between_runs_end_it_or_are_told(spark, logs, tmp_path):
-    out = tmp_path / "out"
-    call(logs, out)
-    lakes.add_segment(logs, "orders-0", 300, 100)
-    lakes.add_segment(logs, "orders-0", 400, 100)
-    for base in (0, 300):
-        (logs / "orders-0" / f"{base:020d}.log").unlink()
-    lost = ended(call(logs, out), 3)
-    assert "offsets [300, 500) of orders-0" in lost
-    assert lakes.manifest(out, 1)["offsets"]["orders"]["0"] == 300
-    ran = call(logs, out, "--fail-on-data-loss", "false", *FORM)
-    assert "some data may have been lost" in ended(ran, 1)
-    assert spans(told_by(ran)) == [("orders", 0, 400, 500, 100)]
-    assert len(told_by(ran)["left_out"]) == 1
-
-
-@pytest.mark.spark
-def test_partitions_that_were_deleted_end_a_run_or_are_told_once(spark, logs, tmp_path):
-    out, lenient = tmp_path / "out", ("--fail-on-data-loss", "false", *FORM)
-    call(logs, out)
-    shutil.rmtree(logs / "orders-1")
-    lost = ended(call(logs, out), 3)
-    assert "partitions [orders-1] have been deleted" in lost
-    assert told_by(call(logs, out, "--subscribe", "audit", *FORM)) == {"manifest": None}
-    ran = call(logs, out, *lenient)
-    assert "partitions [orders-1] have been deleted" in ended(ran, 1)
-    told = told_by(ran)
-    assert (told["run"], told["rows"], told["files"]) == (2, 0, [])
-    assert len(told["left_out"]) == 1
-    assert told["offsets"] == {"audit": {"0": 50}, "orders": {"0": 300}}
-    assert told_by(call(logs, out, *FORM)) == {"manifest": None}
-    lakes.add_segment(logs, "orders-1", 0, 20)
-    assert spans(told_by(call(logs, out, *FORM))) == [("orders", 1, 0, 20, 20)]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("end", ["latest", '{"audit":{"0":-1}}', '{"audit":{"0":10}}'])
-def test_a_log_that_is_shorter_than_what_was_read_is_told_of(
-    spark, logs, tmp_path, end
-):
-    out, some = tmp_path / "out", ("--assign", '{"audit":[0]}')
-    call(logs, out, *some)
-    (logs / "audit-0" / f"{0:020d}.log").unlink()
-    lakes.add_segment(logs, "audit-0", 0, 20)
-    lost = ended(call(logs, out, *some, "--ending-offsets", end), 3)
-    assert "audit-0 went back from 50 to 20" in lost
-    lenient = ("--fail-on-data-loss", "false", *FORM)
-    ran = call(logs, out, *some, "--ending-offsets", end, *lenient)
-    assert "went back" in ended(ran, 1)
-    assert told_by(ran)["offsets"]["audit"] == {"0": 20}
-    lakes.add_segment(logs, "audit-0", 20, 5)
-    assert spans(told_by(call(logs, out, *some, *FORM))) == [("audit", 0, 20, 25, 5)]
 
 
 @pytest.mark.spark
