@@ -42,6 +42,7 @@ from kafkalog._speedups.search import (
     take_field,
     widen_slots,
 )
+from kafkalog._speedups.unpack import unpack_streams
 from kafkalog._speedups.validate import (
     place_batches,
     stamp_batches,
@@ -88,6 +89,7 @@ __all__ = [
     "survey_batches",
     "take_batches",
     "take_field",
+    "unpack_streams",
     "widen_slots",
     "write_headers",
     "write_messages",

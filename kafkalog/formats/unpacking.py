@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.codecs.compression import decompressor
+from kafkalog.codecs.compression import Codec, decompressor
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats.headers import Bytes, Rows, corrupt
 from kafkalog.formats.layout import CODEC_MASK
@@ -28,6 +28,7 @@ from kafkalog.formats.workspace import Room
 UNPACKED_BYTES: Final = 1 << 20
 """How much is unpacked before it is decoded; one batch may exceed it."""
 SWELLING: Final = 8
+_BY_KERNEL: Final = (Codec.SNAPPY, Codec.LZ4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,35 +101,50 @@ def _unpack_runs(
     """
     view, usual = data.data, min(UNPACKED_BYTES, SWELLING * int(lengths.sum()))
     room, first, total = workspace.bytes_for(usual), 0, 0
-    target, sizes = room.data, list[int]()
-    told = (rows["attributes"] & CODEC_MASK, rows["magic"], starts, lengths)
-    entries = zip(*(column.tolist() for column in told), strict=True)
-    for i, (codec, magic, start, length) in enumerate(entries):
-        stream = view[start : start + length]
-        pieces: Sequence[bytes | memoryview] = (stream,)
-        try:
-            if codec and length:
-                pieces = decompressor(codec, magic)(stream, limit)
-        except LocatedError as caught:
-            if sizes:
-                yield _run(room, rows[first:i], sizes)
-            yield _of_batch(caught, int(rows["position"][i]))
-            room = workspace.bytes_for(usual)
-            target, sizes, first, total = room.data, [], i + 1, 0
+    sizes = np.empty(len(rows), np.int64)
+    told = ((rows["attributes"] & CODEC_MASK), rows["magic"], starts, lengths)
+    codecs, magics, begins, takes = (column.tolist() for column in told)
+    i = 0
+    while i < len(rows):
+        if codecs[i] in _BY_KERNEL:
+            i, total = _speedups.unpack_streams(
+                data, rows, starts, lengths, i, limit, room, total, sizes
+            )
+            if i == len(rows):
+                break
+        stream = view[begins[i] : begins[i] + takes[i]]
+        pieces = _pieces(codecs[i], magics[i], stream, limit)
+        if isinstance(pieces, LocatedError):
+            if first < i:
+                yield _run(room, rows[first:i], sizes[first:i])
+            yield _of_batch(pieces, int(rows["position"][i]))
+            i += 1
+            room, first, total = workspace.bytes_for(usual), i, 0
             continue
-        size = sum(map(len, pieces))
-        if total + size > len(target):
-            if sizes:
-                yield _run(room, rows[first:i], sizes)
-            room = workspace.bytes_for(max(size, usual))
-            target, sizes, first, total = room.data, [], i, 0
+        sizes[i] = size = sum(map(len, pieces))
+        if total + size > len(room):
+            if first < i:
+                yield _run(room, rows[first:i], sizes[first:i])
+            room, first, total = workspace.bytes_for(max(size, usual)), i, 0
         for piece in pieces:
             end = total + len(piece)
-            target[total:end] = piece
+            room.data[total:end] = piece
             total = end
-        sizes.append(size)
-    if sizes:
-        yield _run(room, rows[first:], sizes)
+        i += 1
+    if first < i:
+        yield _run(room, rows[first:i], sizes[first:i])
+
+
+def _pieces(
+    codec: int, magic: int, stream: memoryview, limit: int
+) -> Sequence[bytes | memoryview] | LocatedError:
+    """Unpack one stream by the library of its codec, or say why not."""
+    try:
+        if codec and len(stream):
+            return decompressor(codec, magic)(stream, limit)
+    except LocatedError as caught:
+        return caught
+    return (stream,)
 
 
 def _of_batch(error: LocatedError, position: int) -> LocatedError:
@@ -139,7 +155,6 @@ def _of_batch(error: LocatedError, position: int) -> LocatedError:
     return error.with_traceback(None)  # whose frames hold what was unpacked
 
 
-def _run(room: Bytes, rows: Rows, sizes: list[int]) -> Payloads:
-    lengths = np.array(sizes, np.int64)
+def _run(room: Bytes, rows: Rows, lengths: npt.NDArray[np.int64]) -> Payloads:
     ends = np.cumsum(lengths)
     return Payloads(room[: ends[-1]], rows, ends - lengths, lengths, unpacked=True)

@@ -6,9 +6,13 @@ import zlib
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
+from kafkalog import _speedups
 from kafkalog.codecs import gzip_members
 from kafkalog.codecs.compression import compress, decompress
 from kafkalog.errors import LocatedError
+from kafkalog.formats.layout import BATCH
 from kafkalog.formats.metadata_snapshot import MetadataSnapshot
 from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.query.columns import COLUMNS
@@ -112,7 +116,21 @@ def check_stream(data: bytes, codec: int) -> None:
         assert b"".join(decompress(codec, again, limit=limit)) == found[2]
         if codec == 1:
             check_gzip_with_zlib(data, found[2])
+    check_kernel(data, codec, found[2], limit)
     read(batch_around(data, codec, 3))
+
+
+def check_kernel(data: bytes, codec: int, found: bytes | None, limit: int) -> None:
+    """Hold what the kernel unpacks to what the library of its codec does."""
+    rows = np.zeros(1, BATCH)
+    rows["attributes"] = codec
+    places = np.array([0]), np.array([len(data)])
+    out, sizes = np.empty(limit, np.uint8), np.empty(1, np.int64)
+    source = np.frombuffer(data, np.uint8)
+    done, size = _speedups.unpack_streams(
+        source, rows, *places, 0, limit, out, 0, sizes
+    )
+    assert not done or out[:size].tobytes() == found
 
 
 def check_gzip_with_zlib(data: bytes, unpacked: bytes) -> None:
