@@ -1,8 +1,9 @@
-# Blocks of lz4 and of snappy, unpacked: each step bounded on both sides before it is taken.
+# Blocks of lz4 and of snappy, unpacked: each step is bounded on both sides before it is
+# taken.
 #
 # -1 stands for whatever is not plainly sound, lz4's rules on how a block ends included;
 # what is wrong with it is for the codec's own library to say.
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
 from kafkalog._speedups._cursor cimport le32

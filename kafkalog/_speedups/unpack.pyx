@@ -1,4 +1,4 @@
-"""Streams as Kafka packs them by lz4 and snappy -> bytes, many in one call, no GIL held.
+"""Streams that Kafka packed by lz4 or snappy -> bytes, many in a call, without the GIL.
 
 Only streams in the form that Kafka's own writers give are unpacked here; at any other,
 and at what is not sound, the caller's libraries take over.
