@@ -27,7 +27,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.errors import CorruptIndexError
 from kafkalog.files.location import AnyPath, Location, locate
-from kafkalog.files.reading import open_plain
+from kafkalog.files.reading import SMALL_BYTES, open_plain
 from kafkalog.files.remote import RemotePath
 
 Entries = npt.NDArray[np.void]
@@ -92,11 +92,14 @@ class IndexTable(ABC):
         Gives the entries at the front, up to the first slot that is all zero or does
         not rise, or is torn: stale entries of a log that was cut back are left out
         from there on. Those before still may point behind the end of the log. A link
-        counts as missing.
+        counts as missing; a file far too large has no entries.
         """
         path = locate(path)
         base_offset = base_offset_of(path) if base_offset is None else base_offset
-        data, _ = read_slots(path, cls.ENTRY.itemsize, links=False)
+        try:
+            data, _ = read_slots(path, cls.ENTRY.itemsize, links=False)
+        except CorruptIndexError:
+            data = np.empty(0, np.uint8)
         return cls._front(data, cls.count_sound(data, base_offset), base_offset)
 
     @classmethod
@@ -268,14 +271,18 @@ def read_slots(
     Preallocated files are mostly hole; asking the file system where it begins saves
     reading its zeros. What is no file counts as missing, and so does a link unless
     `links` are followed.
+
+    Raises `CorruptIndexError` where there is more to read than any index has.
     """
     if isinstance(path, RemotePath):
-        whole = np.frombuffer(path.read_bytes(), np.uint8)
-        return whole, len(whole)
+        with path.open() as source:
+            _check_size(source.size, path)
+            return source.read(0, source.size), source.size
     descriptor = open_plain(path, links=links)
     try:
         size = os.fstat(descriptor).st_size
         end = size if size < LARGE_BYTES else _hole(descriptor, size, entry_bytes)
+        _check_size(end, path)
         data = os.pread(descriptor, end, 0)
         while len(data) < end and (piece := os.pread(descriptor, end, len(data))):
             data += piece
@@ -283,6 +290,13 @@ def read_slots(
         os.close(descriptor)
     read = np.frombuffer(data, np.uint8)
     return read, size if len(read) == end else len(read)
+
+
+def _check_size(size: int, path: AnyPath) -> None:
+    if size > SMALL_BYTES:
+        reason = f"{size} bytes are more than any index has"
+        error = CorruptIndexError(reason, position=SMALL_BYTES, cause="too_large")
+        raise error.located(path)
 
 
 def _hole(descriptor: int, size: int, entry_bytes: int) -> int:

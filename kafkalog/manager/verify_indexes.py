@@ -30,6 +30,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.errors import CorruptIndexError
 from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -57,7 +58,11 @@ def read_index(
     crash, and will rebuild it; entries of a log that was cut back may stand in it.
     """
     width = kind.ENTRY.itemsize
-    data, size = read_slots(path, width)
+    try:
+        data, size = read_slots(path, width)
+    except CorruptIndexError as error:
+        findings.add_error(error)
+        return kind(np.empty(0, kind.ENTRY), base_offset), 0
     used = kind.count_sound(data, base_offset)
     preallocated = size >= width and (len(data) < size or not data[-width:].any())
     findings.lenient |= active and preallocated

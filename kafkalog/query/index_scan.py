@@ -304,6 +304,9 @@ def _read(
         return _NOTHING, 0
     try:
         data, size = read_slots(segment.path, table.ENTRY.itemsize)
+    except CorruptIndexError as error:
+        problems.append(error)
+        return _NOTHING, 0
     except FileNotFoundError:  # renamed or removed since the directory was listed
         return _NOTHING, 0
     used = table.count_sound(data, segment.base_offset)

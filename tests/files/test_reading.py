@@ -7,7 +7,9 @@ import pytest
 import kafkalog
 from kafkalog.files.naming import META_PROPERTIES
 from kafkalog.files.reading import SMALL_BYTES, read_plain
+from kafkalog.manager.report import Cause
 from kafkalog.manager.verification import verify
+from tests.query.batches import build
 
 
 @pytest.fixture
@@ -37,3 +39,30 @@ def test_settings_are_read_through_a_link_that_is_named_and_from_no_pipe(tmp_pat
     assert kafkalog.read_properties(tmp_path / "link") == {"retention.ms": "5"}
     with pytest.raises(FileNotFoundError, match="No such regular file"):
         kafkalog.read_properties("/dev/null")
+
+
+@pytest.fixture
+def partition(tmp_path):
+    """A log of two batches, its index a hole of a tebibyte with a byte behind it."""
+    place = tmp_path / "orders-0"
+    place.mkdir()
+    (place / f"{0:020d}.log").write_bytes(build(2, "none", 0) + build(2, "none", 3))
+    with (place / f"{0:020d}.index").open("wb") as file:
+        file.truncate(1 << 40)
+        file.seek((1 << 40) - 1)
+        file.write(b"x")
+    return place
+
+
+def test_an_index_that_is_far_too_large_is_not_read(partition):
+    scan = kafkalog.scan(partition, start_offset=4, columns=["offset"])
+    assert [one for chunk in scan.chunks() for one in chunk.offset.tolist()] == [4, 5]
+    with pytest.raises(kafkalog.CorruptIndexError, match="more than any index has"):
+        kafkalog.OffsetIndex.read(partition / f"{0:020d}.index")
+    [problem] = kafkalog.scan_offset_indexes(partition).problems
+    assert problem.path == partition / f"{0:020d}.index"
+
+
+def test_verify_says_of_an_index_that_it_is_too_large(partition):
+    causes = {problem.path: problem.cause for problem in verify(partition).problems}
+    assert causes[f"{0:020d}.index"] == Cause.TOO_LARGE
