@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kafkalog.config import LogConfig
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.durable_file import DISK
 from kafkalog.files.naming import CLEAN_SHUTDOWN
@@ -19,8 +20,11 @@ from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.leftovers import offset_of
 from kafkalog.log.markers import read_markers
-from tests.crash.lives import NOW_MS, Batch, Mark, open_log, read_batches
+from tests.crash.lives import CONFIG, NOW_MS, Batch, Mark, open_log, read_batches
 from tests.crash.recording import Tree, read_tree, write_tree
+
+NO_BATCH = -1, -1
+"""Last sequence and offset of a producer whose epoch is new."""
 
 
 class Lost(AssertionError):
@@ -33,7 +37,7 @@ class Expected:
 
     Batches that end at `start` or behind are the first of one of `lives`; with
     `may_leave_holes`, of those some may be missing. All are in `known`, and `forced`
-    is among them.
+    is among them. The log is opened with `config`.
     """
 
     lives: tuple[tuple[Batch, ...], ...]
@@ -41,6 +45,7 @@ class Expected:
     forced: frozenset[Batch]
     start: int
     may_leave_holes: bool
+    config: LogConfig = CONFIG
 
 
 def expected_at(marks: list[Mark], event: int) -> Expected:
@@ -77,10 +82,12 @@ def _since_jump(marks: list[Mark]) -> list[Mark]:
 class Opened:
     """A log that was opened on a state, and is let go of as if the process died."""
 
-    def __init__(self, root: Path, disk: Any = DISK) -> None:
+    def __init__(
+        self, root: Path, config: LogConfig = CONFIG, disk: Any = DISK
+    ) -> None:
         clock = ManualClock(NOW_MS + 60_000)
         scheduler = ManualScheduler(clock)
-        self.log = open_log(root, disk, clock, scheduler)
+        self.log = open_log(root, disk, clock, scheduler, config)
         scheduler.run_due()
 
     def __enter__(self) -> Any:
@@ -94,21 +101,23 @@ def judge(root: Path, tree: Tree, expected: Expected, disk: Any = DISK) -> Any:
     """Open a state, and what that leaves; raises `Lost`. Answers the batches read."""
     write_tree(root, tree)
     try:
-        with Opened(root, disk) as log:
+        with Opened(root, expected.config, disk) as log:
             batches = read_batches(log)
             bases = {segment.base_offset for segment in log.growing_segments}
-            _check_batches(batches, expected, bases)
-            _check_knowledge(log, batches, expected.start)
-            passing = _passing_files(log, batches, expected, tree)
+            check_batches(batches, expected, bases)
+            check_knowledge(log, batches, expected.start)
+            passing = passing_files(log, batches, expected, tree)
         if CLEAN_SHUTDOWN in tree:  # then no index was made anew: now it is
-            Opened(root).log.abandon()
-        once = read_tree(root)
-        with Opened(root) as log:
+            Opened(root, expected.config).log.abandon()
+        once = _lasting(root, expected.config)
+        with Opened(root, expected.config) as log:
             again = read_batches(log)
-        changed = {name for name, _ in once.items() ^ read_tree(root).items()}
+        changed = {
+            name for name, _ in once.items() ^ _lasting(root, expected.config).items()
+        }
         changed = {name for name in changed if not name.endswith(passing)}
-        _require(again == batches, "opened again, other batches are read")
-        _require(not changed, f"opened again, other files are there: {changed}")
+        require(again == batches, "opened again, other batches are read")
+        require(not changed, f"opened again, other files are there: {changed}")
     except Lost:
         raise
     except Exception as error:
@@ -116,7 +125,21 @@ def judge(root: Path, tree: Tree, expected: Expected, disk: Any = DISK) -> Any:
     return batches
 
 
-def _passing_files(
+def _lasting(root: Path, config: LogConfig) -> Tree:
+    """Read what a second opening leaves as it is.
+
+    The room that a new segment was given behind its end is cut then.
+    """
+    tree = read_tree(root)
+    if not config.preallocate:
+        return tree
+    return {
+        name: content.rstrip(b"\0") if content and name.endswith(".log") else content
+        for name, content in tree.items()
+    }
+
+
+def passing_files(
     log: Any, batches: tuple[Batch, ...], expected: Expected, tree: Tree
 ) -> tuple[str, ...]:
     """Say, by how they end, which files a second opening may change, as in Kafka.
@@ -136,18 +159,18 @@ def _passing_files(
     return tuple(passing)
 
 
-def _require(condition: bool, what: str) -> None:
+def require(condition: bool, what: str) -> None:
     if not condition:
         raise Lost(what)
 
 
-def _check_batches(
+def check_batches(
     batches: tuple[Batch, ...], expected: Expected, bases: set[int]
 ) -> None:
     unknown = [one[:2] for one in batches if one not in expected.known]
-    _require(not unknown, f"never appended: {unknown}")
+    require(not unknown, f"never appended: {unknown}")
     lost = [one[:2] for one in expected.forced.difference(batches)]
-    _require(not lost, f"forced to disk, and lost: {sorted(lost)}")
+    require(not lost, f"forced to disk, and lost: {sorted(lost)}")
     behind = [one for one in batches if one.last_offset >= expected.start]
     if expected.may_leave_holes and set(behind) <= set().union(*expected.lives):
         return
@@ -176,7 +199,7 @@ def _follows(behind: list[Batch], could: list[Batch], bases: set[int]) -> bool:
     return True
 
 
-def _check_knowledge(log: Any, batches: tuple[Batch, ...], start: int) -> None:
+def check_knowledge(log: Any, batches: tuple[Batch, ...], start: int) -> None:
     """Check what else is known from `start` on; before it, not all need be known."""
     data = b"".join(one.data for one in batches if one.base_offset >= start)
     rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
@@ -191,11 +214,11 @@ def _check_epochs(log: Any, rows: Rows) -> None:
     for row in rows:
         place = int(np.searchsorted(starts, row["base_offset"], "right")) - 1
         known = entries[place].epoch if place >= 0 else -1
-        _require(
+        require(
             known == row["leader_epoch"],
             f"offset {row['base_offset']} of epoch {row['leader_epoch']} is in {known}",
         )
-    _require(
+    require(
         all(start <= log.log_end_offset for start in starts),
         f"epochs begin at {starts}, the log ends at {log.log_end_offset}",
     )
@@ -206,6 +229,7 @@ def _check_producers(log: Any, rows: Rows, data: bytes) -> None:
     markers = read_markers(np.frombuffer(data, np.uint8), rows)
     last: dict[int, tuple[int, int]] = {}
     since: dict[int, int] = {}
+    epochs: dict[int, int] = {}
     aborted = []
     for number, row in enumerate(rows):
         producer = int(row["producer_id"])
@@ -216,7 +240,11 @@ def _check_producers(log: Any, rows: Rows, data: bytes) -> None:
             if marker is not None and marker.is_abort and producer in since:
                 aborted.append((producer, since[producer], int(row["last_offset"])))
             since.pop(producer, None)
+            if row["producer_epoch"] > epochs.get(producer, 0):
+                last[producer] = NO_BATCH
+            epochs[producer] = int(row["producer_epoch"])
             continue
+        epochs[producer] = int(row["producer_epoch"])
         count = int(row["last_offset"] - row["base_offset"])
         last[producer] = (int(row["base_sequence"]) + count, int(row["last_offset"]))
         if row["attributes"] & TRANSACTIONAL_FLAG:
@@ -225,17 +253,17 @@ def _check_producers(log: Any, rows: Rows, data: bytes) -> None:
     for producer, (sequence, offset) in last.items():
         entry = known.get(producer)
         found = None if entry is None else (entry.last_sequence, entry.last_offset)
-        _require(
+        require(
             found == (sequence, offset),
             f"producer {producer} is at {found}, not {(sequence, offset)}",
         )
     for producer, entry in known.items():
-        _require(
+        require(
             entry.last_offset < log.log_end_offset,
             f"producer {producer} is at {entry.last_offset}, behind the log's end",
         )
         if producer in last and entry.txn_first_offset >= log.log_start_offset:
-            _require(
+            require(
                 entry.txn_first_offset == since.get(producer, -1),
                 f"producer {producer} is in a transaction from "
                 f"{entry.txn_first_offset}, not {since.get(producer, -1)}",
@@ -244,7 +272,7 @@ def _check_producers(log: Any, rows: Rows, data: bytes) -> None:
         (one.producer_id, one.first_offset, one.last_offset)
         for one in log.find_aborted(log.log_start_offset, log.log_end_offset)
     }
-    _require(listed >= set(aborted), f"aborted: {listed}, not {aborted}")
+    require(listed >= set(aborted), f"aborted: {listed}, not {aborted}")
 
 
 def _check_timestamps(log: Any, rows: Rows) -> None:
@@ -257,7 +285,7 @@ def _check_timestamps(log: Any, rows: Rows) -> None:
         inside = rows[(offsets >= segment.base_offset) & (offsets < end)]
         if len(inside) and segment.base_offset == inside["base_offset"][0]:
             greatest = int(inside["max_timestamp"].max())
-            _require(
+            require(
                 segment.greatest_timestamp[0] == greatest,
                 f"segment {segment.base_offset} ends at "
                 f"{segment.greatest_timestamp[0]}, not {greatest}",
@@ -267,7 +295,7 @@ def _check_timestamps(log: Any, rows: Rows) -> None:
     for row in rows[:: max(1, len(rows) // 2)]:
         time, offset = int(row["max_timestamp"]), int(row["last_offset"])
         found = log.find_offset(time)
-        _require(
+        require(
             found is not None and found.offset == offset,
             f"time {time} is found at {found}, not {offset}",
         )

@@ -67,6 +67,7 @@ class Life:
         self.marks = [Mark(0)]
         self.count = 0
         self.sequences: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
         self.log: Any = None
         self.least_start = 0  # what lies before it was deleted in an earlier life
 
@@ -81,31 +82,21 @@ class Life:
 
     def mark(self, *, may_leave_holes: bool = False) -> None:
         """Take note of what the log holds, and what of it is forced."""
-        log = self.log
-        content = read_batches(log)
-        start = max(self.least_start, log.log_start_offset)
-        forced = frozenset(
-            batch
-            for batch in content
-            if start <= batch.last_offset < log.recovery_point
-        )
-        self.marks.append(
-            Mark(
-                len(self.disk.events),
-                content,
-                forced,
-                start,
-                may_leave_holes,
-            )
-        )
+        event = len(self.disk.events)
+        self.marks.append(marked(self.log, event, may_leave_holes, self.least_start))
 
-    def open(self, **options: Any) -> None:
+    def open(self, *, may_leave_holes: bool = False, **options: Any) -> None:
         """Open the log, for the first time or once more."""
         self.log = open_log(
             self.root, self.disk, self.clock, self.scheduler, self.config, **options
         )
         self.scheduler.run_due()
-        self.mark()
+        self.mark(may_leave_holes=may_leave_holes)
+
+    def crash(self) -> None:
+        """Let go of the log as if the process died."""
+        self.log.abandon()
+        self.scheduler = ManualScheduler(self.clock)
 
     def close(self) -> None:
         """Close the log in order: all of it is forced then."""
@@ -129,15 +120,19 @@ class Life:
         """Append a batch with a producer's next sequence."""
         sequence = self.sequences.get(producer_id, 0)
         self.sequences[producer_id] = sequence + records
-        settings |= {"producer_id": producer_id, "producer_epoch": 0}
+        epoch = self.epochs.get(producer_id, 0)
+        settings |= {"producer_id": producer_id, "producer_epoch": epoch}
         self.append(records, base_sequence=sequence, **settings)
 
-    def end(self, producer_id: int, *, commit: bool) -> None:
-        """Append a transaction's marker."""
+    def end(self, producer_id: int, *, commit: bool, version: int = 0) -> None:
+        """Append a transaction's marker; in `version` 2 a new epoch comes with it."""
+        if version == 2:
+            self.epochs[producer_id] = self.epochs.get(producer_id, 0) + 1
+            self.sequences.pop(producer_id, None)
         kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
         builder = kafkalog.RecordBatchBuilder(
             producer_id=producer_id,
-            producer_epoch=0,
+            producer_epoch=self.epochs.get(producer_id, 0),
             is_transactional=True,
             is_control=True,
         )
@@ -145,7 +140,10 @@ class Life:
         batch, epoch = builder.build(), self.epoch()
         self.step(
             lambda: self.log.append(
-                batch, leader_epoch=epoch, origin="coordinator", transaction_version=0
+                batch,
+                leader_epoch=epoch,
+                origin="coordinator",
+                transaction_version=version,
             )
         )
 
@@ -162,12 +160,12 @@ class Life:
 
     def batch(self, records: int, size: int, **settings: Any) -> bytes:
         """Build a batch of records like no other's."""
-        builder = kafkalog.RecordBatchBuilder(**settings)
+        values, times = [], []
         for _ in range(records):
             self.count += 1
-            value = f"{self.count} of {self.name} ".encode().ljust(size, b".")
-            builder.append(b"key", value, timestamp=self.now())
-        return builder.build()
+            values.append(value_of(self.count, self.name, size))
+            times.append(self.now())
+        return build(values, times, **settings)
 
     def now(self) -> int:
         """Let time go on by a millisecond."""
@@ -178,6 +176,29 @@ class Life:
         """Return the leader epoch, which is the latest known."""
         epochs = self.log.leader_epochs
         return epochs[-1].epoch if epochs else 0
+
+
+def value_of(count: int, name: str, size: int) -> bytes:
+    """Make a value like no other of a life."""
+    return f"{count} of {name} ".encode().ljust(size, b".")
+
+
+def build(values: list[bytes], times: list[int], **settings: Any) -> bytes:
+    """Build a batch of values, each with its time."""
+    builder = kafkalog.RecordBatchBuilder(**settings)
+    for value, time_ms in zip(values, times, strict=True):
+        builder.append(b"key", value, timestamp=time_ms)
+    return builder.build()
+
+
+def marked(log: Any, event: int, may_leave_holes: bool, least_start: int = 0) -> Mark:
+    """Take note of what a log holds, and what of it is forced."""
+    content = read_batches(log)
+    start = max(least_start, log.log_start_offset)
+    forced = frozenset(
+        batch for batch in content if start <= batch.last_offset < log.recovery_point
+    )
+    return Mark(event, content, forced, start, may_leave_holes)
 
 
 def open_log(

@@ -20,7 +20,8 @@ from random import Random
 
 from tests.crash.recording import Event, Tree
 
-DIRECTORY = -1
+ROOT = -1
+"""The number of the directory that all lies in; others follow downwards."""
 SECTORS = (512, 4096)
 
 
@@ -38,15 +39,26 @@ class Disk:
 
     def __init__(self, before: Tree) -> None:
         self.files: dict[int, File] = {}
-        self.forced_names: dict[str, dict[str, int]] = defaultdict(dict)
-        self.pending_names: dict[str, list[Event]] = defaultdict(list)
+        self.directories = {"": ROOT}
+        self.forced_names: dict[int, dict[str, int]] = defaultdict(dict)
+        self.pending_names: dict[int, list[Event]] = defaultdict(list)
+        self.count = -ROOT
+        for path, content in sorted(before.items()):
+            if content is None:
+                self._number_directory(path)
         number = 0
         for path, content in before.items():
             parent, _, name = path.rpartition("/")
-            self.forced_names[parent][name] = DIRECTORY if content is None else number
+            names = self.forced_names[self.directories[parent]]
+            names[name] = self.directories[path] if content is None else number
             if content is not None:
                 self.files[number] = File(content, now=bytearray(content))
                 number += 1
+
+    def _number_directory(self, path: str) -> int:
+        self.count += 1
+        self.directories[path] = -self.count
+        return -self.count
 
     def take(self, event: Event) -> None:
         """Do what was done."""
@@ -59,18 +71,24 @@ class Disk:
                 file = self.files[event.file]
                 file.forced, file.pending = bytes(file.now), []
             case "sync_directory":
-                names = self.forced_names[event.path]
-                for pending in self.pending_names.pop(event.path, []):
+                number = self.directories[event.path]
+                names = self.forced_names[number]
+                for pending in self.pending_names.pop(number, []):
                     rename(pending, names)
             case "create":
                 self.files[event.file] = File()
                 self._note_name(event)
+            case "make_directory":
+                number = self._number_directory(event.path)
+                self._note_name(event._replace(file=number))
             case _:
                 self._note_name(event)
+                if (number := self.directories.pop(event.path, 0)) and event.target:
+                    self.directories[event.target] = number
 
     def _note_name(self, event: Event) -> None:
         parent = event.path.rpartition("/")[0]
-        self.pending_names[parent].append(event)
+        self.pending_names[self.directories[parent]].append(event)
 
     @property
     def is_settled(self) -> bool:
@@ -95,18 +113,18 @@ class Disk:
     def _state(self, random: Random, data: str, names: str) -> Tree:
         """Choose, for each file and directory by itself, what is left of it."""
         tree: Tree = {}
-        directories = [""]
-        for directory in directories:
-            for name, number in self._names(random, directory, names).items():
+        directories = [("", ROOT)]
+        for directory, its_number in directories:
+            for name, number in self._names(random, its_number, names).items():
                 path = f"{directory}/{name}" if directory else name
-                if number == DIRECTORY:
+                if number < 0:
                     tree[path] = None
-                    directories.append(path)
+                    directories.append((path, number))
                 else:
                     tree[path] = content(self.files[number], random, data)
         return tree
 
-    def _names(self, random: Random, directory: str, how: str) -> dict[str, int]:
+    def _names(self, random: Random, directory: int, how: str) -> dict[str, int]:
         left = dict(self.forced_names[directory])
         pending = self.pending_names.get(directory, [])
         if how == "lost":
@@ -191,10 +209,8 @@ def rename(event: Event, names: dict[str, int]) -> None:
     """Change the names of a directory; what is not there cannot be renamed."""
     name = event.path.rpartition("/")[2]
     match event.effect:
-        case "create":
+        case "create" | "make_directory":
             names[name] = event.file
-        case "make_directory":
-            names[name] = DIRECTORY
         case "remove":
             names.pop(name, None)
         case "rename":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -46,7 +47,7 @@ def cuts(life: Life, disk: RecordingDisk, seed: int, mixed: int) -> Iterator[Cut
     for event in range(len(disk.events) + 1):
         if event:
             model.take(disk.events[event - 1])
-        expected = expected_at(life.marks, event)
+        expected = replace(expected_at(life.marks, event), config=life.config)
         random = Random(seed * 1_000_003 + event)
         for kind, tree in model.states(random, mixed):
             key = hash((frozenset(tree.items()), expected.forced, expected.lives))
@@ -73,7 +74,7 @@ def another_life(root: Path, cut: Cut, batches: tuple[Any, ...], name: str) -> A
     """
     write_tree(root, cut.tree)
     disk = RecordingDisk(root)
-    life = Life(root, disk, name)
+    life = Life(root, disk, name, cut.expected.config)
     life.clock.time_ms = NOW_MS + 120_000
     start = cut.expected.start
     forced = frozenset(one for one in batches if one.last_offset >= start)

@@ -78,6 +78,10 @@ class RecordingDisk(Disk):
         super().remove(path)
         self.events.append(Event("remove", path=self._name(path)))
 
+    def remove_directory(self, path: Any) -> None:
+        super().remove_directory(path)
+        self.events.append(Event("remove", path=self._name(path)))
+
     def make_directory(self, path: Any) -> None:
         super().make_directory(path)
         self.events.append(Event("make_directory", path=self._name(path)))

@@ -6,7 +6,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from tests.crash.lives import Life
+import numpy as np
+
+from kafkalog.formats.headers import scan_headers
+from tests.crash.lives import CONFIG, PARTITION, Life
 
 
 def plain(life: Life, random: Random) -> None:
@@ -26,7 +29,7 @@ def plain(life: Life, random: Random) -> None:
     life.append(2, 300)
 
 
-def producing(life: Life, random: Random) -> None:
+def producing(life: Life, random: Random, version: int = 0) -> None:
     """Idempotent and transactional producers, ended either way, across segments."""
     life.open()
     open_since: dict[int, int] = {}
@@ -42,7 +45,7 @@ def producing(life: Life, random: Random) -> None:
             case 3 if open_since:
                 producer = random.choice(sorted(open_since))
                 del open_since[producer]
-                life.end(producer, commit=random.random() < 0.4)
+                life.end(producer, commit=random.random() < 0.4, version=version)
             case _:
                 life.replicate()
                 _now_and_then(life, random)
@@ -131,6 +134,106 @@ def following(life: Life, random: Random) -> None:
         _now_and_then(life, random)
 
 
+def deciding(life: Life, random: Random) -> None:
+    """Transactions of version 2: each end gives their producer another epoch."""
+    producing(life, random, version=2)
+
+
+def preallocating(life: Life, random: Random) -> None:
+    """Segments of their whole size from the beginning, cut when they are left."""
+    life.config = CONFIG.with_changes({"preallocate": "true"})
+    for _ in range(3):
+        life.open()
+        for _ in range(random.randint(2, 5)):
+            life.append_from(7, size=random.randint(1, 1400))
+            _now_and_then(life, random)
+        match random.randrange(3):
+            case 0:
+                life.step(lambda: life.log.roll())
+            case 1:
+                cut = life.log.log_end_offset - 1
+                _deleting(life, lambda cut=cut: life.log.truncate_to(cut))
+                life.sequences[7] = life.log.producers[7].last_sequence + 1
+        if random.random() < 0.7:
+            life.close()
+        else:
+            life.crash()
+
+
+def compressing(life: Life, random: Random) -> None:
+    """A log that makes batches anew, and sees its settings changed."""
+    codecs = ("gzip", "snappy", "lz4", "zstd")
+    life.open()
+    for turn in range(14):
+        if turn % 5 == 0:
+            life.config = CONFIG.with_changes(
+                {"compression.type": random.choice(codecs)}
+            )
+            life.log.update_config(life.config)
+        match random.randrange(5):
+            case 0:
+                life.append_many(*(random.randint(1, 1900) for _ in range(4)))
+            case 1:
+                life.append_from(7, random.randint(1, 40), size=300)
+            case 2:
+                life.append(1, 200, magic=1)
+            case _:
+                life.append(random.randint(1, 40), 300, codec=random.choice(codecs))
+        _now_and_then(life, random)
+
+
+def swapping(life: Life, random: Random) -> None:
+    """A cleaner puts a segment in the place of two, and is interrupted."""
+    for _ in range(2):
+        life.open(may_leave_holes=True)
+        for _ in range(random.randint(8, 11)):
+            if random.random() < 0.2:
+                life.append_from(7, size=random.randint(200, 700))
+            else:
+                life.append(1, random.randint(200, 1200))
+        life.step(lambda: life.log.flush())
+        life.append()
+        bases = [segment.base_offset for segment in life.log.growing_segments]
+        life.crash()
+        first = random.randrange(len(bases) - 2)
+        _clean(life, random, *bases[first : first + 3])
+    life.open(may_leave_holes=True)
+    life.append()
+
+
+def _clean(life: Life, random: Random, first: int, second: int, end: int) -> None:
+    """Leave out some batches of two segments, as a cleaner does, as far as it comes."""
+    found = [one for one in life.marks[-1].content if first <= one.base_offset < end]
+    rows, _, _ = scan_headers(
+        np.frombuffer(b"".join(one.data for one in found), np.uint8)
+    )
+    kept = [
+        one.data
+        for one, producer in zip(found, rows["producer_id"], strict=True)
+        if producer >= 0 or one is found[-1] or random.random() < 0.6
+    ]
+    disk, directory = life.disk, life.root / PARTITION
+    target = directory / f"{first:020d}.log"
+    cleaned, swap = (
+        target.with_name(target.name + one) for one in (".cleaned", ".swap")
+    )
+    with disk.open(cleaned, create=True) as file:
+        file.write(b"".join(kept), 0)
+        file.sync()
+    disk.sync_directory(directory)
+    disk.rename(cleaned, swap)
+    disk.sync_directory(directory)
+    come = random.randrange(3)
+    if come:
+        for path in sorted(directory.glob("*[gx]")):
+            if path.name.startswith((f"{first:020d}", f"{second:020d}")):
+                disk.rename(path, path.with_name(path.name + ".deleted"))
+        disk.sync_directory(directory)
+    if come == 2:
+        disk.rename(swap, target)
+        disk.sync_directory(directory)
+
+
 def _now_and_then(life: Life, random: Random) -> None:
     match random.randrange(6):
         case 0:
@@ -146,5 +249,8 @@ def _deleting(life: Life, work: Any) -> None:
 
 STORIES = {
     story.__name__: story
-    for story in (plain, producing, keeping, cutting, stopping, following)
+    for story in (
+        *(plain, producing, keeping, cutting, stopping, following),
+        *(deciding, preallocating, compressing, swapping),
+    )
 }

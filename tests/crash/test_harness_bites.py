@@ -68,16 +68,21 @@ def replace_renaming_first(self, path, data):
         ("plain", ".log"),
         ("plain", ".timeindex"),
         ("plain", "leader-epoch-checkpoint.tmp"),
+        ("deciding", ".log"),
+        ("compressing", ".log"),
     ],
 )
 def test_a_file_that_is_not_forced_is_missed(memory_path, name, suffix):
     assert finds_with(memory_path, name, sync=without_sync_of(suffix))
 
 
-@pytest.mark.parametrize("place", ["log directory", "partition"])
-def test_a_directory_that_is_not_forced_is_missed(memory_path, place):
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("plain", "log directory"), ("plain", "partition"), ("swapping", "partition")],
+)
+def test_a_directory_that_is_not_forced_is_missed(memory_path, name, place):
     lax = without_sync_of_directory(place)
-    assert finds_with(memory_path, "plain", sync_directory=lax)
+    assert finds_with(memory_path, name, sync_directory=lax)
 
 
 def test_a_rename_before_its_data_is_missed(memory_path):
@@ -124,6 +129,17 @@ def test_an_index_whose_size_is_not_forced_is_missed(memory_path, monkeypatch):
 
     monkeypatch.setattr(GrowingIndex, "close", close)
     assert finds(memory_path, "stopping")
+
+
+def test_room_behind_the_end_whose_cut_is_not_forced_is_missed(
+    memory_path, monkeypatch
+):
+    def finish(self):
+        self.cut(self.size)
+        self._close_log()
+
+    monkeypatch.setattr(GrowingSegment, "finish_log", finish)
+    assert finds(memory_path, "preallocating")
 
 
 def test_a_recovery_point_that_stays_behind_a_cut_is_missed(memory_path, monkeypatch):

@@ -1,0 +1,229 @@
+"""The life of a log manager whose disk is recorded, and what power cuts leave of it.
+
+Of each log is known at each moment what it held and what of it was forced, as in the
+life of a single one; a log that was deleted holds nothing, and one that is made in its
+place is another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kafkalog import LogManager
+from kafkalog.files.durable_file import DISK
+from kafkalog.files.naming import CLEAN_SHUTDOWN
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from tests.crash.judging import (
+    Lost,
+    check_batches,
+    check_knowledge,
+    expected_at,
+    passing_files,
+    require,
+)
+from tests.crash.lives import (
+    CONFIG,
+    NOW_MS,
+    UNVERIFIED,
+    Mark,
+    build,
+    marked,
+    read_batches,
+    value_of,
+)
+from tests.crash.power_cut import Disk
+from tests.crash.recording import RecordingDisk, Tree, read_tree, write_tree
+
+Name = tuple[str, int]
+NAMES: tuple[Name, ...] = ("orders", 0), ("orders", 1), ("clicks", 0)
+
+
+def manage(
+    root: Path, disk: Any, clock: ManualClock, scheduler: ManualScheduler
+) -> LogManager:
+    """Open the log directory under `root`."""
+    return LogManager(
+        root, CONFIG, broker=UNVERIFIED, clock=clock, scheduler=scheduler, disk=disk
+    )
+
+
+def manage_later(root: Path) -> LogManager:
+    """Open what a power cut has left, a minute later."""
+    clock = ManualClock(NOW_MS + 60_000)
+    return manage(root, DISK, clock, ManualScheduler(clock))
+
+
+class ManagedLife:
+    """Logs on a disk that is recorded, from the first opening on."""
+
+    def __init__(self, root: Path, disk: Any, name: str) -> None:
+        self.root = root
+        self.disk = disk
+        self.name = name
+        self.clock = ManualClock(NOW_MS)
+        self.scheduler = ManualScheduler(self.clock)
+        self.marks = {name: [Mark(0)] for name in NAMES}
+        self.count = 0
+        self.manager: Any = None
+
+    def step(self, work: Callable[[], Any], *, may_leave_holes: bool = False) -> None:
+        """Do something, and what is due, and mark what each log holds behind it."""
+        work()
+        self.scheduler.run_due()
+        event = len(self.disk.events)
+        for name, marks in self.marks.items():
+            log = self.manager.get(name)
+            mark = Mark(event) if log is None else marked(log, event, may_leave_holes)
+            marks.append(mark)
+
+    def open(self) -> None:
+        """Open the directory, as for the first time."""
+
+        def work() -> None:
+            self.manager = manage(self.root, self.disk, self.clock, self.scheduler)
+
+        self.step(work)
+
+    def close(self) -> None:
+        """Close all in order: all is forced then."""
+        left = {name: marks[-1] for name, marks in self.marks.items()}
+        self.manager.close()
+        event = len(self.disk.events)
+        for name, mark in left.items():
+            kept = (one for one in mark.content if one.last_offset >= mark.start)
+            self.marks[name].append(
+                Mark(event, mark.content, frozenset(kept), mark.start)
+            )
+
+    def append(self, name: Name, size: int) -> None:
+        """Append a batch, with a producer of the log's own."""
+        log = self.manager.open(*name)
+        known = log.producers.get(7)
+        self.count += 1
+        self.clock.time_ms += 1
+        data = build(
+            [value_of(self.count, self.name, size)],
+            [self.clock.time_ms],
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0 if known is None else known.last_sequence + 1,
+        )
+        log.append(data)
+
+
+def live(life: ManagedLife, random: Random) -> None:
+    """Do all that a manager does."""
+    life.open()
+    for _ in range(26):
+        name = random.choice(NAMES)
+        here = life.manager.get(name)
+        match random.randrange(12):
+            case 0 if here is not None:
+                life.step(here.flush)
+            case 1:
+                life.step(life.manager.checkpoint)
+            case 2 if here is not None:
+                life.step(partial(life.manager.delete, *name))
+            case 3 if here is not None:
+                cut = {name: _offset(here, random)}
+                life.step(partial(life.manager.truncate_to, cut), may_leave_holes=True)
+            case 4 if here is not None:
+                here.update_high_watermark(here.log_end_offset)
+                work = partial(here.delete_records, _offset(here, random))
+                life.step(work, may_leave_holes=True)
+                life.step(life.manager.retain, may_leave_holes=True)
+            case 5:
+                life.clock.time_ms += 2000
+                life.step(life.manager.remove_deleted, may_leave_holes=True)
+            case 6 if random.random() < 0.5:
+                life.close()
+                life.open()
+            case _:
+                life.step(partial(life.append, name, random.randint(1, 1400)))
+
+
+def _offset(log: Any, random: Random) -> int:
+    return random.randint(log.log_start_offset, log.log_end_offset)
+
+
+def told(
+    root: Path, seed: int, make_disk: Callable[[Path], RecordingDisk] = RecordingDisk
+) -> ManagedLife:
+    """Live on a disk that records."""
+    write_tree(root, {})
+    life = ManagedLife(root, make_disk(root), f"managed {seed}")
+    live(life, Random(seed))
+    life.manager.abandon()
+    return life
+
+
+def try_cuts(
+    life: ManagedLife, root: Path, seed: int, share: float = 1.0
+) -> Counter[str]:
+    """Judge a share of the states that cuts leave, one of each content, by kind."""
+    model, seen, figures = Disk(life.disk.before), set(), Counter[str]()
+    for event in range(len(life.disk.events) + 1):
+        if event:
+            model.take(life.disk.events[event - 1])
+        random = Random(seed * 1_000_003 + event)
+        for kind, tree in model.states(random, 1):
+            key = hash(frozenset(tree.items()))
+            if key in seen or random.random() >= share:
+                continue
+            seen.add(key)
+            try:
+                judge(life, root, tree, event)
+            except Lost as error:
+                raise Lost(f"{life.name}, event {event}, {kind}: {error}") from error
+            figures[kind] += 1
+    return figures
+
+
+def judge(life: ManagedLife, root: Path, tree: Tree, event: int) -> None:
+    """Open a state, and what that leaves; raises `Lost`."""
+    write_tree(root, tree)
+    try:
+        passing = list(_check(life, root, tree, event))
+        if CLEAN_SHUTDOWN in tree:  # then no index was made anew: now it is
+            _contents(root)
+        once, before = read_tree(root), _contents(root)
+        again = _contents(root)
+        changed = {name for name, _ in once.items() ^ read_tree(root).items()}
+    except Lost:
+        raise
+    except Exception as error:
+        raise Lost(f"not opened, or not read: {error!r}") from error
+    require(before == again, "opened again, other batches are read")
+    changed = {name for name in changed if not name.endswith(tuple(passing))}
+    require(not changed, f"opened again, other files are there: {changed}")
+
+
+def _check(life: ManagedLife, root: Path, tree: Tree, event: int) -> Iterator[str]:
+    """Check each log; yields how files end that a second opening may change."""
+    manager = manage_later(root)
+    for name, marks in life.marks.items():
+        expected = expected_at(marks, event)
+        log = manager.get(name)
+        if log is None:
+            require(not expected.forced, f"{name} was forced to disk, and is not there")
+            continue
+        batches = read_batches(log)
+        bases = {segment.base_offset for segment in log.growing_segments}
+        check_batches(batches, expected, bases)
+        check_knowledge(log, batches, expected.start)
+        require(log.recovery_point <= log.log_end_offset, "forced beyond its end")
+        yield from passing_files(log, batches, expected, tree)
+    require(not manager.offline, f"offline: {manager.offline}")
+    manager.abandon()
+
+
+def _contents(root: Path) -> dict[Name, Any]:
+    manager = manage_later(root)
+    contents = {name: read_batches(log) for name, log in manager.items()}
+    manager.abandon()
+    return contents
