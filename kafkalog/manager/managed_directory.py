@@ -49,6 +49,8 @@ from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.log_directory import METADATA_TOPIC
 
 REMOTE_INDEXES: Final = "remote-log-index-cache"
+DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
+"""What lets go of a directory if a log in it raises it, and does not stop all."""
 
 IsStray = Callable[[WritableLog], bool]
 """Says of a log just loaded whether it should not be here."""
@@ -103,7 +105,7 @@ class ManagedDirectory:
 
         Raises `NotALogDirectoryError` for a directory in it that is no partition's, and
         what a log that cannot be loaded raises; but an `OSError` and an unreadable
-        checkpoint of a log are a failure of the directory.
+        checkpoint of a log are a failure of the directory, told if nothing worse is.
         """
         self._touched = True
         try:
@@ -113,20 +115,26 @@ class ManagedDirectory:
             points = known_offsets(self.path, RECOVERY_POINTS)
             highs = known_offsets(self.path, HIGH_WATERMARKS)
 
-            def load(one: tuple[PartitionDir, Path]) -> None:
+            def load(one: tuple[PartitionDir, Path]) -> Exception | None:
                 parsed, path = one
                 name = parsed.topic, parsed.partition
                 start, point = starts.get(name, 0), points.get(name, 0)
-                log = self._open(path, parsed.topic, start, point, clean=clean)
+                try:
+                    log = self._open(path, parsed.topic, start, point, clean=clean)
+                except DISK_FAILURES as error:  # told when all were tried
+                    return error
                 (self.futures if parsed.state else self.logs)[name] = log
                 log.update_high_watermark(highs.get(name, 0))
+                return None
 
             with self._threads() as threads:
-                list(threads.map(load, found.values()))
+                errors = list(threads.map(load, found.values()))
+            if (failed := next(filter(None, errors), None)) is not None:
+                raise failed
             for name, log in list(self.logs.items()):
                 if is_stray is not None and is_stray(log):
                     self.strays.append(self._mark(name, "stray"))
-        except (OSError, CorruptCheckpointError) as error:
+        except DISK_FAILURES as error:
             self.fail(error)
 
     def _sort(self) -> dict[tuple[str, int, bool], tuple[PartitionDir, Path]]:

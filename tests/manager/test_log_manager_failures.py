@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from kafkalog import LogClosedError
+from kafkalog.errors import StrayFileError
 from kafkalog.files.durable_file import Disk
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from tests.disks import FailingDisk
@@ -82,6 +83,47 @@ def test_a_directory_that_fails_when_logs_are_loaded_is_let_go_of(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with manage(a, tmp_path / "file") as manager:
         assert list(manager.offline) == [tmp_path / "file"]
+
+
+@pytest.mark.parametrize("logs", [("clicks", "orders"), ("orders", "clicks")])
+def test_a_log_that_is_none_stops_all_whatever_else_fails(tmp_path, logs):
+    a, b = tmp_path / "a", tmp_path / "b"
+    for directory in (a, b):
+        with manage(directory) as manager:
+            for topic in logs:
+                fill(manager.open(topic if directory == b else f"{topic}2", 0))
+    (b / f"{logs[0]}-0" / "leader-epoch-checkpoint").write_bytes(b"nonsense")
+    stray = b / f"{logs[1]}-0" / "x.log"
+    stray.write_bytes(b"")
+    with pytest.raises(StrayFileError, match=r"x\.log"):
+        manage(a, b)
+    assert not (a / MARKER).exists()
+    assert not (b / MARKER).exists()
+    stray.unlink()
+    with manage(a, b) as manager:
+        assert set(manager) == {(f"{topic}2", 0) for topic in logs}
+        assert not any(log.report.clean for log in manager.values())
+        assert list(manager.offline) == [b]
+    assert (a / MARKER).exists()
+    assert not (b / MARKER).exists()
+
+
+def test_a_disk_that_fails_under_one_log_takes_all_in_its_directory_along(tmp_path):
+    disk = DyingDisk()
+    a, b = tmp_path / "a", tmp_path / "b"
+    with manage(a, b) as manager:
+        for number in range(4):
+            fill(manager.open("orders", number))
+    here = sorted(int(one.name[-1]) for one in b.glob("orders-*"))
+    disk.dead = b / f"orders-{here[0]}"
+    (b / MARKER).unlink()
+    with manage(a, b, disk=disk) as manager:
+        assert list(manager.offline) == [b]
+        assert "Input/output" in str(manager.offline[b])
+        assert {number for _, number in manager} == set(range(4)) - set(here)
+    disk.dead = None
+    with manage(a, b) as manager:
+        assert [log.log_end_offset for log in manager.values()] == [10] * 4
 
 
 def test_a_new_partition_goes_to_another_directory_if_the_first_fails(tmp_path):
