@@ -11,7 +11,7 @@
 #   make fuzz       hostile input, SECONDS of it for each parser (600)
 #   make sanitize   kernels, parsers and campaigns under sanitizers of addresses and sums
 #   make bench      benchmarks, docs/performance.md; bench-PART, as bench-java, one of them
-#   make docs       docs/_build/html
+#   make docs       docs/_build/html, and the manual page of the command in docs/_build/man
 #   make demo       the main job, on log directories that brokers wrote, and on its own
 #   make clean      back to what git holds
 #
@@ -251,6 +251,7 @@ bench-spark_kafka: .venv/measuring
 docs: .venv/documented
 	$(BIN)/python docs/cli_page.py
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
+	$(BIN)/python -m sphinx -q -b man docs docs/_build/man
 
 .venv/documented: .venv/compiled
 	$(BIN)/$(PIP) $(DOCUMENTERS)

@@ -16,3 +16,4 @@ autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 html_theme = "alabaster"
 html_theme_options = {"description": "Kafka's log directories as columns"}
+man_pages = [("cli", "kafkalog", "Kafka's log directories as columns", author, 1)]

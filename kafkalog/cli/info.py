@@ -55,6 +55,7 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
 
     Ends with 1 if what was read is damaged.
     """
+    from kafkalog.manager.report import SCHEMA
     from kafkalog.query.description import damages, describe
 
     form, damaged = output.chosen_format(form), 0
@@ -69,7 +70,7 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
     elif form == "csv":
         output.print_rows(_flat(facts), (), form)
     else:
-        output.print_rows(facts, (), form)
+        output.print_rows([{"schema": SCHEMA, **one} for one in facts], (), form)
     if damaged:
         raise exits.Damaged(f"damaged places: {damaged}")
 

@@ -57,9 +57,15 @@ FIELDS: Final = (
     show_default=True,
     help="How much a batch may take, unpacked.",
 )
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @printing_options
 def command(
-    path: Path, threads: int, max_batch_bytes: int, form: str | None, no_color: bool
+    path: Path,
+    threads: int,
+    max_batch_bytes: int,
+    quiet: bool,
+    form: str | None,
+    no_color: bool,
 ) -> None:
     """Look at everything under PATH, and list what is wrong with it.
 
@@ -76,7 +82,7 @@ def command(
     """
     from kafkalog.manager.verification import verify
 
-    with bar(path.name) as progress:
+    with bar(path.name, quiet=quiet) as progress:
         report = verify(
             path, max_batch_bytes=max_batch_bytes, threads=threads, progress=progress
         )

@@ -21,7 +21,9 @@ CLEAN = "k431-clean"
 def info(*paths, code=0):
     ran = call("info", *paths)
     assert ran.exit_code == code, ran.output
-    return objects(ran.stdout)
+    facts = objects(ran.stdout)
+    assert [one.pop("schema") for one in facts] == [1] * len(paths)
+    return facts
 
 
 def told_of_file(name, directory, file):

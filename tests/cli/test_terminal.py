@@ -108,6 +108,10 @@ def test_progress_is_shown_on_a_terminal_unless_quiet(tmp_path):
     assert "3,200 records" in loud
     quiet = on_terminal("export", golden.CLEAN, tmp_path / "b.csv", "--quiet")
     assert quiet == ""
+    checked = on_terminal("verify", golden.CLEAN)
+    told = on_terminal("verify", golden.CLEAN, "--quiet")
+    assert len(told) < len(checked)
+    assert told in checked
 
 
 @given(text=st.text())
