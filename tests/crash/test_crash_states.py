@@ -16,8 +16,8 @@ from tests.crash.power_cuts import another_life, cuts, told, tried
 from tests.crash.recording import read_tree
 from tests.crash.stories import STORIES
 
-STATES_OF_A_STORY = 2000
-STATES_WHILE_RECOVERED = 300
+STATES_OF_A_STORY = 1700
+STATES_WHILE_RECOVERED = 250
 MIXED = 3
 
 
