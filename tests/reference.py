@@ -19,6 +19,7 @@ import snappy
 import zstandard
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+NO_CODECS = ("5", "6", "7")  # whose batches nobody can read, unless they are empty
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 Entry = dict[str, Any]
@@ -160,7 +161,7 @@ def batch(data: bytes) -> Entry:
     entry["is_valid"] = entry["crc"] == crc32c.crc32c(data[21:])
     attributes = reader.number("h")
     entry["attributes"] = attributes
-    entry["codec"] = CODECS[attributes & 7]
+    entry["codec"] = (CODECS + NO_CODECS)[attributes & 7]
     entry["timestamp_type"] = TIMESTAMP_TYPES[attributes >> 3 & 1]
     entry["is_transactional"] = bool(attributes & 16)
     entry["is_control"] = bool(attributes & 32)
