@@ -227,7 +227,7 @@ def one_message(data: bytes) -> Entry:
     entry["magic"] = reader.number("b")
     attributes = reader.number("b")
     entry["attributes"] = attributes
-    entry["codec"] = CODECS[attributes & 7]
+    entry["codec"] = (CODECS + NO_CODECS)[attributes & 7]
     entry["timestamp"], entry["timestamp_type"] = -1, "NoTimestampType"
     if entry["magic"] == 1:
         entry["timestamp"] = reader.number("q")
