@@ -23,6 +23,8 @@ MOST_LEVEL: Final = 9
 _HEADER: Final = bytes.fromhex("1f8b08000000000000ff")
 _MEMBER: Final = b"\x1f\x8b\x08"
 _LEAST_MEMBER_BYTES: Final = 18
+_FLAGS_AT: Final = 3
+_RESERVED: Final = 0xE0
 _WINDOW_BITS: Final = 31  # deflate's greatest window, in a gzip member
 _FIRST_WINDOW_BYTES: Final = 4096
 
@@ -75,6 +77,8 @@ def _member(
         source = data[position : position + window]
         if not source:
             raise CorruptRecordError("a gzip member is cut short", position=begin)
+        if position == begin:
+            source = _without_reserved(source)
         try:
             piece = stream.decompress(source, limit - held + 1)
         except (library.error, zlib.error) as error:
@@ -89,3 +93,12 @@ def _member(
         position += len(source)
         window *= 4
     return position - len(stream.unused_data), held
+
+
+def _without_reserved(head: bytes | memoryview) -> bytes | memoryview:
+    """Clear flags that mean nothing: Java does not look at them, zlib refuses them."""
+    if len(head) <= _FLAGS_AT or not head[_FLAGS_AT] & _RESERVED:
+        return head
+    plain = bytearray(head)
+    plain[_FLAGS_AT] &= ~_RESERVED
+    return bytes(plain)

@@ -51,6 +51,15 @@ def test_gzip_members_follow_one_another():
     assert unpacked("gzip", b"".join(map(gzip.compress, parts))) == b"".join(parts)
 
 
+@pytest.mark.parametrize("library", [gzip_members._library(), zlib])
+def test_flags_of_gzip_that_mean_nothing_are_not_looked_at(library, monkeypatch):
+    monkeypatch.setattr(gzip_members, "_library", lambda: library)
+    for flag in (0x20, 0x40, 0x80, 0xE0):
+        member = bytearray(gzip.compress(TEXT))
+        member[3] |= flag
+        assert unpacked("gzip", bytes(member) * 2) == TEXT * 2
+
+
 def test_gzip_headers_may_have_all_that_the_format_has():
     head = bytes((0x1F, 0x8B, 8, 2 | 4 | 8 | 16)) + bytes(6)
     head += b"\2\0ab" + b"name\0" + b"comment\0"
