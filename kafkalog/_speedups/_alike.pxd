@@ -1,7 +1,7 @@
 # Records that lie as the one before them does, read without parsing each.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from kafkalog._speedups._batch cimport CODEC_MASK, LOG_APPEND_TIME, Batch
+from kafkalog._speedups._batch cimport CODEC_MASK, Batch
 from kafkalog._speedups._cursor cimport Cursor, le32, wrapping_add
 from kafkalog._speedups._record cimport Record
 
@@ -42,6 +42,23 @@ cdef inline int64_t delta_in(uint64_t front, int at, uint32_t mask) noexcept nog
     cdef uint32_t word = <uint32_t>(front >> at) & mask
     cdef uint32_t raw = (word & 0x7F) | (word >> 1) & 0x3F80
     return <int32_t>(raw >> 1) ^ -<int32_t>(raw & 1)
+
+
+cdef inline int64_t offset_in(
+    uint64_t front, const Batch* batch, const Layout* lies
+) noexcept nogil:
+    return wrapping_add(
+        batch.base_offset, delta_in(front, lies.offset_at, lies.offset_mask)
+    )
+
+
+cdef inline int64_t timestamp_in(
+    uint64_t front, const Batch* batch, const Layout* lies
+) noexcept nogil:
+    # As its producer gave it.
+    return wrapping_add(
+        batch.base_timestamp, delta_in(front, lies.timestamp_at, lies.timestamp_mask)
+    )
 
 
 cdef inline bint lay_out(
@@ -131,17 +148,12 @@ cdef inline int32_t skip_alike(
         return i
     while i < batch.count and is_alike(at, &lies):
         front = le64(at.data + at.pos)
-        timestamp = wrapping_add(
-            batch.base_timestamp,
-            delta_in(front, lies.timestamp_at, lies.timestamp_mask),
-        )
+        timestamp = timestamp_in(front, batch, &lies)
         if timestamp != -1 and (
             timestamp < least_timestamp or timestamp > greatest_timestamp
         ):
             break
-        if packed and i != wrapping_add(
-            batch.base_offset, delta_in(front, lies.offset_at, lies.offset_mask)
-        ):
+        if packed and i != offset_in(front, batch, &lies):
             break
         latest[0] = max(latest[0], timestamp)
         at.pos += lies.size

@@ -1,9 +1,7 @@
 # Every record of a payload, found, and put into a sink.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafkalog._speedups._alike cimport (
-    Layout, count_alike, lay_out_record
-)
+from kafkalog._speedups._alike cimport Layout, count_alike, lay_out_record
 from kafkalog._speedups._batch cimport (
     CODEC_MASK, LEAST_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, MESSAGE_0_OVERHEAD,
     MESSAGE_1_OVERHEAD, Batch

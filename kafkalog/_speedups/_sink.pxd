@@ -1,9 +1,9 @@
 # Where records go: their places, or the columns that are gathered of them.
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 
-from kafkalog._speedups._alike cimport Layout, delta_in, le64
+from kafkalog._speedups._alike cimport Layout, le64, offset_in, timestamp_in
 from kafkalog._speedups._batch cimport LOG_APPEND_TIME, Batch
-from kafkalog._speedups._cursor cimport Cursor, Status, wrapping_add
+from kafkalog._speedups._cursor cimport Cursor, Status
 from kafkalog._speedups._record cimport Record, read_header
 from kafkalog._speedups._strings cimport Strings, append, append_alike
 
@@ -140,13 +140,10 @@ cdef inline void put_alike_longs(
     cdef int32_t i
     for i in range(count):
         front = le64(at.data + at.pos + i * lies.size)
-        offset[i] = wrapping_add(
-            batch.base_offset, delta_in(front, lies.offset_at, lies.offset_mask)
-        )
-        timestamp[i] = batch.max_timestamp if stamped else wrapping_add(
-            batch.base_timestamp,
-            delta_in(front, lies.timestamp_at, lies.timestamp_mask),
-        )
+        offset[i] = offset_in(front, batch, lies)
+        timestamp[i] = timestamp_in(front, batch, lies)
+        if stamped:
+            timestamp[i] = batch.max_timestamp
 
 
 cdef inline bint all_wanted(const Sink* sink, int32_t count) noexcept nogil:
