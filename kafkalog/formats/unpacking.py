@@ -1,7 +1,8 @@
 """Payloads out of their compression: many entries' at a time, in runs of bounded size.
 
-The only thing done once a batch is the call of its decompressor; what it gives is put
-together for all batches of a run at once.
+lz4 and snappy, in the form that Kafka's writers give, are unpacked by a kernel, many
+batches in a call; for all else the only thing done once a batch is the call of its
+decompressor. What a run of batches gives lies in one buffer.
 
 Knows: which entries are compressed, and how much may be unpacked. Does not know:
 records, files.
@@ -102,7 +103,7 @@ def _unpack_runs(
     view, usual = data.data, min(UNPACKED_BYTES, SWELLING * int(lengths.sum()))
     room, first, total = workspace.bytes_for(usual), 0, 0
     sizes = np.empty(len(rows), np.int64)
-    told = ((rows["attributes"] & CODEC_MASK), rows["magic"], starts, lengths)
+    told = (rows["attributes"] & CODEC_MASK, rows["magic"], starts, lengths)
     codecs, magics, begins, takes = (column.tolist() for column in told)
     i = 0
     while i < len(rows):
