@@ -18,3 +18,12 @@ def memory_path(tmp_path):
     path = Path(tempfile.mkdtemp(prefix="kafkalog-crash-", dir=MEMORY))
     yield path
     shutil.rmtree(path)
+
+
+@pytest.fixture
+def roots(memory_path):
+    """Two empty directories: of what is told, and of what is left of it."""
+    roots = memory_path / "told", memory_path / "left"
+    for root in roots:
+        root.mkdir()
+    return roots

@@ -25,15 +25,6 @@ def told_of(figures):
     return ", ".join(f"{kind} {n}" for kind, n in sorted(figures.items()))
 
 
-@pytest.fixture
-def roots(memory_path):
-    """Two empty directories: of the story, and of what a power cut leaves of it."""
-    roots = memory_path / "told", memory_path / "left"
-    for root in roots:
-        root.mkdir()
-    return roots
-
-
 @pytest.mark.parametrize("name", STORIES)
 def test_a_power_cut_loses_nothing_that_was_flushed(roots, name, figure):
     figures = Counter()

@@ -108,14 +108,6 @@ def lived(root, **options):
     return life, disk, None
 
 
-@pytest.fixture
-def roots(memory_path):
-    roots = memory_path / "lived", memory_path / "left"
-    for root in roots:
-        root.mkdir()
-    return roots
-
-
 @pytest.mark.parametrize("share", range(SHARES))
 def test_whichever_call_fails_it_is_told_and_nothing_flushed_is_lost(
     roots, share, figure

@@ -6,8 +6,6 @@ Of each log all is true that is true of a single one; and none of the directory 
 from collections import Counter
 from itertools import count
 
-import pytest
-
 from tests.crash import managed
 from tests.crash.judging import Lost
 from tests.crash.recording import RecordingDisk
@@ -15,14 +13,6 @@ from tests.crash.recording import RecordingDisk
 STATES = 600
 SHARE = 0.2
 SEEDS = range(2)
-
-
-@pytest.fixture
-def roots(memory_path):
-    roots = memory_path / "told", memory_path / "left"
-    for root in roots:
-        root.mkdir()
-    return roots
 
 
 def test_a_power_cut_loses_nothing_that_was_flushed_in_any_log(roots, figure):
