@@ -6,15 +6,12 @@ Each ends with records that were written, or with a typed error; none with a sig
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import kafkalog
 from kafkalog.query.columns import COLUMNS
+from tests.query.writers import writing
 
-HOUSE = Path(__file__).parents[2]
 STEPS = 1_000
 SEED = 4_711
 
@@ -52,15 +49,8 @@ def read_once(place, options, taking):
 def test_scans_of_a_live_directory_give_what_was_written_or_a_typed_error(tmp_path):
     place, journal = tmp_path / "live-0", tmp_path / "journal"
     place.mkdir()
-    arguments = [place, journal, STEPS, SEED]
-    writer = subprocess.Popen(
-        [sys.executable, "-m", "tests.query.live_writer", *map(str, arguments)],
-        cwd=HOUSE,
-        stdout=subprocess.PIPE,
-    )
     read, ends = [], Counter()
-    try:
-        assert writer.stdout.readline() == b"writing\n"
+    with writing("tests.query.live_writer", place, journal, STEPS, SEED) as writer:
         latest = 0
         for options, taking in itertools.chain.from_iterable(
             ways(latest) for _ in itertools.count()
@@ -73,11 +63,6 @@ def test_scans_of_a_live_directory_give_what_was_written_or_a_typed_error(tmp_pa
             latest = max([latest, *offsets])
             read.append(found)
             ends[error] += 1
-    finally:
-        writer.kill()
-        writer.wait()
-        writer.stdout.close()
-    assert writer.returncode == 0
     written = {}
     for line in journal.read_text().splitlines():
         number, first, count = map(int, line.split())

@@ -6,13 +6,10 @@ No record goes, so each scan has all that was there when it began, and no error.
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
-from pathlib import Path
 
 import kafkalog
+from tests.query.writers import writing
 
-HOUSE = Path(__file__).parents[2]
 STEPS = 1_500
 SEED = 1_848
 
@@ -27,15 +24,8 @@ def read_all(place, options):
 def test_scans_of_a_directory_that_is_compacted_miss_nothing(tmp_path):
     place, journal = tmp_path / "live-0", tmp_path / "journal"
     place.mkdir()
-    arguments = [place, journal, STEPS, SEED]
-    writer = subprocess.Popen(
-        [sys.executable, "-m", "tests.query.merging_writer", *map(str, arguments)],
-        cwd=HOUSE,
-        stdout=subprocess.PIPE,
-    )
     scans = 0
-    try:
-        assert writer.stdout.readline() == b"writing\n"
+    with writing("tests.query.merging_writer", place, journal, STEPS, SEED) as writer:
         for options in itertools.cycle(WAYS):
             if writer.poll() is not None:
                 break
@@ -44,9 +34,4 @@ def test_scans_of_a_directory_that_is_compacted_miss_nothing(tmp_path):
             assert offsets == list(range(len(offsets)))
             assert len(offsets) >= written
             scans += 1
-    finally:
-        writer.kill()
-        writer.wait()
-        writer.stdout.close()
-    assert writer.returncode == 0
     assert scans > 20
