@@ -150,6 +150,10 @@ def entries(data: bytes) -> list[Entry]:
     return found
 
 
+def codec_of(attributes: int) -> str:
+    return (CODECS + NO_CODECS)[attributes & 7]
+
+
 def batch(data: bytes) -> Entry:
     """Read one whole batch of magic 2."""
     reader = Reader(data)
@@ -161,7 +165,7 @@ def batch(data: bytes) -> Entry:
     entry["is_valid"] = entry["crc"] == crc32c.crc32c(data[21:])
     attributes = reader.number("h")
     entry["attributes"] = attributes
-    entry["codec"] = (CODECS + NO_CODECS)[attributes & 7]
+    entry["codec"] = codec_of(attributes)
     entry["timestamp_type"] = TIMESTAMP_TYPES[attributes >> 3 & 1]
     entry["is_transactional"] = bool(attributes & 16)
     entry["is_control"] = bool(attributes & 32)
@@ -227,7 +231,7 @@ def one_message(data: bytes) -> Entry:
     entry["magic"] = reader.number("b")
     attributes = reader.number("b")
     entry["attributes"] = attributes
-    entry["codec"] = (CODECS + NO_CODECS)[attributes & 7]
+    entry["codec"] = codec_of(attributes)
     entry["timestamp"], entry["timestamp_type"] = -1, "NoTimestampType"
     if entry["magic"] == 1:
         entry["timestamp"] = reader.number("q")
