@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,17 @@ class Rooms:
         self._holders[id(data.base)] -= 1
 
 
+class Version(NamedTuple):
+    """What a file system calls a file's content: when it is replaced, that changes.
+
+    `is_time` says that it is no more than when the file was written to, which changes
+    as well where a file is written on.
+    """
+
+    text: str
+    is_time: bool
+
+
 class ByteSource(Protocol):
     """Bytes with positions, 0 to `size`."""
 
@@ -94,6 +105,9 @@ class FileSource:
     ...         source.size, bytes(source.read(7, 100))
     (10, b'789')
     """
+
+    version: Version | None = None
+    """None: what a broker writes to is known by what is in it."""
 
     def __init__(self, path: str | os.PathLike[str], *, links: bool = True) -> None:
         self.path: Path | None = Path(path)

@@ -253,6 +253,7 @@ class RemoteSource:
         self._path = path
         self._file: OpenFile = path.ask(lambda store: store.open(path.below))
         self.size = self._file.size
+        self.version = self._file.version
         self._asked: int
         self.read_anew()
 

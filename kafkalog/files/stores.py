@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from kafkalog.errors import ConfigError, MissingDependencyError
-from kafkalog.files.reading import Bytes
+from kafkalog.files.reading import Bytes, Version
 from kafkalog.files.store_options import (
     Options,
     read_options,
@@ -29,6 +29,19 @@ ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """Variables of the environment by which S3 is found without an option."""
 
+TAGS: Final = ("etag", "generation", "versionid", "version_id", "content-md5", "digest")
+TIMES: Final = (
+    "mtime",
+    "modified",
+    "lastmodified",
+    "last_modified",
+    "last-modified",
+    "modificationtime",
+    "modify",
+    "created",
+)
+"""How file systems call what changes with a file's content, in lower case."""
+
 
 class Found(NamedTuple):
     """What lies at a path, or in a directory; `size` in bytes, 0 for a directory."""
@@ -39,9 +52,10 @@ class Found(NamedTuple):
 
 
 class OpenFile(Protocol):
-    """A file, to be read by position."""
+    """A file, to be read by position; `version` is None where none is told."""
 
     size: int
+    version: Version | None
 
     def read_at(self, position: int, length: int) -> Bytes:
         """Read up to `length` bytes; fewer come where the file ends."""
@@ -112,7 +126,7 @@ class ArrowStore:
         return [self._found(info) for info in self._filesystem.get_file_info(selected)]
 
     def open(self, below: str) -> OpenFile:
-        """Open a file: one request, for its size."""
+        """Open a file: one request, for its size and version."""
         return _ArrowFile(self._filesystem, self._place(below))
 
 
@@ -120,7 +134,13 @@ class _ArrowFile:
     def __init__(self, filesystem: Any, place: str) -> None:
         self._filesystem, self._place = filesystem, place
         self._file = filesystem.open_input_file(place)
-        self.size: int = self._file.size()
+        self.version = _version(self._file.metadata())
+        if self.version is None:  # no store of objects: both come of one question
+            info = filesystem.get_file_info(place)
+            self.version = _version({"mtime": info.mtime_ns})
+            self.size = int(info.size or 0)
+        else:
+            self.size = int(self._file.size())
 
     def read_at(self, position: int, length: int) -> Bytes:
         """Ask for a range of bytes.
@@ -165,7 +185,7 @@ class FsspecStore:
         return [_found(one) for one in listed if one["name"].strip("/") != itself]
 
     def open(self, below: str) -> OpenFile:
-        """Open a file: one request, for its size."""
+        """Open a file: one request, for its size and version."""
         self._filesystem.invalidate_cache()
         place = self._place(below)
         return _FsspecFile(self._filesystem, place, self._filesystem.info(place))
@@ -179,6 +199,7 @@ class _FsspecFile:
             raise OSError("the file's size is not told")
         self._filesystem, self._place = filesystem, place
         self.size = int(info["size"])
+        self.version = _version(info)
 
     def read_at(self, position: int, length: int) -> Bytes:
         """Ask for a range of bytes."""
@@ -190,6 +211,16 @@ class _FsspecFile:
 def _found(info: Mapping[str, Any]) -> Found:
     name = str(info["name"]).rstrip("/").rpartition("/")[2]
     return Found(name, info["type"] == "directory", int(info.get("size") or 0))
+
+
+def _version(told: Mapping[str, Any]) -> Version | None:
+    """Find what names a file's content among what is told of it."""
+    values = {name.lower(): str(value) for name, value in told.items() if value}
+    for names, is_time in ((TAGS, False), (TIMES, True)):
+        for name in names:
+            if name in values:
+                return Version(values[name], is_time)
+    return None
 
 
 def _arrow() -> Any:

@@ -3,8 +3,10 @@
 A stretch is read where it was planned, in the very file that was found to be the one.
 Where that was rewritten since, or removed, as compaction and retention do, its offsets
 are looked for in the partition's directory; what is nowhere any more is lost, and the
-query's option says what that means. Not so where this machine does not see the logs: an
-empty directory, that of a mount without its file system, is no log that was deleted.
+query's option says what that means. Another file of the same size is no work of a
+broker's: what the first held is lost, too. Not so where this machine does not see the
+logs: an empty directory, that of a mount without its file system, is no log that was
+deleted.
 
 Knows: how a stretch becomes batches. Does not know: Spark, how stretches are chosen.
 """
@@ -94,7 +96,12 @@ class TaskReader:
         with suppress(FileNotFoundError):
             source = stretch.segment.open()
             opened.callback(source.close)
-            if stretch.fits(source):
+            if stretch.was_replaced(source):
+                self._lost(
+                    f"{source.path} was replaced, since the driver looked at it, by"
+                    " another file of the same size"
+                )
+            elif stretch.fits(source):
                 span = Span(stretch.segment, stretch.begin, stretch.end, source)
                 return Part(*place, span=span)
         segments = self._segments(stretch)

@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.files.location import Location
+from kafkalog.files.location import Location, OpenedSource
 from kafkalog.files.naming import MAX_OFFSET
-from kafkalog.files.reading import ByteSource
+from kafkalog.files.reading import ByteSource, Version
 from kafkalog.formats.entry_fields import offset_field, size_field
 from kafkalog.formats.headers import Rows, scan_headers
 from kafkalog.formats.layout import LOG_OVERHEAD, MAX_BATCH_BYTES
@@ -40,7 +40,8 @@ class Stretch:
 
     `marks` are positions and what is written there in the field of the offset: by them
     a task sees whether the file is still the one that was planned with, and by `size`,
-    that of a segment that was closed: compaction may leave more in it, and less.
+    unless the segment `grows`: in one that was closed, compaction may leave more, and
+    less. What else a file system tells of its content is its `version`.
     """
 
     topic: str
@@ -51,19 +52,29 @@ class Stretch:
     end: int
     start: int
     stop: int
-    marks: tuple[tuple[int, int], ...] = ()
-    size: int | None = None
+    marks: tuple[tuple[int, int], ...]
+    size: int
+    grows: bool
+    version: Version | None
 
     @property
     def size_in_bytes(self) -> int:
         """How much there is to read."""
         return self.end - self.begin
 
+    def was_replaced(self, source: OpenedSource) -> bool:
+        """Whether `source` is, by its version, another file of the same size.
+
+        A segment that grows may do so within its size, if a broker allocated it before:
+        then its time says nothing.
+        """
+        if self.version is None or (self.grows and self.version.is_time):
+            return False
+        return source.size == self.size and source.version != self.version
+
     def fits(self, source: ByteSource) -> bool:
         """Whether `source` is, at the ends of the stretch, what it was."""
-        same = (
-            source.size >= self.end if self.size is None else source.size == self.size
-        )
+        same = source.size >= self.end if self.grows else source.size == self.size
         return same and all(
             _offset_at(source, position) == offset for position, offset in self.marks
         )
@@ -136,7 +147,9 @@ def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:
                 start=start,
                 stop=stop,
                 marks=((begin, _offset_at(source, begin)),),
-                size=source.size if segment.most < MAX_OFFSET else None,
+                size=source.size,
+                grows=segment.most == MAX_OFFSET,
+                version=source.version,
             )
         reached = max(reached, stop)
 

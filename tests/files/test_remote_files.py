@@ -1,5 +1,6 @@
 """Files behind a URL: listed, asked for ranges, cut while they are read."""
 
+import os
 import traceback
 
 import fsspec
@@ -9,6 +10,7 @@ import pytest
 import kafkalog
 from kafkalog.files import stores
 from kafkalog.files.location import entries, open_source
+from kafkalog.files.reading import Version
 from kafkalog.files.remote import READ_AHEAD_BYTES, as_path
 from tests.files.far import (
     KEY,
@@ -148,6 +150,38 @@ def test_what_was_read_ahead_is_read_anew_when_asked(far, directory):
         assert source.read(0, 61).tobytes() == b"other" + first[5:]
 
 
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ({"ETag": '"a1"', "LastModified": 5}, Version('"a1"', False)),
+        ({"generation": 17, "mtime": 5}, Version("17", False)),
+        ({"mtime": 1.5, "created": 1}, Version("1.5", True)),
+        ({"last_modified": "today", "ETag": None}, Version("today", True)),
+        ({"mode": 33188}, None),
+    ],
+)
+def test_a_version_is_what_fsspec_tells_of_the_content(
+    directory, monkeypatch, told, version
+):
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    far = in_memory(directory, "far")
+    bare = {"name": "/far/checkpoint", "size": 4, "type": "file"}
+    monkeypatch.setattr(type(memory), "info", lambda *_: bare | told)
+    with open_source(far / "checkpoint") as source:
+        assert source.version == version
+
+
+def test_a_version_of_pyarrows_is_a_time_where_no_tag_is_told(directory, monkeypatch):
+    far = through_arrow(directory, monkeypatch)
+    os.utime(directory / "checkpoint", ns=(0, 1_700_000_000_123_456_789))
+    with open_source(far / "checkpoint") as source:
+        assert source.version == Version("1700000000123456789", True)
+        assert source.size == 4
+    with open_source(directory / "checkpoint") as local:
+        assert local.version is None
+
+
 # ------------------------------------------------------------------------------ S3
 
 
@@ -163,6 +197,7 @@ def test_s3_is_asked_for_ranges_over_the_network(server, directory, monkeypatch)
     with counted(monkeypatch, stores._ArrowFile) as ranges, path.open() as source:
         assert source.size == 1 << 20
         assert source.read(600_000, 3).tolist() == [192, 193, 194]
+        assert source.version == Version(source.version.text, False)
     assert ranges == [(600_000, READ_AHEAD_BYTES)]
     found = {entry.name: entry.is_dir() for entry in entries(path.parent.parent)}
     assert found == {"orders-0": True, "checkpoint": False}
