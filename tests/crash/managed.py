@@ -7,12 +7,11 @@ place is another.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkalog import LogManager
 from kafkalog.files.durable_file import DISK
@@ -30,6 +29,7 @@ from tests.crash.lives import (
     CONFIG,
     NOW_MS,
     UNVERIFIED,
+    Batch,
     Mark,
     build,
     marked,
@@ -40,6 +40,8 @@ from tests.crash.power_cut import Disk
 from tests.crash.recording import RecordingDisk, Tree, read_tree, write_tree
 
 Name = tuple[str, int]
+MakeDisk = Callable[[Path], RecordingDisk]
+Contents = dict[Name, tuple[Batch, ...]]
 NAMES: tuple[Name, ...] = ("orders", 0), ("orders", 1), ("clicks", 0)
 
 
@@ -151,9 +153,7 @@ def _offset(log: Any, random: Random) -> int:
     return random.randint(log.log_start_offset, log.log_end_offset)
 
 
-def told(
-    root: Path, seed: int, make_disk: Callable[[Path], RecordingDisk] = RecordingDisk
-) -> ManagedLife:
+def told(root: Path, seed: int, make_disk: MakeDisk = RecordingDisk) -> ManagedLife:
     """Live on a disk that records."""
     write_tree(root, {})
     life = ManagedLife(root, make_disk(root), f"managed {seed}")
@@ -162,11 +162,63 @@ def told(
     return life
 
 
-def try_cuts(
+class Cut(NamedTuple):
+    """A state that a power cut left: at which event, of which kind, what it was.
+
+    `contents` is what was read in each log then, and `starts` where each began.
+    """
+
+    event: int
+    kind: str
+    tree: Tree
+    contents: Contents
+    starts: dict[Name, int]
+
+
+def torn(root: Path) -> Cut:
+    """Tear the first segment of each log, none of whose segments was forced."""
+    write_tree(root, {})
+    life = ManagedLife(root, RecordingDisk(root), "torn")
+    life.open()
+    for log in NAMES * 4:
+        life.append(log, 1400)
+    life.manager.abandon()
+    tree = read_tree(root)
+    for name, content in tree.items():
+        if name.endswith(f"{0:020d}.log") and content is not None:
+            tree[name] = content[:-5]
+    write_tree(root, tree)
+    return Cut(0, "torn", tree, _contents(root), dict.fromkeys(NAMES, 0))
+
+
+def another_life(
+    root: Path, cut: Cut, name: str, make_disk: MakeDisk = RecordingDisk
+) -> ManagedLife:
+    """Go on where a power cut was: all is recovered, then appended to and flushed.
+
+    What was read after the cut is on disk, and forced as it were.
+    """
+    write_tree(root, cut.tree)
+    life = ManagedLife(root, make_disk(root), name)
+    life.clock.time_ms = NOW_MS + 120_000
+    for log, content in cut.contents.items():
+        start = cut.starts[log]
+        forced = frozenset(one for one in content if one.last_offset >= start)
+        life.marks[log] = [Mark(0, content, forced, start)]
+    life.open()
+    for log in NAMES:
+        life.step(partial(life.append, log, 900))
+        life.step(life.manager[log].flush)
+    life.step(life.manager.checkpoint)
+    life.manager.abandon()
+    return life
+
+
+def tried(
     life: ManagedLife, root: Path, seed: int, share: float = 1.0
-) -> Counter[str]:
-    """Judge a share of the states that cuts leave, one of each content, by kind."""
-    model, seen, figures = Disk(life.disk.before), set(), Counter[str]()
+) -> Iterator[Cut]:
+    """Judge a share of the states that cuts leave, one of each content."""
+    model, seen = Disk(life.disk.before), set()
     for event in range(len(life.disk.events) + 1):
         if event:
             model.take(life.disk.events[event - 1])
@@ -177,15 +229,19 @@ def try_cuts(
                 continue
             seen.add(key)
             try:
-                judge(life, root, tree, event)
+                contents, starts = judge(life, root, tree, event)
             except Lost as error:
                 raise Lost(f"{life.name}, event {event}, {kind}: {error}") from error
-            figures[kind] += 1
-    return figures
+            yield Cut(event, kind, tree, contents, starts)
 
 
-def judge(life: ManagedLife, root: Path, tree: Tree, event: int) -> None:
-    """Open a state, and what that leaves; raises `Lost`."""
+def judge(
+    life: ManagedLife, root: Path, tree: Tree, event: int
+) -> tuple[Contents, dict[Name, int]]:
+    """Open a state, and what that leaves; raises `Lost`.
+
+    Answers what is read in each log, and where each begins at least.
+    """
     write_tree(root, tree)
     try:
         passing = list(_check(life, root, tree, event))
@@ -201,6 +257,8 @@ def judge(life: ManagedLife, root: Path, tree: Tree, event: int) -> None:
     require(before == again, "opened again, other batches are read")
     changed = {name for name in changed if not name.endswith(tuple(passing))}
     require(not changed, f"opened again, other files are there: {changed}")
+    starts = {log: expected_at(life.marks[log], event).start for log in before}
+    return before, starts
 
 
 def _check(life: ManagedLife, root: Path, tree: Tree, event: int) -> Iterator[str]:
@@ -222,7 +280,7 @@ def _check(life: ManagedLife, root: Path, tree: Tree, event: int) -> Iterator[st
     manager.abandon()
 
 
-def _contents(root: Path) -> dict[Name, Any]:
+def _contents(root: Path) -> Contents:
     manager = manage_later(root)
     contents = {name: read_batches(log) for name, log in manager.items()}
     manager.abandon()

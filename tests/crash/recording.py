@@ -7,7 +7,10 @@ that was renamed, or removed while it was open. Paths are relative to the root.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 from kafkalog.files.durable_file import Disk, DurableFile
@@ -27,10 +30,22 @@ class Event(NamedTuple):
     data: bytes = b""
 
 
+def one_by_one(effect: Callable[..., Any]) -> Callable[..., Any]:
+    """Let no other thread do anything to the disk meanwhile."""
+
+    @wraps(effect)
+    def taking_turns(self: RecordingDisk, *args: Any, **options: Any) -> Any:
+        with self.turn:
+            return effect(self, *args, **options)
+
+    return taking_turns
+
+
 class RecordingDisk(Disk):
     """Does what it is asked, and keeps `events`, what changes something or forces it.
 
-    `before` is what was under `root` when it began.
+    `before` is what was under `root` when it began. Threads take turns, so that the
+    tape tells things in the order in which they were done.
     """
 
     def __init__(self, root: Path) -> None:
@@ -39,10 +54,12 @@ class RecordingDisk(Disk):
         self.events: list[Event] = []
         self.numbers: dict[int, int] = {}
         self.count = 0
+        self.turn = RLock()
         for path, content in self.before.items():
             if content is not None:
                 self._number_new(os.stat(root / path).st_ino)  # noqa: PTH116
 
+    @one_by_one
     def open(self, path: Any, *, create: bool = False, exclusive: bool = False) -> Any:
         existed = os.path.lexists(path)
         file = super().open(path, create=create, exclusive=exclusive)
@@ -51,37 +68,45 @@ class RecordingDisk(Disk):
             self.events.append(Event("create", number, self._name(path)))
         return file
 
+    @one_by_one
     def write(self, file: DurableFile, data: Any, position: int) -> None:
         super().write(file, data, position)
         content = memoryview(data).tobytes()
         number = self._number_of(file)
         self.events.append(Event("write", number, number=position, data=content))
 
+    @one_by_one
     def truncate(self, file: DurableFile, size: int) -> None:
         super().truncate(file, size)
         self.events.append(Event("truncate", self._number_of(file), number=size))
 
+    @one_by_one
     def sync(self, file: DurableFile) -> None:
         super().sync(file)
         self.events.append(Event("sync", self._number_of(file)))
 
+    @one_by_one
     def sync_directory(self, path: Any) -> None:
         super().sync_directory(path)
         self.events.append(Event("sync_directory", path=self._name(path)))
 
+    @one_by_one
     def rename(self, source: Any, target: Any) -> None:
         super().rename(source, target)
         names = self._name(source), self._name(target)
         self.events.append(Event("rename", path=names[0], target=names[1]))
 
+    @one_by_one
     def remove(self, path: Any) -> None:
         super().remove(path)
         self.events.append(Event("remove", path=self._name(path)))
 
+    @one_by_one
     def remove_directory(self, path: Any) -> None:
         super().remove_directory(path)
         self.events.append(Event("remove", path=self._name(path)))
 
+    @one_by_one
     def make_directory(self, path: Any) -> None:
         super().make_directory(path)
         self.events.append(Event("make_directory", path=self._name(path)))
