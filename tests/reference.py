@@ -178,7 +178,8 @@ def batch(data: bytes) -> Entry:
     entry["producer_id"] = reader.number("q")
     entry["producer_epoch"] = reader.number("h")
     entry["base_sequence"] = reader.number("i")
-    entry["last_sequence"] = sequence(entry["base_sequence"], last_delta)
+    base = entry["base_sequence"]
+    entry["last_sequence"] = -1 if base == -1 else later_sequence(base, last_delta)
     entry["count"] = reader.number("i")
     plain = unpack(entry["codec"], reader.take(reader.left)) if entry["count"] else b""
     entry["records"] = list(batch_records(entry, plain))
@@ -190,8 +191,15 @@ def int64(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def sequence(base: int, delta: int) -> int:
-    return -1 if base < 0 else (base + delta) % 2**31
+def int32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def later_sequence(base: int, delta: int) -> int:
+    """Add as Java's `DefaultRecordBatch.incrementSequence` does, in ints that wrap."""
+    if base > int32(2**31 - 1 - delta):
+        return int32(delta - int32(2**31 - 1 - base) - 1)
+    return int32(base + delta)
 
 
 def batch_records(entry: Entry, plain: bytes) -> Iterator[Record]:
@@ -200,14 +208,14 @@ def batch_records(entry: Entry, plain: bytes) -> Iterator[Record]:
         body = Reader(records.take(records.varlong()))
         body.take(1)
         timestamp = int64(entry["base_timestamp"] + body.varlong())
-        delta = body.varlong()
+        delta, base = body.varlong(), entry["base_sequence"]
         if entry["timestamp_type"] == "LogAppendTime":
             timestamp = entry["max_timestamp"]
         yield {
             "offset": int64(entry["base_offset"] + delta),
             "timestamp": timestamp,
             "timestamp_type": entry["timestamp_type"],
-            "sequence": sequence(entry["base_sequence"], delta),
+            "sequence": -1 if base < 0 else later_sequence(base, delta),
             "key": body.varint_bytes(),
             "value": body.varint_bytes(),
             "headers": [
@@ -281,11 +289,11 @@ def message(data: bytes) -> Entry:
 
 
 def message_record(outer: Entry, base: int, one: Entry) -> Record:
-    stamped = outer["timestamp_type"] == "LogAppendTime"
-    timestamp = outer["timestamp"] if stamped else one["timestamp"]
+    # A message's own magic says if it has a time, and the wrapper's whose that may be.
+    stamped = outer["timestamp_type"] == "LogAppendTime" and one["magic"] == 1
     return {
         "offset": int64(base + one["offset"]),
-        "timestamp": -1 if outer["magic"] == 0 else timestamp,
+        "timestamp": outer["timestamp"] if stamped else one["timestamp"],
         "timestamp_type": outer["timestamp_type"],
         "sequence": -1,
         "key": one["key"],

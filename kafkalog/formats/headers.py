@@ -17,9 +17,10 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.errors import CorruptRecordError
-from kafkalog.formats.layout import BATCH
+from kafkalog.formats.layout import BATCH, SEQUENCE_MASK
 
 Bytes = npt.NDArray[np.uint8]
+Int32s = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.void]
 
 REASONS: Final[dict[int, str]] = {
@@ -48,6 +49,16 @@ def checksum_error(row: np.void) -> CorruptRecordError:
     """Say in an error that an entry's bytes are not those its checksum was made of."""
     reason = f"the checksum is not {int(row['crc']):08x}, as stored"
     return CorruptRecordError(reason, position=int(row["position"]), cause="crc")
+
+
+def add_to_sequences(base: Int32s, delta: Int32s) -> Int32s:
+    """Add deltas of offsets to sequences: 0 follows 2**31 - 1, and sums wrap as Java's.
+
+    >>> add_to_sequences(np.int32([5, 2**31 - 1]), np.int32([3, 1]))
+    array([8, 0], dtype=int32)
+    """
+    past = base > SEQUENCE_MASK - delta
+    return np.where(past, delta - (SEQUENCE_MASK - base) - 1, base + delta)
 
 
 def scan_headers(

@@ -18,7 +18,14 @@ from kafkalog._speedups import Status
 from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.errors import LocatedError
 from kafkalog.formats.decoding import Bounds, Views, decode
-from kafkalog.formats.headers import Bytes, Rows, corrupt, find_unsound, scan_headers
+from kafkalog.formats.headers import (
+    Bytes,
+    Rows,
+    add_to_sequences,
+    corrupt,
+    find_unsound,
+    scan_headers,
+)
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -27,7 +34,6 @@ from kafkalog.formats.layout import (
     LOG_APPEND_TIME_FLAG,
     MAX_BATCH_BYTES,
     NO_SEQUENCE,
-    SEQUENCE_MASK,
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
@@ -188,8 +194,9 @@ class RecordBatch:
         """Sequence of the last record it ever held, or -1; 0 follows 2**31 - 1."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
-        span = self.last_offset - self._field("base_offset")
-        return (self.base_sequence + span) & SEQUENCE_MASK
+        span = self._row["last_offset"] - self._row["base_offset"]
+        base = self._row["base_sequence"]
+        return int(add_to_sequences(base, span.astype(np.int32))[0])
 
     @property
     def is_transactional(self) -> bool:

@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from kafkalog.formats.decoding import Run, Views
 from kafkalog.formats.gathering import Buffers, GatheredRecords, Strings
-from kafkalog.formats.headers import Bytes, Rows
+from kafkalog.formats.headers import Bytes, Rows, add_to_sequences
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
-    SEQUENCE_MASK,
+    NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
@@ -253,6 +253,6 @@ def _of_batches(name: str, rows: Rows) -> npt.NDArray[Any]:
 def _add_offset_deltas(
     sequence: npt.NDArray[np.int32], delta: npt.NDArray[np.int64]
 ) -> None:
-    """Make of base sequences each record's own; 0 follows 2**31 - 1, -1 stays."""
-    wrapped = (sequence.astype(np.int64) + delta) & SEQUENCE_MASK
-    np.copyto(sequence, wrapped.astype(np.int32), where=sequence != -1)
+    """Make of base sequences each record's own; of a negative one there is none."""
+    own = add_to_sequences(sequence, delta.astype(np.int32))
+    np.copyto(sequence, np.where(sequence < 0, NO_SEQUENCE, own))

@@ -8,10 +8,12 @@ import zlib
 
 import pytest
 
+import kafkalog
 from kafkalog import CorruptRecordError, RecordBatch, UnsupportedFormatError
 from kafkalog.formats.builder import empty_batch
 from kafkalog.formats.layout import TimestampType
-from tests import golden_data
+from tests import golden_data, reference
+from tests.formats.appending import patched
 from tests.query import told
 from tests.query.batches import T, build
 
@@ -124,6 +126,26 @@ def test_behind_the_greatest_sequence_comes_zero(base, count, last):
     producer = {"producer_id": -1, "producer_epoch": -1} if base < 0 else {}
     data = build(2, "none", 40, count, base_sequence=base, **producer)
     assert RecordBatch(data).last_sequence == last
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "last", "own"),
+    [
+        (-7, 1, -6, [-1, -1]),
+        (-(2**31), 1, -(2**31) + 1, [-1, -1]),
+        (5, -2, 3 - 2**31, [5, 6]),
+        (1, -2, 2**31 - 1, [1, 2]),
+    ],
+)
+def test_hostile_sequences_are_what_javas_ints_make_of_them(base, delta, last, own):
+    fields = {"base_sequence": base, "last_offset_delta": delta}
+    data = patched(build(2, "none", 40, 2), fields)
+    assert RecordBatch(data).last_sequence == last
+    [chunk] = kafkalog.scan(data, columns=["sequence"]).chunks()
+    assert chunk.sequence.tolist() == own
+    [entry] = reference.entries(data)
+    assert entry["last_sequence"] == last
+    assert [record["sequence"] for record in entry["records"]] == own
 
 
 @pytest.mark.parametrize("magic", [1, 2])
