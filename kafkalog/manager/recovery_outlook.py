@@ -313,6 +313,5 @@ class PartitionOutlook:
     def _small(self, file: str, problem: Problem) -> Recovery:
         """Tell of a file that every start reads."""
         if file == LEADER_EPOCHS and problem.cause == Cause.ORDER:
-            negative = "negative" in problem.message
-            return Recovery.REFUSE if negative else Recovery.RESET
+            return Recovery.RESET
         return Recovery.REFUSE

@@ -91,7 +91,7 @@ def check_epochs(data: bytes, findings: Findings) -> Epochs:
         np.array(column, np.int64) for column in zip(*entries, strict=True)
     )
     if epochs[0] < 0 or starts[0] < 0:
-        findings.add(Cause.ORDER, "an epoch or its start offset is negative")
+        findings.add(Cause.FORMAT, "an epoch or its start offset is negative")
         return NO_EPOCHS
     falls = (np.diff(epochs) <= 0) | (np.diff(starts) <= 0)
     if falls.any():

@@ -232,7 +232,7 @@ KINDS = [
     (f"{THIRD}.snapshot", flip(3), Cause.CRC, N, B, B),
     ("leader-epoch-checkpoint", text("0\n1\nx 0\n"), Cause.FORMAT, R, R, R),
     ("leader-epoch-checkpoint", text("0\n2\n1 5\n0 9\n"), Cause.ORDER, X, X, X),
-    ("leader-epoch-checkpoint", text("0\n1\n-1 5\n"), Cause.ORDER, R, R, R),
+    ("leader-epoch-checkpoint", text("0\n1\n-1 5\n"), Cause.FORMAT, R, R, R),
     ("partition.metadata", text("version: 0\n"), Cause.FORMAT, R, R, R),
 ]
 
