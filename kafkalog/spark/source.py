@@ -12,12 +12,13 @@ Source: ``KafkaSourceProvider.scala``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.export.missing import require
 from kafkalog.files.store_options import Hidden
 from kafkalog.spark.columns import sql_schema
-from kafkalog.spark.options import SourceOptions, asked_columns, parse_options
+from kafkalog.spark.options import asked_columns, parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql import datasource
@@ -27,6 +28,13 @@ else:
 
 class KafkaLogDataSource(datasource.DataSource):  # type: ignore[misc]
     """Kafka's log directories, with the columns and options of Spark's Kafka source."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        """Keep the options so that no text shows the credentials among them.
+
+        Spark may be told to show the variables of Python's frames with an error.
+        """
+        super().__init__({name: Hidden(value) for name, value in options.items()})
 
     @classmethod
     def name(cls) -> str:
@@ -41,18 +49,10 @@ class KafkaLogDataSource(datasource.DataSource):  # type: ignore[misc]
         """Make the reader of a batch query."""
         from kafkalog.spark.batch import BatchReader
 
-        return BatchReader(self._parsed(streaming=False), schema)
+        return BatchReader(parse_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: Any) -> Any:
         """Make the reader of a streaming query."""
         from kafkalog.spark.stream import StreamReader
 
-        return StreamReader(self._parsed(streaming=True), schema)
-
-    def _parsed(self, *, streaming: bool) -> SourceOptions:
-        """Read the options; from here on no text shows the credentials among them.
-
-        Spark may be told to show the variables of Python's frames with an error.
-        """
-        options = {name: Hidden(value) for name, value in self.options.items()}
-        return parse_options(options, streaming=streaming)
+        return StreamReader(parse_options(self.options, streaming=True), schema)

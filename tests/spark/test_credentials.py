@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import traceback
 
 import pytest
@@ -66,6 +67,14 @@ def test_an_error_shows_no_credentials(monkeypatch, question, options, said):
     told = told_by(question, **options)
     assert said in told
     assert "self = <kafkalog" in told
+    assert [secret for secret in SECRETS if secret in told] == []
+
+
+def test_a_source_keeps_no_option_that_shows():
+    source = pickle.loads(pickle.dumps(KafkaLogDataSource(OPTIONS)))
+    assert dict(source.options) == OPTIONS
+    told = repr(vars(source))
+    assert "storage.secret" in told
     assert [secret for secret in SECRETS if secret in told] == []
 
 
