@@ -24,16 +24,14 @@ import mmap
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
 Path_ = str | os.PathLike[str]
-Data: TypeAlias = "ReadableBuffer | npt.NDArray[np.uint8]"
+Data = bytes | bytearray | memoryview
+"""Bytes, of which `len` tells how many."""
 
 TEMPORARY: Final = ".tmp"
 """What is added to a file's name while its replacement is written, as Kafka does."""
@@ -155,10 +153,9 @@ class Disk:
 
     def write(self, file: DurableFile, data: Data, position: int) -> None:
         """Write all of `data`; a write that makes no headway raises `OSError`."""
-        view = memoryview(cast("ReadableBuffer", data))
-        written, size = os.pwrite(file.descriptor, view, position), view.nbytes
-        while written < size:
-            rest = view.cast("B")[written:]
+        written = os.pwrite(file.descriptor, data, position)
+        while written < len(data):
+            rest = memoryview(data)[written:]
             more = os.pwrite(file.descriptor, rest, position + written)
             if not more:
                 raise OSError(errno.EIO, "nothing was written", str(file.path))

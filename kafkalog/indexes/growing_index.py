@@ -33,7 +33,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogClosedError,
 )
-from kafkalog.files.durable_file import DISK, Data, Disk, DurableFile
+from kafkalog.files.durable_file import DISK, Disk, DurableFile
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.mapped_indexes import forget_mapped, note_mapped
 
@@ -60,6 +60,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     _loaded = _closed = _forced = False
     _count = _size = _max_entries = 0
     _file: DurableFile | None = None
+    _last = b""  # entry, as it is on disk
     _view: bytes | mmap.mmap = b""
     _viewed = 0  # entries that `_view` is good for
 
@@ -140,17 +141,18 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def check(self) -> None:
         """Raise `CorruptIndexError` for what cannot be: the last entry, the size."""
 
-    @abstractmethod
-    def _note_last(self, entry: bytes | memoryview | None) -> None:
-        """Take note of what the last entry is; None if there is none."""
-
     def extend(self, entries: bytes) -> None:
-        """Add entries as they are on disk, which follow the last and have room."""
-        with self._lock:
-            if self._closed or not self._loaded:
-                self._ready()
-            self._put(entries, len(entries) // self.ENTRY_BYTES)
-            self._note_last(entries[-self.ENTRY_BYTES :])
+        """Add entries as they are on disk, which follow the last and have room.
+
+        All or none of them count. Readers need not wait: what is counted is written.
+        """
+        if self._closed or not self._loaded:
+            self._ready()
+        file = self._file or self._handle()
+        self._disk.write(file, entries, self._count * self.ENTRY_BYTES)
+        self._last = entries[-self.ENTRY_BYTES :]
+        self._count += len(entries) // self.ENTRY_BYTES
+        self._forced = False
 
     def truncate(self) -> None:
         """Drop all entries; the file keeps its size and bytes."""
@@ -278,7 +280,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             self._size = file.size()
             self._count = self._max_entries = self._size // self.ENTRY_BYTES
             last = (self._count - 1) * self.ENTRY_BYTES
-            self._note_last(file.read(last, self.ENTRY_BYTES) if self._count else None)
+            self._last = file.read(last, self.ENTRY_BYTES) if self._count else b""
 
     def _create(self) -> None:
         room = self.max_bytes // self.ENTRY_BYTES
@@ -293,7 +295,6 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             raise LogArgumentError(f"no room in {self.max_bytes} bytes: {self.path}")
         self._file = file
         self._max_entries, self._size = room, room * self.ENTRY_BYTES
-        self._note_last(None)
 
     def _handle(self) -> DurableFile:
         if self._file is None:
@@ -305,33 +306,26 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             file, self._file = self._file, None
             file.close()
 
-    def _put(self, entries: Data, count: int) -> None:
-        """Write entries behind the last; all or none of them count."""
-        file = self._file or self._handle()
-        self._disk.write(file, entries, self._count * self.ENTRY_BYTES)
-        self._count += count
-        self._forced = False
-
     def _cut_to(self, count: int) -> None:
-        self._note_last(self._entry(count - 1) if count else None)
+        self._last = bytes(self._entry(count - 1)) if count else b""
         if count < self._count:
             self._count = count
             self._forget_view()
 
     def _content(self) -> bytes | mmap.mmap:
         """Return the bytes of the file, at least those of its entries."""
-        if self._viewed < self._count:
-            was_open = self._file is not None
+        count = self._count
+        if self._viewed < count:
+            # Not kept where it was not open: what is kept is the writer's.
+            file = self._file or self._disk.open(self.path)
             if self._size > SMALL_BYTES:
-                self._view = self._handle().map(self._size)
-                self._viewed = self._max_entries
+                self._view, self._viewed = file.map(self._size), self._max_entries
                 note_mapped(self)
             else:
-                used = self._count * self.ENTRY_BYTES
-                self._view = self._handle().read(0, used)
-                self._viewed = self._count
-            if not was_open:
-                self._release()
+                self._view = file.read(0, count * self.ENTRY_BYTES)
+                self._viewed = count
+            if file is not self._file:
+                file.close()
         return self._view
 
     def unmap_if_idle(self) -> None:

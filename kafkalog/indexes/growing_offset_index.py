@@ -10,7 +10,6 @@ Source: ``OffsetIndex.java``.
 
 from __future__ import annotations
 
-from pathlib import Path
 from struct import Struct
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -18,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptIndexError, InvalidOffsetError
-from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.offset_index import ENTRY, OFFSET, POSITION, OffsetIndex
 
@@ -56,17 +54,12 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
     ENTRY_BYTES: ClassVar[int] = ENTRY.itemsize
     OFFSET: ClassVar[tuple[int, int]] = OFFSET
 
-    def __init__(
-        self, path: Path, base_offset: int, max_bytes: int, disk: Disk = DISK
-    ) -> None:
-        super().__init__(path, base_offset, max_bytes, disk)
-        self._last_offset = base_offset
-
     @property
     def last_offset(self) -> int:
         """Offset of the last entry, or the base offset."""
         self.load()
-        return self._last_offset
+        relative = _SLOT.unpack(self._last)[0] if self._last else 0
+        return self.base_offset + int(relative)
 
     def lookup(self, offset: int) -> OffsetPosition:
         """Return the greatest entry at or below `offset`; else the base at byte 0."""
@@ -94,11 +87,10 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
             self._ready()
             if self._count >= self._max_entries:
                 raise self._full()
-            if self._count and offset <= self._last_offset:
-                reason = f"offset {offset} is not above {self._last_offset}, the last"
+            if self._count and offset <= self.last_offset:
+                reason = f"offset {offset} is not above {self.last_offset}, the last"
                 raise InvalidOffsetError(f"{reason}: {self.path}")
-            self._put(_SLOT.pack(self._relative(offset), position), 1)
-            self._last_offset = offset
+            self.extend(_SLOT.pack(self._relative(offset), position))
 
     def append_many(
         self, offsets: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
@@ -114,8 +106,7 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
                 entries = np.empty(len(offsets), ENTRY)
                 entries["relative_offset"] = offsets - self.base_offset
                 entries["position"] = positions
-                self._put(entries.view(np.uint8), len(entries))
-                self._last_offset = int(offsets[-1])
+                self.extend(entries.tobytes())
 
     def takes(self, offsets: npt.NDArray[np.int64]) -> bool:
         """Whether entries of these offsets would all be added."""
@@ -125,7 +116,7 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
         first, last = int(offsets[0]), int(offsets[-1])
         return bool(
             len(offsets) <= self._max_entries - self._count
-            and (first > self._last_offset or not self._count)
+            and (first > self.last_offset or not self._count)
             and self.holds_offset(first)
             and self.holds_offset(last)
             and (offsets[1:] > offsets[:-1]).all()
@@ -133,8 +124,8 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
 
     def check(self) -> None:
         """Raise `CorruptIndexError` for a last offset below the base, or torn bytes."""
-        if self.entry_count and self._last_offset < self.base_offset:
-            reason = f"the last offset is {self._last_offset}, below the base offset"
+        if self.entry_count and self.last_offset < self.base_offset:
+            reason = f"the last offset is {self.last_offset}, below the base offset"
             at = (self._count - 1) * self.ENTRY_BYTES
             raise CorruptIndexError(reason, position=at).located(self.path)
         if torn := self._torn():
@@ -143,7 +134,3 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
     def _at(self, slot: int) -> OffsetPosition:
         relative, position = _SLOT.unpack(self._entry(slot))
         return OffsetPosition(self.base_offset + relative, position)
-
-    def _note_last(self, entry: bytes | memoryview | None) -> None:
-        relative = 0 if entry is None else _SLOT.unpack(entry)[0]
-        self._last_offset = self.base_offset + relative

@@ -23,7 +23,6 @@ from kafkalog.errors import KafkaLogError
 from kafkalog.formats.append_rules import AppendRules, Leadership
 from kafkalog.formats.appends import AppendOrigin, Appends
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.headers import Bytes
 from kafkalog.formats.layout import BATCH, CODECS, NO_PRODUCER_ID
 from kafkalog.log.flushing import flush
 from kafkalog.log.offset_metadata import OffsetMetadata
@@ -123,7 +122,7 @@ class RunWriter:
         )
         if count:
             start, stop = appends.byte_bounds[first], appends.byte_bounds[first + count]
-            self._extend(appends.data[start:stop], made)
+            self._extend(appends.data[start:stop].data, made)
         else:
             self._end = self._log.end
         return count
@@ -186,7 +185,7 @@ class RunWriter:
             results.append(told)
         return results
 
-    def _extend(self, data: Bytes | bytes | memoryview, made: Made) -> None:
+    def _extend(self, data: bytes | memoryview, made: Made) -> None:
         """Write a run, and let the log end behind it."""
         log, segment, producers = self._log, self._segment, self._log.producers
         end, since, timestamp, offset, index_entries, time_entries = made

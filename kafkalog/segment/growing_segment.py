@@ -133,14 +133,14 @@ class GrowingSegment(SegmentFiles):
             )
         if not self._is_named:
             self._force_names()
-        self.file.write(data, position)
+        self.file.write(data.data, position)
         self._is_forced = False
         self.size = position + len(data)
         self.make_entries(rows, position)
 
     def extend(
         self,
-        data: Bytes | bytes | memoryview,
+        data: bytes | memoryview,
         index_entries: bytes,
         time_entries: bytes,
         bytes_since_index_entry: int,
