@@ -148,13 +148,13 @@ test: test-release test-spark test-interop test-pythons build test-fuzz test-san
 test-release: .venv/compiled
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging and not spark and not interop" --ignore tests/interop
 
-# A session is a Java machine of its own, so a file's tests stay together.
+# A session is a Java machine of its own, so a file's tests stay together. What needs none
+# has been run on the newest release by `test-release`.
 test-spark: .venv/compiled
 	$(NEEDS_JAVA)
 	$(MAKE) .venv-spark$(OLDEST)/installed
-	for python in .venv .venv-spark$(OLDEST); do
-		$$python/bin/python -m pytest -q -n $(JOBS) --dist loadfile -m spark tests/spark
-	done
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m spark tests/spark
+	.venv-spark$(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadfile tests/spark
 
 test-interop: .venv/compiled
 	$(NEEDS_BROKER)
