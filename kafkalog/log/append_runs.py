@@ -11,6 +11,7 @@ Source: ``UnifiedLog.append``, ``LogSegment.append``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -164,24 +165,31 @@ class RunWriter:
             self._end = log.end
         return told
 
-    def follow(self, pieces: list[Any], leader_epoch: int) -> list[Told]:
-        """Append those of `pieces` that are plain, as a follower; answers results.
+    def follow(self, piece: Any, leader_epoch: int) -> Told | None:
+        """Append what is plain, as a follower; answers its result, None if it is not.
 
-        From the first on, up to the first that is not. What a follower writes is what
-        it was given, so nothing is copied.
+        What a follower writes is what it was given, so nothing is copied.
         """
-        log, results = self._log, []
-        for piece in pieces:
-            if type(piece) is not bytes or not self._is_settled():
-                break
-            self._end = None  # until all is done
-            told, made = self._tail.follow(
-                piece, leader_epoch, log.log_start_offset, log.runtime.clock.now_ms()
-            )
-            if told is None or made is None:
-                self._end = log.end
-                break
+        if type(piece) is not bytes or not self._is_settled():
+            return None
+        log = self._log
+        self._end = None  # until all is done
+        told, made = self._tail.follow(
+            piece, leader_epoch, log.log_start_offset, log.runtime.clock.now_ms()
+        )
+        if made is None:
+            self._end = log.end
+        else:
             self._extend(piece, made)
+        return told
+
+    def follow_all(self, pieces: Sequence[Any], leader_epoch: int) -> list[Told]:
+        """Do `follow` for each, from the first on, up to one that is not plain."""
+        results = []
+        for piece in pieces:
+            told = self.follow(piece, leader_epoch)
+            if told is None:
+                break
             results.append(told)
         return results
 

@@ -31,6 +31,7 @@ from kafkalog.formats.analysis import analyze_appends
 from kafkalog.formats.append_rules import AppendRules, Leadership, rules_of
 from kafkalog.formats.appended_records import read_through
 from kafkalog.formats.appends import UNKNOWN_OFFSET, AppendMemory, AppendOrigin, Appends
+from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import (
     CODECS,
@@ -96,9 +97,19 @@ class AppendTerms:
 
 @lru_cache(maxsize=64)
 def terms_of(
-    origin: str, leader_epoch: int, guard: int, transaction_version: int, follows: bool
+    origin: str,
+    leader_epoch: int | None,
+    latest: EpochEntry | None,
+    guard: int,
+    transaction_version: int,
+    follows: bool,
 ) -> AppendTerms:
-    """Give the terms for what was asked: those of the call before, mostly."""
+    """Give the terms for what was asked: those of the call before, mostly.
+
+    The epoch is by default the `latest` known, or 0.
+    """
+    if leader_epoch is None:
+        leader_epoch = 0 if latest is None else latest.epoch
     return AppendTerms(
         origin=AppendOrigin(origin),
         leader_epoch=leader_epoch,
@@ -131,9 +142,12 @@ class Appender:
 
     def append(self, piece: Any, terms: AppendTerms) -> AppendResult:
         """Append `piece`, and say what became of it; raises what it is refused for."""
-        told = self._write_plain([piece], terms)
-        if told:
-            return _result_of(told[0])
+        if terms.follows:
+            told = self._runs.follow(piece, terms.leader_epoch)
+        else:
+            [told] = self._lead([piece], terms) or (None,)
+        if told is not None:
+            return _result_of(told)
         [outcome] = self._append_any([piece], terms)
         if isinstance(outcome, KafkaLogError):
             raise outcome
@@ -145,16 +159,18 @@ class Appender:
         A refused one leaves its error here, and those that follow are appended all the
         same. Raises `OSError`, behind which nothing of this call is certain.
         """
-        told = self._write_plain(list(pieces), terms)
+        told = (
+            self._runs.follow_all(pieces, terms.leader_epoch)
+            if terms.follows
+            else self._lead(list(pieces), terms)
+        )
         outcomes: list[Outcome] = [_result_of(one) for one in told]
         if len(told) < len(pieces):
             outcomes += self._append_any(pieces[len(told) :], terms)
         return outcomes
 
-    def _write_plain(self, pieces: list[Any], terms: AppendTerms) -> list[Told]:
+    def _lead(self, pieces: list[Any], terms: AppendTerms) -> list[Told]:
         """Append the plain ones at the beginning; answers what is told of them."""
-        if terms.follows:
-            return self._runs.follow(pieces, terms.leader_epoch)
         if not terms.assigns:
             return []
         rules = self._rules if self._log.config is self._config else self._rules_now()

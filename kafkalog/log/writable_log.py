@@ -211,16 +211,13 @@ class WritableLog(RecordAppends, Log):
         epoch: int | None,
         guard: int,
         transaction_version: int,
-        *,
-        follows: bool = False,
     ) -> AppendTerms:
-        if epoch is None:
-            latest = self._log.leader_epochs.latest
-            epoch = 0 if latest is None else latest.epoch
-        return terms_of(origin, epoch, guard, transaction_version, follows)
+        latest = self._log.leader_epochs.latest
+        return terms_of(origin, epoch, latest, guard, transaction_version, False)
 
     def _terms_of_follower(self, epoch: int | None) -> AppendTerms:
-        return self._terms("replication", epoch, NO_GUARD, TV_UNKNOWN, follows=True)
+        latest = self._log.leader_epochs.latest
+        return terms_of("replication", epoch, latest, NO_GUARD, TV_UNKNOWN, True)
 
     # Leadership and replication
 
