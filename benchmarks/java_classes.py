@@ -23,7 +23,7 @@ from interleaved import ROUNDS, outcome
 from tests.interop.broker import JARS, java_command
 
 SOURCE = Path(__file__).parent / "java" / "Reader.java"
-WARM_SECONDS, PASSES = 3, 5
+WARM_SECONDS, PASSES = 3, 2
 
 
 def missing() -> str:

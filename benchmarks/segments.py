@@ -1,8 +1,13 @@
-"""Segments as large as Kafka makes them, made once and kept in ``build/benchmarks``."""
+"""Segments that hold a shape's batches again and again, with offsets that go on.
+
+As large as Kafka makes them they are made once and kept in ``build/benchmarks``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from struct import pack_into
 
 from shapes import BATCH_BYTES, SEED, columns_of
 
@@ -22,16 +27,30 @@ def large_segment(shape: str, codec: str, size: str, least_bytes: int) -> Path:
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    write_again(
+        partial, shape, codec, size, lambda times, each: times * each < least_bytes
+    )
+    partial.rename(path)
+    return path
+
+
+def write_again(
+    path: Path, shape: str, codec: str, size: str, more: Callable[[int, int], bool]
+) -> int:
+    """Write a shape's batches while `more` wants it; how many records there are.
+
+    `more` is asked with how often they are written and how many bytes they are.
+    """
     columns, settings = columns_of(shape), BatchSettings(codec=codec)
     data = bytearray(encode_batches(columns, BATCH_BYTES[size], settings=settings))
     rows, _, _ = scan_headers(data, 0, 0, 1 << 20)
-    partial, done = path.with_suffix(".partial"), 0
-    with partial.open("wb") as file:
-        while file.tell() < least_bytes:
+    times, records = 0, len(columns.offset)
+    with path.open("wb") as file:
+        while more(times, len(data)):
             for row in rows:
-                at, offset = int(row["position"]), int(row["base_offset"]) + done
-                data[at : at + 8] = offset.to_bytes(8, "big")
+                offset = int(row["base_offset"]) + times * records
+                pack_into(">q", data, int(row["position"]), offset)
             file.write(data)
-            done += len(columns.offset)
-    partial.rename(path)
-    return path
+            times += 1
+    return times * records
