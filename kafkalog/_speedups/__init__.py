@@ -8,7 +8,9 @@ its file.
 
 from kafkalog._speedups._cursor import Status
 from kafkalog._speedups.batches import (
+    add_up,
     all_plain,
+    countable,
     find_batch,
     in_order,
     locate_payloads,
@@ -56,10 +58,12 @@ __all__ = [
     "Status",
     "Tail",
     "Want",
+    "add_up",
     "all_plain",
     "best_path",
     "check_batches",
     "count_rising",
+    "countable",
     "crc_many",
     "decode_headers",
     "decode_records",

@@ -28,4 +28,12 @@ def locate_payloads(
     rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
     starts: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
     lengths: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
-) -> tuple[int, int]: ...  # Status, row it stopped at
+) -> tuple[int, int, int]: ...  # Status, row it stopped at, greatest length
+def countable(
+    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
+    lengths: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+) -> tuple[int, bool]: ...  # entries that are good, whether there are wrappers
+def add_up(
+    rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
+    lengths: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
+) -> tuple[int, int]: ...  # sum of counts, sum of lengths

@@ -177,12 +177,12 @@ def locate_payloads(
     """Say where in `src` each entry's payload lies, still compressed where it is so.
 
     Of magic 2 that is what follows the header, of a plain message the whole entry, of
-    a wrapper its value. Answers (status, row it stopped at).
+    a wrapper its value. Answers (status, row it stopped at, greatest length).
     """
     cdef Status status = Status.OK
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef Py_ssize_t i, stopped = 0
-    cdef int64_t start
+    cdef int64_t start, longest = 0
     cdef Rows held
     if min(starts.shape[0], lengths.shape[0]) < len(rows):
         raise ValueError("a start and a length for each row")
@@ -206,5 +206,45 @@ def locate_payloads(
                 if status != Status.OK:
                     break
             starts[i] += start
+            longest = max(longest, lengths[i])
     release_rows(&held)
-    return <int>status, stopped
+    return <int>status, stopped, longest
+
+
+def countable(rows not None, const int64_t[::1] lengths not None):
+    """Find the first batch whose payload, not compressed, cannot hold its count.
+
+    Answers (entries before it, or all, whether wrappers are among these).
+    """
+    cdef bint wrapped = False
+    cdef Py_ssize_t i, good = 0
+    cdef Rows held
+    if lengths.shape[0] < len(rows):
+        raise ValueError("a length for each row")
+    hold_rows(rows, &held)
+    with nogil:
+        for i in range(held.count):
+            if held.at[i].magic == 2 and not (
+                0 <= held.at[i].count <= lengths[i] // LEAST_RECORD
+            ):
+                break
+            wrapped |= held.at[i].count < 0
+            good += 1
+    release_rows(&held)
+    return good, wrapped
+
+
+def add_up(rows not None, const int64_t[::1] lengths not None):
+    """Add up the counts of entries, and their payloads' lengths."""
+    cdef int64_t count = 0, length = 0
+    cdef Py_ssize_t i
+    cdef Rows held
+    if lengths.shape[0] < len(rows):
+        raise ValueError("a length for each row")
+    hold_rows(rows, &held)
+    with nogil:
+        for i in range(held.count):
+            count += held.at[i].count
+            length += lengths[i]
+    release_rows(&held)
+    return count, length

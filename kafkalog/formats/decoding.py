@@ -29,7 +29,7 @@ from kafkalog._speedups import Status
 from kafkalog.codecs.varint import MAX_VARINT_BYTES, decode_varints
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.headers import Bytes, Rows, corrupt
-from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK, LEAST_RECORD_BYTES
+from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK
 from kafkalog.formats.order import overlap
 from kafkalog.formats.unpacking import Payloads, unpack
 from kafkalog.formats.workspace import Found, RecordPlaces, Room
@@ -97,11 +97,12 @@ def find_records(
     rows, starts, lengths = payloads.rows, payloads.starts, payloads.lengths
     within = (bounds.as_array(), bounds.timed)
     while len(rows):
-        error: LocatedError | None
-        plain = _speedups.all_plain(rows)
-        good, error = (len(rows), None) if plain else _countable(rows, starts, lengths)
+        error: LocatedError | None = None
+        good, wrapped = _speedups.countable(rows, lengths)
+        if good < len(rows):
+            error = corrupt(Status.ENTRY_COUNT, int(rows["position"][good]))
         found, base_offsets = rows[:good], np.zeros(good, np.int64)
-        if not plain and (found["count"] < 0).any():
+        if wrapped:
             # In a copy: behind an error those that follow are measured anew.
             found = found.copy()
             wrong = _measure(data, found, starts, lengths, base_offsets, before)
@@ -124,6 +125,8 @@ def find_records(
         if good and before is not None:
             before = int(rows["last_offset"][good - 1])
         skipped = good + (error is not None)
+        if skipped == len(rows):
+            return
         rows, starts, lengths = rows[skipped:], starts[skipped:], lengths[skipped:]
 
 
@@ -170,19 +173,6 @@ def _measure(
     if before is not None and (stray := overlap(rows[:good], before)):
         return stray
     return wrong
-
-
-def _countable(
-    rows: Rows, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
-) -> tuple[int, CorruptRecordError | None]:
-    """How many rows come before one whose count its bytes could not hold."""
-    count = rows["count"].astype(np.int64)
-    batch = rows["magic"] == 2
-    wrong = batch & ((count < 0) | (count * LEAST_RECORD_BYTES > lengths))
-    if not wrong.any():
-        return len(rows), None
-    first = int(wrong.argmax())
-    return first, corrupt(Status.ENTRY_COUNT, int(rows["position"][first]))
 
 
 def decode(

@@ -177,7 +177,7 @@ class PartReading:
         self, segment: LogSegment | None, source: ByteSource, limits: Limits
     ) -> Iterator[Piece | Problem]:
         name = "" if segment is None else segment.name
-        already = self.bytes_done
+        already, reached = self.bytes_done, self.bounds.start_offset
         records = FileRecords(
             source=source,
             start=0 if segment is None else self._start(segment, source),
@@ -195,13 +195,13 @@ class PartReading:
                 continue
             chosen = self._by_header(step.rows)
             if len(chosen):
-                wanted = Step(step.data, step.origin, chosen, step.before)
-                yield Piece(wanted, name, source.path, self.bounds)
+                if chosen is not step.rows:
+                    step = replace(step, rows=chosen)
+                yield Piece(step, name, source.path, self.bounds)
             if limits.ordered:
-                # Where a segment is found anew, as compaction leaves it, go on here.
-                reached = int(step.rows["last_offset"][-1]) + 1
-                start = max(self.bounds.start_offset, reached)
-                self.bounds = replace(self.bounds, start_offset=start)
+                reached = max(reached, int(step.rows["last_offset"][-1]) + 1)
+        # Where a segment is found anew, as compaction leaves it, go on there.
+        self.bounds = replace(self.bounds, start_offset=reached)
 
     def _start(self, segment: LogSegment, source: ByteSource) -> int:
         """Position from which on everything wanted of a segment lies."""
@@ -215,13 +215,13 @@ class PartReading:
             start = max(start, by_time)
         return start
 
-    def _by_offset(self, rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+    def _by_offset(self, rows: Rows) -> tuple[npt.NDArray[np.bool_] | None, bool]:
         """Choose by offsets alone, and say whether all that follows lies behind."""
         start, end = self.bounds.start_offset, self.bounds.end_offset
-        base, last = rows["base_offset"], rows["last_offset"]
         rise = self.part.memory is None and len(rows)
-        if end == LAST and (start <= 0 or (rise and base[0] >= start)):
-            return np.ones(len(rows), np.bool_), False
+        if end == LAST and (start <= 0 or (rise and rows["base_offset"][0] >= start)):
+            return None, False
+        last = rows["last_offset"]
         base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
         if self.part.memory is not None:
             return (last >= start) & ((base < end) | (rows["base_offset"] < 0)), False

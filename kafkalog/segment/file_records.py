@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,8 +53,19 @@ STEP_GROWTH: Final = 8
 STEP_ROWS: Final = 1024
 """Entries are rarely so small; where they are, a step takes several goes."""
 
+NONE: Final = np.empty(0, np.intp)
+
 Bools = npt.NDArray[np.bool_]
-Select = Callable[[Rows], tuple[Bools, bool]]
+Select = Callable[[Rows], tuple[Bools | None, bool]]
+"""Says which rows are wanted, None for all, and whether the file's rest is not."""
+
+
+class Choice(NamedTuple):
+    """Which are wanted, None for all; which offsets cannot be; is the rest unwanted."""
+
+    wanted: Bools | None
+    stray: Bools | None
+    done: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +99,9 @@ class Limits:
     ordered: bool = True
 
 
-def everything(rows: Rows) -> tuple[Bools, bool]:
+def everything(_rows: Rows) -> tuple[None, bool]:
     """Want every entry, to the end."""
-    return np.ones(len(rows), np.bool_), False
+    return None, False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,7 +153,7 @@ class FileRecords:
                     data, self.end - origin, origin, room
                 )
                 rows = room[:count]
-                if self._contradicted(rows, data, origin):
+                if self._contradicted(rows, data, origin, place):
                     # Which of the two is wrong shows with those behind at hand.
                     rows, place = rows[:-1], int(rows["position"][-1]) - origin
                     status = int(Status.ENTRY_INCOMPLETE)
@@ -153,8 +164,9 @@ class FileRecords:
                     status = int(Status.OK)
                     break
                 self.end = origin + place
-            if status == Status.ENTRY_INCOMPLETE and self._lies_whole(data, origin):
-                size = self._entry_bytes(data, origin)
+            cut = status == Status.ENTRY_INCOMPLETE
+            size = self._entry_bytes(data, origin) if cut else 0
+            if cut and origin + len(data) < self.source.size >= self.end + size:
                 length = max(length, size)
                 if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
                     yield self._too_large(size)
@@ -170,11 +182,6 @@ class FileRecords:
         is_there = len(data) >= place + LOG_OVERHEAD
         return LOG_OVERHEAD + size_field(data, place) if is_there else 0
 
-    def _lies_whole(self, data: Bytes, origin: int) -> bool:
-        """Whether an entry that the window cuts lies whole in the file."""
-        size = self._entry_bytes(data, origin)
-        return origin + len(data) < self.source.size >= self.end + size
-
     def _too_large(self, size: int) -> Skipped:
         """Pass over an entry that exceeds the limit as it is, or only says so."""
         position = self.end
@@ -189,17 +196,16 @@ class FileRecords:
         self.end += size
         return Skipped(self._located(too_large), None, None)
 
-    def _contradicted(self, rows: Rows, data: Bytes, origin: int) -> bool:
-        """Whether the entry behind `rows` begins at or below the last of several."""
+    def _contradicted(self, rows: Rows, data: Bytes, origin: int, place: int) -> bool:
+        """Whether the entry at `place` begins at or below the last of several."""
         if not self.limits.ordered or len(rows) < 2:
             return False
-        place = int(rows["position"][-1] + rows["size_in_bytes"][-1])
-        behind = data[place - origin :][:8].tobytes()
+        behind = data[place : place + 8].tobytes()
         if len(behind) < 8:
-            behind = self.source.read(place, 8).tobytes()
+            behind = self.source.read(origin + place, 8).tobytes()
         if len(behind) < 8 or int.from_bytes(behind) > rows["last_offset"][-1]:
             return False
-        return sound_entry(self.source, place) is not None
+        return sound_entry(self.source, origin + place) is not None
 
     def _entries(
         self, data: Bytes, origin: int, rows: Rows
@@ -209,12 +215,31 @@ class FileRecords:
         Answers whether the rest of the file is not wanted, and whether `end` was moved
         to go on from there.
         """
-        wanted, stray, done = self._choose(data, origin, rows)
+        choice = self._choose(data, origin, rows)
+        chosen = rows if choice.wanted is None else rows[choice.wanted]
+        unsound = find_unsound(data, origin, chosen) if self.check_crcs else NONE
+        if choice.stray is None and not len(unsound):
+            yield from self._sound(data, origin, rows, chosen)
+            return choice.done, False
+        return (yield from self._around_bad(data, origin, rows, choice, unsound))
+
+    def _around_bad(
+        self,
+        data: Bytes,
+        origin: int,
+        rows: Rows,
+        choice: Choice,
+        unsound: npt.NDArray[np.intp],
+    ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
+        """Give what lies before, between and behind bad ones, and answer likewise.
+
+        `unsound` are the places, among those wanted, where checksums differ.
+        """
+        wanted, stray, done = choice
+        wanted = np.ones(len(rows), np.bool_) if wanted is None else wanted
+        stray = np.zeros(len(rows), np.bool_) if stray is None else stray
         bad = stray.copy()
-        if self.check_crcs:
-            chosen = np.flatnonzero(wanted)
-            checked = rows if len(chosen) == len(rows) else rows[chosen]
-            bad[chosen[find_unsound(data, origin, checked)]] = True
+        bad[np.flatnonzero(wanted)[unsound]] = True
         done = done and not bad[-1]  # else nobody knows how far it reaches
         first = 0
         for i in np.flatnonzero(bad).tolist():
@@ -222,7 +247,8 @@ class FileRecords:
                 continue
             if done and not wanted[i:].any():
                 break
-            yield from self._sound(data, origin, rows[first:i], wanted[first:i])
+            before = rows[first:i]
+            yield from self._sound(data, origin, before, before[wanted[first:i]])
             row = rows[i]
             if not stray[i] and self._sound_when_read_again(int(row["position"])):
                 return False, True
@@ -230,34 +256,34 @@ class FileRecords:
             first = int(np.searchsorted(rows["position"], self.end))
             if first == len(rows) or rows["position"][first] != self.end:
                 return done, True
-        yield from self._sound(data, origin, rows[first:], wanted[first:])
+        behind = rows[first:]
+        yield from self._sound(data, origin, behind, behind[wanted[first:]])
         return done, False
 
-    def _choose(
-        self, data: Bytes, origin: int, rows: Rows
-    ) -> tuple[Bools, Bools, bool]:
-        """Say which of `rows` are wanted, whose offsets cannot be, and if it is all."""
+    def _choose(self, data: Bytes, origin: int, rows: Rows) -> Choice:
+        """Choose among `rows` by their offsets, and by what is asked for."""
         limits = self.limits
         if _speedups.in_order(
             rows, limits.least, limits.most, self._last_offset, limits.ordered
         ):
             wanted, done = self.select(rows)
-            return wanted, np.zeros(len(rows), np.bool_), done
+            return Choice(wanted, None, done)
         stray = self._out_of_order(data, origin, rows)
-        wanted = ~stray
-        wanted[wanted], done = self.select(rows[wanted])
-        return wanted, stray, done
+        kept = ~stray
+        wanted, done = self.select(rows[kept])
+        if wanted is not None:
+            kept[kept] = wanted
+        return Choice(kept, stray, done)
 
     def _sound(
-        self, data: Bytes, origin: int, rows: Rows, wanted: Bools
+        self, data: Bytes, origin: int, rows: Rows, chosen: Rows
     ) -> Iterator[Step]:
-        """Give those of `rows`, none of them bad, that are wanted."""
-        count = int(np.count_nonzero(wanted))
-        if count:
-            before = self._last_offset if self.limits.ordered else None
-            chosen = rows if count == len(rows) else rows[wanted]
+        """Give those `chosen` of `rows`, none of which is bad."""
+        ordered = self.limits.ordered
+        if len(chosen):
+            before = self._last_offset if ordered else None
             yield Step(data, origin, chosen, before)
-        if len(rows):
+        if ordered and len(rows):
             self._last_offset = max(self._last_offset, int(rows["last_offset"].max()))
 
     def _out_of_order(self, data: Bytes, origin: int, rows: Rows) -> Bools:
