@@ -32,8 +32,9 @@ class Tail:
         appends: list[Any],  # four buffers: Batch, int64_t, int64_t, Append
         first: int,
         plain_rows: int,
+        log_start: int,
         now_ms: int,
-    ) -> tuple[int, _Made]: ...
+    ) -> tuple[list[_Told], _Made]: ...
     def lead(
         self, pieces: list[Any], log_start: int, owned: bool
     ) -> tuple[list[_Told], int, _Made]: ...

@@ -137,9 +137,9 @@ cdef class Tail:
 
     def plan(
         self, list appends not None, Py_ssize_t first, Py_ssize_t plain_rows,
-        int64_t now_ms,
+        int64_t log_start, int64_t now_ms,
     ):
-        """Count the appends from `first` on that are taken, and what they made.
+        """Take the appends from `first` on: answers what is told of each, and made.
 
         `appends` are the buffers of rows, bounds of rows and of bytes, and what is
         known of the appends; rows before `plain_rows` may be of producers.
@@ -147,12 +147,14 @@ cdef class Tail:
         cdef Pieces held
         cdef Py_ssize_t count, end
         cdef const int64_t* row_bounds
+        cdef const Append* info
         if len(appends) != 4:
             raise ValueError("appends are four buffers")
         hold_pieces(appends, &held)
         try:
             count = held.views[3].len // <Py_ssize_t>sizeof(Append)
             row_bounds = <const int64_t*>held.views[1].buf
+            info = <const Append*>held.views[3].buf
             if (
                 first < 0
                 or held.views[1].len < (count + 1) * <Py_ssize_t>sizeof(int64_t)
@@ -162,13 +164,14 @@ cdef class Tail:
                 raise ValueError("appends without their bounds or rows")
             with nogil:
                 end = take_run(
-                    <const Batch*>held.views[0].buf, <const Append*>held.views[3].buf,
-                    row_bounds, <const int64_t*>held.views[2].buf, first, count,
-                    plain_rows, now_ms, &self.run, &self.limits, &self.out,
+                    <const Batch*>held.views[0].buf, info, row_bounds,
+                    <const int64_t*>held.views[2].buf, first, count, plain_rows,
+                    now_ms, &self.run, &self.limits, &self.out,
                 )
+            told = [self.told(&info[i], log_start) for i in range(first, end)]
         finally:
             release_pieces(&held)
-        return end - first, self.made()
+        return told, self.made()
 
     cdef bint survey(
         self, bytes piece, const Batch* row, Append* info

@@ -83,50 +83,53 @@ class RunWriter:
 
     def write(
         self, appends: Appends, first: int, origin: AppendOrigin, *, assigns: bool
-    ) -> int:
-        """Append those from `first` on that are plain; answers how many.
+    ) -> list[Told]:
+        """Append those from `first` on that are plain; answers their results.
 
         With `assigns` they get their offsets here. Nothing is done where the first of
         them is not plain.
         """
         if not self._is_settled():
-            return 0
+            return []
         if assigns:
             appends.place(self._log.end.offset, first)
-        count = self._take(appends, first, 0)
-        if not count and origin is AppendOrigin.CLIENT:
-            count = self._take_produced(appends, first)
-        return count
+        told = self._take(appends, first, 0)
+        if not told and origin is AppendOrigin.CLIENT:
+            told = self._take_produced(appends, first)
+        return told
 
-    def _take_produced(self, appends: Appends, first: int) -> int:
+    def _take_produced(self, appends: Appends, first: int) -> list[Told]:
         """Take appends of producers whose sequences just go on."""
         row = int(appends.row_bounds[first])
         rows = appends.rows[row:]
         if not len(rows) or rows["producer_id"][0] == NO_PRODUCER_ID:
-            return 0
+            return []
         plain = PlainAppends(self._log.producers, rows)
         if not plain.count:
-            return 0
-        count = self._take(appends, first, row + plain.count)
-        if count:
-            plain.apply(int(appends.row_bounds[first + count]) - row)
-        return count
+            return []
+        told = self._take(appends, first, row + plain.count)
+        if told:
+            plain.apply(int(appends.row_bounds[first + len(told)]) - row)
+        return told
 
-    def _take(self, appends: Appends, first: int, plain_rows: int) -> int:
+    def _take(self, appends: Appends, first: int, plain_rows: int) -> list[Told]:
         """Plan a run, and write it."""
+        log = self._log
         self._end = None  # until all is done
-        count, made = self._tail.plan(
+        told, made = self._tail.plan(
             [appends.rows, appends.row_bounds, appends.byte_bounds, appends.info],
             first,
             plain_rows,
-            self._log.runtime.now_ms(),
+            log.log_start_offset,
+            log.runtime.now_ms(),
         )
-        if count:
-            start, stop = appends.byte_bounds[first], appends.byte_bounds[first + count]
-            self._extend(appends.data[start:stop].data, made)
+        if told:
+            bounds = appends.byte_bounds
+            written = appends.data[bounds[first] : bounds[first + len(told)]]
+            self._extend(written.data, made)
         else:
-            self._end = self._log.end
-        return count
+            self._end = log.end
+        return told
 
     def lead(
         self,

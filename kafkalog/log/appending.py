@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import (
@@ -127,8 +126,6 @@ Outcome = AppendResult | KafkaLogError
 # As `AppendResult._make`, which takes twice the time, for each append of a call.
 _result_of: Final = partial(tuple.__new__, AppendResult)
 
-_APPEND: Final = Struct("=qq8xqqqi4xb7x")  # of `APPEND`, what a result tells
-
 
 class Appender:
     """Appends to one log, in memory that is kept from call to call."""
@@ -164,7 +161,7 @@ class Appender:
             if terms.follows
             else self._lead(list(pieces), terms)
         )
-        outcomes: list[Outcome] = [_result_of(one) for one in told]
+        outcomes: list[Outcome] = list(map(_result_of, told))
         if len(told) < len(pieces):
             outcomes += self._append_any(pieces[len(told) :], terms)
         return outcomes
@@ -183,19 +180,13 @@ class Appender:
 
     def write(self, appends: Appends, terms: AppendTerms) -> list[Outcome]:
         """Append what was judged by itself already, and say what became of it."""
-        log, index = self._log, 0
+        log = self._log
         outcomes: list[Outcome] = []
-        while index < len(appends):
-            count = self._runs.write(
-                appends, index, terms.origin, assigns=terms.assigns
-            )
-            if count:
-                outcomes += _results(log, appends, index, index + count)
-                index += count
-            else:
-                outcome = _try_append(log, appends, index, terms)
-                outcomes.append(outcome)
-                index += 1
+        while (index := len(outcomes)) < len(appends):
+            told = self._runs.write(appends, index, terms.origin, assigns=terms.assigns)
+            outcomes += map(_result_of, told)
+            if not told:
+                outcomes.append(_try_append(log, appends, index, terms))
         return outcomes
 
     def leadership(self, terms: AppendTerms) -> Leadership:
@@ -351,27 +342,6 @@ def _finish(log: LogState, updates: ProducerUpdates, last_offset: int) -> None:
 def _flush_if_due(log: LogState) -> None:
     if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
         flush(log, log.log_end_offset)
-
-
-def _results(
-    log: LogState, appends: Appends, first: int, end: int
-) -> list[AppendResult]:
-    """Say what became of appends that were written as they are."""
-    start = log.log_start_offset
-    return [
-        _result_of(
-            (
-                *(first, last, max_timestamp, time, start),
-                None if epoch == NO_LEADER_EPOCH else epoch,
-                CODECS[codec],
-                valid_bytes,
-                False,
-            )
-        )
-        for first, last, max_timestamp, time, valid_bytes, epoch, codec in (
-            _APPEND.iter_unpack(appends.info[first:end].data)
-        )
-    ]
 
 
 def _result(
