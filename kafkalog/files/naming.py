@@ -14,7 +14,7 @@ and a partition's directory is its topic and number, with a mark where it is not
     orders-0.<32 hex>-future                       target of a move between disks
 
 Topics hold dots, dashes and underscores themselves, so names are read from the right.
-Reading takes what Kafka's loader takes: a base offset of fewer than 20 digits, too.
+A base offset of fewer than 20 digits is read, too, if no file has it with all of them.
 
 Knows: names. Does not know: what lies under them, or whether it is there.
 Source: ``LogFileUtils.java``, ``LocalLog.java``, ``Snapshots.java``.
@@ -23,6 +23,7 @@ Source: ``LogFileUtils.java``, ``LocalLog.java``, ``Snapshots.java``.
 from __future__ import annotations
 
 import string
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast
 
@@ -88,16 +89,18 @@ def file_name(
 ) -> str:
     """Spell the name of a partition's file.
 
+    That of an offset below 0 is what Kafka makes of a stray ``-5.log``.
+
     >>> file_name(41_000, "log")
     '00000000000000041000.log'
     >>> file_name(12_345, "checkpoint", epoch=7)
     '00000000000000012345-0000000007.checkpoint'
     """
-    if not 0 <= base_offset <= MAX_OFFSET:
-        raise ValueError(f"offset {base_offset} is not within 0..{MAX_OFFSET}")
+    if not -MAX_OFFSET - 1 <= base_offset <= MAX_OFFSET:
+        raise ValueError(f"offset {base_offset} is not an int64")
     if (kind == "checkpoint") != (epoch is not None):
         raise ValueError(f"a {kind} file with epoch {epoch}")
-    number = f"{base_offset:020d}"
+    number = f"{'-' if base_offset < 0 else ''}{abs(base_offset):020d}"
     if epoch is not None:
         if not 0 <= epoch <= MAX_INT32:
             raise ValueError(f"epoch {epoch} is not within 0..{MAX_INT32}")
@@ -129,6 +132,23 @@ def parse_file_name(name: str) -> SegmentFile | None:
     return SegmentFile(
         base_offset, cast("FileKind", kind), cast("FileSuffix | None", suffix or None)
     )
+
+
+def parse_file_names(names: Iterable[str]) -> dict[str, SegmentFile]:
+    """Read the names in a directory; what is none of Kafka's is left out.
+
+    So is a name with fewer digits, where there is a file of the name it stands for: to
+    a broker, whatever tells an offset, that one is the offset's file.
+
+    >>> list(parse_file_names(["00000000000000000005.log", "5.log", "7.log", "x.log"]))
+    ['00000000000000000005.log', '7.log']
+    """
+    read = {name: parse_file_name(name) for name in names}
+    return {
+        name: parsed
+        for name, parsed in read.items()
+        if parsed is not None and (parsed.name == name or parsed.name not in read)
+    }
 
 
 def _checkpoint_file(number: str, suffix: str) -> SegmentFile | None:

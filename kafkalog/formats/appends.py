@@ -23,12 +23,13 @@ from typing import Final, Self
 import numpy as np
 
 from kafkalog import _speedups
-from kafkalog.errors import KafkaLogError
+from kafkalog.errors import KafkaLogError, LogArgumentError
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import BATCH
 from kafkalog.formats.record_columns import Int64s
 from kafkalog.formats.workspace import Workspace
 
+_MOST: Final = 2**63 - 1
 UNKNOWN_OFFSET: Final = -1
 """The first offset of an append of magic 0 or 1, which only unpacking it would tell."""
 
@@ -162,6 +163,7 @@ class Appends:
 
         They follow one another from `next_offset` on; those without a batch take none.
         May be called again, for all or some, where one turns out not to be written.
+        Raises `LogArgumentError` where there are no more offsets.
         """
         end = len(self) if end is None else end
         behind = _speedups.place_batches(
@@ -172,6 +174,8 @@ class Appends:
             self.data,
         )
         if behind < next_offset:
+            if int(self.info["records"][first:end].sum()) > _MOST - next_offset:
+                raise LogArgumentError(f"too few offsets are left from {next_offset}")
             raise ValueError("batches that do not lie in their data")
         return behind
 

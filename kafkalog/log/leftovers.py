@@ -28,7 +28,7 @@ DELETED: Final = ".deleted"
 METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
 SWAP: Final = ".swap"
 MARKS: Final = (DELETED, CLEANED, SWAP)
-NO_CLEANED: Final = 2**63
+NO_CLEANED: Final = 2**63 - 1
 
 OFFSET_DIGITS: Final = 20
 LAST_OFFSET: Final = "09223372036854775807"

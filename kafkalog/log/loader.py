@@ -26,7 +26,6 @@ from kafkalog.errors import (
     InvalidOffsetError,
     LogSegmentOffsetOverflowError,
     LogStateError,
-    StrayFileError,
 )
 from kafkalog.files.naming import file_name
 from kafkalog.log.deletion import delete_snapshots, remove_segments
@@ -126,6 +125,8 @@ class LogLoader:
 
     def _end_of_swap(self, base_offset: int) -> int:
         segment = self._open(base_offset, SWAP)
+        if not segment.path.exists():  # its name was spelt otherwise
+            segment.create()
         try:
             return segment.next_offset()
         finally:
@@ -160,7 +161,8 @@ class LogLoader:
         others = names.difference(*(_named(complete, kind) for kind in NEEDED))
         for name in sorted(complete | others):
             if name in complete:
-                self.segments.expect(int(name), self._listed)
+                if int(name) not in self.segments:  # as by another spelling
+                    self.segments.expect(int(name), self._listed)
             elif not name.endswith(INDEXES):
                 self._load_segment(offset_of(name), names)
             elif not (_is_in(name, names) or _log_name(offset_of(name)) in names):
@@ -314,9 +316,7 @@ class LogLoader:
 
 
 def _log_name(base_offset: int) -> str:
-    """Spell the name of a ``.log``; raises `StrayFileError` for no offset's."""
-    if base_offset < 0:
-        raise StrayFileError(f"a segment cannot begin at offset {base_offset}")
+    """Spell the name of a ``.log`` as Kafka does."""
     return file_name(base_offset, "log")
 
 

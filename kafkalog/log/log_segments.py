@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkalog.files.location import AnyPath, Location, OpenedSource, entries, locate
-from kafkalog.files.naming import MAX_OFFSET, file_name, parse_file_name
+from kafkalog.files.naming import MAX_OFFSET, file_name, parse_file_names
 from kafkalog.segment.log_segment import LogSegment
 
 QUIET_NS: Final = 50_000_000
@@ -91,12 +91,12 @@ def _files(directory: Location) -> list[tuple[int, str]]:
 
 def _look(directory: Location) -> Look:
     files, swaps = [], set()
-    for entry in entries(directory):
-        name = parse_file_name(entry.name)
-        if name is None or name.kind != "log":
+    listed = {entry.name: entry for entry in entries(directory)}
+    for file, name in parse_file_names(listed).items():
+        if name.kind != "log":
             continue
-        if name.suffix is None and entry.is_file(follow_symlinks=False):
-            files.append((name.base_offset, entry.name))
+        if name.suffix is None and listed[file].is_file(follow_symlinks=False):
+            files.append((name.base_offset, file))
         elif name.suffix == "swap":
             swaps.add(name.base_offset)
     files.sort()

@@ -27,6 +27,7 @@ from kafkalog.files.naming import (
     SegmentFile,
     file_name,
     parse_file_name,
+    parse_file_names,
 )
 from kafkalog.files.reading import FileSource, read_plain
 from kafkalog.formats.control import ControlRecordType
@@ -114,8 +115,10 @@ class PartitionCheck:
     @classmethod
     def of(cls, directory: Path, prefix: str, names: Iterable[str]) -> PartitionCheck:
         """Make ready to check the files `names` of a directory."""
-        parsed_names = {name: parse_file_name(name) for name in sorted(names)}
-        return cls(directory=directory, prefix=prefix, names=parsed_names)
+        in_order = sorted(names)
+        parsed = parse_file_names(in_order)
+        known: Names = {name: parsed.get(name) for name in in_order}
+        return cls(directory=directory, prefix=prefix, names=known)
 
     def plan(self) -> list[SegmentTask]:
         """Check the small files, and list what is to be read."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.errors import CorruptIndexError, NotALogDirectoryError
 from kafkalog.files.location import AnyPath, Location, entries, locate
-from kafkalog.files.naming import FileKind, parse_file_name, parse_partition_dir
+from kafkalog.files.naming import FileKind, parse_file_names, parse_partition_dir
 from kafkalog.files.remote import RemotePath
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.table import IndexTable, as_int64, read_slots
@@ -359,14 +359,17 @@ def _entries(path: Location, kind: FileKind) -> tuple[Files, list[str]]:
     """List a directory: its segments by base offset with their index, its folders."""
     files: Files = {}
     folders = []
-    for entry in entries(path):
-        if entry.name.endswith((".log", f".{kind}")):
-            if not entry.is_file(follow_symlinks=False):
+    listed = list(entries(path))
+    ends = ".log", f".{kind}"
+    names = parse_file_names(one.name for one in listed if one.name.endswith(ends))
+    for entry in listed:
+        if entry.name.endswith(ends):
+            name = names.get(entry.name)
+            if name is None or not entry.is_file(follow_symlinks=False):
                 continue
-            name = parse_file_name(entry.name)
-            if name is not None and name.kind == kind:
+            if name.kind == kind:
                 files[name.base_offset] = entry.path
-            elif name is not None:
+            else:
                 files.setdefault(name.base_offset, None)
         elif entry.is_dir(follow_symlinks=False):
             folders.append(entry.name)

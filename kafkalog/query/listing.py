@@ -28,6 +28,7 @@ from kafkalog.files.naming import (
     MAX_OFFSET,
     PartitionDir,
     parse_file_name,
+    parse_file_names,
     parse_partition_dir,
 )
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -153,13 +154,10 @@ def _partition(
 def _segments(directory: Location) -> Iterator[SegmentSummary]:
     """Summarize all segments, those marked as deleted and the like among them."""
     live = {segment.path: segment for segment in list_segments(directory)}
-    for entry in sorted(entries(directory), key=lambda entry: entry.name):
-        name, path = parse_file_name(entry.name), directory / entry.name
-        if (
-            name is not None
-            and name.kind == "log"
-            and entry.is_file(follow_symlinks=False)
-        ):
+    listed = {entry.name: entry for entry in entries(directory)}
+    for file, name in parse_file_names(sorted(listed)).items():
+        path = directory / file
+        if name.kind == "log" and listed[file].is_file(follow_symlinks=False):
             with suppress(FileNotFoundError):
                 yield _summarize(live.get(path) or LogSegment.of(path))
 

@@ -14,6 +14,7 @@ from kafkalog.files.naming import (
     SegmentFile,
     file_name,
     parse_file_name,
+    parse_file_names,
     parse_partition_dir,
 )
 from tests import golden_data
@@ -102,6 +103,17 @@ def test_another_name_is_none_of_a_segment(name):
     assert parse_file_name(name) is None
 
 
+def test_an_offset_below_0_is_spelt_as_kafka_does():
+    assert file_name(-5, "log") == "-00000000000000000005.log"
+    assert file_name(-(2**63), "index") == "-09223372036854775808.index"
+
+
+def test_of_two_names_that_tell_one_offset_kafkas_is_read():
+    names = ["5.log", "00000000000000000005.log", "5.index", "5.log.swap", "-5.log"]
+    read = parse_file_names(names)
+    assert list(read) == ["00000000000000000005.log", "5.index", "5.log.swap"]
+
+
 def test_a_checkpoint_has_an_offset_and_an_epoch():
     name = "00000000000000012345-0000000007.checkpoint"
     assert file_name(12_345, "checkpoint", epoch=7) == name
@@ -113,7 +125,7 @@ def test_a_checkpoint_has_an_offset_and_an_epoch():
 @pytest.mark.parametrize(
     ("offset", "kind", "epoch"),
     [
-        (-1, "log", None),
+        (-(2**63) - 1, "log", None),
         (2**63, "log", None),
         (0, "log", 1),
         (0, "checkpoint", None),
@@ -121,7 +133,7 @@ def test_a_checkpoint_has_an_offset_and_an_epoch():
         (0, "checkpoint", 2**31),
     ],
 )
-def test_a_name_that_could_not_be_read_is_not_given(offset, kind, epoch):
+def test_a_name_that_kafka_could_not_read_is_not_given(offset, kind, epoch):
     with pytest.raises(ValueError, match=r"offset|epoch"):
         file_name(offset, kind, epoch=epoch)
 

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import kafkalog
+from kafkalog.config import LogConfig
 from kafkalog.errors import NotALogDirectoryError, OffsetOutOfRangeError
 from kafkalog.formats.producer_snapshot import ENTRY
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.producer_state import apply, as_entries
+from kafkalog.manager.verification import verify
+from kafkalog.query.listing import list_path
 from kafkalog.segment.file_records import Step
 from tests import golden_data
 
@@ -282,6 +285,22 @@ def whole(data):
         found.append(batch)
         position += batch.size_in_bytes
     return found
+
+
+def test_files_that_spell_a_segments_offset_otherwise_are_passed_over(tmp_path):
+    directory = tmp_path / "orders-0"
+    with kafkalog.open(directory, "a", LogConfig(internal_segment_bytes=150)) as log:
+        for key in (b"a", b"b", b"c"):
+            batch = kafkalog.RecordBatchBuilder()
+            batch.append(key, bytes(40), timestamp=1700000000000)
+            log.append(batch.build())
+    before = kafkalog.scan(directory).to_arrow(), list(list_path(directory))
+    for name in ("1.log", "01.index", "-5.log", "2.timeindex"):
+        shutil.copy(directory / f"{0:020d}.log", directory / name)
+    after = kafkalog.scan(directory).to_arrow(), list(list_path(directory))
+    assert after == before
+    assert kafkalog.scan(directory).count() == 3
+    assert not verify(directory).problems
 
 
 def test_reading_changes_no_byte(tmp_path):
