@@ -25,6 +25,7 @@ from kafkalog._speedups.encode import (
     write_headers,
     write_records,
 )
+from kafkalog._speedups.frames import Framing, bound_streams, walk_frame
 from kafkalog._speedups.gather import gather, join, measure
 from kafkalog._speedups.messages import write_messages
 from kafkalog._speedups.records import (
@@ -54,6 +55,7 @@ from kafkalog._speedups.validate import (
 from kafkalog._speedups.varint import decode_varints, encode_varints
 
 __all__ = [
+    "Framing",
     "Halt",
     "Status",
     "Tail",
@@ -61,6 +63,7 @@ __all__ = [
     "add_up",
     "all_plain",
     "best_path",
+    "bound_streams",
     "check_batches",
     "count_rising",
     "countable",
@@ -94,6 +97,7 @@ __all__ = [
     "take_batches",
     "take_field",
     "unpack_streams",
+    "walk_frame",
     "widen_slots",
     "write_headers",
     "write_messages",

@@ -27,6 +27,8 @@ from kafkalog.errors import (
 
 Decompress = Callable[[bytes | memoryview, int], list[bytes]]
 """Unpacks a stream, to pieces of so many bytes at most together."""
+BoundedUnpacker = tuple[Callable[[memoryview, int], bytes], tuple[type[Exception], ...]]
+"""Unpacks a stream that becomes so many bytes at most; and what it refuses one with."""
 
 
 class Codec(IntEnum):
@@ -100,6 +102,21 @@ _DECOMPRESS: Final[dict[int, Decompress]] = {
     Codec.LZ4: lz4_frames.decompress,
     Codec.ZSTD: zstd_frames.decompress,
 }
+
+
+def bounded_unpacker(codec: int) -> BoundedUnpacker:
+    """Return the quick way with streams for which `bound_streams` found a bound.
+
+    These are of gzip or zstd, in the form that Kafka's writers give. It serves the
+    thread that asked. What it refuses, `decompress` judges.
+
+    >>> unpack, refusals = bounded_unpacker(Codec.GZIP)
+    >>> unpack(memoryview(compress(Codec.GZIP, b"to be")), 5)
+    b'to be'
+    """
+    if codec == Codec.GZIP:
+        return gzip_members.bounded_unpacker()
+    return zstd_frames.bounded_unpacker()
 
 
 def compress(

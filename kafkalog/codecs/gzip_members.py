@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import zlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import Final
 
@@ -60,6 +61,25 @@ def decompress(data: bytes | memoryview, limit: int) -> list[bytes]:
             return pieces
         # What a member leaves is copied each time: small windows keep that linear.
         window = _FIRST_WINDOW_BYTES
+
+
+def bounded_unpacker() -> tuple[
+    Callable[[memoryview, int], bytes], tuple[type[Exception], ...]
+]:
+    """Return what unpacks one member, without flags, of so many bytes as it tells.
+
+    The errors are those it refuses with: what is damaged, and what goes on behind.
+    """
+    library = _library()
+
+    def unpack(member: memoryview, told: int) -> bytes:
+        stream = library.decompressobj(_WINDOW_BITS)
+        content: bytes = stream.decompress(member, told + 1)
+        if not stream.eof or stream.unused_data:
+            raise zlib.error("not one member of the size that it tells")
+        return content
+
+    return unpack, (library.error, zlib.error)
 
 
 def _member(

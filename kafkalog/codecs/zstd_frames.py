@@ -4,7 +4,7 @@
 
 A block begins with 3 bytes, little-endian: bit 0 last, bits 1-2 kind (0 raw, 1 one byte
 repeated, 2 compressed), the rest a size: of the content of kinds 0 and 1, of the block
-itself for kind 2, which unpacks to 128 KiB at most. So a walk over the blocks finds a
+itself for kind 2, which unpacks to 128 KiB at most. So `walk_frame` finds a
 frame's end and a bound of its content, and tells a cut frame from a whole one. Kafka
 writes frames without content size, checksum or dictionary; frames may follow one
 another, and anything else behind them is an error.
@@ -17,9 +17,12 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from kafkalog import _speedups
+from kafkalog._speedups import Framing
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError
 
 LEAST_LEVEL: Final = -131072
@@ -28,18 +31,13 @@ MOST_LEVEL: Final = 22
 _DEFAULT_LEVEL: Final = 3
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE: Final = 0x184D2A50  # to 0x184D2A5F
-_MAX_BLOCK_BYTES: Final = 128 * 1024
 _MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 _PIECE_BYTES: Final = 1024 * 1024
-_RAW, _REPEATED, _COMPRESSED = range(3)
-
-
-class _Frame(NamedTuple):
-    """A frame's extent: where it ends; bytes it holds at least and at most."""
-
-    end: int
-    least: int
-    most: int
+_REASONS: Final = {
+    Framing.HEADER_CUT: "a zstd header is cut short",
+    Framing.CUT: "a zstd frame is cut short",
+    Framing.BLOCK_KIND: "a zstd block of a kind there is not",
+}
 
 
 @functools.cache
@@ -86,21 +84,31 @@ def decompress(data: bytes | memoryview, limit: int) -> list[bytes]:
         if data[position : position + 4] != _MAGIC:
             position = _skipped(data, position)
             continue
-        frame = _walk(data, position, limit)
-        whole = position == 0 and frame.end == size
-        source = data if whole else memoryview(data)[position : frame.end]
+        end, most = _walk(data, position, limit)
+        whole = position == 0 and end == size
+        source = data if whole else memoryview(data)[position:end]
         try:
-            limit -= _unpack(source, frame, limit, pieces)
+            limit -= _unpack(source, most, limit, pieces)
         except _library().ZstdError as error:
             reason = f"zstd refuses a frame: {error}"
             raise CorruptRecordError(reason, position=position) from error
-        position = frame.end
+        position = end
     return pieces
 
 
-def _unpack(source: Any, frame: _Frame, limit: int, pieces: list[bytes]) -> int:
+def bounded_unpacker() -> tuple[
+    Callable[[memoryview, int], bytes], tuple[type[Exception], ...]
+]:
+    """Return what unpacks a frame that is there, tells no size, and has a bound.
+
+    It serves this thread alone. The errors are those it refuses a frame with.
+    """
+    return _contexts().decompressor.decompress, (_library().ZstdError,)
+
+
+def _unpack(source: Any, most: int, limit: int, pieces: list[bytes]) -> int:
     """Unpack one whole frame into `pieces`; the bytes it held."""
-    if frame.most <= limit:
+    if most <= limit:
         piece = _contexts().decompressor.decompressobj().decompress(source)
         if piece:
             pieces.append(piece)
@@ -126,51 +134,15 @@ def _skipped(data: bytes | memoryview, position: int) -> int:
     return end
 
 
-def _walk(data: bytes | memoryview, begin: int, limit: int) -> _Frame:
-    """Walk the blocks of the frame at `begin`; all of its bytes are there."""
-    position, declared, trailer = _header(data, begin)
-    size, least, most, last = len(data), 0, 0, 0
-    if declared is not None and declared > limit:
-        reason = f"a zstd frame declares {declared} bytes, above the limit"
-        raise BatchTooLargeError(reason, position=begin)
-    while not last:
-        if position + 3 > size:
-            raise CorruptRecordError("a zstd frame is cut short", position=begin)
-        head = int.from_bytes(data[position : position + 3], "little")
-        last, kind, length = head & 1, head >> 1 & 3, head >> 3
-        position += 3
-        if kind == _COMPRESSED:
-            position += length
-            most += _MAX_BLOCK_BYTES
-        elif kind in (_RAW, _REPEATED):
-            position += length if kind == _RAW else 1
-            least += length
-            if least > limit:
-                reason = "a zstd frame unpacks to more than the limit"
-                raise BatchTooLargeError(reason, position=begin)
-        else:
-            reason = "a zstd block of a kind there is not"
-            raise CorruptRecordError(reason, position=position - 3)
-    if position + trailer > size:
-        raise CorruptRecordError("a zstd frame is cut short", position=begin)
-    return _Frame(position + trailer, least, most + least)
-
-
-def _header(data: bytes | memoryview, begin: int) -> tuple[int, int | None, int]:
-    """Where the blocks begin, the declared size, and the bytes of the checksum."""
-    if begin + 5 > len(data):
-        raise CorruptRecordError("a zstd header is cut short", position=begin)
-    descriptor = data[begin + 4]
-    if not descriptor and begin + 6 <= len(data):  # as Kafka writes it: a window alone
-        return begin + 6, None, 0
-    single = descriptor >> 5 & 1
-    size_bytes = (single, 2, 4, 8)[descriptor >> 6]
-    size_at = begin + 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3]
-    end = size_at + size_bytes
-    if end > len(data):
-        raise CorruptRecordError("a zstd header is cut short", position=begin)
-    declared = None
-    if size_bytes:
-        declared = int.from_bytes(data[size_at:end], "little")
-        declared += 256 if size_bytes == 2 else 0
-    return end, declared, 4 if descriptor & 4 else 0
+def _walk(data: bytes | memoryview, begin: int, limit: int) -> tuple[int, int]:
+    """Find where the frame at `begin` ends, and how many bytes it becomes at most."""
+    framing, place, count = _speedups.walk_frame(data, begin, limit)
+    if framing == Framing.WHOLE:
+        return place, count
+    if framing == Framing.DECLARED:
+        reason = f"a zstd frame declares {count} bytes, above the limit"
+        raise BatchTooLargeError(reason, position=place)
+    if framing == Framing.SWOLLEN:
+        reason = "a zstd frame unpacks to more than the limit"
+        raise BatchTooLargeError(reason, position=place)
+    raise CorruptRecordError(_REASONS[framing], position=place)

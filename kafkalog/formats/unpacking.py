@@ -1,8 +1,6 @@
 """Payloads out of their compression: many entries' at a time, in runs of bounded size.
 
-lz4 and snappy, in the form that Kafka's writers give, are unpacked by a kernel, many
-batches in a call; for all else the only thing done once a batch is the call of its
-decompressor. What a run of batches gives lies in one buffer.
+What a run of batches gives lies in one buffer.
 
 Knows: which entries are compressed, and how much may be unpacked. Does not know:
 records, files.
@@ -11,7 +9,7 @@ Source: ``CompressionType.java``, ``AbstractLegacyRecordBatch.java``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,8 +18,8 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.codecs.compression import Codec, decompressor
 from kafkalog.errors import BatchTooLargeError, LocatedError
+from kafkalog.formats.entry_streams import EntryStreams
 from kafkalog.formats.headers import Bytes, Rows, corrupt
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.formats.workspace import Room
@@ -29,7 +27,6 @@ from kafkalog.formats.workspace import Room
 UNPACKED_BYTES: Final = 1 << 20
 """How much is unpacked before it is decoded; one batch may exceed it."""
 SWELLING: Final = 8
-_BY_KERNEL: Final = (Codec.SNAPPY, Codec.LZ4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,56 +91,24 @@ def _unpack_runs(
     limit: int,
     workspace: Room[object],
 ) -> Iterator[Payloads | LocatedError]:
-    """Unpack `rows` into one buffer after another of about `UNPACKED_BYTES`.
-
-    What a batch gives is copied there at once, while it is in the processor's cache.
-    """
-    view, usual = data.data, min(UNPACKED_BYTES, SWELLING * int(lengths.sum()))
-    room, first, total = workspace.bytes_for(usual), 0, 0
-    sizes = np.empty(len(rows), np.int64)
-    told = (rows["attributes"] & CODEC_MASK, rows["magic"], starts, lengths)
-    codecs, magics, begins, takes = (column.tolist() for column in told)
-    i = 0
-    while i < len(rows):
-        if codecs[i] in _BY_KERNEL:
-            i, total = _speedups.unpack_streams(
-                data, rows, starts, lengths, i, limit, room, total, sizes
-            )
-            if i == len(rows):
-                break
-        stream = view[begins[i] : begins[i] + takes[i]]
-        pieces = _pieces(codecs[i], magics[i], stream, limit)
-        if isinstance(pieces, LocatedError):
-            if first < i:
-                yield _run(room, rows[first:i], sizes[first:i])
-            yield _of_batch(pieces, int(rows["position"][i]))
-            i += 1
-            room, first, total = workspace.bytes_for(usual), i, 0
-            continue
-        sizes[i] = size = sum(map(len, pieces))
-        if total + size > len(room):
-            if first < i:
-                yield _run(room, rows[first:i], sizes[first:i])
-            room, first, total = workspace.bytes_for(max(size, usual)), i, 0
-        for piece in pieces:
-            end = total + len(piece)
-            room.data[total:end] = piece
-            total = end
-        i += 1
-    if first < i:
-        yield _run(room, rows[first:i], sizes[first:i])
-
-
-def _pieces(
-    codec: int, magic: int, stream: memoryview, limit: int
-) -> Sequence[bytes | memoryview] | LocatedError:
-    """Unpack one stream by the library of its codec, or say why not."""
-    try:
-        if codec and len(stream):
-            return decompressor(codec, magic)(stream, limit)
-    except LocatedError as caught:
-        return caught
-    return (stream,)
+    """Unpack `rows` into one buffer after another of about `UNPACKED_BYTES`."""
+    streams = EntryStreams(data, rows, starts, lengths, limit)
+    usual = min(UNPACKED_BYTES, SWELLING * int(lengths.sum()))
+    room, first, stop, filled = workspace.bytes_for(usual), 0, 0, 0
+    while first < len(rows):
+        stop, filled, left = streams.unpack_into(room, stop, filled)
+        if first < stop:
+            yield _run(room, rows[first:stop], streams.sizes[first:stop])
+        first, filled = stop, 0
+        if isinstance(left, LocatedError):
+            yield _of_batch(left, int(rows["position"][stop]))
+            stop += 1
+            first, room = stop, workspace.bytes_for(usual)
+        elif left is not None:
+            streams.sizes[stop] = filled = len(left)
+            room = workspace.bytes_for(max(filled, usual))
+            room.data[:filled] = left
+            stop += 1
 
 
 def _of_batch(error: LocatedError, position: int) -> LocatedError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from typing import Any
 from unittest.mock import patch
@@ -10,7 +11,7 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog.codecs import gzip_members
-from kafkalog.codecs.compression import compress, decompress
+from kafkalog.codecs.compression import bounded_unpacker, compress, decompress
 from kafkalog.errors import LocatedError
 from kafkalog.formats.layout import BATCH
 from kafkalog.formats.metadata_snapshot import MetadataSnapshot
@@ -121,9 +122,9 @@ def check_stream(data: bytes, codec: int) -> None:
 
 
 def check_kernel(data: bytes, codec: int, found: bytes | None, limit: int) -> None:
-    """Hold what the kernel unpacks to what the library of its codec does."""
+    """Hold what the kernels unpack and bound to what the library of the codec does."""
     rows = np.zeros(1, BATCH)
-    rows["attributes"] = codec
+    rows["attributes"], rows["magic"] = codec, 2
     places = np.array([0]), np.array([len(data)])
     out, sizes = np.empty(limit, np.uint8), np.empty(1, np.int64)
     source = np.frombuffer(data, np.uint8)
@@ -131,6 +132,11 @@ def check_kernel(data: bytes, codec: int, found: bytes | None, limit: int) -> No
         source, rows, *places, 0, limit, out, 0, sizes
     )
     assert not done or out[:size].tobytes() == found
+    _speedups.bound_streams(source, rows, *places, limit, sizes)
+    if sizes[0] > 0:
+        unpack, refusals = bounded_unpacker(codec)
+        with contextlib.suppress(*refusals):
+            assert unpack(memoryview(data), int(sizes[0])) == found
 
 
 def check_gzip_with_zlib(data: bytes, unpacked: bytes) -> None:

@@ -1,0 +1,119 @@
+"""Streams of many entries, unpacked into room behind one another, as many as fit.
+
+lz4 and snappy, in the form that Kafka's writers give, are unpacked by a kernel, many in
+a call. For zstd and gzip in that form a kernel says of many in a call what each becomes
+at most; then the only thing done once a stream is the call of its library, and a copy
+of what it gives, while that is in the processor's cache. Any other stream goes to its
+codec's own room, which reads every form there is and says what is wrong.
+
+Knows: which codec a stream is of, and how much may be unpacked. Does not know: where
+one room ends and another begins; records.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog import _speedups
+from kafkalog.codecs.compression import Codec, bounded_unpacker, decompressor
+from kafkalog.errors import LocatedError
+from kafkalog.formats.headers import Bytes, Rows
+from kafkalog.formats.layout import CODEC_MASK
+
+Content = bytes | memoryview
+_BY_KERNEL: Final = (Codec.SNAPPY, Codec.LZ4)
+
+
+class EntryStreams:
+    """The payloads of `rows`, and in `sizes` what each became, in bytes.
+
+    Payload i lies at ``starts[i]`` in `data`, ``lengths[i]`` long; `limit` bounds each,
+    unpacked, in bytes.
+    """
+
+    def __init__(
+        self,
+        data: Bytes,
+        rows: Rows,
+        starts: npt.NDArray[np.int64],
+        lengths: npt.NDArray[np.int64],
+        limit: int,
+    ) -> None:
+        self.sizes = np.empty(len(rows), np.int64)
+        self._view = data.data
+        self._place = data, rows, starts, lengths
+        self._limit = limit
+        bounds = np.empty(len(rows), np.int64)
+        _speedups.bound_streams(*self._place, limit, bounds)
+        codecs = rows["attributes"] & CODEC_MASK
+        told = (codecs, rows["magic"], bounds, starts, starts + lengths)
+        self._told = list(zip(*(column.tolist() for column in told), strict=True))
+
+    def unpack_into(
+        self, room: Bytes, first: int, filled: int
+    ) -> tuple[int, int, Content | LocatedError | None]:
+        """Unpack from row `first` on into `room`, of which so much is `filled`.
+
+        Answers the row it stopped at, how much is filled then, and what that row's
+        stream became, which does not fit, or what is wrong with it. At the end there
+        is None.
+        """
+        i, out = first, room.data
+        content: Content | LocatedError | None = None
+        while i < len(self._told):
+            codec, _, bound, _, _ = self._told[i]
+            if codec in _BY_KERNEL:
+                i, filled = _speedups.unpack_streams(
+                    *self._place, i, self._limit, room, filled, self.sizes
+                )
+            elif bound > 0:
+                i, filled, content = self._unpack_bounded(out, i, filled)
+            if i == len(self._told):
+                break
+            content = self._unpack(i) if content is None else content
+            if isinstance(content, LocatedError) or len(content) > len(out) - filled:
+                return i, filled, content
+            self.sizes[i] = size = len(content)
+            out[filled : filled + size] = content
+            i, filled, content = i + 1, filled + size, None
+        return i, filled, None
+
+    def _unpack_bounded(
+        self, out: memoryview, first: int, filled: int
+    ) -> tuple[int, int, bytes | None]:
+        """Unpack streams of one codec that have bounds, up to one that is refused.
+
+        Answers as `unpack_into`.
+        """
+        i, told, view, codec = first, self._told, self._view, self._told[first][0]
+        unpack, refusals = bounded_unpacker(codec)
+        try:
+            while i < len(told):
+                other, _, bound, begin, end = told[i]
+                if other != codec or bound < 1:
+                    break
+                content = unpack(view[begin:end], bound)
+                size = len(content)
+                if size > len(out) - filled:
+                    return i, filled, content
+                out[filled : filled + size] = content
+                self.sizes[i] = size
+                i, filled = i + 1, filled + size
+        except refusals:
+            pass  # its codec's room says what it is
+        return i, filled, None
+
+    def _unpack(self, i: int) -> Content | LocatedError:
+        """Unpack one stream by the library of its codec, or say why not."""
+        codec, magic, _, begin, end = self._told[i]
+        stream = self._view[begin:end]
+        if not codec or not stream:
+            return stream
+        try:
+            pieces = decompressor(codec, magic)(stream, self._limit)
+        except LocatedError as caught:
+            return caught
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
