@@ -6,7 +6,6 @@ Sound bytes are taken for granted; anything else ends in some exception.
 
 from __future__ import annotations
 
-import gzip
 import io
 import struct
 import zlib
@@ -82,6 +81,19 @@ class Reader:
 # -------------------------------------------------------------------------- codecs
 
 
+def gunzip(data: bytes) -> bytes:
+    """Unpack members up to what begins none: Java passes over whatever that is."""
+    out = b""
+    while True:
+        member = zlib.decompressobj(31)
+        out += member.decompress(data)
+        if not member.eof:
+            raise ValueError("a member is cut short")
+        data = member.unused_data
+        if len(data) < 18 or not data.startswith(b"\x1f\x8b\x08"):
+            return out
+
+
 def unsnappy(data: bytes) -> bytes:
     magic = b"\x82SNAPPY\x00"
     if len(data) < 16 or not data.startswith(magic):
@@ -119,7 +131,7 @@ def unlz4(data: bytes) -> bytes:
 def unpack(codec: str, data: bytes) -> bytes:
     match codec:
         case "gzip":
-            return gzip.decompress(data)
+            return gunzip(data)
         case "snappy":
             return unsnappy(data)
         case "lz4":
