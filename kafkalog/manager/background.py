@@ -2,7 +2,7 @@
 
 Knows: tasks, their names and periods, a queue. Does not know: what they do.
 Source: ``LogManager.startupWithConfigOverrides``, ``LogManager.deleteLogs``,
-``ReplicaManager.startHighWatermarkCheckPointThread``.
+``ReplicaManager.startHighWatermarkCheckPointThread``, ``LogCleaner.CleanerThread``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kafkalog.errors import LogClosedError
 from kafkalog.log.clock import ONCE, Clock, Scheduler, Work
 
 NEVER_MS: Final = 2**63 - 1
+CLEANER: Final = "kafka-log-cleaner-thread-0"
 Thing = TypeVar("Thing")
 
 
@@ -24,6 +25,7 @@ def period_of(task: str, broker: BrokerConfig) -> int:
     """Look up how often a broker does a task, in ms."""
     period_ms = {
         "kafka-log-retention": broker.log_retention_check_interval_ms,
+        CLEANER: max(1, broker.log_cleaner_backoff_ms),
         "kafka-log-flusher": broker.log_flush_scheduler_interval_ms,
         "kafka-recovery-point-checkpoint": (
             broker.log_flush_offset_checkpoint_interval_ms
@@ -41,9 +43,14 @@ def period_of(task: str, broker: BrokerConfig) -> int:
 def start_tasks(
     tasks: dict[str, Callable[[], object]], broker: BrokerConfig, scheduler: Scheduler
 ) -> None:
-    """Have tasks done, first after the broker's initial delay, until all is closed."""
-    delay_ms = broker.log_initial_task_delay_ms
+    """Have tasks done, first after the broker's initial delay, until all is closed.
+
+    The cleaner begins at once, if the broker has one.
+    """
     for name, work in tasks.items():
+        if name == CLEANER and not broker.log_cleaner_enable:
+            continue
+        delay_ms = 0 if name == CLEANER else broker.log_initial_task_delay_ms
         scheduler.schedule(name, unless_closed(work), delay_ms, period_of(name, broker))
 
 

@@ -1,8 +1,8 @@
 """`LogManager`: the logs of whole log directories, kept as a broker keeps them.
 
-What is due is done by tasks of a scheduler: retention (of compacted logs, too, which a
-broker leaves to its cleaner), forcing logs to disk that ask for it, checkpoints,
-removing what was deleted. Each can be called for, too.
+What is due is done by tasks of a scheduler: retention (of compacted logs as often as a
+broker's cleaner does it), forcing logs to disk that ask for it, checkpoints, removing
+what was deleted. Each can be called for, too.
 
 Knows: directories, and when something is due. Does not know: what is in a log, who
 leads it, compaction.
@@ -19,22 +19,18 @@ from threading import RLock
 from typing import Self
 
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import (
-    ConfigError,
-    InconsistentTopicIdError,
-    LogClosedError,
-)
+from kafkalog.errors import ConfigError, InconsistentTopicIdError, LogClosedError
 from kafkalog.files.checkpoint_file import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kafkalog.files.durable_file import DISK, Disk
-from kafkalog.log.clock import (
-    Clock,
-    Scheduler,
-    SystemClock,
-    ThreadScheduler,
-)
+from kafkalog.log.clock import Clock, Scheduler, SystemClock, ThreadScheduler
 from kafkalog.log.ownership import Name
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.manager.background import RemovalQueue, start_tasks, unless_closed
+from kafkalog.manager.background import (
+    CLEANER,
+    RemovalQueue,
+    start_tasks,
+    unless_closed,
+)
 from kafkalog.manager.managed_directory import (
     IsStray,
     ManagedDirectory,
@@ -121,7 +117,8 @@ class LogManager(Mapping[Name, WritableLog]):
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
-            "kafka-log-retention": self.retain,
+            "kafka-log-retention": lambda: self._retain(compacted=False),
+            CLEANER: lambda: self._retain(compacted=True),
             "kafka-log-flusher": self.flush_due,
             "kafka-recovery-point-checkpoint": lambda: self.checkpoint(RECOVERY_POINTS),
             "kafka-log-start-offset-checkpoint": lambda: self.checkpoint(LOG_STARTS),
@@ -279,7 +276,18 @@ class LogManager(Mapping[Name, WritableLog]):
 
     def retain(self) -> int:
         """Delete the segments that settings no longer keep; answers how many."""
-        return self._do_for_each(lambda log: log.delete_old_segments())
+        return self._retain(compacted=False) + self._retain(compacted=True)
+
+    def _retain(self, *, compacted: bool) -> int:
+        """Retain compacted logs, or others and, with each, the future one of its name."""
+
+        def retain(log: WritableLog) -> int:
+            live = self.get((log.topic, log.partition))
+            if live is None or live.config.compact != compacted:
+                return 0
+            return 0 if compacted and log is not live else log.delete_old_segments()
+
+        return self._do_for_each(retain)
 
     def flush_due(self) -> int:
         """Force to disk each log not forced for its ``flush.ms``; answers how many."""
