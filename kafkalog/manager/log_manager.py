@@ -279,7 +279,7 @@ class LogManager(Mapping[Name, WritableLog]):
         return self._retain(compacted=False) + self._retain(compacted=True)
 
     def _retain(self, *, compacted: bool) -> int:
-        """Retain compacted logs, or others and, with each, the future one of its name."""
+        """Retain compacted logs, or others and with each the future one of its name."""
 
         def retain(log: WritableLog) -> int:
             live = self.get((log.topic, log.partition))
