@@ -188,7 +188,8 @@ class RemotePath:
         if found is None:
             raise FileNotFoundError(2, os.strerror(2), str(self))
         kind = stat.S_IFDIR if found.is_directory else stat.S_IFREG
-        return os.stat_result((kind, 0, 0, 0, 0, 0, found.size, 0, 0, 0))
+        times = dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), 0)
+        return os.stat_result((kind, 0, 0, 0, 0, 0, found.size, 0, 0, 0), times)
 
     def iterdir(self) -> Iterator[RemotePath]:
         """List what lies directly in a directory."""

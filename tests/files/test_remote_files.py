@@ -61,6 +61,7 @@ def test_questions_are_answered_as_of_a_local_path(far, directory):
         assert one.is_file() == other.is_file()
         if other.is_file():
             assert one.stat().st_size == other.stat().st_size
+            assert one.stat().st_mtime_ns == 0
             assert one.read_bytes() == other.read_bytes()
     assert far.is_dir()
 
