@@ -146,12 +146,13 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
         All or none of them count. Readers need not wait: what is counted is written.
         """
-        if self._closed or not self._loaded:
+        file, width = self._file, self.ENTRY_BYTES
+        if file is None:
             self._ready()
-        file = self._file or self._handle()
-        self._disk.write(file, entries, self._count * self.ENTRY_BYTES)
-        self._last = entries[-self.ENTRY_BYTES :]
-        self._count += len(entries) // self.ENTRY_BYTES
+            file = self._handle()
+        self._disk.write(file, entries, self._count * width)
+        self._last = entries[-width:]
+        self._count += len(entries) // width
         self._forced = False
 
     def truncate(self) -> None:
