@@ -10,8 +10,24 @@ from kafkalog.errors import (
     LogArgumentError,
     LogClosedError,
 )
+from kafkalog.files.durable_file import Disk
 from tests.disks import FailingDisk, NotingDisk
 from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time_index
+
+SLOT = Struct(">ii")
+
+
+class MeetingDisk(Disk):
+    """Does something else, once, between opening a file and what comes then."""
+
+    meanwhile = None
+
+    def open(self, path, **how):
+        file = super().open(path, **how)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return file
 
 
 def test_a_file_is_made_when_the_index_is_first_needed(tmp_path):
@@ -250,7 +266,9 @@ def test_readers_ask_while_the_index_grows_and_is_cut(tmp_path):
     for reader in readers:
         reader.start()
     for _ in range(20):
-        index.append_many(BASE + 1 + np.arange(900), 3 + 3 * np.arange(900))
+        index.append_many(BASE + 1 + np.arange(800), 3 + 3 * np.arange(800))
+        for one in range(801, 901):
+            index.extend(SLOT.pack(one, 3 * one))
         index.trim()
         index.truncate_to(BASE + 400)
         index.resize(LARGE)
@@ -260,3 +278,19 @@ def test_readers_ask_while_the_index_grows_and_is_cut(tmp_path):
     for reader in readers:
         reader.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("size", [80, LARGE])
+def test_an_entry_is_added_while_a_reader_has_the_file_opened(tmp_path, size):
+    disk, full = MeetingDisk(), np.arange(size // 8)
+    offset_index(tmp_path, size).append_many(BASE + full, 3 * full)
+    index = offset_index(tmp_path, size, disk=disk)
+    last = index.last_offset
+    index.truncate_to(last - 1)
+    disk.meanwhile = lambda: index.extend(SLOT.pack(last - BASE, 7))
+    assert index.lookup(BASE + 2) == (BASE + 2, 6)
+    index.extend(SLOT.pack(last - BASE + 1, 8))
+    assert index.lookup(last) == (last, 7)
+    assert index.lookup(last + 5) == (last + 1, 8)
+    assert index.is_full
+    index.close()
