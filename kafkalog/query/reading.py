@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,10 @@ from kafkalog.formats.layout import (
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.transactions import Transactions, replay, replay_partition
 from kafkalog.query.plan import Part
-from kafkalog.segment.file_records import FileRecords, Limits, Skipped, Step
+from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Limits, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
+
+GLANCED_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +188,7 @@ class PartReading:
             check_crcs=self.request.check_crcs and not self.headers_only,
             skip=self.request.skip,
             take=self.take,
+            step_bytes=self._step_bytes(),
             max_batch_bytes=self.request.max_batch_bytes,
         )
         for step in records:
@@ -202,6 +205,11 @@ class PartReading:
                 reached = max(reached, int(step.rows["last_offset"][-1]) + 1)
         # Where a segment is found anew, as compaction leaves it, go on there.
         self.bounds = replace(self.bounds, start_offset=reached)
+
+    def _step_bytes(self) -> int:
+        """Size of a step; a large one where headers in memory are all that is read."""
+        glanced = self.headers_only and self.part.memory is not None
+        return GLANCED_BYTES if glanced and not self.bounds.timed else STEP_BYTES
 
     def _start(self, segment: LogSegment, source: ByteSource) -> int:
         """Position from which on everything wanted of a segment lies."""

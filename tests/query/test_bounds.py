@@ -15,6 +15,7 @@ from kafkalog.files.reading import FileSource
 from kafkalog.query.columns import COLUMNS
 from tests import golden_data
 from tests.query import told
+from tests.query.batches import T, build
 from tests.query.big_segment import write_segment
 
 OFFSET, TIME, CONTROL = (
@@ -314,3 +315,11 @@ def test_the_greatest_timestamp_there_is_lies_within_a_bound_without_an_end():
     early = kafkalog.scan(data, end_timestamp=2**63 - 1)
     assert [one for chunk in early.chunks() for one in chunk.offset] == [0]
     assert late.count() == early.count() == 1
+
+
+@pytest.mark.parametrize("times", [1_023, 1_024, 5_000])
+def test_more_batches_than_a_step_looks_at_are_counted(times):
+    batch = build(2, "none", 0, 7, text=bytes(2_000))
+    assert kafkalog.scan(batch * times).count() == 7 * times
+    assert kafkalog.scan(batch * times, end_offset=5).count() == 5 * times
+    assert kafkalog.scan(batch * times, end_timestamp=T + 5).count() == 5 * times
