@@ -10,7 +10,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogClosedError,
 )
-from kafkalog.files.durable_file import Disk
+from kafkalog.files.durable_file import Disk, DurableFile
 from tests.disks import FailingDisk, NotingDisk
 from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time_index
 
@@ -18,16 +18,15 @@ SLOT = Struct(">ii")
 
 
 class MeetingDisk(Disk):
-    """Does something else, once, between opening a file and what comes then."""
+    """Lets a writer and a reader meet: a write waits until something was read."""
 
-    meanwhile = None
+    def __init__(self):
+        self.writes, self.was_read = threading.Event(), threading.Event()
 
-    def open(self, path, **how):
-        file = super().open(path, **how)
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
-            meanwhile()
-        return file
+    def write(self, file, data, position):
+        self.writes.set()
+        assert self.was_read.wait(10)
+        super().write(file, data, position)
 
 
 def test_a_file_is_made_when_the_index_is_first_needed(tmp_path):
@@ -280,17 +279,27 @@ def test_readers_ask_while_the_index_grows_and_is_cut(tmp_path):
     assert wrong == []
 
 
-@pytest.mark.parametrize("size", [80, LARGE])
-def test_an_entry_is_added_while_a_reader_has_the_file_opened(tmp_path, size):
+@pytest.mark.parametrize(("size", "way"), [(80, "read"), (LARGE, "map")])
+def test_an_entry_is_written_while_a_reader_opens_the_file_and_closes_it(
+    tmp_path, monkeypatch, size, way
+):
     disk, full = MeetingDisk(), np.arange(size // 8)
     offset_index(tmp_path, size).append_many(BASE + full, 3 * full)
     index = offset_index(tmp_path, size, disk=disk)
     last = index.last_offset
-    index.truncate_to(last - 1)
-    disk.meanwhile = lambda: index.extend(SLOT.pack(last - BASE, 7))
+    index.truncate_to(last)
+    writer = threading.Thread(target=index.extend, args=(SLOT.pack(last - BASE, 7),))
+    look = getattr(DurableFile, way)
+
+    def meet(*args):
+        monkeypatch.undo()
+        writer.start()
+        assert disk.writes.wait(10)
+        return look(*args)
+
+    monkeypatch.setattr(DurableFile, way, meet)
     assert index.lookup(BASE + 2) == (BASE + 2, 6)
-    index.extend(SLOT.pack(last - BASE + 1, 8))
+    disk.was_read.set()
+    writer.join()
     assert index.lookup(last) == (last, 7)
-    assert index.lookup(last + 5) == (last + 1, 8)
-    assert index.is_full
     index.close()
