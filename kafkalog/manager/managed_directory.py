@@ -166,6 +166,8 @@ class ManagedDirectory:
         topic, partition = name
         path = self.path / PartitionDir(topic, partition).name
         try:
+            if self._owned is not None:
+                self._owned.forget(name)  # a crash may have kept one from it
             log = self._open(path, topic, topic_id=topic_id)
         except OSError as error:
             self.fail(error)

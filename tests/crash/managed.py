@@ -77,6 +77,10 @@ class ManagedLife:
         """Do something, and what is due, and mark what each log holds behind it."""
         work()
         self.scheduler.run_due()
+        self.mark(may_leave_holes=may_leave_holes)
+
+    def mark(self, *, may_leave_holes: bool = False) -> None:
+        """Take note of what each log holds, and what of it is forced."""
         event = len(self.disk.events)
         for name, marks in self.marks.items():
             log = self.manager.get(name)
@@ -149,17 +153,54 @@ def live(life: ManagedLife, random: Random) -> None:
                 life.step(partial(life.append, name, random.randint(1, 1400)))
 
 
+def deleting(life: ManagedLife, random: Random) -> None:
+    """Make a log anew, whose like began late and was forced far."""
+    life.open()
+    _fill(life)
+    log = life.manager[NAMES[0]]
+    life.step(log.flush)
+    log.update_high_watermark(log.log_end_offset)
+    life.step(partial(log.delete_records, 5), may_leave_holes=True)
+    life.step(life.manager.checkpoint)
+    life.step(partial(life.manager.delete, *NAMES[0]))
+    life.step(partial(life.append, NAMES[0], random.randint(100, 200)))
+    life.step(life.manager[NAMES[0]].flush)
+
+
+def cutting(life: ManagedLife, random: Random) -> None:
+    """Cut a log that was forced to its end, and append in the place of what is cut."""
+    life.open()
+    _fill(life)
+    life.step(life.manager[NAMES[0]].flush)
+    life.step(life.manager.checkpoint)
+    cut = {NAMES[0]: random.randint(1, 2)}
+    life.step(partial(life.manager.truncate_to, cut), may_leave_holes=True)
+    for _ in range(6):  # what is due is not done: nothing is forced
+        life.append(NAMES[0], 1400)
+        life.mark()
+
+
+def _fill(life: ManagedLife) -> None:
+    for _ in range(7):
+        life.step(partial(life.append, NAMES[0], 1400))
+
+
 def _offset(log: Any, random: Random) -> int:
     return random.randint(log.log_start_offset, log.log_end_offset)
 
 
-def told(root: Path, seed: int, make_disk: MakeDisk = RecordingDisk) -> ManagedLife:
+def told(
+    root: Path, seed: int, make_disk: MakeDisk = RecordingDisk, story: Story = live
+) -> ManagedLife:
     """Live on a disk that records."""
     write_tree(root, {})
     life = ManagedLife(root, make_disk(root), f"managed {seed}")
-    live(life, Random(seed))
+    story(life, Random(seed))
     life.manager.abandon()
     return life
+
+
+Story = Callable[[ManagedLife, Random], None]
 
 
 class Cut(NamedTuple):

@@ -6,6 +6,10 @@ Of each log all is true that is true of a single one; and none of the directory 
 from collections import Counter, deque
 from itertools import count, islice
 
+from kafkalog import LogManager
+from kafkalog.files.checkpoint_file import LOG_STARTS
+from kafkalog.log.ownership import OwnedDirectory
+from kafkalog.manager.managed_directory import ManagedDirectory
 from tests.crash import managed
 from tests.crash.judging import Lost
 from tests.crash.recording import RecordingDisk
@@ -68,6 +72,76 @@ class DiskForcingNoLogsNames(RecordingDisk):
 
 def test_names_of_logs_that_are_not_forced_are_missed(roots):
     assert finds(roots, DiskForcingNoLogsNames)
+
+
+def finds_in(roots, story):
+    """Answer what the first state is that may not be, in what a story leaves."""
+    try:
+        life = managed.told(roots[0], 0, story=story)
+        deque(managed.tried(life, roots[1], 0), maxlen=0)
+    except Lost as error:
+        return str(error)
+    return None
+
+
+def do_nothing(*_):
+    """Stand for what is taken out."""
+
+
+def only_mark(directory, name):
+    return directory._mark(name, "delete")
+
+
+def only_cut(manager, offsets):
+    for name, offset in offsets.items():
+        manager[name].truncate_to(offset)
+
+
+def test_a_deleted_log_that_is_left_in_the_checkpoints_is_missed(roots, monkeypatch):
+    """It is taken out of them twice: by itself, then as all are written anew.
+
+    The second is what a broker does; after either, taking out the other is harmless.
+    Without both, a log of the same name would begin behind its end, and be emptied.
+    """
+    assert finds_in(roots, managed.deleting) is None
+    with monkeypatch.context() as without_rewriting:
+        without_rewriting.setattr(ManagedDirectory, "delete", only_mark)
+        assert finds_in(roots, managed.deleting) is None
+    monkeypatch.setattr(OwnedDirectory, "forget", do_nothing)
+    assert finds_in(roots, managed.deleting) is None
+    monkeypatch.setattr(ManagedDirectory, "delete", only_mark)
+    assert finds_in(roots, managed.deleting)
+
+
+def test_a_log_made_anew_does_not_begin_where_a_deleted_one_did(roots):
+    """A power cut may come when the log is gone and its checkpoints are not."""
+    life = managed.told(roots[0], 0, story=managed.deleting)
+    between = [
+        cut
+        for cut in managed.tried(life, roots[1], 0)
+        if managed.NAMES[0] not in cut.contents
+        and b"orders 0 5" in (cut.tree.get(LOG_STARTS) or b"")
+    ]
+    assert between
+    for cut in between[:2]:
+        later = managed.another_life(roots[0], cut, "made anew")
+        deque(managed.tried(later, roots[1], 0, 0.3), maxlen=0)
+
+
+def test_a_recovery_point_behind_a_cut_is_missed(roots, monkeypatch):
+    """It is lowered before a log is cut, and forced with the others' behind that.
+
+    The second is what a broker does, and comes late for a power cut between the two; as
+    the first was there, it is harmless to take it out.
+    """
+    assert finds_in(roots, managed.cutting) is None
+    with monkeypatch.context() as without_checkpoint:
+        without_checkpoint.setattr(LogManager, "truncate_to", only_cut)
+        assert finds_in(roots, managed.cutting) is None
+    monkeypatch.setattr(OwnedDirectory, "lower_recovery_point", do_nothing)
+    assert finds_in(roots, managed.cutting)
+    monkeypatch.setattr(LogManager, "truncate_to", only_cut)
+    assert finds_in(roots, managed.cutting)
 
 
 class DiskForcingNoSegmentsNames(RecordingDisk):
