@@ -44,6 +44,21 @@ def test_a_first_entry_may_have_the_base_offset_but_none_below(tmp_path):
     assert index.last_offset == BASE
 
 
+@pytest.mark.parametrize("offset", [BASE - 1, BASE + 2**31])
+def test_an_offset_out_of_reach_does_not_tear_a_time_index(tmp_path, offset):
+    """Kafka leaves the timestamp there, and refuses all entries behind it."""
+    index = time_index(tmp_path)
+    with pytest.raises(IndexOffsetOverflowError):
+        index.maybe_append(1000, offset)
+    index.maybe_append(1001, BASE + 3)
+    index.maybe_append(1002, BASE + 4)
+    assert [tuple(entry) for entry in (index.lookup(1001), index.lookup(1002))] == [
+        (1001, BASE + 3),
+        (1002, BASE + 4),
+    ]
+    index.check()
+
+
 def test_a_full_index_is_said_before_anything_else(tmp_path):
     index = filled(tmp_path, [(510, 40)], max_bytes=8)
     with pytest.raises(LogArgumentError, match="full with 1 entries") as raised:
