@@ -48,6 +48,7 @@ NEEDS_BROKER = $(NEEDS_JAVA); command -v mvn >/dev/null || { echo "left out: $@,
 NEEDS_ATHERIS = $(BIN)/python -c 'import atheris' 2>/dev/null || { echo "left out: $@, as there is no atheris for this Python"; exit 0; }
 MODULES := $(shell find kafkalog pyspark_kafkalog -name '*.py' -o -name '*.pyi' -o -name '*.json')
 PARSERS := $(wildcard tests/speedups tests/codecs tests/formats tests/segment tests/indexes)
+READERS := tests/dump tests/query/test_corruption.py tests/query/test_scan_golden.py
 SECONDS := 600
 PARTS := $(patsubst benchmarks/bench_%.py,%,$(sort $(wildcard benchmarks/bench_*.py)))
 # The sanitizers' own library comes first in a process, and that of C++, which throws.
@@ -188,7 +189,7 @@ sanitize: sanitized
 	cd build/sanitize && $(SANITIZED) $(PARSERS) tests/fuzz tests/campaigns tests/query/test_corruption.py
 
 test-debug: debug
-	cd build/debug && KAFKALOG_DEBUG=1 ../../$(BIN)/python -m pytest -q -n $(JOBS) $(PARSERS)
+	cd build/debug && KAFKALOG_DEBUG=1 ../../$(BIN)/python -m pytest -q -n $(JOBS) $(PARSERS) $(READERS)
 
 lint: .venv/compiled
 	$(BIN)/ruff check
