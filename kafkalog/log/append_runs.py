@@ -200,9 +200,11 @@ class RunWriter:
         """Write a run, and let the log end behind it."""
         log, segment, producers = self._log, self._segment, self._log.producers
         end, since, timestamp, offset, index_entries, time_entries = made
-        segment.extend(data, index_entries, time_entries, since, (timestamp, offset))
-        self._size = segment.size
-        self._end = log.end = _place((end, segment.base_offset, segment.size))
+        size = segment.extend(
+            data, index_entries, time_entries, since, (timestamp, offset)
+        )
+        self._size = size
+        self._end = log.end = _place((end, segment.base_offset, size))
         producers.map_end_offset = end
         if log.first_unstable or producers.ongoing or producers.unreplicated:
             find_first_unstable(log)

@@ -145,25 +145,29 @@ class GrowingSegment(SegmentFiles):
         time_entries: bytes,
         bytes_since_index_entry: int,
         greatest_timestamp: tuple[int, int],
-    ) -> None:
+    ) -> int:
         """Write batches behind the last, whose index entries are made already.
 
-        The entries are as they are on disk, and have room there.
+        The entries are as they are on disk, and have room there. Answers the size of
+        the segment.
         """
         if not self._is_named:
             self._force_names()
         file = self._file
         if file is None or self._open_files.last is not self:
             file = self.file
-        self._disk.write(file, data, self.size)
+        size = self.size
+        self._disk.write(file, data, size)
         self._is_forced = False
-        self.size += len(data)
+        size += len(data)
+        self.size = size
         self.bytes_since_index_entry = bytes_since_index_entry
         self._greatest = greatest_timestamp
         if index_entries:
             self.offset_index.extend(index_entries)
         if time_entries:
             self.time_index.extend(time_entries)
+        return size
 
     def make_entries(self, rows: Rows, position: int) -> None:
         """Make the entries of the indexes that batches are due, from `position` on.
