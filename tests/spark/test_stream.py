@@ -201,6 +201,17 @@ def test_options_of_a_batch_are_no_options_of_a_stream(logs):
     assert parse_options({"path": "x"}, streaming=True).starting.name == "LATEST"
 
 
+@pytest.mark.parametrize("kind", ["reader", "streamReader"])
+def test_options_that_mean_nothing_are_named_in_one_warning(logs, kind):
+    options = {"kafka.bootstrap.servers": "nowhere:9092", "groupIdPrefix": "g"}
+    source = KafkaLogDataSource({"path": str(logs)} | options)
+    with pytest.warns(UserWarning, match="mean nothing here") as caught:
+        getattr(source, kind)(Schema())
+    [warning] = caught
+    assert all(name in str(warning.message) for name in options)
+    assert "nowhere" not in str(warning.message)
+
+
 def test_what_is_deleted_while_it_is_looked_at_is_no_fault(logs):
     options = parse_options({"path": str(logs)}, streaming=True)
     asked = []
