@@ -58,8 +58,8 @@ class EntryStreams:
         """Unpack from row `first` on into `room`, of which so much is `filled`.
 
         Answers the row it stopped at, how much is filled then, and what that row's
-        stream became, which does not fit, or what is wrong with it. At the end there
-        is None.
+        stream became, which does not fit or takes more than half of `room`, or what is
+        wrong with it. At the end there is None.
         """
         i, out = first, room.data
         content: Content | LocatedError | None = None
@@ -74,9 +74,11 @@ class EntryStreams:
             if i == len(self._told):
                 break
             content = self._unpack(i) if content is None else content
-            if isinstance(content, LocatedError) or len(content) > len(out) - filled:
+            if isinstance(content, LocatedError):
                 return i, filled, content
             self.sizes[i] = size = len(content)
+            if size > min(len(out) - filled, len(out) // 2):
+                return i, filled, content
             out[filled : filled + size] = content
             i, filled, content = i + 1, filled + size, None
         return i, filled, None
@@ -90,6 +92,7 @@ class EntryStreams:
         """
         i, told, view, codec = first, self._told, self._view, self._told[first][0]
         unpack, refusals = bounded_unpacker(codec)
+        most, room = len(out) // 2, len(out)
         try:
             while i < len(told):
                 other, _, bound, begin, end = told[i]
@@ -97,7 +100,7 @@ class EntryStreams:
                     break
                 content = unpack(view[begin:end], bound)
                 size = len(content)
-                if size > len(out) - filled:
+                if size > most or filled + size > room:
                     return i, filled, content
                 out[filled : filled + size] = content
                 self.sizes[i] = size

@@ -24,8 +24,10 @@ from kafkalog.formats.headers import Bytes, Rows, corrupt
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.formats.workspace import Room
 
-UNPACKED_BYTES: Final = 1 << 20
-"""How much is unpacked before it is decoded; one batch may exceed it."""
+UNPACKED_BYTES: Final = 5 << 18
+"""How much is unpacked before it is decoded; one batch may exceed it.
+
+A quarter more than 1 MB, so that a batch of that size, which is common, has room."""
 SWELLING: Final = 8
 
 
@@ -99,16 +101,19 @@ def _unpack_runs(
         stop, filled, left = streams.unpack_into(room, stop, filled)
         if first < stop:
             yield _run(room, rows[first:stop], streams.sizes[first:stop])
-        first, filled = stop, 0
+        if left is None:
+            return
+        first, stop, filled = stop, stop + 1, 0
         if isinstance(left, LocatedError):
-            yield _of_batch(left, int(rows["position"][stop]))
-            stop += 1
-            first, room = stop, workspace.bytes_for(usual)
-        elif left is not None:
-            streams.sizes[stop] = filled = len(left)
-            room = workspace.bytes_for(max(filled, usual))
+            yield _of_batch(left, int(rows["position"][first]))
+        elif 2 * len(left) <= usual:
+            room, filled = workspace.bytes_for(usual), len(left)
             room.data[:filled] = left
-            stop += 1
+            continue
+        else:  # no other of its size has room beside it: a run by itself, not copied
+            alone = np.frombuffer(left, np.uint8)
+            yield _run(alone, rows[first:stop], streams.sizes[first:stop])
+        first, room = stop, workspace.bytes_for(usual)
 
 
 def _of_batch(error: LocatedError, position: int) -> LocatedError:
