@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from kafkalog.codecs.java_exceptions import RUNTIME, UNDERFLOW, ToolEnded
 from kafkalog.codecs.java_text import repair_utf8
-from kafkalog.dump.ending import RUNTIME, UNDERFLOW, ToolEnded
 from kafkalog.dump.options import STRING_DECODER, DumpOptions
 from kafkalog.errors import InvalidRecordError
 

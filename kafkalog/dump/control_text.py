@@ -13,8 +13,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from kafkalog.codecs.uuid_text import ZERO_UUID
-from kafkalog.dump.ending import (
+from kafkalog.codecs.java_exceptions import (
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
     NULL_POINTER,
@@ -22,6 +21,7 @@ from kafkalog.dump.ending import (
     UNDERFLOW,
     ToolEnded,
 )
+from kafkalog.codecs.uuid_text import ZERO_UUID
 from kafkalog.errors import CorruptMessageError
 from kafkalog.formats.control import VERSION, ControlRecordType
 from kafkalog.formats.message_json import message_to_json

@@ -13,7 +13,7 @@ from typing import Final
 from unicodedata import decimal
 
 from kafkalog.codecs.decimal_text import int_from_text
-from kafkalog.dump.ending import NUMBER_FORMAT, OUT_OF_BOUNDS, ToolEnded
+from kafkalog.codecs.java_exceptions import NUMBER_FORMAT, OUT_OF_BOUNDS, ToolEnded
 
 LONG_BITS: Final = 64
 INT_BITS: Final = 32

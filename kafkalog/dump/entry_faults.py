@@ -7,8 +7,7 @@ Source: ``FileLogInputStream.java``, ``DefaultRecordBatch.java``.
 from __future__ import annotations
 
 from kafkalog._speedups import Halt
-from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.ending import (
+from kafkalog.codecs.java_exceptions import (
     CORRUPT_RECORD,
     END_OF_FILE,
     ILLEGAL_ARGUMENT,
@@ -17,6 +16,7 @@ from kafkalog.dump.ending import (
     ToolEnded,
     unknown_codec,
 )
+from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.record_faults import REMAINING, record_fault
 from kafkalog.formats.entry_fields import (
     attributes_field,

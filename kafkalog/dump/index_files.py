@@ -13,13 +13,13 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.ending import (
+from kafkalog.codecs.java_exceptions import (
     CORRUPT_INDEX,
     ILLEGAL_ARGUMENT,
     NO_ELEMENT,
     ToolEnded,
 )
+from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_slices import SlicedLog
 from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.report import Report

@@ -13,7 +13,7 @@ from typing import Final
 
 from kafkalog.codecs.checksum import crc32
 from kafkalog.codecs.compression import Codec
-from kafkalog.dump.ending import (
+from kafkalog.codecs.java_exceptions import (
     CORRUPT_RECORD,
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
@@ -21,7 +21,7 @@ from kafkalog.dump.ending import (
     ToolEnded,
     unknown_codec,
 )
-from kafkalog.dump.java_streams import JavaStream, java_stream
+from kafkalog.codecs.java_streams import JavaStream, java_stream
 from kafkalog.dump.stream_faults import opening_fault
 from kafkalog.formats.entry_fields import attributes_field, magic_field
 from kafkalog.formats.headers import Bytes

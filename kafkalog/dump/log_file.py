@@ -16,15 +16,15 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
+from kafkalog.codecs.java_exceptions import OUT_OF_BOUNDS, ToolEnded
+from kafkalog.codecs.java_streams import java_stream
 from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.ending import OUT_OF_BOUNDS, ToolEnded
 from kafkalog.dump.entry_faults import (
     entry_fault,
     is_cut_header,
     load_fault,
     records_fault,
 )
-from kafkalog.dump.java_streams import java_stream
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
 from kafkalog.dump.report import Findings

@@ -13,14 +13,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.ending import (
+from kafkalog.codecs.java_exceptions import (
     ILLEGAL_ARGUMENT,
     KAFKA_EXCEPTION,
     NO_FILE,
     OUT_OF_BOUNDS,
     ToolEnded,
 )
+from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.entry_faults import (
     is_cut_header,
     load_fault,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kafkalog.dump.ending import (
+from kafkalog.codecs.java_exceptions import (
     ILLEGAL_ARGUMENT,
     INVALID_RECORD,
     UNDERFLOW,

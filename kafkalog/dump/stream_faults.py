@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
-from kafkalog.dump.ending import KAFKA_EXCEPTION, ToolEnded
+from kafkalog.codecs.java_exceptions import KAFKA_EXCEPTION, ToolEnded
+from kafkalog.codecs.java_streams import OUT_OF_MEMORY, SNAPPY_ERROR, JavaStream
 from kafkalog.dump.entry_faults import records_fault
-from kafkalog.dump.java_streams import OUT_OF_MEMORY, SNAPPY_ERROR, JavaStream
 from kafkalog.dump.record_faults import ends_early
 from kafkalog.formats.headers import Bytes
 

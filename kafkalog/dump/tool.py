@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.contents import describer
 from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.ending import ToolEnded
 from kafkalog.dump.index_files import dump_offset_index, dump_time_index
 from kafkalog.dump.log_file import LogDump
 from kafkalog.dump.log_slices import SlicedLog

@@ -33,6 +33,7 @@ from kafkalog.formats.headers import (
     scan_headers,
 )
 from kafkalog.formats.layout import CODEC_MASK
+from kafkalog.formats.passed_records import pass_over
 from kafkalog.formats.unpacking import Payloads, unpack
 from kafkalog.formats.workspace import RecordPlaces, Workspace
 
@@ -56,9 +57,17 @@ class Found:
 
 
 def find_appended(
-    data: Bytes, row: np.void, as_leader: Leadership, memory: AppendMemory
+    data: Bytes,
+    row: np.void,
+    as_leader: Leadership,
+    memory: AppendMemory,
+    *,
+    as_it_came: bool,
 ) -> Found:
     """Find the records of the batch that `row` heads, which lies in `data`.
+
+    With `as_it_came` the batch is to be written so, and a packed one is not held to
+    how long its records say they are: of such a one is known what that needs.
 
     Raises `InvalidRecordError` where the format is broken, `CompressionError` where it
     does not unpack, `BatchTooLargeError` where there is too much of it, and of what is
@@ -75,14 +84,28 @@ def find_appended(
     limit = max(as_leader.rules.max_unpacked_bytes, len(data))
     (payload,) = unpack(data, 0, rows, limit, memory.unpacked)
     if isinstance(payload, LocatedError):
-        raise refusal_of(payload)
+        return _passed_over(data, row, payload, as_it_came=as_it_came)
     foreign = []
     if row["magic"] < 2 and codec:
         foreign = _check_wrapped(payload, int(row["magic"]))
     found = next(find_records(payload, Bounds(), Workspace()))
     if isinstance(found, LocatedError):
-        raise refusal_of(found)
+        return _passed_over(data, row, found, as_it_came=as_it_came)
     return Found(found, foreign)
+
+
+def _passed_over(
+    data: Bytes, row: np.void, error: LocatedError, *, as_it_came: bool
+) -> Found:
+    """Find what a leader meets first in a batch that cannot be read, if anything."""
+    packed = row["magic"] == 2 and int(row["attributes"]) & CODEC_MASK
+    if not packed or isinstance(error, BatchTooLargeError):
+        raise refusal_of(error)
+    places = pass_over(data, row, as_it_came=as_it_came)
+    if not as_it_came:
+        raise refusal_of(error)
+    rows, counts = np.array([row]), np.array([len(places)], np.int64)
+    return Found(Run(data, rows, places, counts), [])
 
 
 def refusal_of(error: LocatedError) -> KafkaLogError:
@@ -120,11 +143,13 @@ def _count(data: Bytes, row: np.void, limit: int) -> int:
         raise InvalidRecordError(f"zstd in a wrapper of magic {row['magic']}")
     (payload,) = unpack(data, 0, np.array([row]), limit, Workspace())
     if isinstance(payload, LocatedError):
+        _passed_over(data, row, payload, as_it_came=False)
         raise refusal_of(payload)
     if row["magic"] < 2:
         return _count_wrapped(payload, row)
     found = next(find_records(payload, Bounds(), Workspace()))
     if isinstance(found, LocatedError):
+        _passed_over(data, row, found, as_it_came=False)
         raise refusal_of(found)
     return int(found.counts.sum())
 

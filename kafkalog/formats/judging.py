@@ -53,7 +53,7 @@ def judge_append(
     found = []
     for row in rows:
         _check_batch(rows[0], row, as_leader.origin)
-        one = find_appended(append.data, row, as_leader, memory)
+        one = find_appended(append.data, row, as_leader, memory, as_it_came=in_place)
         _check_records(row, one, as_leader)
         if plain and not in_place:
             check_timestamps(one)

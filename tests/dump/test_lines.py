@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from kafkalog import RecordBatchBuilder, _speedups
 from kafkalog._speedups import Halt, Want
+from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.ending import ToolEnded
 from kafkalog.dump.log_file import RUN, LogDump
 from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.printing import printer

@@ -2,9 +2,8 @@
 
     python -m tests.oracle.wild_scenarios --seed 1 --count 80 [--theme wild-odd] OUT/
 
-In about one of fifty Kafka and kafkalog are known to differ: in a time index that Kafka
-leaves torn where an offset is too far from its base, in which error is the first of a
-compressed batch that breaks midway, and where Kafka runs out of memory.
+In a few of a hundred Kafka and kafkalog are known to differ: in a time index that Kafka
+leaves torn where an offset lies below its base, and where Kafka runs out of memory.
 """
 
 import argparse

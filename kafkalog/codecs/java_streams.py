@@ -22,7 +22,7 @@ from typing import Final
 
 from kafkalog.codecs import lz4_frames
 from kafkalog.codecs.compression import Codec, decompress
-from kafkalog.dump.ending import END_OF_FILE, RUNTIME, ToolEnded
+from kafkalog.codecs.java_exceptions import END_OF_FILE, RUNTIME, ToolEnded
 from kafkalog.errors import LocatedError
 
 IO: Final = "java.io.IOException"
@@ -37,6 +37,10 @@ PREMATURE: Final = "Stream ended prematurely"
 INPUT_BYTES: Final = 8192
 OUTPUT_BYTES: Final = 16384
 """How much gzip is given, and how much is asked of a stream, at a time."""
+
+SNAPPY_OUTPUT_BYTES: Final = 2048
+"""As much of snappy, which gives all or nothing: a chunk that fails takes along what
+the one before it has given to that."""
 
 MAX_UNPACKED_BYTES: Final = 256 << 20
 """How much of a batch is unpacked: all the memory that Kafka's script has."""
@@ -174,11 +178,15 @@ def _snappy(stream: JavaStream, data: bytes) -> JavaStream:
         at += _BIG.size
         if size < 0:
             reason = "[INVALID_CHUNK_SIZE] chunkSize is too big or negative : "
-            return stream.failed(SNAPPY_ERROR, f"{reason}{size}")
-        if size > len(data) - at:
-            return stream.failed(IO, "failed to read chunk")
-        _snappy_block(stream, data[at : at + size])
-        at += size
+            stream.failed(SNAPPY_ERROR, f"{reason}{size}")
+        elif size > len(data) - at:
+            stream.failed(IO, "failed to read chunk")
+        else:
+            _snappy_block(stream, data[at : at + size])
+            at += size
+    if stream.fault is not None:
+        given = len(stream.content)
+        stream.content = stream.content[: given - given % SNAPPY_OUTPUT_BYTES]
     return stream
 
 
@@ -261,7 +269,7 @@ def _zstd(stream: JavaStream, data: bytes) -> JavaStream:
 
     reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
     try:
-        while piece := reader.read(OUTPUT_BYTES):
+        while piece := reader.read1(OUTPUT_BYTES):
             stream.give(piece)
     except zstandard.ZstdError as error:
         return stream.failed(ZSTD, str(error).rpartition("error: ")[2])

@@ -1,6 +1,6 @@
-"""How the tool ends when an exception escapes it, and what Java then prints.
+"""Exceptions of Java: how it ends when one escapes, and what is printed then.
 
-Knows: the form of such a report. Does not know: what went wrong.
+Knows: their names, and the form of such a report. Does not know: what went wrong.
 """
 
 from __future__ import annotations
