@@ -90,21 +90,24 @@ class EntryStreams:
 
         Answers as `unpack_into`.
         """
-        i, told, view, codec = first, self._told, self._view, self._told[first][0]
+        told, view, sizes = self._told, self._view, self.sizes
+        i, count, most, room = first, len(told), len(out) // 2, len(out)
+        codec = told[first][0]
         unpack, refusals = bounded_unpacker(codec)
-        most, room = len(out) // 2, len(out)
         try:
-            while i < len(told):
+            while i < count:
                 other, _, bound, begin, end = told[i]
                 if other != codec or bound < 1:
                     break
                 content = unpack(view[begin:end], bound)
                 size = len(content)
-                if size > most or filled + size > room:
+                stop = filled + size
+                if size > most or stop > room:
                     return i, filled, content
-                out[filled : filled + size] = content
-                self.sizes[i] = size
-                i, filled = i + 1, filled + size
+                out[filled:stop] = content
+                sizes[i] = size
+                filled = stop
+                i += 1
         except refusals:
             pass  # its codec's room says what it is
         return i, filled, None
