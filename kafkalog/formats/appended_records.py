@@ -39,6 +39,9 @@ from kafkalog.formats.workspace import RecordPlaces, Workspace
 
 _EVERY: Final = 2**63 - 1
 
+_MOST_PASSED: Final = 100_000
+"""How many records are read slowly, to tell what is wrong: a second's worth."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -99,7 +102,8 @@ def _passed_over(
 ) -> Found:
     """Find what a leader meets first in a batch that cannot be read, if anything."""
     packed = row["magic"] == 2 and int(row["attributes"]) & CODEC_MASK
-    if not packed or isinstance(error, BatchTooLargeError):
+    large = row["count"] > _MOST_PASSED or isinstance(error, BatchTooLargeError)
+    if not packed or large:
         raise refusal_of(error)
     places = pass_over(data, row, as_it_came=as_it_came)
     if not as_it_came:

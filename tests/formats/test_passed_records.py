@@ -8,9 +8,12 @@ import pytest
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.codecs.compression import Codec, compress
 from kafkalog.codecs.varint import encode_varints
-from kafkalog.errors import CompressionError, InvalidRecordError
+from kafkalog.errors import CompressionError, InvalidRecordError, UnevenOffsetsError
+from kafkalog.formats.append_rules import AppendRules
+from kafkalog.formats.appends import AppendMemory, AppendOrigin
 from kafkalog.formats.headers import scan_headers
 from kafkalog.formats.passed_records import pass_over
+from kafkalog.formats.validation import lead_appends
 
 TIME = 1_700_000_000_000
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -70,3 +73,20 @@ def test_records_and_their_count_must_agree(as_it_came):
     for count in (-5, 2, 4):
         with pytest.raises(InvalidRecordError):
             passed(batch(stream, Codec.LZ4, count), as_it_came=as_it_came)
+
+
+@pytest.mark.parametrize(("count", "taken"), [(100_000, True), (100_001, False)])
+def test_a_batch_of_very_many_records_is_not_read_slowly(count, taken):
+    content = record(0, 3) + record(1) * (count - 1)
+    rules = AppendRules(max_message_bytes=1 << 30)
+    piece = batch(compress(Codec.ZSTD, content), Codec.ZSTD, count).tobytes()
+    appends = lead_appends(
+        [piece],
+        rules,
+        origin=AppendOrigin.REPLICATION,
+        leader_epoch=0,
+        now_ms=TIME,
+        memory=AppendMemory(),
+    )
+    error = appends.errors.get(0)
+    assert isinstance(error, UnevenOffsetsError if taken else InvalidRecordError)
