@@ -12,19 +12,18 @@ one room ends and another begins; records.
 
 from __future__ import annotations
 
-from typing import Final
+import functools
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.codecs.compression import Codec, bounded_unpacker, decompressor
+from kafkalog.codecs.compression import bounded_unpacker, decompressor
 from kafkalog.errors import LocatedError
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import CODEC_MASK
 
 Content = bytes | memoryview
-_BY_KERNEL: Final = (Codec.SNAPPY, Codec.LZ4)
 
 
 class EntryStreams:
@@ -43,14 +42,18 @@ class EntryStreams:
         limit: int,
     ) -> None:
         self.sizes = np.empty(len(rows), np.int64)
-        self._view = data.data
         self._place = data, rows, starts, lengths
         self._limit = limit
+
+    @functools.cached_property
+    def _told(self) -> list[tuple[int, int, int, int]]:
+        """Of each stream its codec, its bound or -1, where it begins and ends."""
+        _, rows, starts, lengths = self._place
         bounds = np.empty(len(rows), np.int64)
-        _speedups.bound_streams(*self._place, limit, bounds)
+        _speedups.bound_streams(*self._place, self._limit, bounds)
         codecs = rows["attributes"] & CODEC_MASK
-        told = (codecs, rows["magic"], bounds, starts, starts + lengths)
-        self._told = list(zip(*(column.tolist() for column in told), strict=True))
+        columns = codecs, bounds, starts, starts + lengths
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def unpack_into(
         self, room: Bytes, first: int, filled: int
@@ -62,16 +65,16 @@ class EntryStreams:
         wrong with it. At the end there is None.
         """
         i, out = first, room.data
-        content: Content | LocatedError | None = None
-        while i < len(self._told):
-            codec, _, bound, _, _ = self._told[i]
-            if codec in _BY_KERNEL:
-                i, filled = _speedups.unpack_streams(
-                    *self._place, i, self._limit, room, filled, self.sizes
-                )
-            elif bound > 0:
+        while i < len(self.sizes):
+            i, filled = _speedups.unpack_streams(
+                *self._place, i, self._limit, room, filled, self.sizes
+            )
+            if i == len(self.sizes):
+                break
+            content: Content | LocatedError | None = None
+            if self._told[i][1] > 0:
                 i, filled, content = self._unpack_bounded(out, i, filled)
-            if i == len(self._told):
+            if i == len(self.sizes):
                 break
             content = self._unpack(i) if content is None else content
             if isinstance(content, LocatedError):
@@ -80,7 +83,7 @@ class EntryStreams:
             if size > min(len(out) - filled, len(out) // 2):
                 return i, filled, content
             out[filled : filled + size] = content
-            i, filled, content = i + 1, filled + size, None
+            i, filled = i + 1, filled + size
         return i, filled, None
 
     def _unpack_bounded(
@@ -90,13 +93,13 @@ class EntryStreams:
 
         Answers as `unpack_into`.
         """
-        told, view, sizes = self._told, self._view, self.sizes
+        told, view, sizes = self._told, self._place[0].data, self.sizes
         i, count, most, room = first, len(told), len(out) // 2, len(out)
         codec = told[first][0]
         unpack, refusals = bounded_unpacker(codec)
         try:
             while i < count:
-                other, _, bound, begin, end = told[i]
+                other, bound, begin, end = told[i]
                 if other != codec or bound < 1:
                     break
                 content = unpack(view[begin:end], bound)
@@ -114,12 +117,13 @@ class EntryStreams:
 
     def _unpack(self, i: int) -> Content | LocatedError:
         """Unpack one stream by the library of its codec, or say why not."""
-        codec, magic, _, begin, end = self._told[i]
-        stream = self._view[begin:end]
+        data, rows, _, _ = self._place
+        codec, _, begin, end = self._told[i]
+        stream = data.data[begin:end]
         if not codec or not stream:
             return stream
         try:
-            pieces = decompressor(codec, magic)(stream, self._limit)
+            pieces = decompressor(codec, int(rows["magic"][i]))(stream, self._limit)
         except LocatedError as caught:
             return caught
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
