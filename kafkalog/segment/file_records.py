@@ -48,6 +48,8 @@ from kafkalog.segment.resync import (
 )
 
 STEP_BYTES: Final = 2 << 20
+LARGE_STEP_BYTES: Final = 4 << 20
+"""Where batches are large, lest half of a step is one that it cuts, to be read again."""
 FIRST_STEP_BYTES: Final = 64 << 10
 STEP_GROWTH: Final = 8
 STEP_ROWS: Final = 1024
@@ -167,7 +169,7 @@ class FileRecords:
             cut = status == Status.ENTRY_INCOMPLETE
             size = self._entry_bytes(data, origin) if cut else 0
             if cut and origin + len(data) < self.source.size >= self.end + size:
-                length = max(length, size)
+                length = max(length, size, min(4 * size, LARGE_STEP_BYTES))
                 if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
                     yield self._too_large(size)
             elif status != Status.OK:
