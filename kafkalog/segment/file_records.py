@@ -49,7 +49,7 @@ from kafkalog.segment.resync import (
 
 STEP_BYTES: Final = 2 << 20
 LARGE_STEP_BYTES: Final = 4 << 20
-"""Where batches are large, lest half of a step is one that it cuts, to be read again."""
+"""Where batches are large, lest half of a step is one that is cut, and read again."""
 FIRST_STEP_BYTES: Final = 64 << 10
 STEP_GROWTH: Final = 8
 STEP_ROWS: Final = 1024
