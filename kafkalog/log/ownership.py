@@ -3,6 +3,8 @@
 A broker and kafkalog exclude each other by a POSIX record lock on ``.lock``, which is
 Java's. Such a lock belongs to the process, and goes when *any* descriptor of the file
 is closed in it; so the file is opened once, for all logs that are open in a directory.
+A process that is forked does not get it: there nothing is owned, what the parent has is
+refused, and nothing is written or removed that is the parent's.
 
 The marker of a clean stop, ``.kafka_cleanshutdown``, is taken away with the first log
 that is opened, and put back with the last one closed, if it had been there and none of
@@ -22,7 +24,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from kafkalog.errors import LogLockedError
+from kafkalog.errors import LogClosedError, LogLockedError
 from kafkalog.files.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
@@ -49,11 +51,13 @@ _registry_lock: Final = Lock()
 class OwnedDirectory:
     """A log directory that this process has locked, and the logs open in it.
 
-    `clean` says that whoever wrote to it last stopped in order.
+    `clean` says that whoever wrote to it last stopped in order. `is_inherited` says
+    that this process was forked from the one that has it.
     """
 
     def __init__(self, path: Path, disk: Disk) -> None:
         self.path = path
+        self.is_inherited = False
         self._disk = disk
         self._open: set[Name | None] = set()
         self._in_order = True
@@ -81,6 +85,20 @@ class OwnedDirectory:
             self._disk.remove_if_there(self.path / LOCK)
         finally:
             self._lock.close()
+
+    def leave_to_parent(self) -> None:
+        """Take note that this is a process forked from the one that has the lock.
+
+        The descriptor is closed before this process has a lock of its own to lose.
+        """
+        self.is_inherited = True
+        self._changed = Lock()
+        self._lock.close()
+
+    def _refuse_in_child(self) -> None:
+        if self.is_inherited:
+            reason = "it is open in the process that this one was forked from"
+            raise LogClosedError(f"{reason}: {self.path}")
 
     def is_clean(self, name: Name) -> bool:
         """Whether a log was closed in order: before, and each time since."""
@@ -110,6 +128,7 @@ class OwnedDirectory:
 
         `log_start_offset` is None where the first segment tells it.
         """
+        self._refuse_in_child()
         with self._changed:
             self._write_line(RECOVERY_POINTS, name, recovery_point)
             self._write_line(HIGH_WATERMARKS, name, high_watermark)
@@ -120,6 +139,7 @@ class OwnedDirectory:
 
         Before a log is cut there: what is written then is other than what was forced.
         """
+        self._refuse_in_child()
         with self._changed:
             self._lowered += 1
             if self.recovery_point(name) > offset:
@@ -130,6 +150,7 @@ class OwnedDirectory:
 
         What is made in its place does not begin where that one did.
         """
+        self._refuse_in_child()
         self._left_undone.discard(name)
         with self._changed:
             for checkpoint in (
@@ -146,6 +167,7 @@ class OwnedDirectory:
 
         It is asked once more if a recovery point was lowered meanwhile.
         """
+        self._refuse_in_child()
         while True:
             lowered = self._lowered
             offsets = offsets_now()
@@ -168,8 +190,11 @@ class OwnedDirectory:
         """Let go of one log, and with the last one of the directory.
 
         `in_order` says that all of it is on disk, and its lines are written. `marker`
-        is put where there was none: by whoever had all logs of the directory.
+        is put where there was none: by whoever had all logs of the directory. In a
+        forked process nothing is let go of, as nothing is owned.
         """
+        if self.is_inherited:
+            return
         with _registry_lock:
             self._in_order &= in_order
             if not in_order:
@@ -243,3 +268,19 @@ def _is_still(path: Path, file: DurableFile) -> bool:
         return os.path.samestat(path.stat(), os.fstat(file.descriptor))
     except FileNotFoundError:
         return False
+
+
+def _own_nothing() -> None:
+    """Begin a forked process: record locks are not inherited, so nothing is owned."""
+    for owned in _owned.values():
+        owned.leave_to_parent()
+    _owned.clear()
+    _registry_lock.release()
+
+
+# Held across a fork, so that no directory is half locked or half let go of in a child.
+os.register_at_fork(
+    before=_registry_lock.acquire,
+    after_in_parent=_registry_lock.release,
+    after_in_child=_own_nothing,
+)

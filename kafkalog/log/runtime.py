@@ -4,17 +4,22 @@ When the disk fails, the error goes to the caller as it is, and from then on the
 takes nothing more: what is in memory may be ahead of the files, and only opening it
 again tells.
 
+In a process that is forked, the logs of its parent are closed: they go on there, and
+two would write to the same files, or cut them to what each has in memory.
+
 Knows: how work is guarded. Does not know: what the work is.
 Source: ``LogDirFailureChannel.java``, ``LocalLog.maybeHandleIOException``.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from threading import RLock
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+from weakref import WeakSet
 
 from kafkalog.errors import LogClosedError
 from kafkalog.files.durable_file import DISK, Disk
@@ -23,6 +28,9 @@ from kafkalog.segment.open_files import OpenFiles
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+CLOSED: Final = "the log is closed"
+INHERITED: Final = "the log is open in the process that this one was forked from"
 
 
 class Runtime:
@@ -42,6 +50,8 @@ class Runtime:
         self.failure: OSError | None = None
         self.told = True  # whether somebody knows of the failure
         self.closed = False
+        self._closed_because = CLOSED
+        _runtimes.add(self)
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -59,7 +69,7 @@ class Runtime:
             reason = f"the log closed itself when the disk failed: {self.failure}"
             raise LogClosedError(reason) from self.failure
         if self.closed:
-            raise LogClosedError("the log is closed")
+            raise LogClosedError(self._closed_because)
 
     def run(self, work: Callable[[], Result]) -> Result:
         """Do work on the log: alone, and not after the disk has failed."""
@@ -79,6 +89,12 @@ class Runtime:
         """Stop a scheduler of the log's own; not with the lock held."""
         if self._owns_scheduler:
             self.scheduler.shutdown()
+
+    def leave_to_parent(self) -> None:
+        """Close the log in a process that was forked, where no other thread is."""
+        self.lock = RLock()
+        self._owns_scheduler = False
+        self.closed, self._closed_because = True, INHERITED
 
     def later(
         self, name: str, work: Work, delay_ms: int = 0, *, alone: bool = True
@@ -100,6 +116,17 @@ class Runtime:
                 raise
 
         return self.scheduler.schedule(name, guarded, delay_ms)
+
+
+_runtimes: Final[WeakSet[Runtime]] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for runtime in _runtimes:
+        runtime.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 class Guarded(Protocol):

@@ -376,7 +376,7 @@ class LogManager(Mapping[Name, WritableLog]):
     def _working(self) -> Iterator[None]:
         """Work alone, and not after the end."""
         with self._lock:
-            if self._closed:
+            if self._closed or any(one.is_inherited for one in self._directories):
                 raise LogClosedError("the log manager is closed")
             yield
 

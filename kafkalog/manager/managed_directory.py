@@ -227,6 +227,11 @@ class ManagedDirectory:
 
     # Running
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it is open in the process that this one was forked from."""
+        return self._owned is not None and self._owned.is_inherited
+
     def all_logs(self) -> Iterator[WritableLog]:
         """Yield the logs there are now, future ones too."""
         yield from [*self.logs.values(), *self.futures.values()]
@@ -311,7 +316,7 @@ class ManagedDirectory:
 
         Where that fails there is no marker of a clean stop, and the error is raised.
         """
-        if self.failure is not None or self._owned is None:
+        if self.failure is not None or self._owned is None or self.is_inherited:
             return
         self.check()
         with self._threads() as threads:

@@ -1,0 +1,196 @@
+"""A process that is forked: the logs its parent writes to are not its own."""
+
+import fcntl
+import json
+import os
+import threading
+import traceback
+import warnings
+
+import pytest
+
+import kafkalog
+from kafkalog import LogManager
+from kafkalog.files.naming import CLEAN_SHUTDOWN, LOCK
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from tests.log.writing import NOW, SMALL, batch
+
+
+def in_child(work):
+    """Do something in a forked process; answers what that answered."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of other tests' threads
+        child = os.fork()
+    if not child:
+        try:
+            answer = work()
+        except BaseException:
+            answer = traceback.format_exc()
+        os.write(writing, json.dumps(answer).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answers:
+        answer = json.loads(answers.read())
+    os.waitpid(child, 0)
+    return answer
+
+
+def opened(directory, name="orders-0"):
+    clock = ManualClock(NOW)
+    scheduler = ManualScheduler(clock)
+    path = directory / name
+    return kafkalog.open(path, "a", SMALL, clock=clock, scheduler=scheduler)
+
+
+def managed(directory):
+    clock = ManualClock(NOW)
+    return LogManager(directory, SMALL, clock=clock, scheduler=ManualScheduler(clock))
+
+
+def refusal(work):
+    """Answer the name of the error that something raises."""
+    try:
+        work()
+    except Exception as error:
+        return type(error).__name__
+    return None
+
+
+def is_locked_for_others(directory):
+    def try_lock():
+        with (directory / LOCK).open("r+b") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    return in_child(try_lock)
+
+
+def tree(directory):
+    """Read all files but the lock's: whoever closes that one loses the lock."""
+    return {
+        path.relative_to(directory).as_posix(): (
+            b"" if path.name == LOCK else path.read_bytes()
+        )
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("name", ["orders-0", "orders-1"])
+def test_what_a_parent_has_locked_a_child_is_refused(tmp_path, name):
+    with opened(tmp_path) as log:
+        assert in_child(lambda: refusal(lambda: opened(tmp_path, name))) == (
+            "LogLockedError"
+        )
+        assert not (tmp_path / "orders-1").exists()
+        assert is_locked_for_others(tmp_path)
+        log.append(batch())
+
+
+@pytest.mark.parametrize("how", ["close", "abandon"])
+def test_a_child_that_lets_go_of_an_inherited_log_changes_nothing(tmp_path, how):
+    (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
+    log = opened(tmp_path)
+    log.append(batch(2))
+    before = tree(tmp_path)
+    assert in_child(getattr(log, how)) is None
+    assert tree(tmp_path) == before
+    assert is_locked_for_others(tmp_path)
+    log.append(batch(2))
+    log.close()
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
+    assert not (tmp_path / LOCK).exists()
+    with opened(tmp_path) as log:
+        assert log.report.clean
+        assert log.log_end_offset == 4
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda log: log.append(batch()),
+        lambda log: log.flush(),
+        lambda log: log.roll(),
+        lambda log: log.truncate_to(0),
+        lambda log: log.delete(),
+        lambda log: log.owner.forget(("orders", 0)),
+        lambda log: log.owner.lower_recovery_point(("orders", 0), 0),
+        lambda log: log.owner.write("recovery-point-offset-checkpoint", dict),
+    ],
+)
+def test_a_child_changes_nothing_of_an_inherited_log(tmp_path, work):
+    with opened(tmp_path) as log:
+        log.append(batch(2))
+        before = tree(tmp_path)
+        assert in_child(lambda: refusal(lambda: work(log))) == "LogClosedError"
+        assert tree(tmp_path) == before
+
+
+def test_a_child_has_a_lock_of_its_own_once_the_parent_has_let_go(tmp_path):
+    log = opened(tmp_path)
+    told, telling = os.pipe()
+
+    def child():
+        os.read(told, 1)
+        with opened(tmp_path) as own:
+            log.close()
+            log.abandon()
+            own.append(batch())
+            return is_locked_for_others(tmp_path)
+
+    def let_go():
+        log.close()
+        os.write(telling, b".")
+
+    letting_go = threading.Timer(0.2, let_go)
+    letting_go.start()
+    assert in_child(child) is True
+    letting_go.join()
+    with opened(tmp_path) as again:
+        assert again.log_end_offset == 1
+
+
+def test_a_child_does_not_wait_for_what_a_thread_of_its_parent_held(tmp_path):
+    log = opened(tmp_path)
+    held, enough = threading.Event(), threading.Event()
+
+    def hold():
+        with log.runtime.lock:
+            held.set()
+            enough.wait()
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    held.wait()
+    assert in_child(log.close) is None
+    enough.set()
+    holding.join()
+    log.close()
+
+
+def test_a_child_leaves_the_logs_of_a_manager_to_its_parent(tmp_path):
+    manager = managed(tmp_path)
+    manager.open("orders", 0).append(batch(2))
+    before = tree(tmp_path)
+
+    def child():
+        return [
+            refusal(lambda: manager.open("orders", 0)),
+            refusal(lambda: manager.open("orders", 1)),
+            refusal(lambda: manager.delete("orders", 0)),
+            refusal(manager.checkpoint),
+            refusal(manager.close),
+        ]
+
+    assert in_child(child) == ["LogClosedError"] * 4 + [None]
+    assert tree(tmp_path) == before
+    assert is_locked_for_others(tmp_path)
+    manager["orders", 0].append(batch(2))
+    manager.close()
+    with managed(tmp_path) as manager:
+        assert manager["orders", 0].report.clean
+        assert manager["orders", 0].log_end_offset == 4
