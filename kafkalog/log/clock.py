@@ -157,10 +157,11 @@ class ManualScheduler:
 
 
 class ThreadScheduler:
-    """Does tasks in a thread of its own, started with the first of them.
+    """Does tasks in threads of its own, each started with a task, up to `threads`.
 
-    A task that raises is not done again, and its error is kept in `errors`: the log
-    whose disk failed has closed itself to writers and says so at the next call.
+    A periodic task is never done by two at once. One that raises is not done again, and
+    its error is kept in `errors`: the log whose disk failed has closed itself to
+    writers and says so at the next call.
 
     >>> done = threading.Event()
     >>> with ThreadScheduler() as scheduler:
@@ -169,12 +170,13 @@ class ThreadScheduler:
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
         self.errors: list[BaseException] = []
+        self._most = threads
         self._tasks: list[Task] = []
         self._numbers = count()
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
         self._closed = False
 
     def __enter__(self) -> ThreadScheduler:
@@ -186,7 +188,7 @@ class ThreadScheduler:
     def schedule(
         self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
     ) -> Task:
-        """Do `work` in the thread once it is due; nothing after `shutdown`."""
+        """Do `work` in a thread once it is due; nothing after `shutdown`."""
         due = time.monotonic_ns() // 1_000_000 + max(0, delay_ms)
         with self._changed:
             task = Task(due, next(self._numbers), name, work, period_ms)
@@ -194,11 +196,13 @@ class ThreadScheduler:
                 task.cancel()
                 return task
             heapq.heappush(self._tasks, task)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="kafkalog-scheduler", daemon=True
+            if len(self._threads) < self._most:
+                self._threads.append(
+                    threading.Thread(
+                        target=self._run, name="kafkalog-scheduler", daemon=True
+                    )
                 )
-                self._thread.start()
+                self._threads[-1].start()
             self._changed.notify()
         return task
 
@@ -207,10 +211,11 @@ class ThreadScheduler:
         with self._changed:
             self._closed = True
             self._tasks.clear()
-            self._changed.notify()
-            thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            self._changed.notify_all()
+            threads, self._threads = self._threads, []
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join()
 
     def _run(self) -> None:
         while (task := self._wait_for_due()) is not None:
@@ -224,6 +229,7 @@ class ThreadScheduler:
                 with self._changed:
                     if not self._closed:
                         heapq.heappush(self._tasks, task)
+                        self._changed.notify()
 
     def _wait_for_due(self) -> Task | None:
         with self._changed:

@@ -85,7 +85,8 @@ class LogManager(Mapping[Name, WritableLog]):
         self._topics = dict(topics or {})
         self._clock = SystemClock() if clock is None else clock
         self._owns_scheduler = scheduler is None
-        self._scheduler = ThreadScheduler() if scheduler is None else scheduler
+        threads = self.broker.background_threads
+        self._scheduler = ThreadScheduler(threads) if scheduler is None else scheduler
         self._lock = RLock()
         self._closed = False
         terms = Terms(

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from kafkalog.log.clock import ManualClock, ManualScheduler, ThreadScheduler
@@ -72,6 +73,45 @@ def test_a_thread_does_tasks_again_and_again():
         scheduler.schedule("count", count, 0, 1)
         assert enough.wait(PATIENCE_S)
     assert set(counted) == {"kafkalog-scheduler"}
+
+
+def test_as_many_tasks_are_done_at_once_as_there_are_threads():
+    met, late = threading.Barrier(3), threading.Event()
+    with ThreadScheduler(3) as scheduler:
+        for _ in range(3):
+            scheduler.schedule("meet", lambda: met.wait(PATIENCE_S) or late.set())
+        assert late.wait(PATIENCE_S)
+    assert not scheduler.errors
+
+
+def test_a_periodic_task_is_done_by_one_thread_at_a_time():
+    inside, counted, enough = threading.Lock(), [], threading.Event()
+
+    def count():
+        assert inside.acquire(blocking=False)
+        time.sleep(0.002)
+        inside.release()
+        counted.append(1)
+        if len(counted) == 10:
+            enough.set()
+
+    with ThreadScheduler(4) as scheduler:
+        for _ in range(3):
+            scheduler.schedule("idle", lambda: None)
+        scheduler.schedule("count", count, 0, 1)
+        assert enough.wait(PATIENCE_S)
+    assert not scheduler.errors
+
+
+def test_a_shutdown_from_within_a_task_waits_for_the_others_alone():
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+    scheduler = ThreadScheduler(2)
+    scheduler.schedule("work", lambda: begun.set() or may_end.wait(PATIENCE_S))
+    scheduler.schedule("stop", lambda: scheduler.shutdown() or ended.set())
+    assert begun.wait(PATIENCE_S)
+    assert not ended.wait(0.05)
+    may_end.set()
+    assert ended.wait(PATIENCE_S)
 
 
 def test_a_task_that_fails_does_not_take_the_others_along():
