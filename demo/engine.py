@@ -1,6 +1,7 @@
 """The writing part of the demo: a log whose writer is killed, and what becomes of it.
 
 ``demo/run.py`` runs it in a process of its own: ``engine.py LOGS``, a directory for it.
+It ends with 1 where a file is found damaged, or a record is not what was written.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def recovered(directory: Path) -> None:
         say(f"retained  3 MiB: {logs.retain()} segments deleted")
 
 
-def verified(logs: Path) -> None:
-    """Have every file looked at."""
+def verified(logs: Path) -> int:
+    """Have every file looked at; answers how many problems there are."""
     command = [sys.executable, "-m", "kafkalog", "verify", str(logs)]
     ran = subprocess.run(
         [*command, "--format", "json"], capture_output=True, text=True, check=False
@@ -58,6 +59,7 @@ def verified(logs: Path) -> None:
         f"verified  {found['files']} files, {found['batches']} batches,"
         f" {len(found['problems'])} problems"
     )
+    return len(found["problems"])
 
 
 def read_back(logs: Path) -> int:
@@ -75,8 +77,8 @@ def main(directory: str) -> int:
     logs = Path(directory)
     killed(logs)
     recovered(logs)
-    verified(logs)
-    return read_back(logs)
+    problems, wrong = verified(logs), read_back(logs)
+    return int(problems > 0 or wrong > 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,83 @@
+"""The demo runs to its end, but for Spark; and ends badly where it finds damage."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOME = ("k431-clean", "oldclients")
+MODULES = ("run", "engine", "mortal")
+
+
+@pytest.fixture
+def demo(monkeypatch):
+    """Give a module of the demo by its name, as it is where the demo runs."""
+    monkeypatch.syspath_prepend(ROOT / "demo")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    yield importlib.import_module
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def test_the_demo_lists_verifies_reads_exports_and_writes(
+    demo, monkeypatch, tmp_path, capsys
+):
+    run = demo("run")
+    monkeypatch.setattr(run, "OUT", tmp_path / "out")
+    monkeypatch.setattr(run, "on_spark", lambda: None)
+    some = [logs for logs in run.SETS if logs.parent.name in SOME]
+    monkeypatch.setattr(run, "SETS", some)
+    run.main()
+    told = capsys.readouterr().out
+    assert told.count("\n== ") == 6
+    for name in SOME:
+        assert told.count(f"  {name} ") == 3
+    assert "killed    by signal 9" in told
+    assert " 0 problems" in told
+    assert "read      10150 records, 13900 to 24049; 0 differ" in told
+
+
+def append_a_byte(logs):
+    with (logs / "orders-0" / "leader-epoch-checkpoint").open("ab") as file:
+        file.write(b"?")
+
+
+def test_the_demo_ends_badly_where_a_file_is_damaged(
+    demo, monkeypatch, tmp_path, capsys
+):
+    engine = demo("engine")
+    recover = engine.recovered
+
+    def recover_and_damage(logs):
+        recover(logs)
+        append_a_byte(logs)
+
+    monkeypatch.setattr(engine, "recovered", recover_and_damage)
+    assert engine.main(str(tmp_path / "logs")) == 1
+    told = capsys.readouterr().out
+    assert " 0 problems" not in told
+    assert "0 differ" in told
+
+
+def test_the_demo_ends_badly_where_a_record_is_another(
+    demo, monkeypatch, tmp_path, capsys
+):
+    engine, mortal = demo("engine"), demo("mortal")
+    expected = mortal.value_of
+    recover = engine.recovered
+
+    def recover_and_forget(logs):
+        recover(logs)
+        monkeypatch.setattr(
+            mortal, "value_of", lambda at: expected(at + (at == 14_000))
+        )
+
+    monkeypatch.setattr(engine, "recovered", recover_and_forget)
+    assert engine.main(str(tmp_path / "logs")) == 1
+    told = capsys.readouterr().out
+    assert " 0 problems" in told
+    assert "; 1 differ" in told
