@@ -186,7 +186,13 @@ class WritableLog(RecordAppends, Log):
         self, appends: Sequence[Any], *, leader_epoch: int | None = None
     ) -> list[Outcome]:
         """Append many, with the outcome of an `append_as_follower` of each."""
-        return self._appender.append_all(appends, self._terms_of_follower(leader_epoch))
+        if leader_epoch is not None:
+            terms = self._terms_of_follower(leader_epoch)
+            return self._appender.append_all(appends, terms)
+        outcomes: list[Outcome] = []  # each may leave another epoch as the latest
+        for one in appends:
+            outcomes += self._appender.append_all([one], self._terms_of_follower(None))
+        return outcomes
 
     @guarded
     def start_verification(
@@ -206,11 +212,7 @@ class WritableLog(RecordAppends, Log):
         )
 
     def _terms(
-        self,
-        origin: str,
-        epoch: int | None,
-        guard: int,
-        transaction_version: int,
+        self, origin: str, epoch: int | None, guard: int, transaction_version: int
     ) -> AppendTerms:
         latest = self._log.leader_epochs.latest
         return terms_of(origin, epoch, latest, guard, transaction_version, False)

@@ -84,8 +84,10 @@ class Player:
         """Append what several steps append, in one call; states come with the last."""
         self.stamper.begin()
         lines = [
-            {"step": at, "op": "append"} | line
-            for at, line in enumerate(append_chunk(self, steps), number)
+            {"step": at, "op": step["op"]} | line
+            for at, (step, line) in enumerate(
+                zip(steps, append_chunk(self, steps), strict=True), number
+            )
         ]
         self.settle(lines[-1])
         return lines
@@ -292,8 +294,8 @@ class Player:
 def play(scenario: Path, root: Path, *, chunked: bool = False) -> list[Step]:
     """Play a scenario into an empty directory; answers its results.
 
-    If `chunked`, appends that follow one another, and differ in nothing but their
-    bytes, are one call.
+    If `chunked`, appends that follow one another, all of a leader, of a follower, or
+    transaction markers, and on the same terms, are one call.
     """
     root.mkdir(parents=True, exist_ok=True)
     lines = scenario.read_text(encoding="utf-8").splitlines()

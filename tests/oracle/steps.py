@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.oracle.play import Player
 
 Step = dict[str, Any]
+TERMS = ("op", "leader_epoch", "origin", "transaction_version", "verified_producer")
 
 
 class NotOpen(Exception):
@@ -51,7 +52,11 @@ def append(player: Player, step: Step) -> Step:
 def append_chunk(player: Player, steps: list[Step]) -> list[Step]:
     """Append what steps of the same terms do, in one call."""
     pieces = [base64.b64decode(step["bytes"]) for step in steps]
-    outcomes = player.log.append_many(pieces, **terms(player, steps[0]))
+    if steps[0]["op"] == "append_follower":
+        epoch = epoch_of(player, steps[0])
+        outcomes = player.log.append_many_as_follower(pieces, leader_epoch=epoch)
+    else:
+        outcomes = player.log.append_many(pieces, **terms(player, steps[0]))
     return [
         {"result": as_json(one)} if isinstance(one, AppendResult) else describe(one)
         for one in outcomes
@@ -61,23 +66,26 @@ def append_chunk(player: Player, steps: list[Step]) -> list[Step]:
 def terms(player: Player, step: Step) -> Step:
     marker = step["op"] == "marker"
     return {
-        "leader_epoch": step.get("leader_epoch", player.leader_epoch),
+        "leader_epoch": epoch_of(player, step),
         "origin": step.get("origin", "coordinator" if marker else "client"),
         "guard": player.guards.get(step.get("verified_producer"), 0),
         "transaction_version": step.get("transaction_version", 0 if marker else -1),
     }
 
 
+def epoch_of(player: Player, step: Step) -> int:
+    return int(step.get("leader_epoch", player.leader_epoch))
+
+
 def terms_of(step: Step) -> Any:
     """What appends that go into one call have in common; None for other steps."""
-    if step["op"] != "append":
+    if step["op"] not in ("append", "append_follower", "marker"):
         return None
-    own = ("batches", "bytes", "tail")
-    return json.dumps({key: step[key] for key in step if key not in own})
+    return json.dumps({key: step[key] for key in step if key in TERMS})
 
 
 def append_follower(player: Player, step: Step) -> Step:
-    epoch = step.get("leader_epoch", player.leader_epoch)
+    epoch = epoch_of(player, step)
     batches = base64.b64decode(step["bytes"])
     return as_json(player.log.append_as_follower(batches, leader_epoch=epoch))
 

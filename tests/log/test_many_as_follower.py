@@ -1,0 +1,146 @@
+"""Many appends of a follower in one call end as single calls do, refused ones too."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkalog import (
+    CorruptRecordError,
+    KafkaLogError,
+    LogConfig,
+    UnexpectedAppendOffsetError,
+)
+from kafkalog.log import append_runs
+from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
+
+LARGE = LogConfig(internal_segment_bytes=1 << 20, segment_index_bytes=2400)
+
+
+@st.composite
+def fetched(draw):
+    """Draw what a leader may have sent: batches one behind the other, or nearly."""
+    pieces, offset, epoch = [], 0, 2
+    for _ in range(draw(st.integers(2, 12))):
+        epoch += draw(st.sampled_from([0] * 8 + [1, 1, 2, -1, -2]))
+        piece = b""
+        for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
+            offset += draw(st.sampled_from([0] * 8 + [1, 40, -1, -3]))
+            count = draw(st.integers(1, 4))
+            piece += one_batch(draw, count, max(offset, 0), max(epoch, 0))
+            offset = max(offset, 0) + count
+        pieces.append(spoilt(draw, piece))
+    return pieces
+
+
+def one_batch(draw, count, offset, epoch):
+    """Encode a batch of a drawn kind at an offset."""
+    kind = draw(st.sampled_from(["plain"] * 6 + ["lz4", "owned", "open", "old"]))
+    fields = {"base_offset": offset, "leader_epoch": epoch}
+    if kind == "lz4":
+        fields["codec"] = kind
+    elif kind == "old":
+        fields = {"base_offset": offset, "magic": 1}
+    elif kind in ("owned", "open"):
+        sequence = draw(st.integers(0, 5))
+        fields |= {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
+        fields["is_transactional"] = kind == "open"
+    later = draw(st.sampled_from([0, 0, 5, 9_000, -70]))
+    return batch(count, timestamp=NOW + later, **fields)
+
+
+def spoilt(draw, piece):
+    """Cut a piece short, change a byte, take it away, or leave it."""
+    how = draw(st.sampled_from(["whole"] * 9 + ["cut", "flipped", "none"]))
+    at = draw(st.integers(0, len(piece) - 1))
+    return {
+        "whole": piece,
+        "cut": piece[:at],
+        "flipped": piece[:at] + bytes([piece[at] ^ 0x10]) + piece[at + 1 :],
+        "none": b"",
+    }[how]
+
+
+def one_by_one(log, pieces, epoch):
+    """Append each in a call of its own."""
+    outcomes = []
+    for piece in pieces:
+        try:
+            outcomes.append(log.append_as_follower(piece, leader_epoch=epoch))
+        except KafkaLogError as error:
+            outcomes.append(error)
+    return outcomes
+
+
+def in_one_call(log, pieces, epoch):
+    """Append all in one call."""
+    return log.append_many_as_follower(pieces, leader_epoch=epoch)
+
+
+def life(directory, append, pieces, epoch, config):
+    """Append, and go on a little; outcomes, what is known, and what lies on disk."""
+    with load(directory, config) as log:
+        log.assign_epoch(2, 0)
+        log.append_as_follower(batch(base_offset=0, leader_epoch=2))
+        outcomes = [
+            (type(one), str(one)) if isinstance(one, KafkaLogError) else one
+            for one in append(log, pieces, epoch)
+        ]
+        known = log.log_end_offset, log.leader_epochs, repr(log.producers)
+        log.append(batch(2))
+        log.roll()
+    return outcomes, known, files_of(directory)
+
+
+@settings(max_examples=60)
+@pytest.mark.parametrize("config", [SMALL, LARGE], ids=["small", "large"])
+@given(pieces=fetched(), epoch=st.sampled_from([None, 2, 3, 9]))
+def test_many_end_as_single_calls_byte_for_byte(
+    tmp_path_factory, config, pieces, epoch
+):
+    lives = [
+        life(tmp_path_factory.mktemp("life"), append, given, epoch, config)
+        for append, given in (
+            (in_one_call, pieces),
+            (one_by_one, pieces),
+            (one_by_one, list(map(memoryview, pieces))),
+        )
+    ]
+    assert lives[0] == lives[1]
+    assert lives[0] == lives[2]
+
+
+def test_plain_batches_of_a_leader_go_the_plain_way(tmp_path, monkeypatch):
+    with load(tmp_path, LARGE) as log:
+        log.append_as_follower(batch(leader_epoch=0))
+        pieces = [batch(2, base_offset=at, leader_epoch=0) for at in (1, 3, 9)]
+        monkeypatch.setattr(append_runs.RunWriter, "write", None)
+        outcomes = log.append_many_as_follower(pieces, leader_epoch=0)
+        assert [one.last_offset for one in outcomes] == [2, 4, 10]
+        assert offsets_in(log) == [0, 1, 2, 3, 4, 9, 10]
+
+
+def test_what_is_refused_does_not_stop_what_follows(tmp_path):
+    with load(tmp_path, LARGE) as log:
+        pieces = [
+            batch(2, leader_epoch=0),
+            batch(2, leader_epoch=0),
+            b"no batch at all" * 9,
+            batch(2, base_offset=2, leader_epoch=1),
+            batch(2, base_offset=2, leader_epoch=0),
+        ]
+        first, again, torn, later, last = log.append_many_as_follower(
+            pieces, leader_epoch=0
+        )
+        assert (first.last_offset, last.last_offset) == (1, 3)
+        assert isinstance(again, UnexpectedAppendOffsetError)
+        assert isinstance(torn, CorruptRecordError)
+        assert later.valid_bytes == 0
+
+
+def test_the_epoch_known_is_that_at_each_append_and_not_at_the_call(tmp_path):
+    with load(tmp_path, LARGE) as log:
+        log.assign_epoch(5)
+        pieces = [batch(base_offset=at, leader_epoch=at + 3) for at in (0, 1)]
+        outcomes = log.append_many_as_follower(pieces)
+        assert [one.valid_bytes > 0 for one in outcomes] == [True, False]
+        assert log.leader_epochs == [(3, 0)]
