@@ -4,33 +4,29 @@ How far back to begin is told by the headers of batches, from places that the of
 index knows, each farther from the end than the one before: a log is never read whole
 for its last records, unless these are all of it.
 
-A partition that is followed is looked at again where its last segment changed. What was
-given stays given: where a broker cut the log back, following goes on from the cut. Such
-a cut shows by the log's end, or, if it has grown anew since, by a later leader epoch
-that begins below what was given.
+A partition that is followed is looked at again where its last segment changed, or where
+the last batch read is not there any more. What was given stays given: where a broker
+cut the log back, following goes on behind the last batch that still stands, whatever
+was written over those that do not.
 
 Knows: ends of logs, and how they move. Does not know: when to look, how records are
 shown.
-Source: ``SubscriptionState.java`` (how a consumer detects such a cut).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from kafkalog.errors import CorruptCheckpointError
-from kafkalog.files.checkpoint_file import LEADER_EPOCHS, read_if_there
 from kafkalog.files.location import Location
 from kafkalog.files.naming import MAX_OFFSET
-from kafkalog.formats.checkpoint import parse_epochs
-from kafkalog.formats.decoding import FIRST, Bounds
-from kafkalog.formats.layout import NO_LEADER_EPOCH
+from kafkalog.formats.decoding import FIRST, LAST, Bounds
 from kafkalog.log.log_segments import list_segments
+from kafkalog.query.given import Given, stands
 from kafkalog.query.plan import Part, Span
 from kafkalog.query.reading import PartReading, Problem
 from kafkalog.query.records import Records
@@ -40,8 +36,8 @@ from kafkalog.segment.log_segment import LogSegment
 
 FIRST_LOOK_BYTES: Final = 256 << 10
 FARTHER: Final = 8
-NEEDED: Final = ("offset", "leader_epoch")
-"""Columns that following needs itself."""
+SEEN_BEFORE: Final = 64
+"""How many offsets before where following begins are watched for a cut, too."""
 
 Planned = tuple[Part, Bounds]
 
@@ -155,10 +151,10 @@ Stamp = tuple[str, int, int]
 
 @dataclass(slots=True)
 class _Followed:
-    """How far one part was given: `epoch` is that of the last record."""
+    """How far one part was given, and what it was made of then."""
 
     next_offset: int
-    epoch: int = NO_LEADER_EPOCH
+    given: Given
     stamp: Stamp | None = None
 
 
@@ -181,7 +177,7 @@ class Follower:
     def look(self) -> Iterator[Records | str]:
         """Give what came since the last look, and notices of what went.
 
-        Records have the columns `NEEDED` behind those asked for.
+        Records have the column ``offset`` behind those asked for.
         """
         parts = self.parts_now()
         there = {_place(part) for part, _ in parts}
@@ -204,24 +200,30 @@ class Follower:
         place, stamp = _place(part), _stamp(part)
         state = self._followed.get(place)
         if state is None:
-            state = self._followed[place] = _Followed(bounds.start_offset)
-        elif stamp == state.stamp:
+            first = bounds.start_offset
+            least = max(part.log_start_offset, first - SEEN_BEFORE)
+            state = self._followed[place] = _Followed(first, Given(least))
+        elif stamp == state.stamp and not _is_cut(part, state):
             return
-        else:
-            yield from _go_back(part, state)
-            if state.next_offset < part.log_start_offset:
-                state.next_offset = part.log_start_offset
+        end = yield from _catch_up(part, state)
+        state.next_offset = max(state.next_offset, part.log_start_offset)
+        yield from self._records(part, bounds, state, end)
+        state.stamp = stamp
+
+    def _records(
+        self, part: Part, bounds: Bounds, state: _Followed, end: int
+    ) -> Iterator[Records | str]:
+        """Give what is there up to an offset, and tell of what is left out."""
         columns = self.scan.columns
+        bounds = replace(bounds, start_offset=state.next_offset, end_offset=end)
         scan = replace(
             self.scan,
-            parts=((part, replace(bounds, start_offset=state.next_offset)),),
-            columns=(*columns, *(name for name in NEEDED if name not in columns)),
+            parts=((part, bounds),),
+            columns=columns if "offset" in columns else (*columns, "offset"),
         )
         for records in scan.chunks():
             yield records
             state.next_offset = int(records.offset[-1]) + 1
-            state.epoch = int(records.leader_epoch[-1])
-        state.stamp = stamp
         for problem in scan.problems:
             if problem not in self._told:
                 self._told.add(problem)
@@ -240,16 +242,36 @@ def _stamp(part: Part) -> Stamp | None:
     return segments[-1].name, told.st_size, told.st_mtime_ns
 
 
-def _go_back(part: Part, state: _Followed) -> Iterator[str]:
-    """Set the next offset back to where the log was cut below it, if it was."""
-    cut = state.next_offset
-    segments = _segments(part)
-    if segments:
-        cut = min(cut, _end_of(segments[-1]))
-    cut = min(cut, _later_epoch(part, state.epoch))
-    if cut < state.next_offset:
-        yield f"it was cut back to offset {cut}: {_place(part)}"
-        state.next_offset = cut
+def _is_cut(part: Part, state: _Followed) -> bool:
+    """Whether the last batch that was read does not stand any more."""
+    last = state.given.last
+    return last is not None and not stands(last, _segments(part))
+
+
+def _catch_up(part: Part, state: _Followed) -> Generator[str, None, int]:
+    """Mark what is there now, from the cut on if there was one; answer how far to read.
+
+    It is marked first and read then: what is written over in between is found to be so
+    at the next look. What was marked before must still stand when the new is marked.
+    """
+    given = state.given
+    while True:
+        last, sound = given.last, given.extend(part)
+        segments = _segments(part)
+        if last is None or stands(last, segments):
+            return given.end if sound else LAST
+        given.forget(last, segments)
+        if not given.marks:
+            given.start = min(given.start, _end_of(segments[-1]))
+        if given.end < state.next_offset:
+            state.next_offset = given.end
+            yield _told_of_cut(part, max(given.end, segments[0].base_offset))
+
+
+def _told_of_cut(part: Part, offset: int) -> str:
+    if offset < 0:
+        return f"it was emptied: {_place(part)}"
+    return f"it was cut back to offset {offset}: {_place(part)}"
 
 
 def _end_of(segment: LogSegment) -> int:
@@ -261,14 +283,3 @@ def _end_of(segment: LogSegment) -> int:
             if isinstance(step, Step):
                 end = max(end, int(step.rows["last_offset"][-1]) + 1)
     return end
-
-
-def _later_epoch(part: Part, epoch: int) -> int:
-    """Offset at which the first leader epoch behind `epoch` begins, if there is one."""
-    if part.directory is None or epoch == NO_LEADER_EPOCH:
-        return MAX_OFFSET
-    entries = None
-    with suppress(CorruptCheckpointError):
-        entries = read_if_there(part.directory / LEADER_EPOCHS, parse_epochs)
-    later = [start for one, start in entries or () if one > epoch]
-    return min(later, default=MAX_OFFSET)
