@@ -33,6 +33,7 @@ from kafkalog._speedups.records import (
     decode_records,
     gather_records,
     measure_wrappers,
+    pass_records,
 )
 from kafkalog._speedups.runs import Tail
 from kafkalog._speedups.search import (
@@ -86,6 +87,7 @@ __all__ = [
     "measure",
     "measure_records",
     "measure_wrappers",
+    "pass_records",
     "place_batches",
     "scan_batches",
     "search_ranges",

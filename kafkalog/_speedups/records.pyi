@@ -37,6 +37,14 @@ def gather_records(
     headers: Any,  # None, or an array of int32, and two such columns
     emitted: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
 ) -> tuple[int, int, int, int]: ...  # Status, row, place in src, records kept
+def pass_records(
+    src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
+    rows: npt.NDArray[np.void],  # const Batch[::1], (1,)
+    start: int,
+    end: int,
+    most_records: int,
+    most_bytes: int,
+) -> tuple[int, int, int]: ...  # Status, place in src, records passed
 def decode_headers(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     headers_start: npt.NDArray[np.int32],  # const int32_t[::1], (n,)

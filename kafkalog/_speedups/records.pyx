@@ -10,7 +10,7 @@ from libc.string cimport memset
 from kafkalog._speedups._batch cimport CODEC_MASK, Batch
 from kafkalog._speedups._cursor cimport Cursor, Status, be64, wrapping_add
 from kafkalog._speedups._payload cimport next_message, read_payload
-from kafkalog._speedups._record cimport read_header
+from kafkalog._speedups._record cimport Record, read_header, read_record
 from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
 from kafkalog._speedups._sink cimport Bounds, Headers, Sink
 from kafkalog._speedups._strings cimport strings_of
@@ -189,6 +189,41 @@ def gather_records(
         found.key, found.value = strings_of(headers[1]), strings_of(headers[2])
         sink.headers = &found
     return read_payloads(src, rows, starts, lengths, base_offsets, &sink, emitted)
+
+
+def pass_records(
+    const uint8_t[::1] src not None,
+    rows not None,
+    int64_t start,
+    int64_t end,
+    int64_t most_records,
+    int64_t most_bytes,
+):
+    """Pass over records of a batch of magic 2, that of the one row in `rows`.
+
+    They begin at `start`. Stops behind `most_records`, or behind the record that makes
+    it `most_bytes`, or at what is no record that ends by `end`. Answers (status, place
+    in `src`, records passed).
+    """
+    cdef Status status = Status.OK
+    cdef Cursor at = Cursor(data=NULL, pos=start, end=end)
+    cdef Record record
+    cdef Rows held
+    cdef int64_t passed = 0
+    if outside(start, end - start, src.shape[0]) or src.shape[0] > INT32_MAX:
+        raise ValueError("records outside of the bytes, or places that do not fit")
+    if len(rows) != 1:
+        raise ValueError("records of one batch")
+    at.data = &src[0] if src.shape[0] else NULL
+    hold_rows(rows, &held)
+    with nogil:
+        while passed < most_records and at.pos - start < most_bytes:
+            status = read_record(&at, &held.at[0], &record)
+            if status != Status.OK:
+                break
+            passed += 1
+    release_rows(&held)
+    return <int>status, at.pos, passed
 
 
 def decode_headers(

@@ -31,6 +31,7 @@ from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.headers import Bytes, Rows, corrupt
 from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK
 from kafkalog.formats.order import overlap
+from kafkalog.formats.pieces import cut_up, record_error
 from kafkalog.formats.unpacking import Payloads, unpack
 from kafkalog.formats.workspace import Found, RecordPlaces, Room
 
@@ -93,8 +94,8 @@ def find_records(
     A run is valid until the next is taken. Where offsets must rise, `before` is the
     last of what precedes them.
     """
-    data, unpacked = payloads.data, payloads.unpacked
-    rows, starts, lengths = payloads.rows, payloads.starts, payloads.lengths
+    data, rows = payloads.data, payloads.rows
+    starts, lengths = payloads.starts, payloads.lengths
     within = (bounds.as_array(), bounds.timed)
     while len(rows):
         error: LocatedError | None = None
@@ -112,11 +113,9 @@ def find_records(
         places = (starts[:good], lengths[:good], base_offsets[:good])
         status, stop, place, kept = room.find(data, found, places, within, counts)
         if status != Status.OK:
-            # Where a batch was unpacked its bytes have no place in the file.
-            at = int(rows["position"][stop])
-            exact = at + BATCH_HEADER_BYTES * int(rows["magic"][stop] == 2)
-            exact += place - int(starts[stop])
-            good, error = stop, corrupt(status, at if unpacked else exact)
+            passed = len(payloads.rows) - len(rows)
+            error = record_error(payloads, passed + stop, status, place)
+            good = stop
             kept -= int(counts[stop])
         if kept:
             yield Run(data, found[:good], room.first(kept), counts[:good])
@@ -184,15 +183,21 @@ def decode(
     limit: int,
     workspace: Room[Found],
     before: int | None = None,
+    in_pieces: bool = False,
 ) -> Iterator[Run[Found] | LocatedError]:
     """Find the records of `rows` within `bounds`: unpack, then find, run by run.
 
-    Where offsets must rise, `before` is the last of what precedes `rows`.
+    Where offsets must rise, `before` is the last of what precedes `rows`. `in_pieces`
+    says that the records of a very large batch may come in several runs.
     """
     for payloads in unpack(data, origin, rows, limit, workspace):
         if isinstance(payloads, LocatedError):
             yield payloads
             continue
-        yield from find_records(payloads, bounds, workspace, before)
-        if before is not None:
-            before = int(payloads.rows["last_offset"][-1])
+        for part in cut_up(payloads) if in_pieces else (payloads,):
+            if isinstance(part, LocatedError):
+                yield part
+                continue
+            yield from find_records(part, bounds, workspace, before)
+            if before is not None:
+                before = int(part.rows["last_offset"][-1])

@@ -41,6 +41,17 @@ class Payloads:
     lengths: npt.NDArray[np.int64]
     unpacked: bool
 
+    def between(self, first: int, end: int) -> Payloads:
+        """See the payloads from `first` up to `end`."""
+        part = slice(first, end)
+        return Payloads(
+            self.data,
+            self.rows[part],
+            self.starts[part],
+            self.lengths[part],
+            self.unpacked,
+        )
+
 
 def unpack(
     data: Bytes, origin: int, rows: Rows, limit: int, workspace: Room[object]

@@ -73,6 +73,7 @@ def _count_inside(
         limit=request.max_batch_bytes,
         workspace=workspace,
         before=step.before,
+        in_pieces=True,
     )
     total = 0
     for views in found:

@@ -254,6 +254,7 @@ class _Run:
             limit=scan.request.max_batch_bytes,
             workspace=room,
             before=piece.step.before,
+            in_pieces=True,
         )
         make = make_views if self.views else make_records
         for run in found:
