@@ -52,6 +52,7 @@ class GrowingTransactionIndex:
         # of the file, 0 for none; None: not looked at
         self._size: int | None = None if exists else 0
         self._forced = False
+        self.is_named = True  # on disk, should there be a power cut, if there is a file
         self._last_offset: int | None = None
         self._table: TransactionIndex | None = None
 
@@ -74,7 +75,7 @@ class GrowingTransactionIndex:
             return self._table
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Add an entry; makes the file.
+        """Add an entry; makes the file, whose name is to be forced to disk then.
 
         Raises `LogArgumentError` unless its marker lies behind that of the last entry
         made here; one that was in the file when it was opened is not compared with.
@@ -86,6 +87,8 @@ class GrowingTransactionIndex:
                 raise LogArgumentError(f"{reason}: {self.path}")
             size = self._size_in_bytes()
             with self._disk.open(self.path, create=True) as file:
+                if not size:
+                    self.is_named = False
                 file.write(_SLOT.pack(0, *transaction), size)
             self._changed(size + _WIDTH, transaction.last_offset)
 

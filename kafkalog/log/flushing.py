@@ -75,10 +75,16 @@ def _force(log: LogState, segment: GrowingSegment) -> None:
 
 
 def _force_names(log: LogState, segments: list[GrowingSegment], start: int) -> None:
-    """Force the names of files to disk, if a segment began at `start` or since."""
-    if any(segment.base_offset >= start for segment in segments):
+    """Force the names of files to disk, if there are new ones.
+
+    Of a segment that began at `start` or since, or whose first transaction was aborted.
+    """
+    aborts = [one.txn_index for one in segments if not one.txn_index.is_named]
+    if aborts or any(segment.base_offset >= start for segment in segments):
         with suppress(FileNotFoundError):  # the log was removed meanwhile
             log.runtime.disk.sync_directory(log.directory)
+    for index in aborts:  # only now: who flushes beside this must not rely on it
+        index.is_named = True
 
 
 def _note_flushed(log: LogState, offset: int) -> None:

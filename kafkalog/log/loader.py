@@ -117,8 +117,8 @@ class LogLoader:
             self.producers.snapshots.reload()
         self.producers.snapshots.remove_strays(self.segments.base_offsets)
         self._rebuild(self.producers, start, end, clean=self.clean)
-        if not self.clean:
-            disk.sync_directory(self.directory)  # what was removed stays removed
+        if not self.clean or self.report.recovered:
+            disk.sync_directory(self.directory)  # what was removed, or made, stays so
         active = self.segments.active
         place = OffsetMetadata(end, active.base_offset, active.size)
         return LoadedOffsets(start, recovery_point, place)

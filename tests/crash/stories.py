@@ -134,6 +134,21 @@ def following(life: Life, random: Random) -> None:
         _now_and_then(life, random)
 
 
+def aborting(life: Life, random: Random) -> None:
+    """A segment's first abort when all else of it is forced, and then it is left."""
+    life.open()
+    for _ in range(3):
+        for producer in random.sample((20, 21, 22), random.randint(1, 2)):
+            size = random.randint(1, 300)
+            life.append_from(producer, size=size, is_transactional=True)
+            life.step(lambda: life.log.flush())
+            life.end(producer, commit=False)
+        life.step(lambda: life.log.flush())
+        life.step(lambda: life.log.roll())
+        life.checkpoint()
+        life.append()
+
+
 def deciding(life: Life, random: Random) -> None:
     """Transactions of version 2: each end gives their producer another epoch."""
     producing(life, random, version=2)
@@ -251,6 +266,6 @@ STORIES = {
     story.__name__: story
     for story in (
         *(plain, producing, keeping, cutting, stopping, following),
-        *(deciding, preallocating, compressing, swapping),
+        *(aborting, deciding, preallocating, compressing, swapping),
     )
 }

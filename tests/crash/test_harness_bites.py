@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from kafkalog.indexes.growing_index import GrowingIndex
+from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
 from kafkalog.log import ownership
 from kafkalog.segment.growing_segment import GrowingSegment
 from tests.crash.judging import Lost
@@ -68,6 +69,7 @@ def replace_renaming_first(self, path, data):
         ("plain", ".log"),
         ("plain", ".timeindex"),
         ("plain", "leader-epoch-checkpoint.tmp"),
+        ("aborting", ".txnindex"),
         ("deciding", ".log"),
         ("compressing", ".log"),
     ],
@@ -119,6 +121,14 @@ def test_names_that_are_not_forced_before_the_data_are_missed(memory_path, monke
     assert finds(memory_path, "start") is None
     monkeypatch.setattr(GrowingSegment, "_force_names", GrowingSegment.make_indexes)
     assert finds(memory_path, "start")
+
+
+def test_the_name_of_a_first_abort_that_is_not_forced_is_missed(
+    memory_path, monkeypatch
+):
+    always = property(lambda _: True, lambda *_: None)
+    monkeypatch.setattr(GrowingTransactionIndex, "is_named", always, raising=False)
+    assert "aborted" in finds(memory_path, "aborting")
 
 
 def test_an_index_whose_size_is_not_forced_is_missed(memory_path, monkeypatch):

@@ -9,8 +9,9 @@ import pytest
 
 from kafkalog import LogClosedError
 from kafkalog.files.durable_file import Disk
+from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from tests.disks import FailingDisk
+from tests.disks import FailingDisk, NotingDisk
 from tests.log.writing import NOW, SMALL, batch, load, offsets_in
 
 
@@ -198,3 +199,23 @@ def test_a_segment_that_goes_while_it_is_forced_to_disk_is_not_missed(tmp_path):
     disk.meanwhile = log.abandon
     with pytest.raises(LogClosedError):
         log.flush(include_active=True)
+
+
+def test_the_name_of_a_first_abort_is_forced_by_the_next_flush_and_then_no_more(
+    tmp_path,
+):
+    disk = NotingDisk()
+    log = load(tmp_path, disk=disk)
+    log.append(batch())
+    log.flush()
+    [segment] = log.growing_segments
+    forced = []
+    for offset in (1, 2):
+        log.append(batch())
+        aborted = AbortedTransaction(7, offset, offset, offset + 1)
+        segment.txn_index.append(aborted)
+        disk.calls.clear()
+        log.flush()
+        forced.append(disk.asked("sync_directory"))
+    assert forced == [[("sync_directory", "t-0")], []]
+    log.close()

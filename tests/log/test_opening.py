@@ -7,6 +7,7 @@ import pytest
 import kafkalog
 from kafkalog import LogLockedError, RecordBatchBuilder
 from kafkalog.files.checkpoint_file import read_offsets
+from tests.disks import NotingDisk
 
 CHECKPOINTS = (
     "recovery-point-offset-checkpoint",
@@ -59,3 +60,17 @@ def test_logs_of_a_directory_may_be_open_side_by_side_but_each_once(tmp_path):
             kafkalog.open(tmp_path / "orders-0", "a")
         assert (tmp_path / ".lock").exists()
     assert not (tmp_path / ".lock").exists()
+
+
+def test_files_made_anew_after_a_clean_stop_have_names_that_survive(tmp_path):
+    """A segment without its index is read through, and all its indexes are new."""
+    fill(tmp_path / "orders-0")
+    (tmp_path / MARKER).touch()
+    disk = NotingDisk()
+    [index] = (tmp_path / "orders-0").glob("*.index")
+    index.unlink()
+    log = kafkalog.open(tmp_path / "orders-0", "a", disk=disk)
+    assert log.report.clean
+    assert log.report.recovered
+    assert disk.calls[-1] == ("sync_directory", "orders-0")
+    log.close()
