@@ -1,7 +1,6 @@
 """How commands begin and end: imports, exit codes, pipes, help."""
 
 import re
-import resource
 import shlex
 import signal
 import subprocess
@@ -50,20 +49,6 @@ def test_help_imports_nothing_heavy():
 @pytest.mark.parametrize("command", READERS)
 def test_small_commands_do_without_pyarrow(command):
     assert "pyarrow" not in modules_loaded_by(command, ORDERS)
-
-
-def processor_seconds(*arguments):
-    """Take a process's time, whatever else the machine is doing."""
-    begun = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(arguments, capture_output=True, check=True)
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ended.ru_utime - begun.ru_utime + ended.ru_stime - begun.ru_stime
-
-
-def test_help_comes_at_once():
-    bare = [processor_seconds(sys.executable, "-c", "import click") for _ in range(5)]
-    helped = [processor_seconds(*COMMAND, "--help") for _ in range(5)]
-    assert min(helped) - min(bare) < 0.05
 
 
 def test_the_version_is_the_packages():
