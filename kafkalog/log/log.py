@@ -231,7 +231,8 @@ class Log:
         """First offset with a timestamp at or above each of many, in ms since 1970.
 
         `timestamps` are integers, of any shape, or ``datetime64``; the offsets come in
-        the same shape, -1 where there is none.
+        the same shape, -1 where there is none. Those before 1970 are times, too: what a
+        broker takes -1 to -6 for, `find_offset` of a log opened for writing tells.
         """
         start = self.log_start_offset
         return for_each_time(timestamps, lambda one: self._offset_for_time(one, start))

@@ -54,9 +54,14 @@ def find_offset(log: LogState, timestamp: int) -> TimestampOffset | None:
             return TimestampOffset(NO_TIMESTAMP, -1, -1)
         case -3:  # of the greatest timestamp
             return _find_greatest(log)
+    return find_record(log, timestamp, log.log_start_offset)
+
+
+def find_record(log: LogState, timestamp: int, start: int) -> TimestampOffset | None:
+    """Find the first record at or above a timestamp and an offset."""
     for segment in log.segments:
         if segment.largest_timestamp >= timestamp:
-            return _find_in(segment, timestamp, log.log_start_offset)
+            return _find_in(segment, timestamp, start)
     return None
 
 

@@ -12,9 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from kafkalog.config import LogConfig
 from kafkalog.files.location import locate
 from kafkalog.files.naming import parse_partition_dir
@@ -32,7 +29,7 @@ from kafkalog.log.clock import Task
 from kafkalog.log.closing import close_in_order
 from kafkalog.log.flushing import flush_beside
 from kafkalog.log.leader_epochs import EpochEnd
-from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log, for_each_time
+from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log
 from kafkalog.log.log_fetch import LogFetch, read_log
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
@@ -43,7 +40,7 @@ from kafkalog.log.recovery_report import RecoveryReport
 from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
-from kafkalog.log.time_lookup import TimestampOffset, find_offset
+from kafkalog.log.time_lookup import TimestampOffset, find_offset, find_record
 from kafkalog.segment.growing_segment import GrowingSegment
 
 
@@ -336,15 +333,9 @@ class WritableLog(RecordAppends, Log):
         """
         return find_offset(self._log, timestamp)
 
-    def offsets_for_times(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """First offset with a timestamp at or above each of many, as a broker finds it.
-
-        In the shape of `timestamps`, -1 where there is none.
-        """
-        return for_each_time(timestamps, self._offset_from)
-
-    def _offset_from(self, timestamp: int) -> int:
-        found = self.find_offset(timestamp)
+    @guarded
+    def _offset_for_time(self, timestamp: int, start: int) -> int:
+        found = find_record(self._log, timestamp, start)
         return NOT_FOUND if found is None else found.offset
 
     @guarded

@@ -1,0 +1,53 @@
+"""`offsets_for_times` says the same of a log opened for reading and for writing."""
+
+import numpy as np
+import pytest
+
+import kafkalog
+from tests.log.writing import NOW, batch, load
+
+SPECIAL = [-1, -2, -3, -4, -5, -6]
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """The same log, open for writing and for reading, its first records deleted."""
+    with load(tmp_path) as writable:
+        for number in range(30):
+            writable.append(batch(2, timestamp=NOW + 100 * number))
+        writable.update_high_watermark(60)
+        writable.delete_records(3)
+        writable.delete_old_segments()
+        (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+        with kafkalog.open(tmp_path / "t-0") as readable:
+            yield writable, readable
+
+
+@pytest.mark.parametrize("asked", [[one] for one in SPECIAL] + [SPECIAL])
+def test_times_before_1970_are_times_and_no_places(logs, asked):
+    for log in logs:
+        assert log.offsets_for_times(asked).tolist() == [3] * len(asked)
+        dates = np.array(asked, "datetime64[ms]")
+        assert log.offsets_for_times(dates).tolist() == [3] * len(asked)
+
+
+def test_both_tell_the_same_of_any_time(logs):
+    asked = [-(2**63), -7, *SPECIAL, 0, *range(NOW - 1, NOW + 3002, 33), 2**63 - 1]
+    writable, readable = logs
+    found = writable.offsets_for_times(asked)
+    assert found.tolist() == readable.offsets_for_times(asked).tolist()
+    assert (found[0], found[-1]) == (3, -1)
+
+
+def test_where_there_is_no_record_there_is_none_at_any_time(tmp_path):
+    with load(tmp_path) as writable, kafkalog.open(tmp_path / "t-0") as readable:
+        for log in (writable, readable):
+            assert log.offsets_for_times([*SPECIAL, 0, NOW]).tolist() == [-1] * 8
+
+
+def test_records_of_old_formats_are_found_alike(tmp_path):
+    with load(tmp_path) as writable, kafkalog.open(tmp_path / "t-0") as readable:
+        writable.append_as_follower(batch(2, magic=1))
+        asked = [*SPECIAL, 0, NOW, NOW + 1, NOW + 2]
+        for log in (writable, readable):
+            assert log.offsets_for_times(asked).tolist() == [0] * 8 + [1, -1]
