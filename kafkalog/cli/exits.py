@@ -7,13 +7,17 @@
     4    refused for safety
     130  interrupted
 
-A pipe that its reader closed ends a command quietly, with 0.
+A pipe that its reader closed ends a command quietly, with 0. Where standard output was
+closed from the beginning, a command that has something to print ends with 3; where
+standard error was, what would be told there is not.
 
 Knows: errors and codes. Does not know: commands.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -75,6 +79,7 @@ def code_of(error: BaseException) -> Exit | None:
 @contextmanager
 def reported(context: click.Context) -> Iterator[None]:
     """Turn what ends a command into a line on standard error and an exit code."""
+    _stand_in_for_closed()
     code: Exit | None = Exit.FINE
     try:
         try:
@@ -115,6 +120,27 @@ def complain(message: str) -> None:
     from kafkalog.cli.terminal import harmless
 
     click.echo(f"kafkalog: {harmless(message)}", err=True)
+
+
+class _ClosedOutput(io.FileIO):
+    """Standard output that was closed: writing to it fails, and says what it was."""
+
+    def write(self, _: object) -> int:
+        reason = os.strerror(errno.EBADF)
+        raise OSError(errno.EBADF, reason, "standard output")
+
+
+def _stand_in_for_closed() -> None:
+    """Put streams in the place of those that Python has found closed, and has not.
+
+    A file opened later could not take their numbers then.
+    """
+    if sys.stdout is None:
+        raw = _ClosedOutput(os.open(os.devnull, os.O_RDONLY), "w")
+        sys.stdout = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
+    if sys.stderr is None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        sys.stderr = os.fdopen(nowhere, "w", encoding="utf-8")
 
 
 def _let_go_of_stdout() -> None:

@@ -169,6 +169,47 @@ def test_a_closed_pipe_ends_quietly(form):
     assert ran.returncode == 0
 
 
+def run_in_shell(line):
+    """Run words, and behind them what a shell does with their streams."""
+    return subprocess.run(["sh", "-c", line], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("cat", ORDERS, "--format", form) for form in ("jsonl", "json", "csv")),
+        ("cat", ORDERS, "--format", "table"),
+        ("ls", ORDERS),
+        ("head", "-n", "1", ORDERS),
+        ("tail", "-f", ORDERS),
+        ("verify", ORDERS, "--format", "json"),
+        ("dump", "--files", ORDERS / "00000000000000000000.log"),
+        ("dump", ORDERS, "--format", "jsonl"),
+    ],
+)
+def test_a_closed_standard_output_is_told_in_a_line(arguments):
+    line = shlex.join([*COMMAND, *map(str, arguments)])
+    ran = run_in_shell(f"{line} >&-")
+    assert ran.stderr == b"kafkalog: Bad file descriptor: standard output\n"
+    assert ran.returncode == 3
+
+
+def test_a_full_disk_behind_standard_output_is_told_in_a_line():
+    for count in ("1", "1000"):
+        line = shlex.join([*COMMAND, "head", "-n", count, str(golden.CLEAN)])
+        ran = run_in_shell(f"{line} >/dev/full")
+        assert ran.stderr == b"kafkalog: [Errno 28] No space left on device\n"
+        assert ran.returncode == 3
+
+
+def test_what_prints_nothing_does_without_streams(tmp_path):
+    line = shlex.join([*COMMAND, "export", str(ORDERS), str(tmp_path / "out.jsonl")])
+    assert run_in_shell(f"{line} >&- 2>&-").returncode == 0
+    assert (tmp_path / "out.jsonl").stat().st_size
+    line = shlex.join([*COMMAND, "verify", str(ORDERS), "--format", "json"])
+    assert run_in_shell(f"{line} 2>&-").returncode == 0
+
+
 def test_an_interrupt_ends_with_130(tmp_path):
     big = tmp_path / "big.log"
     with big.open("wb") as file:
