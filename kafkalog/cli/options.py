@@ -65,6 +65,17 @@ def read_columns(text: str) -> tuple[str, ...]:
         raise click.BadParameter(str(error)) from None
 
 
+def max_batch_bytes_option(most: int | None) -> Callable[[Function], Function]:
+    """Make ``--max-batch-bytes``, up to `most` of them; no bound if None."""
+    return click.option(
+        "--max-batch-bytes",
+        type=click.IntRange(1, most),
+        default=64 << 20,
+        show_default=True,
+        help="How much a batch may take, unpacked.",
+    )
+
+
 SELECTION: Final = (
     click.option(
         "--topic",
@@ -135,6 +146,7 @@ WHICH: Final = (
         is_flag=True,
         help="Show transaction markers and the like, too.",
     ),
+    max_batch_bytes_option(1 << 30),
 )
 
 THREADS: Final = (
@@ -186,6 +198,7 @@ class Reading:
     isolation: str
     on_corruption: str
     control_records: bool
+    max_batch_bytes: int
     threads: int = 1
 
     def scan(self, paths: Sequence[Path], progress: Progress | None = None) -> Scan:
@@ -206,6 +219,7 @@ class Reading:
             isolation=self.isolation,
             control_records=self.control_records,
             on_corruption=self.on_corruption,
+            max_batch_bytes=self.max_batch_bytes,
             threads=self.threads,
             progress=progress,
         )

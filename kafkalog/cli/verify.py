@@ -14,7 +14,11 @@ import click
 
 from kafkalog.cli import output, terminal
 from kafkalog.cli.exits import Exit
-from kafkalog.cli.options import examples, printing_options
+from kafkalog.cli.options import (
+    examples,
+    max_batch_bytes_option,
+    printing_options,
+)
 from kafkalog.cli.output import Field
 from kafkalog.cli.progress import bar
 
@@ -50,13 +54,7 @@ FIELDS: Final = (
     show_default=True,
     help="How many segments are read at a time.",
 )
-@click.option(
-    "--max-batch-bytes",
-    type=click.IntRange(min=1),
-    default=64 << 20,
-    show_default=True,
-    help="How much a batch may take, unpacked.",
-)
+@max_batch_bytes_option(None)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @printing_options
 def command(

@@ -92,13 +92,15 @@ class Given:
         """Offset behind all that is marked."""
         return self.marks[-1].end if self.marks else self.start
 
-    def extend(self, part: Part) -> bool:
+    def extend(self, part: Part, max_batch_bytes: int) -> bool:
         """Mark the batches that have come since; answer whether no damage was met."""
         sound = True
         for piece in PartReading(
             part=part,
             bounds=Bounds(start_offset=self.end),
-            request=Request(control_records=True, skip=True),
+            request=Request(
+                control_records=True, skip=True, max_batch_bytes=max_batch_bytes
+            ),
             headers_only=True,
         ).pieces():
             if isinstance(piece, Problem):

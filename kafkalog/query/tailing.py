@@ -205,7 +205,8 @@ class Follower:
             state = self._followed[place] = _Followed(first, Given(least))
         elif stamp == state.stamp and not _is_cut(part, state):
             return
-        end = yield from _catch_up(part, state)
+        most = self.scan.request.max_batch_bytes
+        end = yield from _catch_up(part, state, most)
         state.next_offset = max(state.next_offset, part.log_start_offset)
         yield from self._records(part, bounds, state, end)
         state.stamp = stamp
@@ -248,7 +249,9 @@ def _is_cut(part: Part, state: _Followed) -> bool:
     return last is not None and not stands(last, _segments(part))
 
 
-def _catch_up(part: Part, state: _Followed) -> Generator[str, None, int]:
+def _catch_up(
+    part: Part, state: _Followed, max_batch_bytes: int
+) -> Generator[str, None, int]:
     """Mark what is there now, from the cut on if there was one; answer how far to read.
 
     It is marked first and read then: what is written over in between is found to be so
@@ -256,7 +259,7 @@ def _catch_up(part: Part, state: _Followed) -> Generator[str, None, int]:
     """
     given = state.given
     while True:
-        last, sound = given.last, given.extend(part)
+        last, sound = given.last, given.extend(part, max_batch_bytes)
         segments = _segments(part)
         if last is None or stands(last, segments):
             return given.end if sound else LAST

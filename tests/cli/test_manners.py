@@ -169,6 +169,22 @@ def test_a_closed_pipe_ends_quietly(form):
     assert ran.returncode == 0
 
 
+@pytest.mark.parametrize("command", ["cat", "head", "tail", "find", "export"])
+def test_how_much_a_batch_may_take_can_be_said(command, tmp_path):
+    batch = kafkalog.RecordBatchBuilder(base_offset=0, codec="gzip")
+    batch.append(b"key", bytes(100_000), timestamp=1)
+    path = tmp_path / "a.log"
+    path.write_bytes(batch.build())
+    more = {"find": ("--key", "k"), "export": (tmp_path / "out.jsonl",)}
+    asked = (command, path, *more.get(command, ()), "--max-batch-bytes")
+    assert call(*asked, 200_000).exit_code == 0
+    refused = call(*asked, 50_000, *(["--overwrite"] if command == "export" else []))
+    assert refused.exit_code == 1
+    assert f"unpacks to more than the limit: {path}" in refused.stderr
+    assert call(*asked, 0).exit_code == 2
+    assert call(*asked, (1 << 30) + 1).exit_code == 2
+
+
 def run_in_shell(line):
     """Run words, and behind them what a shell does with their streams."""
     return subprocess.run(["sh", "-c", line], capture_output=True, check=False)
