@@ -176,6 +176,8 @@ class FileRecords:
                 error = tail_error(self.source, self.end, status)
                 if error is None:
                     return
+                if self._sound_when_read_again(self.end):
+                    continue
                 yield self._resume(error, self.end + 1)
 
     def _entry_bytes(self, data: Bytes, origin: int) -> int:

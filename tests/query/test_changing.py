@@ -110,6 +110,29 @@ def test_a_file_that_grows_gives_what_was_there(segment, options, taking):
 
 
 @pytest.mark.parametrize(("options", "taking"), WAYS)
+def test_what_is_written_into_zeros_while_they_are_looked_at_is_no_damage(
+    segment, options, taking, monkeypatch
+):
+    path, _, sound = segment
+    size, tail_error = path.stat().st_size, file_records.tail_error
+    os.truncate(path, size + 10_000)  # as a preallocated file is longer than its data
+
+    def written_meanwhile(*arguments):
+        with path.open("r+b") as file:
+            file.seek(size)
+            file.write(build(2, "none", 3 * BATCHES))
+        return tail_error(*arguments)
+
+    monkeypatch.setattr(file_records, "tail_error", written_meanwhile)
+    rows, end = read_while(
+        scan(path, **options).chunks(**taking), lambda: None, kept=False
+    )
+    assert end is None
+    assert rows[: len(sound)] == sound
+    assert [row[2] for row in rows[len(sound) :]] == [3 * BATCHES + i for i in range(3)]
+
+
+@pytest.mark.parametrize(("options", "taking"), WAYS)
 @pytest.mark.parametrize("whole_directory", [False, True])
 def test_a_file_that_is_removed_is_read_on(segment, options, taking, whole_directory):
     path, _, sound = segment
