@@ -54,7 +54,8 @@ def describer(options: DumpOptions) -> Describe | None:
     """
     if options.decoder is not None:
         return _topic_describer(options.decoder)
-    show_value, show_key = map(_show, (options.value_decoder, options.key_decoder))
+    show_value = _show(options.value_decoder.text())
+    show_key = _show(options.key_decoder.text())
     if show_key is repair_utf8 and show_value is repair_utf8:
         return None
     return _class_describer(show_key, show_value)

@@ -17,7 +17,6 @@ from kafkalog.codecs.java_exceptions import NUMBER_FORMAT, OUT_OF_BOUNDS, ToolEn
 
 LONG_BITS: Final = 64
 INT_BITS: Final = 32
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _OFFSET_DIGITS: Final = 20
 _EPOCH_DIGITS: Final = 10
 
@@ -97,10 +96,7 @@ def java_number(digits: str, bits: int) -> int:
     try:
         return int_from_text(ascii_digits, bits)
     except ValueError:
-        reason = f'For input string: "{digits}"'
-        if bits == INT_BITS and _NUMBER.fullmatch(ascii_digits):
-            reason += " under radix 10"
-        raise ToolEnded(NUMBER_FORMAT, reason) from None
+        raise ToolEnded(NUMBER_FORMAT, f'For input string: "{digits}"') from None
 
 
 def _ascii_digit(char: str) -> str:

@@ -72,6 +72,7 @@ def dump_offset_index(
     file: DumpedFile, options: DumpOptions, streams: Streams, report: Report
 ) -> None:
     """Print an ``.index``, and note in `report` what the log does not bear out."""
+    window_bytes = options.max_message_bytes.number()
     base_offset = file.base_offset()
     with SlicedLog(file.sibling(".log")) as log:
         index = IndexSlots.read(file, base_offset, offset_index.ENTRY)
@@ -81,7 +82,8 @@ def dump_offset_index(
             _check_offset_index(index)
             streams.print(f"{file.path} passed sanity check.", "index", isSane=True)
         else:
-            _dump_offset_entries(index, log, options, streams, report)
+            shown = None if options.verify_only else streams
+            _dump_offset_entries(index, log, window_bytes, shown, report)
 
 
 def _check_offset_index(index: IndexSlots) -> None:
@@ -99,22 +101,22 @@ def _check_offset_index(index: IndexSlots) -> None:
 def _dump_offset_entries(
     index: IndexSlots,
     log: SlicedLog,
-    options: DumpOptions,
-    streams: Streams,
+    window_bytes: int,
+    shown: Streams | None,
     report: Report,
 ) -> None:
     offsets, positions = index.offsets().tolist(), index.slots["position"].tolist()
     for i, (offset, position) in enumerate(zip(offsets, positions, strict=True)):
         if offset == index.base_offset and i:
             return  # behind the entries a crash may leave unused slots
-        end = log.slice_end(position, options.max_message_bytes)
+        end = log.slice_end(position, window_bytes)
         batch = log.batch_at(position, end)
         if batch is None:
             raise ToolEnded(NO_ELEMENT)
         if batch[1] != offset:
             report.index_mismatches.add(index.file.absolute, offset, batch[1])
-        if not options.verify_only:
-            streams.print(f"offset: {offset} position: {position}", "entry")
+        if shown is not None:
+            shown.print(f"offset: {offset} position: {position}", "entry")
 
 
 def dump_time_index(

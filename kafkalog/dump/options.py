@@ -8,10 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-UNLIMITED_BYTES: Final = 2**31 - 1
-MESSAGE_BYTES: Final = 5 << 20
+from kafkalog.dump.arguments import Argument
 
+UNLIMITED_BYTES: Final = 2**31 - 1
 STRING_DECODER: Final = "org.apache.kafka.tools.api.StringDecoder"
+
+MAX_BYTES: Final = Argument("max-bytes", str(UNLIMITED_BYTES))
+MAX_MESSAGE_BYTES: Final = Argument("max-message-size", str(5 << 20))
+KEY_DECODER: Final = Argument("key-decoder-class", STRING_DECODER)
+VALUE_DECODER: Final = Argument("value-decoder-class", STRING_DECODER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +31,8 @@ class DumpOptions:
     skip_metadata: bool = False
     verify_only: bool = False
     sanity_only: bool = False
-    max_bytes: int = UNLIMITED_BYTES
-    max_message_bytes: int = MESSAGE_BYTES
     decoder: str | None = None
-    key_decoder: str = STRING_DECODER
-    value_decoder: str = STRING_DECODER
+    max_bytes: Argument = MAX_BYTES
+    max_message_bytes: Argument = MAX_MESSAGE_BYTES
+    key_decoder: Argument = KEY_DECODER
+    value_decoder: Argument = VALUE_DECODER

@@ -66,13 +66,13 @@ def _dump_file(
 def _dump_log(
     file: DumpedFile, options: DumpOptions, streams: Streams, report: Report
 ) -> None:
-    describe = describer(options)
+    describe, max_bytes = describer(options), options.max_bytes.number()
     _print_title(file, streams)
     with SlicedLog(file) as log:
-        end = log.slice_end(0, options.max_bytes)
+        end = log.slice_end(0, max_bytes)
         lines = printer(options, describe, streams)
         position = LogDump(file, lines, report.gaps).dump(log.source, end)
-    if end > position and options.max_bytes == UNLIMITED_BYTES:
+    if end > position and max_bytes == UNLIMITED_BYTES:
         invalid = end - position
         line = f"Found {invalid} invalid bytes at the end of {file.name}"
         streams.print(line, "tail", invalidBytes=invalid)

@@ -44,3 +44,39 @@ def test_a_pipe_that_is_named_is_not_waited_for(suffix, tmp_path):
     missing_is_none = suffix == ".txnindex"
     assert ran.returncode == (0 if missing_is_none else 1)
     assert (b'Exception in thread "main" java.' in ran.stderr) != missing_is_none
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.log", f"no/{20 * '0'}.log"])
+def test_a_path_that_is_not_there_ends_with_3_before_anything_is_printed(
+    name, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{20 * '0'}.log").touch()
+    there = f"{20 * '0'}.log"
+    for arguments in (
+        [name],
+        [there, name],
+        ["--files", there, name],
+        ["--format", "jsonl", name],
+        ["--format", "jsonl", "--files", f"{there},{name}"],
+    ):
+        ran = dump(*arguments)
+        assert (ran.exit_code, ran.stdout) == (3, b"")
+        assert ran.stderr == f"kafkalog: No such file or directory: {name}\n"
+
+
+@pytest.mark.parametrize("flags", [[], ["--format", "jsonl"]])
+def test_a_directory_with_nothing_to_dump_ends_with_3(flags, tmp_path):
+    (tmp_path / "leader-epoch-checkpoint").touch()
+    ran = dump(*flags, tmp_path)
+    assert (ran.exit_code, ran.stdout) == (3, b"")
+    assert ran.stderr == f"kafkalog: nothing in it can be dumped: {tmp_path}\n"
+
+
+def test_a_path_that_may_not_be_read_ends_with_3(tmp_path, monkeypatch):
+    path = tmp_path / f"{20 * '0'}.log"
+    path.touch()
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read everything
+    ran = dump(path)
+    assert (ran.exit_code, ran.stdout) == (3, b"")
+    assert ran.stderr == f"kafkalog: Permission denied: {path}\n"

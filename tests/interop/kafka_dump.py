@@ -30,10 +30,11 @@ BEFORE_ALL = -1
 
 
 class Told(NamedTuple):
-    """What one run of the tool printed."""
+    """What one run of the tool printed, and how it ended."""
 
     out: bytes
     err: str
+    exit_code: int
 
 
 def kafka_dumps(folder, cases):
@@ -46,7 +47,11 @@ def kafka_dumps(folder, cases):
     listed.write_text("".join("\t".join(case) + "\n" for case in cases))
     subprocess.run(java_command(PROGRAM, listed, heap="700m"), check=True, cwd=folder)
     return [
-        Told((told / f"{i}.out").read_bytes(), (told / f"{i}.err").read_text())
+        Told(
+            (told / f"{i}.out").read_bytes(),
+            (told / f"{i}.err").read_text(),
+            int((told / f"{i}.code").read_text()),
+        )
         for i in range(len(cases))
     ]
 

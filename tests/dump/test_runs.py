@@ -1,0 +1,58 @@
+"""Every kept run of the flags that golden's runs do without, line for line."""
+
+import pytest
+
+from tests import golden_data
+from tests.dump.called import dump
+from tests.dump.runs import kept_runs
+
+RUNS = kept_runs()
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: " ".join(run["arguments"]))
+def test_flags_do_what_kafkas_do(run, monkeypatch):
+    here = golden_data.logs(run["set_name"]).parent
+    monkeypatch.chdir(here)
+    ran = dump(*run["arguments"])
+    assert ran.stdout.decode() == run["stdout"]
+    assert ran.stderr.replace(f"{here}/", "") == run["stderr"]
+    assert ran.exit_code == run["exit_code"]
+
+
+def test_there_are_runs_of_every_flag():
+    given = {argument for run in RUNS for argument in run["arguments"]}
+    assert len(RUNS) > 1000
+    assert given >= {
+        "--deep-iteration",
+        "--skip-record-metadata",
+        "--max-bytes",
+        "--max-message-size",
+        "--key-decoder-class",
+        "--value-decoder-class",
+        "--remote-log-metadata-decoder",
+    }
+
+
+def test_a_flag_that_the_tool_lacks_is_a_usage_fault():
+    for flag in ("--bogus", "-x", "--print-data", "--FILES"):
+        ran = dump("--files", "7.log", flag)
+        assert (ran.exit_code, ran.stdout) == (2, b"")
+        assert flag in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        ["--max-bytes", "abc"],
+        ["--max-message-size", "1", "--max-message-size", "1"],
+        ["--files", "7.log", "--files", "7.log"],
+    ],
+)
+def test_in_forms_that_the_tool_lacks_a_faulty_value_is_a_usage_fault(
+    faulty, monkeypatch
+):
+    monkeypatch.chdir(golden_data.partitions("k431-clean")[0])
+    for form in (["."], ["--format", "jsonl", "--files", "."]):
+        ran = dump(*faulty, *form)
+        assert (ran.exit_code, ran.stdout) == (2, b"")
+        assert "java" not in ran.stderr
