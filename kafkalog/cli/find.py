@@ -121,13 +121,15 @@ def command(
     may occur anywhere in them: ^ and $ tie it to the ends, \xff is a byte. Offsets and
     times are looked up in the indexes.
 
-    Ends with 0 even if nothing was found, and says so on standard error.
+    Ends with 0 even if nothing was found, and says so on standard error; also that a
+    control record lies at the offset.
     """
     from kafkalog.query.finding import find_places
 
     if offset is None and timestamp is None and not any(asked.values()):
         raise click.UsageError("say what to find: --offset, --timestamp, --key, ...")
-    scan = _narrowed(reading, offset, timestamp).scan(paths)
+    reading = _narrowed(reading, offset, timestamp)
+    scan = reading.scan(paths)
     first = timestamp is not None
     places = find_places(scan, _condition(**asked), first=first)
     found = 0
@@ -141,7 +143,21 @@ def command(
     output.print_rows(counted(), FIELDS, output.chosen_format(form), no_color=no_color)
     if not found:
         exits.complain(f"nothing found, partitions and files: {len(scan.parts)}")
+        if offset is not None and not any(asked.values()):
+            _tell_of_control_records(reading, paths, offset)
     exits.report_problems(scan.problems)
+
+
+def _tell_of_control_records(
+    reading: Reading, paths: Sequence[Path], offset: int
+) -> None:
+    """Say whether a control record lies at the offset, within the reading's bounds."""
+    if reading.control_records:
+        return
+    whole = replace(reading, columns=("is_control",), control_records=True)
+    if any(records.is_control.any() for records in whole.scan(paths).chunks()):
+        where = f"at offset {offset} a control record lies"
+        exits.complain(f"{where}: --control-records shows it")
 
 
 def _narrowed(

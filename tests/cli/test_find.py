@@ -153,6 +153,25 @@ def test_nothing_found_is_no_damage():
     assert ran.stderr.startswith("kafkalog: nothing found")
 
 
+def test_that_a_control_record_lies_at_an_offset_is_said():
+    markers = told_places(CLEAN, lambda row: row[AT["is_control"]], control=True)
+    place = next(one for one in markers if one["topic"] == "ledger")
+    at = "--offset", str(place["offset"])
+    directory = golden.CLEAN / f"ledger-{place['partition']}"
+    ran = call("find", directory, *at)
+    assert (ran.exit_code, ran.stdout) == (0, "")
+    nothing = "kafkalog: nothing found, partitions and files: 1\n"
+    hint = (
+        f"kafkalog: at offset {place['offset']} a control record lies: "
+        "--control-records shows it\n"
+    )
+    assert ran.stderr == nothing + hint
+    assert found(directory, *at, "--control-records") == [place]
+    assert call("find", directory, *at, "--key", "k").stderr == nothing
+    later = str(place["timestamp"] + 1)
+    assert call("find", directory, *at, "--timestamp", later).stderr == nothing
+
+
 def test_bytes_of_any_kind_can_be_looked_for(tmp_path):
     batch = kafkalog.RecordBatchBuilder(base_offset=0)
     batch.append(b"\xff\x00", b"line\nbreak", timestamp=1)
