@@ -298,6 +298,12 @@ class InvalidOffsetError(LogStateError):
     kafka_name = "InvalidOffsetException"
 
 
+class OffsetNotAvailableError(LogStateError):
+    """Since an election it is not known yet how far the log is replicated."""
+
+    kafka_name = "OffsetNotAvailableException"
+
+
 class IndexOffsetOverflowError(LogStateError):
     """An offset lies too far from its index's base to be stored relative to it."""
 

@@ -6,17 +6,21 @@ Source: ``UnifiedLog.read``, ``FetchIsolation.java``, ``FetchDataInfo.java``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from kafkalog.errors import OffsetOutOfRangeError
+from kafkalog.formats.entry_fields import size_field
 from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.layout import LOG_OVERHEAD
+from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.log.log import LogRead
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.reading import fetch
 from kafkalog.log.state import LogState
-from kafkalog.log.watermarks import high_watermark_place, last_stable_place
+from kafkalog.log.watermarks import sight_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,20 @@ class LogFetch(LogRead):
     first_entry_incomplete: bool = False
     lists_aborted: bool = False
 
+    def batches(self) -> Iterator[RecordBatch]:
+        """Yield the whole batches one by one, and nothing of a part at the end."""
+        position = 0
+        while _is_whole(self.data, position):
+            batch = RecordBatch(self.data, position)
+            yield batch
+            position += batch.size_in_bytes
+
+
+def _is_whole(data: bytes, position: int) -> bool:
+    """Whether the entry at `position`, if there is one, does not lead past the end."""
+    rest = len(data) - position
+    return rest >= LOG_OVERHEAD and rest >= LOG_OVERHEAD + size_field(data, position)
+
 
 def read_log(
     log: LogState, offset: int, max_bytes: int, isolation: str, *, min_one_batch: bool
@@ -45,7 +63,7 @@ def read_log(
         log,
         offset,
         max_bytes,
-        _limit(log, isolation),
+        sight_of(isolation).place(log),
         min_one_batch=min_one_batch,
         aborted=isolation == "read_committed",
     )
@@ -60,14 +78,3 @@ def read_log(
         first_entry_incomplete=fetched.first_entry_incomplete,
         lists_aborted=fetched.aborted is not None,
     )
-
-
-def _limit(log: LogState, isolation: str) -> OffsetMetadata:
-    match isolation:
-        case "log_end":
-            return log.end
-        case "high_watermark" | "read_uncommitted":
-            return high_watermark_place(log)
-        case "read_committed":
-            return last_stable_place(log)
-    raise ValueError(f"no such isolation: {isolation!r}")

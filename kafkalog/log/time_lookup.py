@@ -5,25 +5,30 @@ no other: with times that go back and forth, an older record may be passed over.
 
 Knows: what each timestamp asks for. Does not know: who asks.
 Source: ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment.findOffsetByTimestamp``,
-``FileRecords.searchForTimestamp``.
+``FileRecords.searchForTimestamp``; for consumers ``Partition.fetchOffsetForTimestamp``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.errors import LocatedError
+from kafkalog.errors import LocatedError, OffsetNotAvailableError
 from kafkalog.formats.appended_records import refusal_of
 from kafkalog.formats.decoding import first_records
 from kafkalog.formats.entry_fields import COUNT, SIZE_AT
 from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP
 from kafkalog.formats.record_batch import Record, RecordBatch
 from kafkalog.log.state import LogState
+from kafkalog.log.watermarks import sight_of
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
+
+LATEST: Final = -1
+EARLIEST: Final = (-2, -4)
+"""The log's start, and that of what is stored here: all of it."""
 
 
 class TimestampOffset(NamedTuple):
@@ -37,16 +42,43 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int | None
 
 
+def tell_offset(
+    log: LogState, timestamp: int, isolation: str
+) -> TimestampOffset | None:
+    """Find an offset as `find_offset`, and tell no more of it than a reader may see."""
+    end = sight_of(isolation).offset(log)
+    found = find_offset(log, timestamp)
+    if isolation == "log_end" or timestamp in EARLIEST:
+        return found
+    if timestamp == LATEST:
+        _check_caught_up(log)
+        return TimestampOffset(NO_TIMESTAMP, end, log.leader_epochs.latest_epoch)
+    if found is None or found.offset >= end:
+        _check_caught_up(log)
+        return None
+    return found
+
+
+def _check_caught_up(log: LogState) -> None:
+    """Raise if consumers may have seen more, of the leader before, than they would."""
+    latest, high = log.leader_epochs.latest, log.high_watermark.offset
+    if latest is not None and latest.start_offset > high:
+        raise OffsetNotAvailableError(
+            f"the high watermark, {high}, is behind the start of leader epoch "
+            f"{latest.epoch}, {latest.start_offset}"
+        )
+
+
 def find_offset(log: LogState, timestamp: int) -> TimestampOffset | None:
     """Find the first record at or after a timestamp, or what a special one means."""
     epochs = log.leader_epochs
     match timestamp:
-        case -2 | -4:  # earliest, earliest local
+        case -2 | -4:
             first = epochs.earliest
             known = first is not None and first.start_offset <= log.log_start_offset
             epoch = first.epoch if first is not None and known else None
             return TimestampOffset(NO_TIMESTAMP, log.log_start_offset, epoch)
-        case -1:  # latest
+        case -1:
             return TimestampOffset(
                 NO_TIMESTAMP, log.log_end_offset, epochs.latest_epoch
             )

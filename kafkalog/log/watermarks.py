@@ -10,6 +10,9 @@ Source: ``UnifiedLog.java``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
 from kafkalog.errors import LogArgumentError, OffsetOutOfRangeError
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.reading import place_of
@@ -82,6 +85,29 @@ def last_stable_place(log: LogState) -> OffsetMetadata:
     if unstable.is_bare:
         log.first_unstable = unstable = place_or_offset(log, unstable.offset)
     return unstable
+
+
+class Sight(NamedTuple):
+    """Up to where a reader sees: the offset, and its place, which may move it."""
+
+    offset: Callable[[LogState], int]
+    place: Callable[[LogState], OffsetMetadata]
+
+
+_REPLICATED: Final = Sight(lambda log: log.high_watermark.offset, high_watermark_place)
+_SIGHTS: Final = {
+    "log_end": Sight(lambda log: log.log_end_offset, lambda log: log.end),
+    "high_watermark": _REPLICATED,
+    "read_uncommitted": _REPLICATED,
+    "read_committed": Sight(last_stable_offset, last_stable_place),
+}
+
+
+def sight_of(isolation: str) -> Sight:
+    """Say up to where a reader of an isolation sees."""
+    if isolation not in _SIGHTS:
+        raise ValueError(f"no such isolation: {isolation!r}")
+    return _SIGHTS[isolation]
 
 
 def find_first_unstable(log: LogState) -> None:

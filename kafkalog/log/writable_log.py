@@ -40,7 +40,7 @@ from kafkalog.log.recovery_report import RecoveryReport
 from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
-from kafkalog.log.time_lookup import TimestampOffset, find_offset, find_record
+from kafkalog.log.time_lookup import TimestampOffset, find_record, tell_offset
 from kafkalog.segment.growing_segment import GrowingSegment
 
 
@@ -325,13 +325,18 @@ class WritableLog(RecordAppends, Log):
         )
 
     @guarded
-    def find_offset(self, timestamp: int) -> TimestampOffset | None:
+    def find_offset(
+        self, timestamp: int, *, isolation: str = "log_end"
+    ) -> TimestampOffset | None:
         """Find the first record at or after a timestamp, or a place by a special one.
 
         -1 is the log's end, -2 and -4 its start, -3 the record of the greatest
-        timestamp; -5 and -6 are of tiered storage.
+        timestamp; -5 and -6 are of tiered storage. To a consumer, with an `isolation`
+        as for `read`, the end is that of what it sees, and no record behind is told.
+
+        Raises `OffsetNotAvailableError` if it is not known yet what a consumer sees.
         """
-        return find_offset(self._log, timestamp)
+        return tell_offset(self._log, timestamp, isolation)
 
     @guarded
     def _offset_for_time(self, timestamp: int, start: int) -> int:
