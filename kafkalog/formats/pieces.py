@@ -24,7 +24,7 @@ from kafkalog.formats.unpacking import Payloads
 
 MOST_BYTES: Final = 4 << 20
 """What a piece has of records; the last of them may exceed it."""
-MOST_RECORDS: Final = 1 << 17
+MOST_RECORDS: Final = 1 << 16
 
 
 def cut_up(payloads: Payloads) -> Iterator[Payloads | LocatedError]:

@@ -232,6 +232,7 @@ class RecordBatch:
             bounds=Bounds(),
             limit=self._max_bytes,
             workspace=Workspace(),
+            in_pieces=True,
         )
         for views in found:
             if isinstance(views, LocatedError):
