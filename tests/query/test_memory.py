@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import crc32c
@@ -105,16 +106,16 @@ def batch_of(codec, payload, count=1):
     return struct.pack(">qiibI", 0, 9 + len(body), 0, 2, crc) + body
 
 
+def varint(value):
+    raw, out = value * 2, bytearray()
+    while raw >= 128:
+        out.append(128 | raw & 127)
+        raw >>= 7
+    return bytes([*out, raw])
+
+
 def one_record(size):
     """Return the start of a record of `size` zeros: a value as long as they are."""
-
-    def varint(value):
-        raw, out = value * 2, bytearray()
-        while raw >= 128:
-            out.append(128 | raw & 127)
-            raw >>= 7
-        return bytes([*out, raw])
-
     inner = b"\x00\x00\x00\x01" + varint(size)
     return varint(len(inner) + size + 1) + inner
 
@@ -177,6 +178,113 @@ def test_a_bomb_is_refused_within_the_limit_and_a_little(packer, tmp_path, figur
     assert (rows, errors, problems) == (0, 0, 3)
     assert grown <= limit
     figure("MiB of memory", f"a bomb, {packer}", grown, f"of {limit}")
+
+
+def message(magic, codec, value):
+    """Make a message of magic 0 or 1 without a key, its checksum right."""
+    time = bytes(8 * magic)
+    body = bytes([magic, codec]) + time + struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+
+
+WRAPPERS = [(1, "lz4")]  # of magic 0 it has another checksum than the library writes
+WRAPPERS += [(m, p) for m in (0, 1) for p in ("gzip", "raw snappy", "xerial snappy")]
+
+
+@pytest.mark.parametrize(("magic", "packer"), WRAPPERS)
+def test_a_bomb_in_a_wrapper_is_refused_alike(magic, packer, tmp_path, figure):
+    codec, pack = PACKERS[packer]
+    path = tmp_path / f"{0:020d}.log"
+    inside = message(magic, 0, bytes(160 * MIB))
+    path.write_bytes(message(magic, codec, pack(inside)))
+    rows, errors, _, grown = measured(SCAN, path, "raise")
+    assert (rows, errors) == (0, 1)
+    limit = (MAX_BATCH_BYTES >> 20) + BOMB_SLACK_MIB
+    assert grown <= limit
+    name = f"a bomb in a wrapper of magic {magic}, {packer}"
+    figure("MiB of memory", name, grown, f"of {limit}")
+
+
+def dense_batch():
+    """Make a batch of 60 MiB of the smallest records that there are."""
+    count = 60 * MIB // 7
+    return batch_of(4, zstd_unsized(b"\x0c\0\0\0\x01\x01\0" * count), count), count
+
+
+def dense_wrapper(magic):
+    """Make a wrapper of 60 MiB of empty messages."""
+    one = message(magic, 0, b"")
+    count = 60 * MIB // len(one)
+    return message(magic, 1, gzip.compress(one * count, 1)), count
+
+
+def dense_headers():
+    """Make a record whose headers, 60 MiB of them, are empty."""
+    count = 30 * MIB
+    inner = b"\0\0\0\x01\x01" + varint(count) + bytes(2 * count)
+    return batch_of(4, zstd_unsized(varint(len(inner)) + inner), 1), 1
+
+
+CHUNKS = """
+scan = kafkalog.scan(sys.argv[1], {})
+print(sum(map(len, scan.chunks({}))), peak() - before)
+"""
+VERIFY = """
+from click.testing import CliRunner
+from kafkalog.cli.main import group
+ran = CliRunner().invoke(group, ["verify", sys.argv[1]], catch_exceptions=False)
+print(int("offsets do not rise" in ran.output), peak() - before)
+"""
+BOUND = (MAX_BATCH_BYTES + BOMB_SLACK_MIB * MIB) // MIB
+DENSE = {
+    "records": (dense_batch, CHUNKS.format("", ""), BOUND),
+    "records, offsets alone": (
+        dense_batch,
+        CHUNKS.format("columns=['offset']", ""),
+        BOUND,
+    ),
+    "records, as views": (dense_batch, CHUNKS.format("", "views=True"), BOUND),
+    "records, in threads": (
+        dense_batch,
+        CHUNKS.format("threads=2", ""),
+        6 * MAX_BATCH_BYTES // MIB,
+    ),
+    "messages of magic 0": (
+        lambda: dense_wrapper(0),
+        CHUNKS.format("", ""),
+        5 * MAX_BATCH_BYTES // 2 // MIB,
+    ),
+    "messages of magic 1": (
+        lambda: dense_wrapper(1),
+        CHUNKS.format("", ""),
+        5 * MAX_BATCH_BYTES // 2 // MIB,
+    ),
+    "headers": (dense_headers, CHUNKS.format("", ""), 7 * MAX_BATCH_BYTES // MIB),
+}
+
+
+@pytest.mark.parametrize("what", DENSE)
+def test_what_is_dense_and_sound_takes_what_is_said_of_it(what, tmp_path, figure):
+    make, script, limit = DENSE[what]
+    path = tmp_path / f"{0:020d}.log"
+    data, records = make()
+    path.write_bytes(data)
+    found, grown = measured(script, path)
+    assert found == records
+    assert grown <= limit
+    figure("MiB of memory", f"60 MiB of the smallest {what}", grown, f"of {limit}")
+
+
+def test_verify_holds_the_places_of_a_batchs_records_together(tmp_path, figure):
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(dense_batch()[0])
+    told, grown = measured(VERIFY, path)
+    assert told == 1
+    limit = 8 * MAX_BATCH_BYTES // MIB
+    assert grown <= limit
+    figure(
+        "MiB of memory", "60 MiB of the smallest records, verify", grown, f"of {limit}"
+    )
 
 
 def runs_of_zeros(blocks):
