@@ -79,7 +79,8 @@ class LogLoader:
     """One loading of the log in `directory`, into `segments`, `producers`, `epochs`.
 
     `clean` says that it was closed in order; `log_start_offset` and `recovery_point`
-    are as checkpointed. `new_producers` makes what recovery keeps its own count in.
+    are as checkpointed. `new_producers` makes what recovery keeps its own count in, and
+    `lower_recovery_point` checkpoints that from an offset on all is to be read through.
     """
 
     directory: Path
@@ -89,6 +90,7 @@ class LogLoader:
     producers: ProducerStateManager
     epochs: LeaderEpochs
     new_producers: Callable[[], ProducerStateManager]
+    lower_recovery_point: Callable[[int], None]
     clean: bool
     log_start_offset: int
     recovery_point: int
@@ -212,7 +214,10 @@ class LogLoader:
 
         Kafka refuses to open a log in which a segment before it is not sound. Where all
         behind the recovery point is read through later, that is found again, and cut.
+
+        Where this is interrupted, the index is not missing any more, nor whole.
         """
+        self.lower_recovery_point(segment.base_offset)
         try:
             self._recover_segment(segment, why)
         except (CorruptRecordError, InvalidAppendError):

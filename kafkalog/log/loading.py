@@ -10,6 +10,7 @@ Source: ``UnifiedLog.create``, and its constructor.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from kafkalog.config import BrokerConfig, LogConfig
@@ -35,6 +36,7 @@ def load_log(
     broker: BrokerConfig | None = None,
     log_start_offset: int = 0,
     recovery_point: int = 0,
+    lower_recovery_point: Callable[[int], None] | None = None,
     clean: bool = True,
     topic_id: str | None = None,
     clock: Clock | None = None,
@@ -45,7 +47,9 @@ def load_log(
 
     `clean` says that it was closed in order. If not, what lies behind
     `recovery_point` is read through, and cut where it is not whole: the log's `report`
-    says where. Without a scheduler of the caller's, the log has a thread of its own.
+    says where. Before an index is made anew, `lower_recovery_point` is called, so that
+    all from there on is read through if that is interrupted. Without a scheduler of the
+    caller's, the log has a thread of its own.
 
     Raises `CorruptCheckpointError` for what cannot be made anew, and
     `InconsistentTopicIdError`.
@@ -84,6 +88,7 @@ def load_log(
         epochs=LeaderEpochs(path / LEADER_EPOCHS, disk, runtime.later),
         producers=new_producers(),
         new_producers=new_producers,
+        lower_recovery_point=lower_recovery_point or (lambda _: None),
         clean=clean,
         log_start_offset=log_start_offset,
         recovery_point=recovery_point,

@@ -7,6 +7,7 @@ Source: ``LogManager.scala``.
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Literal, overload
 
@@ -89,6 +90,7 @@ def open(
             broker=broker,
             log_start_offset=owned.log_start_offset(name),
             recovery_point=owned.recovery_point(name),
+            lower_recovery_point=partial(owned.lower_recovery_point, name),
             clean=owned.is_clean(name),
             topic_id=topic_id,
             clock=clock,

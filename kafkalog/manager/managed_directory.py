@@ -209,13 +209,17 @@ class ManagedDirectory:
         clean: bool = True,
         topic_id: str | None = None,
     ) -> WritableLog:
-        terms = self._terms
+        terms, lower = self._terms, None
+        if self._owned is not None and (name := parse_partition_dir(path.name)):
+            place = name.topic, name.partition
+            lower = partial(self._owned.lower_recovery_point, place)
         log = load_log(
             path,
             terms.config_of(topic),
             broker=terms.broker,
             log_start_offset=start,
             recovery_point=recovery_point,
+            lower_recovery_point=lower,
             clean=clean,
             topic_id=topic_id,
             clock=terms.clock,

@@ -196,7 +196,7 @@ def test_what_failed_in_the_background_is_told_by_close_if_by_nothing_else(tmp_p
         log.close()
 
 
-def test_a_failing_read_while_a_log_is_recovered_empties_nothing(tmp_path):
+def test_a_failing_call_while_a_log_is_recovered_empties_nothing(tmp_path):
     write_tree(tmp_path, {})
     life = Life(tmp_path, RecordingDisk(tmp_path))
     life.open()
