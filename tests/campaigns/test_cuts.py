@@ -9,15 +9,35 @@ import numpy as np
 import pytest
 
 import kafkalog
-from kafkalog.errors import CorruptIndexError, CorruptSnapshotError, LocatedError
+from kafkalog.errors import (
+    CorruptCheckpointError,
+    CorruptIndexError,
+    CorruptSnapshotError,
+    LocatedError,
+)
 from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
 from kafkalog.formats.metadata_snapshot import MetadataSnapshot
+from kafkalog.formats.partition_files import PartitionMetadata, QuorumState
 from kafkalog.formats.producer_snapshot import parse_snapshot
+from kafkalog.formats.properties import MetaProperties, parse_properties
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from tests.campaigns import sources
 from tests.query.batches import KINDS
+
+LEAST_CUTS = 50_000
+PARTS = 8  # of brokers' entries
+
+
+def test_there_are_as_many_as_is_said():
+    """Count the bytes that are cut at, each of them: not even of all the files."""
+    made = sum(len(entry) for kind in KINDS for entry in sources.made(*kind))
+    brokers = sum(len(entry) for part in range(PARTS) for entry in of_brokers(part))
+    others = ("*.snapshot", "partition.metadata", "meta.properties", "quorum-state")
+    small = sum(len(data) for pattern in others for data in sources.files(pattern))
+    # What we wrote is cut twice, in memory and as a file.
+    assert 2 * made + brokers + small >= LEAST_CUTS
 
 
 def offsets_of(source, **options):
@@ -46,9 +66,13 @@ def test_entries_that_we_wrote(magic, codec, figure):
     figure("cuts", f"entries of magic {magic}, {codec}", cuts)
 
 
-@pytest.mark.parametrize("number", range(8))
+def of_brokers(number):
+    return sources.of_brokers()[number::48]
+
+
+@pytest.mark.parametrize("number", range(PARTS))
 def test_entries_that_brokers_wrote(number, figure):
-    entries = sources.of_brokers()[number::48]
+    entries = of_brokers(number)
     groups = [entries[i : i + 3] for i in range(0, len(entries), 3)]
     cuts = sum(map(check_cuts, groups))
     figure("cuts", f"entries of brokers, part {number}", cuts)
@@ -111,7 +135,7 @@ def test_snapshots_of_metadata(figure):
     cuts = 0
     for data in sources.files("*.checkpoint", 20_000)[:4]:
         whole = MetadataSnapshot.parse(data)
-        for cut in range(0, len(data), 7):
+        for cut in range(len(data)):
             try:
                 found = MetadataSnapshot.parse(data[:cut])
             except LocatedError:
@@ -145,3 +169,51 @@ def test_checkpoints(pattern, parse, figure):
             assert len(found) in (0, len(whole))
     assert cuts > 50
     figure("cuts", f"{pattern}", cuts)
+
+
+def test_meta_properties(figure):
+    cuts = 0
+    for data in sources.files("meta.properties"):
+        lines, whole = parse_properties(data), MetaProperties.parse(data)
+        for cut in range(len(data)):
+            found = parse_properties(data[:cut])
+            *before, last = found or [""]
+            assert all(found[name] == lines[name] for name in before)
+            # The last line may end in its key, or in its value.
+            if last not in lines:
+                assert any(name.startswith(last) for name in lines)
+            else:
+                assert lines[last].value.startswith(found[last].value)
+            try:
+                meta = MetaProperties.parse(data[:cut])
+            except LocatedError:
+                continue
+            finally:
+                cuts += 1
+            for name in ("node_id", "cluster_id", "directory_id"):
+                value = getattr(meta, name)
+                assert value is None or f"{getattr(whole, name)}".startswith(f"{value}")
+    assert cuts > 500
+    figure("cuts", "meta.properties", cuts)
+
+
+def test_partition_metadata(figure):
+    cuts = 0
+    for data in sources.files("partition.metadata"):
+        for cut in range(len(data.rstrip())):
+            with pytest.raises(CorruptCheckpointError):
+                PartitionMetadata.parse(data[:cut])
+        cuts += len(data)
+    assert cuts > 500
+    figure("cuts", "partition.metadata", cuts, "all found")
+
+
+def test_quorum_states(figure):
+    cuts = 0
+    for data in sources.files("quorum-state"):
+        for cut in range(len(data.rstrip())):
+            with pytest.raises(CorruptCheckpointError):
+                QuorumState.parse(data[:cut])
+        cuts += len(data)
+    assert cuts > 200
+    figure("cuts", "quorum-state", cuts, "all found")
