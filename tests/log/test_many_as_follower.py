@@ -1,7 +1,7 @@
 """Many appends of a follower in one call end as single calls do, refused ones too."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import (
@@ -91,7 +91,6 @@ def life(directory, append, pieces, epoch, config):
     return outcomes, known, files_of(directory)
 
 
-@settings(max_examples=60)
 @pytest.mark.parametrize("config", [SMALL, LARGE], ids=["small", "large"])
 @given(pieces=fetched(), epoch=st.sampled_from([None, 2, 3, 9]))
 def test_many_end_as_single_calls_byte_for_byte(
