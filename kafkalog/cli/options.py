@@ -206,7 +206,7 @@ class Reading:
 
         Raises `FileNotFoundError` where a topic or partition asked for is not there.
         """
-        from kafkalog.query.plan import choose
+        from kafkalog.manager.log_directory import choose
         from kafkalog.query.scan import scan
 
         whole = scan(

@@ -17,7 +17,9 @@ from kafkalog.cli.exits import Exit
 from kafkalog.cli.options import (
     examples,
     max_batch_bytes_option,
+    paths_argument,
     printing_options,
+    selection_options,
 )
 from kafkalog.cli.output import Field
 from kafkalog.cli.progress import bar
@@ -44,9 +46,12 @@ FIELDS: Final = (
         "kafkalog verify /var/lib/kafka/data/orders.zstd-0 --format json",
         "kafkalog verify /var/lib/kafka/data/ledger-0/00000000000000000005.log "
         "--format json",
+        "kafkalog verify /var/lib/kafka/data/ledger-0 /var/lib/kafka/data/ledger-1 "
+        "--format json",
     ),
 )
-@click.argument("path", type=click.Path(path_type=Path))
+@paths_argument
+@selection_options
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
@@ -58,14 +63,16 @@ FIELDS: Final = (
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @printing_options
 def command(
-    path: Path,
+    paths: tuple[Path, ...],
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
     threads: int,
     max_batch_bytes: int,
     quiet: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
-    """Look at everything under PATH, and list what is wrong with it.
+    """Look at everything under each PATH, and list what is wrong with it.
 
     PATH is a log directory, a partition's directory or a file of one. Every batch is
     held to its checksum and to all that the checksum does not cover; indexes,
@@ -75,15 +82,33 @@ def command(
     truncate the log at a byte; rebuild, delete or reset the file; split the segment;
     delete_log; or refuse to start with it.
 
+    The path of a problem is relative to PATH; where there are several, it begins with
+    the PATH it lies under, and the counts of all add up. With --topic or --partition a
+    log directory's own files are looked at, too.
+
     Ends with 1 if there is an error. A warning is what a crash may leave behind, and
     what a broker mends by itself.
     """
-    from kafkalog.manager.verification import verify
+    from kafkalog.manager.log_directory import choose, places_under
+    from kafkalog.manager.verification import sum_up, verify
 
-    with bar(path.name, quiet=quiet) as progress:
-        report = verify(
-            path, max_batch_bytes=max_batch_bytes, threads=threads, progress=progress
+    if topics or partitions:
+        choose(
+            [one for path in paths for one in places_under(path)], topics, partitions
         )
+    reports = []
+    for path in paths:
+        with bar(path.name, quiet=quiet) as progress:
+            report = verify(
+                path,
+                topics=topics,
+                partitions=partitions,
+                max_batch_bytes=max_batch_bytes,
+                threads=threads,
+                progress=progress,
+            )
+        reports.append((path, report))
+    report = sum_up(reports) if len(paths) > 1 else report
     _show(report, output.chosen_format(form), no_color=no_color)
     if not report.is_sound:
         click.get_current_context().exit(Exit.DAMAGE)

@@ -1,4 +1,4 @@
-"""A log directory (``log.dirs``): which partitions lie in it.
+"""A log directory (``log.dirs``): which partitions lie in it, and which are chosen.
 
 Knows: what lies directly in a log directory. Does not know: what is in a log.
 Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
@@ -77,3 +77,45 @@ def list_partitions(
         if marked or name.state is None:
             found.append((name, directory / entry.name))
     return sorted(found, key=lambda one: (one[0].topic, one[0].partition, one[1].name))
+
+
+def places_under(path: Location) -> list[tuple[str, int]]:
+    """Topic and number of each partition under a path; of none, the empty one and -1.
+
+    A partition's directory or a file has one; those marked ``-delete`` and the like are
+    among a log directory's.
+    """
+    if path.is_dir() and not is_partition(path):
+        return [
+            (one.topic, one.partition) for one, _ in list_partitions(path, marked=True)
+        ]
+    directory = path.absolute() if path.is_dir() else path.absolute().parent
+    name = parse_partition_dir(directory.name)
+    return [("", -1) if name is None else (name.topic, name.partition)]
+
+
+def choose(
+    places: Sequence[tuple[str, int]],
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+) -> list[int]:
+    """Say which of `places` (topic, partition) are of these; none named is all.
+
+    Raises `FileNotFoundError` for a topic or partition that is not among them.
+
+    >>> choose([("orders", 0), ("orders", 1), ("state", 0)], ["orders"], [1])
+    [1]
+    """
+    for what, wanted, there in (
+        ("topic", topics, {topic for topic, _ in places}),
+        ("partition", partitions, {partition for _, partition in places}),
+    ):
+        for one in wanted:
+            if one not in there:
+                raise FileNotFoundError(2, f"No such {what}", str(one))
+    return [
+        i
+        for i, (topic, partition) in enumerate(places)
+        if (not topics or topic in topics)
+        and (not partitions or partition in partitions)
+    ]

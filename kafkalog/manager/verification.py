@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -32,6 +32,7 @@ from kafkalog.indexes.table import base_offset_of
 from kafkalog.manager.log_directory import (
     is_partition,
     list_partitions,
+    places_under,
 )
 from kafkalog.manager.recovery_outlook import foresee
 from kafkalog.manager.report import Findings, Problem, Report
@@ -69,6 +70,8 @@ Progress = Callable[[int, int], None]
 def verify(
     path: str | os.PathLike[str],
     *,
+    topics: Collection[str] = (),
+    partitions: Collection[int] = (),
     max_batch_bytes: int = MAX_BATCH_BYTES,
     threads: int = 1,
     progress: Progress | None = None,
@@ -79,6 +82,9 @@ def verify(
     ----------
     path : path
         A log directory, a partition's directory, or one file of one.
+    topics, partitions : collection of str, of int
+        Of partitions look at those only, where any are named; a log directory's own
+        files are looked at all the same.
     max_batch_bytes : int
         How much a batch may take, unpacked; one that exceeds it is a warning.
     threads : int
@@ -109,7 +115,12 @@ def verify(
     (True, <Cause.PREALLOCATED: 'preallocated'>)
     """
     where = Path(path)
-    check = Verification(max_batch_bytes=max_batch_bytes, progress=progress)
+    check = Verification(
+        topics=topics,
+        partitions=partitions,
+        max_batch_bytes=max_batch_bytes,
+        progress=progress,
+    )
     if not stat.S_ISDIR(where.stat().st_mode):
         check.lone_file(where)
     elif threads == 1:
@@ -123,6 +134,25 @@ def verify(
     return report
 
 
+def sum_up(reports: Sequence[tuple[Path, Report]]) -> Report:
+    """Make one report of several, each of a path.
+
+    Counts add up; a problem's path begins with the one it was found under, as given.
+    """
+    problems = [
+        replace(found, path=str(where / found.path if where.is_dir() else where))
+        for where, report in reports
+        for found in report.problems
+    ]
+    return Report(
+        files=sum(report.files for _, report in reports),
+        bytes=sum(report.bytes for _, report in reports),
+        batches=sum(report.batches for _, report in reports),
+        records=sum(report.records for _, report in reports),
+        problems=tuple(problems),
+    )
+
+
 Map = Callable[
     [Callable[[SegmentTask], SegmentResult], Iterable[SegmentTask]],
     Iterator[SegmentResult],
@@ -133,6 +163,8 @@ Map = Callable[
 class Verification:
     """One run of `verify`: what was counted and found so far."""
 
+    topics: Collection[str]
+    partitions: Collection[int]
     max_batch_bytes: int
     progress: Progress | None
     sizes: dict[str, int] = field(default_factory=dict)
@@ -157,6 +189,8 @@ class Verification:
     def directory(self, where: Path, run: Map) -> None:
         """Check a partition's directory, or a log directory with all in it."""
         if is_partition(where):
+            if not self._is_wanted(*places_under(where)[0]):
+                return
             check = PartitionCheck.of(where, "", self._list(where, ""))
             self._run([check], run)
             return
@@ -171,7 +205,8 @@ class Verification:
                 parsed(FORMS[name], data, findings)
         checks = [
             PartitionCheck.of(where / child.name, f"{child.name}/", found)
-            for _, child in list_partitions(where, marked=True)
+            for name, child in list_partitions(where, marked=True)
+            if self._is_wanted(name.topic, name.partition)
             for found in [self._list(where / child.name, f"{child.name}/")]
         ]
         if BOOTSTRAP in names:
@@ -179,6 +214,11 @@ class Verification:
         self._remote_cache(where)
         clean = CLEAN_SHUTDOWN in names
         self._check_ends(offsets, self._run(checks, run), clean=clean)
+
+    def _is_wanted(self, topic: str, partition: int) -> bool:
+        return (not self.topics or topic in self.topics) and (
+            not self.partitions or partition in self.partitions
+        )
 
     def _run(self, checks: list[PartitionCheck], run: Map) -> dict[str, int | None]:
         """Read the logs of all partitions; answer where each ends."""
@@ -277,6 +317,8 @@ class Verification:
 
     def lone_file(self, path: Path) -> None:
         """Check one file by itself."""
+        if not self._is_wanted(*places_under(path)[0]):
+            return
         self.sizes[path.name] = path.stat().st_size
         bare = path.name
         for suffix in SUFFIXES:

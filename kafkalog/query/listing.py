@@ -29,7 +29,6 @@ from kafkalog.files.naming import (
     PartitionDir,
     parse_file_name,
     parse_file_names,
-    parse_partition_dir,
 )
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.table import Entries, IndexTable
@@ -37,11 +36,12 @@ from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import list_segments
 from kafkalog.manager.log_directory import (
+    choose,
     is_partition,
     list_partitions,
+    places_under,
 )
 from kafkalog.query.contents import begin_times
-from kafkalog.query.plan import choose
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 
@@ -105,11 +105,7 @@ def list_path(
         raise FileNotFoundError(2, os.strerror(2), str(path))
     if not path.is_dir() and not (path.is_file() and LOG in path.name):
         raise NotALogDirectoryError(f"neither a .log file nor a log directory: {path}")
-    directory = path.absolute() if path.is_dir() else path.absolute().parent
-    name = parse_partition_dir(directory.name)
-    choose(
-        [("", -1) if name is None else (name.topic, name.partition)], topics, partitions
-    )
+    choose(places_under(path), topics, partitions)
     return _segments(path) if path.is_dir() else iter([_summarize(LogSegment.of(path))])
 
 

@@ -6,7 +6,7 @@ Knows: which bytes are asked for. Does not know: what is in them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -107,33 +107,6 @@ def _of_directory(path: Location) -> Iterator[Part]:
 def _named(directory: Location) -> tuple[str, int]:
     name = parse_partition_dir(directory.name)
     return ("", -1) if name is None else (name.topic, name.partition)
-
-
-def choose(
-    places: Sequence[tuple[str, int]],
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-) -> list[int]:
-    """Say which of `places` (topic, partition) are of these; none named is all.
-
-    Raises `FileNotFoundError` for a topic or partition that is not among them.
-
-    >>> choose([("orders", 0), ("orders", 1), ("state", 0)], ["orders"], [1])
-    [1]
-    """
-    for what, wanted, there in (
-        ("topic", topics, {topic for topic, _ in places}),
-        ("partition", partitions, {partition for _, partition in places}),
-    ):
-        for one in wanted:
-            if one not in there:
-                raise FileNotFoundError(2, f"No such {what}", str(one))
-    return [
-        i
-        for i, (topic, partition) in enumerate(places)
-        if (not topics or topic in topics)
-        and (not partitions or partition in partitions)
-    ]
 
 
 def bounds_of(

@@ -52,6 +52,7 @@ def test_topics_below_the_path_are_offered():
     assert offered("cat", golden.CLEAN, "--topic", "") == TOPICS
     assert offered("ls", golden.CLEAN, "--topic", "led") == ["ledger"]
     assert offered("export", golden.CLEAN, "out", "--topic", "led") == ["ledger"]
+    assert offered("verify", golden.CLEAN, "--topic", "led") == ["ledger"]
     assert offered("cat", golden.CLEAN / "ledger-1", "--topic", "") == ["ledger"]
     assert offered("cat", "nowhere", "--topic", "") == []
 

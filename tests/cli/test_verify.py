@@ -1,0 +1,111 @@
+"""``verify`` on the command line: several paths, and some partitions of them."""
+
+import json
+
+import pytest
+
+from tests import golden_data
+from tests.manager.partitions import write_partition
+
+from . import golden
+from .shell import call, objects
+
+COUNTS = ("files", "bytes", "batches", "records")
+
+
+def report_of(*arguments, code=0):
+    ran = call("verify", *arguments, "--format", "json")
+    assert (ran.exit_code, ran.stderr) == (code, "")
+    return json.loads(ran.stdout)
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Make two log directories, each with damage in files of the same name."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        path.mkdir()
+        for name in ("orders-0", "orders-1", "ledger-0"):
+            log = write_partition(path / name) / f"{0:020d}.log"
+            log.write_bytes(b"\xff" * 100 + log.read_bytes()[100:])
+    return paths
+
+
+def test_the_counts_of_several_paths_add_up():
+    paths = [golden_data.logs(name) for name in ("k431-clean", "k431-repl-broker1")]
+    each = [report_of(path) for path in paths]
+    both = report_of(*paths)
+    for count in COUNTS:
+        assert both[count] == sum(report[count] for report in each)
+    assert list(both) == ["schema", *COUNTS, "problems"]
+
+
+def test_of_several_paths_a_problem_tells_under_which_it_lies(damaged):
+    file = damaged[1] / "ledger-0" / f"{0:020d}.log"
+    paths = [*damaged, damaged[0] / "orders-0", file]
+    each = [report_of(path, code=1)["problems"] for path in paths]
+    several = report_of(*paths, code=1)["problems"]
+    wanted = []
+    for path, problems in zip(paths, each, strict=True):
+        for one in problems:
+            whole = path if path == file else path / one["path"]
+            wanted.append({**one, "path": str(whole)})
+    assert several == wanted
+    ran = call("verify", *paths, "--format", "jsonl")
+    assert objects(ran.stdout) == wanted
+
+
+def test_one_path_is_told_of_as_ever(damaged):
+    for path in (damaged[0], damaged[0] / "orders-0"):
+        for problem in report_of(path, code=1)["problems"]:
+            assert (path / problem["path"]).is_file()
+
+
+def test_only_the_partitions_asked_for_are_looked_at(damaged):
+    def places(*arguments):
+        problems = report_of(*arguments, code=1)["problems"]
+        return {one["path"].rpartition("/")[0] for one in problems}
+
+    a, b = damaged
+    assert places(a, "--topic", "orders") == {"orders-0", "orders-1"}
+    assert places(a, "--partition", 0) == {"orders-0", "ledger-0"}
+    assert places(a, "--topic", "orders", "--partition", 1) == {"orders-1"}
+    assert places(a, b / "orders-0", "--topic", "ledger") == {f"{a}/ledger-0"}
+    assert places(b / "orders-0", a, "--topic", "orders", "--partition", 1) == {
+        f"{a}/orders-1"
+    }
+
+
+def test_what_was_not_asked_for_is_not_counted():
+    whole = report_of(golden.CLEAN)
+    ledger = report_of(golden.CLEAN, "--topic", "ledger")
+    looked_at = [golden.CLEAN / "bootstrap.checkpoint", *golden.CLEAN.glob("ledger-*")]
+    alone = [report_of(one) for one in looked_at]
+    for count in ("batches", "records"):
+        assert ledger[count] == sum(one[count] for one in alone) < whole[count]
+    own = sum(one.is_file() for one in golden.CLEAN.iterdir())
+    assert ledger["files"] == own - 1 + sum(one["files"] for one in alone)
+
+
+def test_a_checkpoint_is_held_to_the_partitions_asked_for(tmp_path):
+    write_partition(tmp_path / "orders-0")
+    write_partition(tmp_path / "ledger-0")
+    name = "log-start-offset-checkpoint"
+    (tmp_path / name).write_text("0\n1\norders 0 1000\n")
+    assert report_of(tmp_path, "--topic", "ledger")["problems"] == []
+    [problem] = report_of(tmp_path, "--topic", "orders", code=1)["problems"]
+    assert (problem["path"], problem["cause"]) == (name, "log_end")
+
+
+@pytest.mark.parametrize("option", [("--topic", "nowhere"), ("--partition", "77")])
+def test_a_partition_that_is_not_there_ends_with_3(option):
+    for paths in ([golden.CLEAN], [golden.CLEAN, golden.CLEAN / "ledger-0"]):
+        ran = call("verify", *paths, *option)
+        assert (ran.exit_code, ran.stdout) == (3, "")
+        assert "No such" in ran.stderr
+
+
+def test_any_path_that_is_not_there_ends_with_3(tmp_path):
+    ran = call("verify", golden.CLEAN / "ledger-0", tmp_path / "nowhere")
+    assert (ran.exit_code, ran.stdout) == (3, "")
+    assert ran.stderr == f"kafkalog: No such file or directory: {tmp_path}/nowhere\n"
