@@ -85,6 +85,15 @@ class Life:
         event = len(self.disk.events)
         self.marks.append(marked(self.log, event, may_leave_holes, self.least_start))
 
+    def flush(self) -> None:
+        """Force all there is to disk; else that nothing of it is lost says nothing."""
+        self.step(lambda: self.log.flush())
+        check_forced(self.log, self.log.log_end_offset)
+
+    def roll(self) -> None:
+        """Begin a segment; all before it is forced to disk then."""
+        check_forced(self.log, self.step(lambda: self.log.roll()))
+
     def open(self, *, may_leave_holes: bool = False, **options: Any) -> None:
         """Open the log, for the first time or once more."""
         self.log = open_log(
@@ -176,6 +185,12 @@ class Life:
         """Return the leader epoch, which is the latest known."""
         epochs = self.log.leader_epochs
         return epochs[-1].epoch if epochs else 0
+
+
+def check_forced(log: Any, offset: int) -> None:
+    """Fail unless all below `offset` counts as forced to disk."""
+    point = log.recovery_point
+    assert point >= offset, f"forced to {point}, not to {offset}"
 
 
 def value_of(count: int, name: str, size: int) -> bytes:

@@ -32,6 +32,7 @@ from tests.crash.lives import (
     Batch,
     Mark,
     build,
+    check_forced,
     marked,
     read_batches,
     value_of,
@@ -87,6 +88,11 @@ class ManagedLife:
             mark = Mark(event) if log is None else marked(log, event, may_leave_holes)
             marks.append(mark)
 
+    def flush(self, log: Any) -> None:
+        """Force all that a log has to disk."""
+        self.step(log.flush)
+        check_forced(log, log.log_end_offset)
+
     def open(self) -> None:
         """Open the directory, as for the first time."""
 
@@ -130,7 +136,7 @@ def live(life: ManagedLife, random: Random) -> None:
         here = life.manager.get(name)
         match random.randrange(12):
             case 0 if here is not None:
-                life.step(here.flush)
+                life.flush(here)
             case 1:
                 life.step(life.manager.checkpoint)
             case 2 if here is not None:
@@ -158,20 +164,20 @@ def deleting(life: ManagedLife, random: Random) -> None:
     life.open()
     _fill(life)
     log = life.manager[NAMES[0]]
-    life.step(log.flush)
+    life.flush(log)
     log.update_high_watermark(log.log_end_offset)
     life.step(partial(log.delete_records, 5), may_leave_holes=True)
     life.step(life.manager.checkpoint)
     life.step(partial(life.manager.delete, *NAMES[0]))
     life.step(partial(life.append, NAMES[0], random.randint(100, 200)))
-    life.step(life.manager[NAMES[0]].flush)
+    life.flush(life.manager[NAMES[0]])
 
 
 def cutting(life: ManagedLife, random: Random) -> None:
     """Cut a log that was forced to its end, and append in the place of what is cut."""
     life.open()
     _fill(life)
-    life.step(life.manager[NAMES[0]].flush)
+    life.flush(life.manager[NAMES[0]])
     life.step(life.manager.checkpoint)
     cut = {NAMES[0]: random.randint(1, 2)}
     life.step(partial(life.manager.truncate_to, cut), may_leave_holes=True)
@@ -249,7 +255,7 @@ def another_life(
     life.open()
     for log in NAMES:
         life.step(partial(life.append, log, 900))
-        life.step(life.manager[log].flush)
+        life.flush(life.manager[log])
     life.step(life.manager.checkpoint)
     life.manager.abandon()
     return life

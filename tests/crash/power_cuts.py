@@ -83,7 +83,7 @@ def another_life(root: Path, cut: Cut, batches: tuple[Any, ...], name: str) -> A
     life.open()
     life.append(2, 300)
     life.append_from(7_000, size=379)
-    life.step(lambda: life.log.flush())
+    life.flush()
     life.append_many(100, 800, 700)
     life.log.abandon()
     return life, disk

@@ -20,9 +20,9 @@ def plain(life: Life, random: Random) -> None:
             case 0:
                 life.append_many(*(random.randint(1, 900) for _ in range(5)))
             case 1:
-                life.step(lambda: life.log.flush())
+                life.flush()
             case 2:
-                life.step(lambda: life.log.roll())
+                life.roll()
             case _:
                 life.append(random.randint(1, 4), random.randint(1, 400))
     life.checkpoint()
@@ -63,7 +63,7 @@ def keeping(life: Life, random: Random) -> None:
                 ends = life.log.log_start_offset, life.log.log_end_offset
                 _deleting(life, partial(life.log.delete_records, random.randint(*ends)))
             case 1:
-                life.step(lambda: life.log.flush())
+                life.flush()
             case 2:
                 life.checkpoint()
         _deleting(life, life.log.delete_old_segments)
@@ -83,7 +83,7 @@ def cutting(life: Life, random: Random) -> None:
         for _ in range(random.randint(2, 7)):
             life.append_from(7, size=random.choice((379, 891, 120)))
         if random.random() < 0.7:
-            life.step(lambda: life.log.flush())
+            life.flush()
         if random.random() < 0.5:
             life.checkpoint()
         start, end = life.log.log_start_offset, life.log.log_end_offset
@@ -99,7 +99,7 @@ def cutting(life: Life, random: Random) -> None:
         for _ in range(random.randint(0, 3)):
             life.append_from(7, size=random.choice((379, 891, 120)))
         if random.random() < 0.5:
-            life.step(lambda: life.log.flush())
+            life.flush()
 
 
 def stopping(life: Life, random: Random) -> None:
@@ -111,7 +111,7 @@ def stopping(life: Life, random: Random) -> None:
         if random.random() < 0.5:
             life.replicate()
         if random.random() < 0.3:
-            life.step(lambda: life.log.roll())
+            life.roll()
         life.close()
 
 
@@ -141,10 +141,10 @@ def aborting(life: Life, random: Random) -> None:
         for producer in random.sample((20, 21, 22), random.randint(1, 2)):
             size = random.randint(1, 300)
             life.append_from(producer, size=size, is_transactional=True)
-            life.step(lambda: life.log.flush())
+            life.flush()
             life.end(producer, commit=False)
-        life.step(lambda: life.log.flush())
-        life.step(lambda: life.log.roll())
+        life.flush()
+        life.roll()
         life.checkpoint()
         life.append()
 
@@ -164,7 +164,7 @@ def preallocating(life: Life, random: Random) -> None:
             _now_and_then(life, random)
         match random.randrange(3):
             case 0:
-                life.step(lambda: life.log.roll())
+                life.roll()
             case 1:
                 cut = life.log.log_end_offset - 1
                 _deleting(life, lambda cut=cut: life.log.truncate_to(cut))
@@ -206,7 +206,7 @@ def swapping(life: Life, random: Random) -> None:
                 life.append_from(7, size=random.randint(200, 700))
             else:
                 life.append(1, random.randint(200, 1200))
-        life.step(lambda: life.log.flush())
+        life.flush()
         life.append()
         bases = [segment.base_offset for segment in life.log.growing_segments]
         life.crash()
@@ -252,7 +252,7 @@ def _clean(life: Life, random: Random, first: int, second: int, end: int) -> Non
 def _now_and_then(life: Life, random: Random) -> None:
     match random.randrange(6):
         case 0:
-            life.step(lambda: life.log.flush())
+            life.flush()
         case 1:
             life.checkpoint()
 

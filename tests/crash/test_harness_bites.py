@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
-from kafkalog.log import ownership
+from kafkalog.log import flushing, ownership
 from kafkalog.segment.growing_segment import GrowingSegment
 from tests.crash.judging import Lost
 from tests.crash.power_cuts import cuts, told, tried
@@ -106,14 +106,14 @@ def start_in_a_new_segment(life, random):
 
     life.open()
     follow()
-    life.step(lambda: life.log.flush())
+    life.flush()
     follow()
-    life.step(lambda: life.log.roll())
+    life.roll()
     follow()
     follow()
     life.replicate()
     life.step(lambda: life.log.delete_records(3))
-    life.step(lambda: life.log.flush())
+    life.flush()
 
 
 def test_names_that_are_not_forced_before_the_data_are_missed(memory_path, monkeypatch):
@@ -157,6 +157,17 @@ def test_a_recovery_point_that_stays_behind_a_cut_is_missed(memory_path, monkeyp
         ownership.OwnedDirectory, "lower_recovery_point", lambda *_: None
     )
     assert finds(memory_path, "cutting")
+
+
+def forget(*_):
+    """Stand for taking note."""
+
+
+@pytest.mark.parametrize("name", ["plain", "following", "preallocating"])
+def test_a_flush_that_does_not_count_is_missed(memory_path, monkeypatch, name):
+    monkeypatch.setattr(flushing, "_note_flushed", forget)
+    with pytest.raises(AssertionError, match="forced to 0, not to"):
+        finds(memory_path, name)
 
 
 def test_nothing_is_found_where_nothing_is_taken_out(memory_path):
