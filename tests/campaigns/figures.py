@@ -21,21 +21,32 @@ class Tell(Protocol):
 def told(reports: Iterable[Any]) -> list[str]:
     """Return a line for each campaign, and one for each of its parts.
 
-    Figures are summed up but where each is of a limit of its own.
+    Figures are summed up but where each is of a limit of its own. How long a campaign's
+    tests took is told, too, and all of them together, as if one after another.
     """
     parts: dict[str, dict[str, tuple[int, str]]] = {}
+    seconds: dict[str, float] = {}
+    tests: dict[str, set[str]] = {}
     for report in reports:
+        if hasattr(report, "duration"):
+            test = report.nodeid
+            seconds[test] = seconds.get(test, 0) + report.duration
         for name, figure in getattr(report, "user_properties", ()):
             if name.startswith(MARK):
                 campaign, part, count, text = figure
                 parts.setdefault(campaign, {})[part] = count, text
+                tests.setdefault(campaign, set()).add(report.nodeid)
     lines = []
     for campaign, figures in sorted(parts.items()):
+        took = sum(seconds[test] for test in tests[campaign])
         limited = any(text.startswith("of ") for _, text in figures.values())
         total = sum(count for count, _ in figures.values())
-        lines.append(campaign if limited else f"{campaign}: {total:,}")
+        lines.append(f"{campaign}{'' if limited else f': {total:,}'} ({took:,.0f} s)")
         lines += [
             f"  {part}: {count:,}{text and f' ({text})'}"
             for part, (count, text) in sorted(figures.items())
         ]
+    if tests:
+        took = sum(seconds[test] for test in set[str]().union(*tests.values()))
+        lines.append(f"all campaigns together: {took:,.0f} s")
     return lines
