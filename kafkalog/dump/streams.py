@@ -42,7 +42,7 @@ class Streams:
         if self.take_row is None:
             self.write(f"{line}\n".encode("utf-8", "surrogateescape"))
         elif kind is not None:
-            told = members or members_of(line)
+            told = members_of(line) if line and not members else members
             self.take_row({"file": self.file, "kind": kind, **told})
 
 
