@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +21,7 @@ from kafkalog.cli.options import FORMATS, examples
 from kafkalog.cli.row_printer import RowPrinter
 from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.arguments import Argument, spell_out
+from kafkalog.dump.columns import columns_of
 from kafkalog.dump.options import (
     KEY_DECODER,
     MAX_BYTES,
@@ -152,6 +152,7 @@ def command(
     """
     from kafkalog.dump.tool import dump_files
 
+    named: Iterable[str]
     context = click.get_current_context()
     if version:
         click.echo(TOOL_VERSION)
@@ -161,11 +162,12 @@ def command(
         click.echo(context.get_help(), err=True)
         context.exit(Exit.DAMAGE)
     options, files = _options(asked), Argument("files", "", asked["files"])
-    within = list(_within(paths))
-    named: Iterable[str] = chain(_named(files), within)
     if form or paths:
-        named = _checked(options, files) + within
-    with RowPrinter(form) if form else nullcontext() as rows:
+        named = [*_checked(options, files), *_within(paths)]
+        printer = RowPrinter(form, columns_of(named, options)) if form else None
+    else:
+        named, printer = _named(files), None
+    with printer or nullcontext() as rows:
         whole = dump_files(named, options, _streams(rows))
     if not whole:
         context.exit(Exit.DAMAGE)

@@ -1,18 +1,20 @@
 """Rows on standard output that come one by one, of several kinds, in any format.
 
-Knows: formats, and when a heading is due. Does not know: what is printed.
+Knows: formats, and that a heading comes once. Does not know: what is printed.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from kafkalog.cli import output, terminal
 from kafkalog.cli.output import Field, Row
 from kafkalog.cli.table import LOOKED_AT, Table
+from kafkalog.export.text import quote_csv
 
 FIELDS: Final = (
     Field("file", "file"),
@@ -23,13 +25,16 @@ FIELDS: Final = (
 
 
 class RowPrinter(AbstractContextManager["RowPrinter"]):
-    """Prints rows as they come; of a table the first when it is seen how wide it is."""
+    """Prints rows as they come; of a table the first when it is seen how wide it is.
 
-    def __init__(self, form: str) -> None:
-        self._form = form
+    Of CSV, `columns` are all that a row may have; what one has not is an empty cell.
+    """
+
+    def __init__(self, form: str, columns: Sequence[str] = ()) -> None:
+        self._form, self._columns = form, columns
+        self._known = frozenset(columns)
         self._on_terminal = sys.stdout.isatty()
         self._before = "["
-        self._names: list[str] = []
         self._kept: list[list[str]] = []
         self._table: Table | None = None
 
@@ -42,13 +47,17 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
                 self._emit_json(f"{self._before}{_json(row)}")
                 self._before = output.BETWEEN
             case "csv":
-                lines = self._csv_lines(row)
-                shown = terminal.harmless_lines(lines) if self._on_terminal else lines
-                output.emit(shown)
+                self._emit_csv(self._csv_cells(row))
             case "table":
                 rest = {name: row[name] for name in row if name not in ("file", "kind")}
                 says = ", ".join(f"{name} {_cell(rest[name])}" for name in rest)
                 self._show(output.cells_of({**row, "says": says}, FIELDS))
+
+    def __enter__(self) -> RowPrinter:
+        """Name the columns of CSV."""
+        if self._form == "csv":
+            self._emit_csv(self._columns)
+        return self
 
     def __exit__(self, *_: object) -> None:
         """Close what is open."""
@@ -74,13 +83,15 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
                 output.emit(f"{self._table.line(cells)}\n")
             self._kept.clear()
 
-    def _csv_lines(self, row: Row) -> str:
-        """Spell a row; where members change, another heading comes before it."""
-        names, before = list(row), self._names
-        self._names = names
-        line = output.csv_line(map(_cell, row.values()))
-        heading = "" if names == before else f"{output.csv_line(names)}\n"
-        return f"{heading}{line}\n"
+    def _csv_cells(self, row: Row) -> Iterator[str]:
+        assert row.keys() <= self._known
+        for name in self._columns:
+            value = row.get(name)
+            yield "" if value is None else _csv_cell(_cell(value))
+
+    def _emit_csv(self, cells: Iterable[str]) -> None:
+        line = ",".join(cells) + "\n"
+        output.emit(terminal.harmless_lines(line) if self._on_terminal else line)
 
     def _emit_json(self, text: str) -> None:
         output.emit(terminal.harmless_json(text) if self._on_terminal else text)
@@ -93,3 +104,8 @@ def _json(value: Any) -> str:
 def _cell(value: Any) -> Any:
     """Spell what is no plain value as JSON."""
     return _json(value) if isinstance(value, dict | list | bool) else value
+
+
+def _csv_cell(cell: Any) -> str:
+    """Quote text: an empty one is not as nothing."""
+    return quote_csv(cell) if isinstance(cell, str) else str(cell)

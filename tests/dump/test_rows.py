@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from kafkalog import RecordBatchBuilder
 from kafkalog.cli import output
 from kafkalog.cli.row_printer import RowPrinter
 from kafkalog.cli.table import LOOKED_AT
@@ -99,13 +100,79 @@ def test_every_format_tells_the_same():
     path = logs_of("k431-clean", "once-0")[0]
     rows = rows_of("--files", path)
     assert json.loads(dump("--format", "json", "--files", path).stdout) == rows
-    text = dump("--format", "csv", "--files", path).stdout.decode()
-    cells = list(csv.reader(io.StringIO(text)))
-    assert len(cells) == len(rows) + 2
-    assert cells[0] == list(rows[0])
-    assert cells[2] == list(rows[1])
     table = dump("--format", "table", "--files", path).stdout.decode()
     assert len(table.splitlines()) == len(rows) + 1
+
+
+INTERNAL = [
+    ("k431-clean", "__cluster_metadata-0"),
+    ("k431-clean", "__consumer_offsets-0"),
+    ("k431-clean", "__share_group_state-0"),
+]
+FLAGS = [
+    [],
+    ["--deep-iteration"],
+    ["--print-data-log"],
+    ["--offsets-decoder", "--skip-record-metadata"],
+    ["--index-sanity-check"],
+]
+
+
+@pytest.fixture
+def long_cells():
+    """Have Python's reader of CSV take cells of any length."""
+    before = csv.field_size_limit(1 << 30)
+    yield
+    csv.field_size_limit(before)
+
+
+def cell_of(value):
+    if isinstance(value, bool | dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else str(value)
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
+def test_csv_is_one_line_of_names_and_then_a_line_a_row(flags, long_cells):
+    for name, directory in (*LOGS, *INTERNAL):
+        directory = golden_data.logs(name) / directory
+        ran = dump("--format", "jsonl", *flags, directory)
+        rows = [json.loads(line) for line in ran.stdout.decode().splitlines()]
+        text = dump("--format", "csv", *flags, directory).stdout.decode()
+        lines = list(csv.reader(io.StringIO(text, newline="")))
+        names = lines.pop(0)
+        assert len(names) == len(set(names))
+        assert [dict(zip(names, line, strict=True)) for line in lines] == [
+            {one: cell_of(row.get(one)) for one in names} for row in rows
+        ]
+        assert {one for row in rows for one in row} <= set(names)
+
+
+def test_records_without_metadata_are_rows_even_if_nothing_is_left():
+    path = logs_of("k431-clean", "ledger-0")[1]
+    flags = ["--deep-iteration", "--skip-record-metadata"]
+    rows = [row for row in rows_of(*flags, "--files", path) if row["kind"] != "batch"]
+    assert {"kind": "control", "file": str(path)} in rows
+    assert {"kind": "record", "file": str(path)} in rows
+
+
+def test_csv_names_its_columns_where_there_are_no_rows(tmp_path):
+    path = tmp_path / f"{20 * '0'}.txnindex"
+    path.touch()
+    assert dump("--format", "csv", path).stdout == (
+        b"file,kind,version,producerId,firstOffset,lastOffset,lastStableOffset\n"
+    )
+
+
+def test_in_csv_an_empty_payload_is_not_as_none(tmp_path):
+    path = tmp_path / f"{20 * '0'}.log"
+    builder = RecordBatchBuilder()
+    builder.append(None, b"", timestamp=1)
+    path.write_bytes(builder.build())
+    text = dump("--format", "csv", "--print-data-log", path).stdout.decode()
+    names, *_, record = text.splitlines()
+    cells = dict(zip(names.split(","), record.split(","), strict=True))
+    assert (cells["key"], cells["payload"]) == ("", '""')
 
 
 def test_json_is_closed_where_the_tool_ends_early(tmp_path):
