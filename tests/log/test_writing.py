@@ -297,6 +297,17 @@ def test_a_deleted_log_leaves_nothing(tmp_path):
     assert not (tmp_path / "t-0").exists()
 
 
+def test_a_read_that_ends_within_a_batch_gives_those_before_it(tmp_path):
+    with load(tmp_path) as log:
+        for _ in range(3):
+            log.append(batch(2))
+        found = log.read(0, max_bytes=2 * len(batch(2)) + 100)
+        assert [one.last_offset for one in found.batches()] == [1, 3]
+        assert found.next_offset == 4
+        short = log.read(0, max_bytes=100, min_one_batch=False)
+        assert (list(short.batches()), short.next_offset) == ([], 0)
+
+
 def test_many_read_while_one_writes(tmp_path):
     log = load(tmp_path)
     log.append(batch())
