@@ -97,16 +97,24 @@ def _of_part(
         if isinstance(piece, Problem):
             scan.problems.append(piece)
             continue
+        last, passed = -1, 0  # the batch that may go on, and its records so far
         for views in _decoded(scan, piece, condition, workspace):
+            first = int(views.rows["position"][0])
+            passed = passed if first == last else 0
             slots = _meeting(views, piece.bounds, condition)
-            yield from _places(part, piece, views, slots)
+            yield from _places(part, piece, views, slots, passed)
+            last = int(views.rows["position"][-1])
+            passed = int(views.counts[-1]) + passed * (first == last)
 
 
-def _places(part: Part, piece: Piece, views: Views, slots: Slots) -> Iterator[Place]:
-    """Say where the records at `slots` lie."""
+def _places(
+    part: Part, piece: Piece, views: Views, slots: Slots, passed: int
+) -> Iterator[Place]:
+    """Say where the records at `slots` lie; of the first batch some are `passed`."""
     ends = np.cumsum(views.counts)
     batches = np.searchsorted(ends, slots, side="right")
     indexes = slots - (ends - views.counts)[batches]
+    indexes[batches == 0] += passed
     times = views.records["timestamp"][slots].tolist()
     for offset, time, position, index in zip(
         views.records["offset"][slots].tolist(),
@@ -137,6 +145,7 @@ def _decoded(
         limit=scan.request.max_batch_bytes,
         workspace=workspace,
         before=piece.step.before,
+        in_pieces=True,
     )
     for views in found:
         if isinstance(views, LocatedError):

@@ -15,6 +15,7 @@ from kafkalog.formats.decoding import Bounds, decode
 from kafkalog.formats.gathering import Buffers, GatheringWorkspace
 from kafkalog.formats.headers import scan_headers
 from kafkalog.formats.workspace import Workspace
+from kafkalog.query.finding import Condition, find_places
 from tests.query.batches import KINDS, build
 from tests.query.test_memory import batch_of
 
@@ -150,3 +151,10 @@ def test_its_last_byte_decides_before_anything_of_it_is_given(dense):
     skipping = kafkalog.scan(damaged, check_crcs=False, on_corruption="skip")
     assert list(skipping.chunks()) == []
     assert len(skipping.problems) == 1
+
+
+def test_what_is_found_keeps_its_place_in_the_batch(small_pieces):
+    data = mixed("none")
+    found = list(find_places(kafkalog.scan(data), Condition()))
+    assert [place.record_index for place in found] == [*range(11)] * 2
+    assert [place.offset for place in found] == [*range(22)]

@@ -235,6 +235,18 @@ from kafkalog.cli.main import group
 ran = CliRunner().invoke(group, ["verify", sys.argv[1]], catch_exceptions=False)
 print(int("offsets do not rise" in ran.output), peak() - before)
 """
+FIND = """
+import re
+from kafkalog.query.finding import Condition, find_places
+found = list(find_places(kafkalog.scan(sys.argv[1]), Condition(value=re.compile(b"x"))))
+assert not found
+print(kafkalog.scan(sys.argv[1]).count(), peak() - before)
+"""
+TAKEN = """
+batch = kafkalog.RecordBatch(open(sys.argv[1], "rb").read())
+taken = iter(batch)
+print(batch.count * (next(taken).value is None), peak() - before)
+"""
 BOUND = (MAX_BATCH_BYTES + BOMB_SLACK_MIB * MIB) // MIB
 DENSE = {
     "records": (dense_batch, CHUNKS.format("", ""), BOUND),
@@ -244,6 +256,8 @@ DENSE = {
         BOUND,
     ),
     "records, as views": (dense_batch, CHUNKS.format("", "views=True"), BOUND),
+    "records, looked through": (dense_batch, FIND, BOUND),
+    "records, one by one": (dense_batch, TAKEN, BOUND),
     "records, in threads": (
         dense_batch,
         CHUNKS.format("threads=2", ""),
