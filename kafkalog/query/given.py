@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeVar
 from kafkalog.files.location import OpenedSource
 from kafkalog.formats.decoding import Bounds
 from kafkalog.formats.headers import Rows
-from kafkalog.formats.layout import LOG_OVERHEAD
+from kafkalog.formats.layout import DELETE_HORIZON_FLAG, LOG_OVERHEAD
 from kafkalog.query.plan import Part
 from kafkalog.query.reading import PartReading, Problem, Request
 from kafkalog.segment.log_segment import LogSegment
@@ -61,9 +61,16 @@ class Mark(NamedTuple):
         if row is None:
             return True
         left = Mark(row)
-        same = all(left.of(n) == self.of(n) for n in ("base_offset", "leader_epoch"))
+        if any(left.of(n) != self.of(n) for n in ("base_offset", "leader_epoch")):
+            return False
+        if left.of("crc") == self.of("crc"):
+            return True
+        # One that keeps all its records is copied, unless it is stamped with when its
+        # markers may go; how many are in a wrapper is not known.
+        stamped = bool(left.of("attributes") & DELETE_HORIZON_FLAG)
+        fewer = left.of("count") < self.of("count") or left.of("count") < 0
         older = left.of("max_timestamp") <= self.of("max_timestamp")
-        return same and older and left.of("count") <= self.of("count")
+        return older and (fewer or stamped)
 
     def _begin(self, size: int) -> bytes:
         """Encode what stands first of it, up to magic and checksum."""

@@ -173,6 +173,36 @@ def test_a_sealed_segment_that_is_compacted_is_no_cut(tmp_path):
     assert looks.told == []
 
 
+def test_a_compacted_batch_with_fewer_records_is_no_cut(tmp_path):
+    log = Written(tmp_path / "t-0")
+    log.append(b"old", *range(4))
+    several = RecordBatchBuilder(base_offset=4)
+    fewer = RecordBatchBuilder(base_offset=4)
+    for offset in (4, 5):
+        several.append(None, b"old-%03d" % offset, timestamp=NOW)
+    fewer.append(None, b"old-004", timestamp=NOW)
+    before = log.path.read_bytes()
+    log.path.write_bytes(before + several.build())
+    looks = Looks(log.followed)
+    assert looks.take() == spelled("old", *range(6))
+    log.path.write_bytes(before + fewer.build())
+    log.path.with_name(f"{6:020d}.log").write_bytes(encoded(6, b"new"))
+    assert looks.take() == spelled("new", 6)
+    assert looks.told == []
+
+
+def test_a_cut_that_was_written_over_across_a_new_segment_is_seen(tmp_path):
+    log = Written(tmp_path / "t-0")
+    log.append(b"old", *range(6))
+    looks = Looks(log.followed)
+    looks.take()
+    log.cut(3)
+    log.append(b"new", *range(3, 6))
+    log.path.with_name(f"{6:020d}.log").write_bytes(encoded(6, b"new"))
+    assert looks.take() == spelled("new", *range(3, 7))
+    assert looks.told == ["it was cut back to offset 3"]
+
+
 def test_segments_that_retention_deletes_are_no_cut(tmp_path):
     log = Written(tmp_path / "t-0")
     log.append(b"old", *range(6))
