@@ -14,7 +14,6 @@ from typing import Any, Final
 from kafkalog.cli import output, terminal
 from kafkalog.cli.output import Field, Row
 from kafkalog.cli.table import LOOKED_AT, Table
-from kafkalog.export.text import quote_csv
 
 FIELDS: Final = (
     Field("file", "file"),
@@ -84,10 +83,16 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
             self._kept.clear()
 
     def _csv_cells(self, row: Row) -> Iterator[str]:
+        """Spell a row's members; text is quoted: an empty one is not as none."""
+        from kafkalog.export.text import quote_csv
+
         assert row.keys() <= self._known
         for name in self._columns:
-            value = row.get(name)
-            yield "" if value is None else _csv_cell(_cell(value))
+            cell = _cell(row.get(name))
+            if isinstance(cell, str):
+                yield quote_csv(cell)
+            else:
+                yield "" if cell is None else str(cell)
 
     def _emit_csv(self, cells: Iterable[str]) -> None:
         line = ",".join(cells) + "\n"
@@ -104,8 +109,3 @@ def _json(value: Any) -> str:
 def _cell(value: Any) -> Any:
     """Spell what is no plain value as JSON."""
     return _json(value) if isinstance(value, dict | list | bool) else value
-
-
-def _csv_cell(cell: Any) -> str:
-    """Quote text: an empty one is not as nothing."""
-    return quote_csv(cell) if isinstance(cell, str) else str(cell)

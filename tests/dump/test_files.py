@@ -80,3 +80,17 @@ def test_a_path_that_may_not_be_read_ends_with_3(tmp_path, monkeypatch):
     ran = dump(path)
     assert (ran.exit_code, ran.stdout) == (3, b"")
     assert ran.stderr == f"kafkalog: Permission denied: {path}\n"
+
+
+def test_an_epoch_beyond_32_bits_ends_it_as_java_says_it(tmp_path):
+    ran = dump("--files", tmp_path / f"{20 * '0'}-2147483648.checkpoint")
+    assert ran.exit_code == 1
+    assert ran.stderr == (
+        'Exception in thread "main" java.lang.NumberFormatException: '
+        'For input string: "2147483648"\n'
+    )
+
+
+def test_help_of_dump_waits_for_no_arrays():
+    program = "import sys, kafkalog.cli.dump; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
