@@ -23,8 +23,8 @@ FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
         "--columns offset,value",
     ),
 )
-@click.argument("path", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("path", type=click.Path(readable=False, path_type=Path))
+@click.argument("out", type=click.Path(readable=False, path_type=Path))
 @click.option(
     "--to",
     "form",

@@ -244,7 +244,7 @@ class Reading:
 
 def paths_argument(function: Function) -> Function:
     """Add the argument PATH..., one or more."""
-    kind = click.Path(path_type=Path)
+    kind = click.Path(readable=False, path_type=Path)
     return click.argument(
         "paths", metavar="PATH...", nargs=-1, required=True, type=kind
     )(function)

@@ -267,3 +267,10 @@ def test_no_golden_directory_troubles_any_reader(name):
     for command in READERS:
         ran = call(command, golden_data.logs(name), "--format", "table")
         assert (ran.exit_code, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_that_a_path_may_not_be_read_is_found_by_reading_it(command, monkeypatch):
+    before = call(command, ORDERS).exit_code
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may read everything
+    assert call(command, ORDERS).exit_code == before == 0
