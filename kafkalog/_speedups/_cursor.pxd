@@ -18,6 +18,7 @@ cpdef enum Status:
     WRAPPER_OFFSET  # a wrapper's offset below that of its last message
     WRAPPER_EMPTY  # a wrapper without a message
     NO_ROOM  # what is found does not fit the caller's arrays
+    CHECKSUM  # the bytes are not those that the checksum was made of
 
 
 cdef extern from *:

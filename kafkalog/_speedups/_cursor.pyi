@@ -16,3 +16,4 @@ class Status(IntEnum):
     WRAPPER_OFFSET = 12
     WRAPPER_EMPTY = 13
     NO_ROOM = 14
+    CHECKSUM = 15

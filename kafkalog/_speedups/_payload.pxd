@@ -16,7 +16,7 @@ from kafkalog._speedups._sink cimport (
 
 
 cdef enum:
-    AHEAD = 3072
+    AHEAD = 16384  # bytes: into what follows, where that is the next batch
     RUN = 16  # records alike that are put at once, while their lines are near
 
 
@@ -28,13 +28,13 @@ cdef inline Status read_batch_records(
     cdef Cursor at = payload[0]  # copies, which the compiler holds in registers
     cdef Sink sink = out[0]
     cdef Layout lies = Layout(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-    cdef int64_t start, size = 0, near = at.pos
+    cdef int64_t start, size = 0, near = at.pos + AHEAD
     cdef bint laid_out = False
     cdef int32_t i = 0, run
     if batch.count < 0 or batch.count > sink.capacity - sink.row:
         return Status.ENTRY_COUNT
     while i < batch.count and status == Status.OK:
-        while near < at.pos + AHEAD and near < at.end:
+        while near < at.pos + AHEAD:
             prefetch(at.data + near)
             near += LINE
         if laid_out:

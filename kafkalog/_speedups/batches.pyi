@@ -16,6 +16,7 @@ def in_order(
 ) -> bool: ...
 def all_plain(
     rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
+    most: int,
 ) -> bool: ...
 def find_batch(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
@@ -28,7 +29,7 @@ def locate_payloads(
     rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
     starts: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
     lengths: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
-) -> tuple[int, int, int]: ...  # Status, row it stopped at, greatest length
+) -> tuple[int, int]: ...  # Status, row it stopped at
 def countable(
     rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
     lengths: npt.NDArray[np.int64],  # const int64_t[::1], (n,)

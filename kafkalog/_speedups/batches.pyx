@@ -88,10 +88,10 @@ def in_order(
     return fit
 
 
-def all_plain(rows not None):
+def all_plain(rows not None, int64_t most):
     """Whether all are batches of magic 2 with data records, and none is compressed.
 
-    Their counts are ones that their bytes can hold.
+    Their counts are ones that their bytes can hold, which are `most` at most.
     """
     cdef bint plain = True
     cdef int64_t room
@@ -101,7 +101,7 @@ def all_plain(rows not None):
     with nogil:
         for i in range(held.count):
             room = held.at[i].size_in_bytes - BATCH_HEADER
-            plain &= held.at[i].magic == 2 and held.at[i].count > 0
+            plain &= held.at[i].magic == 2 and held.at[i].count > 0 and room <= most
             plain &= held.at[i].count <= room // LEAST_RECORD
             plain &= held.at[i].attributes & (CODEC_MASK | CONTROL) == 0
     release_rows(&held)
@@ -180,12 +180,12 @@ def locate_payloads(
     """Say where in `src` each entry's payload lies, still compressed where it is so.
 
     Of magic 2 that is what follows the header, of a plain message the whole entry, of
-    a wrapper its value. Answers (status, row it stopped at, greatest length).
+    a wrapper its value. Answers (status, row it stopped at).
     """
     cdef Status status = Status.OK
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef Py_ssize_t i, stopped = 0
-    cdef int64_t start, longest = 0
+    cdef int64_t start
     cdef Rows held
     if min(starts.shape[0], lengths.shape[0]) < len(rows):
         raise ValueError("a start and a length for each row")
@@ -209,9 +209,8 @@ def locate_payloads(
                 if status != Status.OK:
                     break
             starts[i] += start
-            longest = max(longest, lengths[i])
     release_rows(&held)
-    return <int>status, stopped, longest
+    return <int>status, stopped
 
 
 def countable(rows not None, const int64_t[::1] lengths not None):

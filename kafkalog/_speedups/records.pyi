@@ -18,6 +18,7 @@ def decode_records(
     base_offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     bounds: npt.NDArray[np.int64],  # const int64_t[::1], (4,)
     timed: bool,
+    check: bool,
     longs: npt.NDArray[np.int64],  # int64_t[:, ::1], (2, capacity), filled
     ints: npt.NDArray[np.int32],  # int32_t[:, ::1], (6, capacity), filled
     emitted: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
@@ -30,6 +31,7 @@ def gather_records(
     base_offsets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     bounds: npt.NDArray[np.int64],  # const int64_t[::1], (4,)
     timed: bool,
+    check: bool,
     offset: npt.NDArray[np.int64],  # int64_t[::1], (capacity,), filled
     timestamp: npt.NDArray[np.int64],  # int64_t[::1], (capacity,), filled
     key: Any,  # None, or arrays of bytes, int32 and bytes, filled

@@ -2,18 +2,23 @@
 
 `src` holds the payloads: of a magic 2 batch its records, of a magic 0 or 1 message the
 message itself or, of a wrapper, the messages inside. Payload i is that of ``rows[i]``
-and lies at ``starts[i]``, ``lengths[i]`` long.
+and lies at ``starts[i]``, ``lengths[i]`` long. Where checksums are to be looked at, too,
+each is, right before its batch is read: so the bytes are fetched from memory but once.
 """
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from kafkalog._speedups._batch cimport CODEC_MASK, Batch
+from kafkalog._speedups._batch cimport BATCH_HEADER, CODEC_MASK, Batch
+from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport Cursor, Status, be64, wrapping_add
+from kafkalog._speedups._entry cimport is_sound
 from kafkalog._speedups._payload cimport next_message, read_payload
 from kafkalog._speedups._record cimport Record, read_header, read_record
 from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
 from kafkalog._speedups._sink cimport Bounds, Headers, Sink
 from kafkalog._speedups._strings cimport strings_of
+
+crc_setup()
 
 
 cdef inline bint outside(int64_t start, int64_t length, int64_t size) noexcept nogil:
@@ -71,6 +76,17 @@ def measure_wrappers(
     return <int>status, stopped
 
 
+cdef inline bint is_whole(
+    const uint8_t* data, int64_t start, int64_t length, const Batch* row
+) noexcept nogil:
+    # Whether a payload is all of its batch, of magic 2, whose checksum is right.
+    return (
+        row.magic == 2 and start >= BATCH_HEADER
+        and length == row.size_in_bytes - BATCH_HEADER
+        and is_sound(data + start - BATCH_HEADER, row)
+    )
+
+
 cdef inline Sink new_sink(const int64_t[::1] bounds, bint timed) except *:
     # An empty one, with the bounds that both kernels are given.
     cdef Sink sink
@@ -86,6 +102,7 @@ cdef inline tuple read_payloads(
     const int64_t[::1] starts,
     const int64_t[::1] lengths,
     const int64_t[::1] base_offsets,
+    bint check,
     Sink* sink,
     int64_t[::1] emitted,
 ):
@@ -105,8 +122,12 @@ cdef inline tuple read_payloads(
     with nogil:
         for i in range(held.count):
             stopped, before = i, sink.row
+            emitted[i] = 0
             if outside(starts[i], lengths[i], src.shape[0]):
                 status = Status.TRUNCATED
+                break
+            if check and not is_whole(at.data, starts[i], lengths[i], &held.at[i]):
+                status = Status.CHECKSUM
                 break
             at.pos = starts[i]
             at.end = starts[i] + lengths[i]
@@ -126,6 +147,7 @@ def decode_records(
     const int64_t[::1] base_offsets not None,
     const int64_t[::1] bounds not None,
     bint timed,
+    bint check,
     int64_t[:, ::1] longs not None,
     int32_t[:, ::1] ints not None,
     int64_t[::1] emitted not None,
@@ -135,8 +157,9 @@ def decode_records(
     `bounds` is the first and last offset, first and last timestamp wanted, the latter
     two heeded where `timed`. Fills the columns, rows of `longs` (offset, timestamp) and
     of `ints` (key start and length, value start and length, headers start and count),
-    and `emitted` with the number of records kept of each payload. Answers (status, row
-    it stopped at, place in `src`, records kept).
+    and `emitted` with the number of records kept of each payload. With `check`, that a
+    batch of magic 2 is whole before its payload, and its checksum right, is looked at.
+    Answers (status, row it stopped at, place in `src`, records kept).
     """
     cdef Sink sink = new_sink(bounds, timed)
     if longs.shape[0] != 2 or ints.shape[0] != 6:
@@ -147,7 +170,7 @@ def decode_records(
         sink.places.key_start, sink.places.key_length = &ints[0, 0], &ints[1, 0]
         sink.places.value_start, sink.places.value_length = &ints[2, 0], &ints[3, 0]
         sink.places.headers_start, sink.places.header_count = &ints[4, 0], &ints[5, 0]
-    return read_payloads(src, rows, starts, lengths, base_offsets, &sink, emitted)
+    return read_payloads(src, rows, starts, lengths, base_offsets, check, &sink, emitted)
 
 
 def gather_records(
@@ -158,6 +181,7 @@ def gather_records(
     const int64_t[::1] base_offsets not None,
     const int64_t[::1] bounds not None,
     bint timed,
+    bint check,
     int64_t[::1] offset not None,
     int64_t[::1] timestamp not None,
     key,
@@ -188,7 +212,7 @@ def gather_records(
         found.offsets = &header_offsets[0]
         found.key, found.value = strings_of(headers[1]), strings_of(headers[2])
         sink.headers = &found
-    return read_payloads(src, rows, starts, lengths, base_offsets, &sink, emitted)
+    return read_payloads(src, rows, starts, lengths, base_offsets, check, &sink, emitted)
 
 
 def pass_records(

@@ -28,7 +28,7 @@ from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.codecs.varint import MAX_VARINT_BYTES, decode_varints
 from kafkalog.errors import CorruptRecordError, LocatedError
-from kafkalog.formats.headers import Bytes, Rows, corrupt
+from kafkalog.formats.headers import Bytes, Rows, checksum_error, corrupt
 from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK
 from kafkalog.formats.order import overlap
 from kafkalog.formats.pieces import cut_up, record_error
@@ -87,12 +87,17 @@ Views = Run[RecordPlaces]
 
 
 def find_records(
-    payloads: Payloads, bounds: Bounds, room: Room[Found], before: int | None = None
+    payloads: Payloads,
+    bounds: Bounds,
+    room: Room[Found],
+    before: int | None = None,
+    *,
+    check: bool = False,
 ) -> Iterator[Run[Found] | LocatedError]:
     """Find the records of all payloads that lie within `bounds`.
 
     A run is valid until the next is taken. Where offsets must rise, `before` is the
-    last of what precedes them.
+    last of what precedes them. With `check`, checksums are looked at, too.
     """
     data, rows = payloads.data, payloads.rows
     starts, lengths = payloads.starts, payloads.lengths
@@ -111,8 +116,13 @@ def find_records(
         found = found[:good]
         counts = np.zeros(good, np.int64)
         places = (starts[:good], lengths[:good], base_offsets[:good])
-        status, stop, place, kept = room.find(data, found, places, within, counts)
-        if status != Status.OK:
+        status, stop, place, kept = room.find(
+            data, found, places, within, counts, check=check
+        )
+        if status == Status.CHECKSUM:
+            error = checksum_error(found[stop])
+            good = stop
+        elif status != Status.OK:
             passed = len(payloads.rows) - len(rows)
             error = record_error(payloads, passed + stop, status, place)
             good = stop
@@ -184,11 +194,14 @@ def decode(
     workspace: Room[Found],
     before: int | None = None,
     in_pieces: bool = False,
+    check: bool = False,
 ) -> Iterator[Run[Found] | LocatedError]:
     """Find the records of `rows` within `bounds`: unpack, then find, run by run.
 
     Where offsets must rise, `before` is the last of what precedes `rows`. `in_pieces`
-    says that the records of a very large batch may come in several runs.
+    says that the records of a very large batch may come in several runs; `check` that
+    nobody has looked at the checksums of `rows`, which are plain batches then, each of
+    one run.
     """
     for payloads in unpack(data, origin, rows, limit, workspace):
         if isinstance(payloads, LocatedError):
@@ -198,6 +211,6 @@ def decode(
             if isinstance(part, LocatedError):
                 yield part
                 continue
-            yield from find_records(part, bounds, workspace, before)
+            yield from find_records(part, bounds, workspace, before, check=check)
             if before is not None:
                 before = int(part.rows["last_offset"][-1])

@@ -105,6 +105,8 @@ class GatheringWorkspace(UnpackedBytes):
         payloads: tuple[Int64s, Int64s, Int64s],
         within: Within,
         emitted: Int64s,
+        *,
+        check: bool = False,
     ) -> Answer:
         """Find records and gather their columns, as `Room` says."""
         records, size = _speedups.add_up(rows, payloads[1])
@@ -114,7 +116,7 @@ class GatheringWorkspace(UnpackedBytes):
                 self._most = (records, size) if self._buffers.kept else (-1, -1)
             room = self._room
             answer: Answer = _speedups.gather_records(
-                *(data, rows, *payloads, *within),
+                *(data, rows, *payloads, *within, check),
                 *(room.offset, room.timestamp),
                 *(room.key, room.value, room.headers),
                 emitted,

@@ -68,11 +68,13 @@ class Room(Protocol[Found]):
         payloads: tuple[Int64s, Int64s, Int64s],
         within: Within,
         emitted: Int64s,
+        *,
+        check: bool = False,
     ) -> Answer:
         """Find the records of `rows`; of each, `emitted` says how many were kept.
 
         `payloads` is where they start in `data`, their lengths, and what is to be added
-        to the offsets in them.
+        to the offsets in them. With `check`, stop where a batch's checksum is wrong.
         """
 
     def first(self, count: int) -> Found:
@@ -118,12 +120,15 @@ class Workspace(UnpackedBytes):
         payloads: tuple[Int64s, Int64s, Int64s],
         within: Within,
         emitted: Int64s,
+        *,
+        check: bool = False,
     ) -> Answer:
         """Find the places of records, as `Room` says."""
         records, _ = _speedups.add_up(rows, payloads[1])
         room = self.room_for(records)
         answer: Answer = _speedups.decode_records(
-            data, rows, *payloads, *within, room.longs, room.ints, emitted
+            *(data, rows, *payloads, *within, check),
+            *(room.longs, room.ints, emitted),
         )
         return answer
 

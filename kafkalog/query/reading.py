@@ -2,7 +2,8 @@
 
 Entries are chosen by their headers in two goes. By offsets first, which no checksum
 covers. Then, once the checksums are found right, by everything else that a header says:
-control, time, transactions. So a flipped bit in a header hides no record.
+control, time, transactions. So a flipped bit in a header hides no record. Where nothing
+is asked for but offsets, checksums of plain batches are left to whoever decodes them.
 
 Knows: what is wanted of a partition, and where its indexes say it lies. Does not know:
 how records become columns.
@@ -84,12 +85,26 @@ class Problem(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Entries to decode, from which file, and which of their records are wanted."""
+    """Entries to decode, from which file, and which of their records are wanted.
+
+    `bytes_before` is how much of the part lies before that file.
+    """
 
     step: Step
     segment: str
     path: Location | None
     bounds: Bounds
+    bytes_before: int
+
+    def bounds_at(self, position: int) -> Bounds:
+        """Say what is wanted of the batch at `position` and of all that follows it."""
+        rows, before = self.step.rows, self.step.before
+        if before is None:
+            return self.bounds
+        if place := int(np.searchsorted(rows["position"], position)):
+            before = int(rows["last_offset"][place - 1])
+        start = max(self.bounds.start_offset, before + 1)
+        return replace(self.bounds, start_offset=start)
 
 
 def left_out(error: LocatedError, piece: Piece, request: Request) -> Problem:
@@ -106,15 +121,34 @@ def left_out(error: LocatedError, piece: Piece, request: Request) -> Problem:
 
 @dataclass(slots=True, kw_only=True)
 class PartReading:
-    """One reading of a part; `bytes_done` goes up to `size` meanwhile."""
+    """One reading of a part; `bytes_done` goes up to `size` meanwhile.
+
+    Where it `defers`, checksums may be left to whoever decodes a step, and it says so.
+    `begin` is the position that it begins at in memory.
+    """
 
     part: Part
     bounds: Bounds
     request: Request
     take: Take | None = field(default_factory=lambda: Rooms().take)
     headers_only: bool = False
+    defers: bool = False
+    begin: int = 0
     bytes_done: int = 0
     _transactions: Transactions | None = field(default=None)
+
+    def behind(self, piece: Piece, position: int) -> PartReading:
+        """Return a reading from the batch of `piece` at `position` on.
+
+        All that precedes it was given. Checksums are looked at before anything is.
+        """
+        return replace(
+            self,
+            bounds=piece.bounds_at(position),
+            begin=position,
+            bytes_done=piece.bytes_before,
+            defers=False,
+        )
 
     def pieces(self) -> Iterator[Piece | Problem]:
         """Yield the entries wanted, in order of offsets, and what is left out."""
@@ -182,10 +216,11 @@ class PartReading:
         already, reached = self.bytes_done, self.bounds.start_offset
         records = FileRecords(
             source=source,
-            start=0 if segment is None else self._start(segment, source),
+            start=self.begin if segment is None else self._start(segment, source),
             select=self._by_offset,
             limits=limits,
             check_crcs=self.request.check_crcs and not self.headers_only,
+            defer_crcs=self.defers and self._by_offset_alone,
             skip=self.request.skip,
             take=self.take,
             step_bytes=self._step_bytes(),
@@ -196,11 +231,11 @@ class PartReading:
             if isinstance(step, Skipped):
                 yield Problem.of(step.error, step.first_offset, step.last_offset)
                 continue
-            chosen = self._by_header(step.rows)
+            chosen = self._by_header(step.rows) if step.checked else step.rows
             if len(chosen):
                 if chosen is not step.rows:
                     step = replace(step, rows=chosen)
-                yield Piece(step, name, source.path, self.bounds)
+                yield Piece(step, name, source.path, self.bounds, already)
             if limits.ordered:
                 reached = max(reached, int(step.rows["last_offset"][-1]) + 1)
         # Where a segment is found anew, as compaction leaves it, go on there.
@@ -240,10 +275,14 @@ class PartReading:
         done = (begins >= end).any() or (last[-1:] >= end - 1).any()
         return (np.maximum(last, reach) >= start) & (begins < end), bool(done)
 
+    @property
+    def _by_offset_alone(self) -> bool:
+        """Whether plain batches are chosen by their offsets, and by nothing else."""
+        return self._transactions is None and not self.bounds.timed
+
     def _by_header(self, rows: Rows) -> Rows:
         """Choose by all else that the headers say, which the checksums cover."""
-        every = self._transactions is None and not self.bounds.timed
-        if every and _speedups.all_plain(rows):
+        if self._by_offset_alone and _speedups.all_plain(rows, MAX_OFFSET):
             return rows
         chosen: npt.NDArray[np.bool_] = rows["count"] != 0
         batch = rows["magic"] == 2

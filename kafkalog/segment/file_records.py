@@ -1,9 +1,12 @@
-"""The entries of a ``.log``, in order, in steps of about two megabytes.
+"""The entries of a ``.log``, in order, in steps of about four megabytes.
 
 A step is read, its headers scanned, its order looked at and its checksums, before
 anything in it is decoded. What is damaged comes as an error in its place: raised, or
 left out when `skip` is set, in which case reading goes on at the next entry, or, where
 the damaged one's size does not lead to a sound one, at the next sound one there is.
+
+Checksums of plain batches may be left to whoever decodes them, who looks at each right
+before its records: so its bytes are fetched from memory once, not twice.
 
 Offsets rise along a segment. The checksum does not cover them, so that they rise, and
 stay below the next segment's, is looked at here.
@@ -39,6 +42,7 @@ from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
 )
 from kafkalog.formats.order import find_stray, rises, stray_error
+from kafkalog.formats.pieces import MOST_BYTES
 from kafkalog.formats.wrappers import first_offsets
 from kafkalog.segment.resync import (
     find_sound_entry,
@@ -47,9 +51,7 @@ from kafkalog.segment.resync import (
     tail_error,
 )
 
-STEP_BYTES: Final = 2 << 20
-LARGE_STEP_BYTES: Final = 4 << 20
-"""Where batches are large, lest half of a step is one that is cut, and read again."""
+STEP_BYTES: Final = 4 << 20
 FIRST_STEP_BYTES: Final = 64 << 10
 STEP_GROWTH: Final = 8
 STEP_ROWS: Final = 1024
@@ -75,12 +77,14 @@ class Step:
     """Entries wanted and found sound: `rows`, in the bytes `data` from `origin` on.
 
     `before` is the last offset of what precedes them; None where offsets need not rise.
+    Where it is not `checked`, nobody has looked at the checksums yet.
     """
 
     data: Bytes
     origin: int
     rows: Rows
     before: int | None = None
+    checked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,10 @@ class FileRecords:
     rest of the file is not; the others are neither checked nor given. A step's
     bytes lie in room that `take` gives, fresh if it is None; by default in one buffer,
     so that they are valid only until the next step.
+
+    With `defer_crcs`, the checksums of a step of plain batches, none of which is very
+    large, are left to whoever decodes it. Who finds one wrong reads anew, without it:
+    here is known what lies behind damage.
     """
 
     source: ByteSource
@@ -121,6 +129,7 @@ class FileRecords:
     select: Select = everything
     limits: Limits = field(default_factory=Limits)
     check_crcs: bool = True
+    defer_crcs: bool = False
     skip: bool = False
     take: Take | None = field(default_factory=lambda: Rooms().take)
     first_bytes: int = FIRST_STEP_BYTES
@@ -169,7 +178,7 @@ class FileRecords:
             cut = status == Status.ENTRY_INCOMPLETE
             size = self._entry_bytes(data, origin) if cut else 0
             if cut and origin + len(data) < self.source.size >= self.end + size:
-                length = max(length, size, min(4 * size, LARGE_STEP_BYTES))
+                length = max(length, size, min(4 * size, STEP_BYTES))
                 if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
                     yield self._too_large(size)
             elif status != Status.OK:
@@ -221,11 +230,19 @@ class FileRecords:
         """
         choice = self._choose(data, origin, rows)
         chosen = rows if choice.wanted is None else rows[choice.wanted]
+        if choice.stray is None and self._defers(chosen):
+            yield from self._sound(data, origin, rows, chosen, checked=False)
+            return choice.done, False
         unsound = find_unsound(data, origin, chosen) if self.check_crcs else NONE
         if choice.stray is None and not len(unsound):
             yield from self._sound(data, origin, rows, chosen)
             return choice.done, False
         return (yield from self._around_bad(data, origin, rows, choice, unsound))
+
+    def _defers(self, rows: Rows) -> bool:
+        most = min(MOST_BYTES, self.max_batch_bytes)
+        deferring = self.defer_crcs and self.check_crcs
+        return deferring and _speedups.all_plain(rows, most)
 
     def _around_bad(
         self,
@@ -280,13 +297,19 @@ class FileRecords:
         return Choice(kept, stray, done)
 
     def _sound(
-        self, data: Bytes, origin: int, rows: Rows, chosen: Rows
+        self,
+        data: Bytes,
+        origin: int,
+        rows: Rows,
+        chosen: Rows,
+        *,
+        checked: bool = True,
     ) -> Iterator[Step]:
-        """Give those `chosen` of `rows`, none of which is bad."""
+        """Give those `chosen` of `rows`, none of which is known to be bad."""
         ordered = self.limits.ordered
         if len(chosen):
             before = self._last_offset if ordered else None
-            yield Step(data, origin, chosen, before)
+            yield Step(data, origin, chosen, before, checked)
         if ordered and len(rows):
             self._last_offset = max(self._last_offset, int(rows["last_offset"].max()))
 

@@ -57,12 +57,12 @@ def test_too_few_lengths_are_refused(kernel):
 
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
-def test_payloads_are_located_and_the_longest_is_told(magic, codec):
+def test_payloads_are_located(magic, codec):
     data = at_the_end(build(magic, codec, 0, 3) + build(magic, codec, 3, 40))
     rows, _, _ = scan_headers(data, 0, 0, 100)
     starts, lengths = np.full((2, len(rows)), -9, np.int64)
     answer = _speedups.locate_payloads(data, 0, rows, starts, lengths)
-    assert answer == (Status.OK, len(rows) - 1, lengths.max())
+    assert answer == (Status.OK, len(rows) - 1)
     ends = rows["position"] + rows["size_in_bytes"]
     assert (starts >= rows["position"]).all()
     assert (starts + lengths == ends).all()

@@ -305,7 +305,7 @@ def test_columns_that_cannot_be_filled_are_refused():
     one, eight = np.zeros(1, np.int64), np.empty(8, np.int64)
     column = (np.empty(9, "u1"), np.empty(8, np.int32), np.empty(8, "u1"))
     payloads = (one + 61, rows["size_in_bytes"] - 61, one)
-    start = (data, rows, *payloads, Bounds().as_array(), False, eight, eight)
+    start = (data, rows, *payloads, Bounds().as_array(), False, False, eight, eight)
     with pytest.raises(ValueError, match="one offset more"):
         _speedups.gather_records(*start, column, None, None, one)
     headers = (np.empty(8, np.int32), None, None)
