@@ -24,9 +24,10 @@ from kafkalog.errors import LocatedError
 from kafkalog.files.location import Location
 from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.files.reading import ByteSource, MemorySource, Rooms, Take
-from kafkalog.formats.decoding import LAST, Bounds
+from kafkalog.formats.decoding import FIRST, LAST, Bounds
 from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import (
+    BATCH_HEADER_BYTES,
     CODEC_MASK,
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
@@ -84,6 +85,21 @@ class Problem(NamedTuple):
         return f"{self.reason}{place}{byte}, {lost}"
 
 
+class Place(NamedTuple):
+    """A batch that a reading goes on from: its file, where, and behind which offset."""
+
+    segment: str
+    position: int
+    header: bytes
+    before: int | None
+
+    def is_in(self, segment: LogSegment | None, source: ByteSource) -> bool:
+        """Whether the batch is there still; compaction may have put another file."""
+        if segment is not None and segment.name != self.segment:
+            return False
+        return source.read(self.position, len(self.header)).tobytes() == self.header
+
+
 class Piece(NamedTuple):
     """Entries to decode, from which file, and which of their records are wanted.
 
@@ -96,15 +112,15 @@ class Piece(NamedTuple):
     bounds: Bounds
     bytes_before: int
 
-    def bounds_at(self, position: int) -> Bounds:
-        """Say what is wanted of the batch at `position` and of all that follows it."""
-        rows, before = self.step.rows, self.step.before
-        if before is None:
-            return self.bounds
-        if place := int(np.searchsorted(rows["position"], position)):
-            before = int(rows["last_offset"][place - 1])
-        start = max(self.bounds.start_offset, before + 1)
-        return replace(self.bounds, start_offset=start)
+    def place(self, position: int) -> Place:
+        """Return the place of the batch at `position`."""
+        step, rows = self.step, self.step.rows
+        before, i = step.before, int(np.searchsorted(rows["position"], position))
+        if before is not None and i:
+            before = int(rows["last_offset"][i - 1])
+        start = position - step.origin
+        header = step.data[start : start + BATCH_HEADER_BYTES].tobytes()
+        return Place(self.segment, position, header, before)
 
 
 def left_out(error: LocatedError, piece: Piece, request: Request) -> Problem:
@@ -124,7 +140,7 @@ class PartReading:
     """One reading of a part; `bytes_done` goes up to `size` meanwhile.
 
     Where it `defers`, checksums may be left to whoever decodes a step, and it says so.
-    `begin` is the position that it begins at in memory.
+    `place` is that of the batch it begins with, where it goes on from one.
     """
 
     part: Part
@@ -133,7 +149,7 @@ class PartReading:
     take: Take | None = field(default_factory=lambda: Rooms().take)
     headers_only: bool = False
     defers: bool = False
-    begin: int = 0
+    place: Place | None = None
     bytes_done: int = 0
     _transactions: Transactions | None = field(default=None)
 
@@ -142,10 +158,14 @@ class PartReading:
 
         All that precedes it was given. Checksums are looked at before anything is.
         """
+        bounds, place = piece.bounds, piece.place(position)
+        if place.before is not None:
+            start = max(bounds.start_offset, place.before + 1)
+            bounds = replace(bounds, start_offset=start)
         return replace(
             self,
-            bounds=piece.bounds_at(position),
-            begin=position,
+            bounds=bounds,
+            place=place,
             bytes_done=piece.bytes_before,
             defers=False,
         )
@@ -214,9 +234,15 @@ class PartReading:
     ) -> Iterator[Piece | Problem]:
         name = "" if segment is None else segment.name
         already, reached = self.bytes_done, self.bounds.start_offset
+        place, self.place = self.place, None
+        if place is not None and place.is_in(segment, source):
+            start, before = place.position, place.before
+        else:
+            start, before = self._start(segment, source), None
         records = FileRecords(
             source=source,
-            start=self.begin if segment is None else self._start(segment, source),
+            start=start,
+            before=FIRST if before is None else before,
             select=self._by_offset,
             limits=limits,
             check_crcs=self.request.check_crcs and not self.headers_only,
@@ -246,8 +272,10 @@ class PartReading:
         glanced = self.headers_only and self.part.memory is not None
         return GLANCED_BYTES if glanced and not self.bounds.timed else STEP_BYTES
 
-    def _start(self, segment: LogSegment, source: ByteSource) -> int:
+    def _start(self, segment: LogSegment | None, source: ByteSource) -> int:
         """Position from which on everything wanted of a segment lies."""
+        if segment is None:
+            return 0
         if self.part.span is not None:
             return self.part.span.begin
         start, bounds = 0, self.bounds

@@ -114,6 +114,7 @@ def everything(_rows: Rows) -> tuple[None, bool]:
 class FileRecords:
     """One reading of the entries of `source`, from `start` to its end.
 
+    `before` is the last offset of what precedes the next entry, so far.
     `select` is asked of each step's headers which entries are wanted, and whether the
     rest of the file is not; the others are neither checked nor given. A step's
     bytes lie in room that `take` gives, fresh if it is None; by default in one buffer,
@@ -126,6 +127,7 @@ class FileRecords:
 
     source: ByteSource
     start: int = 0
+    before: int = -(2**63)
     select: Select = everything
     limits: Limits = field(default_factory=Limits)
     check_crcs: bool = True
@@ -137,7 +139,6 @@ class FileRecords:
     max_batch_bytes: int = MAX_BATCH_BYTES
     end: int = 0
     """Position behind the last whole entry, so far."""
-    _last_offset: int = -(2**63)
     _read_again: int = -1
 
     def __iter__(self) -> Iterator[Step | Skipped]:
@@ -285,7 +286,7 @@ class FileRecords:
         """Choose among `rows` by their offsets, and by what is asked for."""
         limits = self.limits
         if _speedups.in_order(
-            rows, limits.least, limits.most, self._last_offset, limits.ordered
+            rows, limits.least, limits.most, self.before, limits.ordered
         ):
             wanted, done = self.select(rows)
             return Choice(wanted, None, done)
@@ -308,10 +309,10 @@ class FileRecords:
         """Give those `chosen` of `rows`, none of which is known to be bad."""
         ordered = self.limits.ordered
         if len(chosen):
-            before = self._last_offset if ordered else None
+            before = self.before if ordered else None
             yield Step(data, origin, chosen, before, checked)
         if ordered and len(rows):
-            self._last_offset = max(self._last_offset, int(rows["last_offset"].max()))
+            self.before = max(self.before, int(rows["last_offset"].max()))
 
     def _out_of_order(self, data: Bytes, origin: int, rows: Rows) -> Bools:
         """Which entries' offsets cannot be, going by neighbours and limits."""
@@ -322,7 +323,7 @@ class FileRecords:
             return stray
         stray |= last < base
         held = ~stray
-        before, after = self._last_offset, self.limits.most + 1
+        before, after = self.before, self.limits.most + 1
         if not rises(base[held], last[held], before, after):
             # One that is damaged elsewhere, too, says nothing of its neighbours.
             held[find_unsound(data, origin, rows)] = False
@@ -381,7 +382,7 @@ class FileRecords:
         if rows is None or not self.limits.ordered:
             return rows is not None
         last = int(rows["last_offset"][0])
-        if not max(self._last_offset, self.limits.least - 1) < last <= self.limits.most:
+        if not max(self.before, self.limits.least - 1) < last <= self.limits.most:
             return False
         behind = position + int(rows["size_in_bytes"][0])
         follows = find_sound_entry(self.source, behind)

@@ -1,7 +1,7 @@
 """Checksums looked at while decoding tell what those looked at before it tell.
 
-A scan bounded by time looks at every checksum first, as it chooses by headers; where the
-bound leaves nothing out it gives the same records. So it is what others are held to.
+A scan bounded by time looks at every checksum first, as it chooses by headers; where
+the bound leaves nothing out it gives the same records: so others are held to it.
 """
 
 from __future__ import annotations
