@@ -1,6 +1,6 @@
 """Many entries at a time: bytes -> headers -> places of records.
 
-What is done here is done for all the entries of a step of about 2 MB at once: one
+What is done here is done for all the entries of a step of about 4 MB at once: one
 call of a kernel finds every record.
 
     data, origin     bytes of a file or buffer, and the position of the first of them
