@@ -170,7 +170,9 @@ def decode_records(
         sink.places.key_start, sink.places.key_length = &ints[0, 0], &ints[1, 0]
         sink.places.value_start, sink.places.value_length = &ints[2, 0], &ints[3, 0]
         sink.places.headers_start, sink.places.header_count = &ints[4, 0], &ints[5, 0]
-    return read_payloads(src, rows, starts, lengths, base_offsets, check, &sink, emitted)
+    return read_payloads(
+        src, rows, starts, lengths, base_offsets, check, &sink, emitted
+    )
 
 
 def gather_records(
@@ -212,7 +214,9 @@ def gather_records(
         found.offsets = &header_offsets[0]
         found.key, found.value = strings_of(headers[1]), strings_of(headers[2])
         sink.headers = &found
-    return read_payloads(src, rows, starts, lengths, base_offsets, check, &sink, emitted)
+    return read_payloads(
+        src, rows, starts, lengths, base_offsets, check, &sink, emitted
+    )
 
 
 def pass_records(
