@@ -2,8 +2,8 @@
 
 `src` holds the payloads: of a magic 2 batch its records, of a magic 0 or 1 message the
 message itself or, of a wrapper, the messages inside. Payload i is that of ``rows[i]``
-and lies at ``starts[i]``, ``lengths[i]`` long. Where checksums are to be looked at, too,
-each is, right before its batch is read: so the bytes are fetched from memory but once.
+and lies at ``starts[i]``, ``lengths[i]`` long. Where checksums are to be looked at too,
+each is right before its batch is read: so the bytes are fetched from memory but once.
 """
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.string cimport memset
