@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalog.errors import LocatedError
@@ -74,10 +75,9 @@ class ScanRun:
         """Yield what there is to decode and what is left out; say how far it is."""
         tell, parts = self.scan.progress, range(len(self.scan.parts))
         sizes = [0 if tell is None else self._reading(i, None).size() for i in parts]
-        total = sum(sizes)
+        *before, total = accumulate(sizes, initial=0)
         for i in parts[0 if again is None else again.part :]:
             reading, part = self._reading(i, take), self.scan.parts[i][0]
-            before = sum(sizes[:i])
             if again is not None and again.part == i:
                 reading = reading.behind(again.piece, again.position)
             for piece in reading.pieces():
@@ -87,7 +87,7 @@ class ScanRun:
                     origin = Origin(part.topic, part.partition, (piece.segment,))
                     yield Task(piece, origin, i)
                 if tell is not None:
-                    tell(min(before + reading.bytes_done, total), total)
+                    tell(min(before[i] + reading.bytes_done, total), total)
         if tell is not None:
             tell(total, total)
 

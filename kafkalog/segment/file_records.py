@@ -179,7 +179,7 @@ class FileRecords:
             cut = status == Status.ENTRY_INCOMPLETE
             size = self._entry_bytes(data, origin) if cut else 0
             if cut and origin + len(data) < self.source.size >= self.end + size:
-                length = max(length, size, min(4 * size, STEP_BYTES))
+                length = max(length, size)
                 if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
                     yield self._too_large(size)
             elif status != Status.OK:

@@ -104,21 +104,13 @@ def test_every_other_batch_may_be_damaged(kind, way, tmp_path):
         for i, position in enumerate(STARTS[:-1])
         if i % 2 == 0
     ]
-    assert rows == [
-        row
-        for i, row in enumerate(ending(source_of(WHOLE, kind, tmp_path), WAYS[way])[0])
-        if i // EACH % 2
-    ]
+    sound = ending(written(kind, tmp_path / "t-0", WHOLE), WAYS[way])[0]
+    assert rows == [row for i, row in enumerate(sound) if i // EACH % 2]
 
 
 def of_segment(batch):
     """Return the first batch of the segment that a batch lies in."""
     return max(first for first in SEGMENTS if first <= batch)
-
-
-def source_of(data, kind, tmp_path):
-    """Write sound data over the damaged."""
-    return written(kind, tmp_path / "t-0", data)
 
 
 @pytest.mark.parametrize("way", WAYS)
