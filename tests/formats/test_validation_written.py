@@ -29,6 +29,7 @@ from tests.formats.appending import (
 )
 
 COORDINATOR = AppendOrigin.COORDINATOR
+SQUARES = b"".join(b"%d " % (i * i) for i in range(3000))
 
 
 # -------------------------------------------------------------------------- in place
@@ -88,9 +89,10 @@ def test_attributes_that_nobody_knows_go_where_any_are_written():
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
 def test_another_level_is_no_reason_to_pack_anew(codec):
     """testDifferentLevelDoesNotCauseRecompression."""
-    data = batch(*ROWS, codec=codec, level=1)
+    data = batch((b"k", SQUARES, T), codec=codec, level=1)
     appends = lead(data, codec=Codec[codec.upper()], level=9)
     assert written(appends)[61:] == data[61:]
+    assert batch((b"k", SQUARES, T), codec=codec, level=9)[61:] != data[61:]
 
 
 # -------------------------------------------------------------------------- rebuilt
@@ -121,8 +123,7 @@ def test_log_append_time_of_a_rebuilt_batch():
 
 @pytest.mark.parametrize("level", [1, 9])
 def test_packing_anew_takes_the_topics_level(level):
-    value = b"".join(b"%d " % (i * i) for i in range(3000))
-    data = batch((b"k", value, T))
+    data = batch((b"k", SQUARES, T))
     appends = lead(data, codec=Codec.GZIP, level=level)
     stream = compress(Codec.GZIP, data[61:], level=level)
     assert written(appends)[61:] == stream

@@ -51,25 +51,32 @@ class Brittle(Disk):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-@pytest.fixture
-def clock():
-    return ManualClock(NOW)
+class Loading:
+    """Loads the log in a directory, over again; clock and tasks stand still."""
+
+    def __init__(self, directory):
+        self.directory = directory / "t-0"
+        self.clock = ManualClock(NOW)
+        self.tasks = ManualScheduler(self.clock)
+
+    def __call__(self, config=SMALL, **more):
+        moved = {"clock": self.clock, "scheduler": self.tasks}
+        return load_log(self.directory, config, **moved, **more)
 
 
 @pytest.fixture
-def tasks(clock):
-    return ManualScheduler(clock)
+def load(tmp_path):
+    return Loading(tmp_path)
 
 
 @pytest.fixture
-def load(tmp_path, clock, tasks):
-    """Load the log in a directory, over again."""
+def clock(load):
+    return load.clock
 
-    def again(config=SMALL, **more):
-        directory = tmp_path / "t-0"
-        return load_log(directory, config, clock=clock, scheduler=tasks, **more)
 
-    return again
+@pytest.fixture
+def tasks(load):
+    return load.tasks
 
 
 def batch(*values, timestamp=NOW, **settings):
@@ -108,7 +115,7 @@ def offsets(log):
 # Appending
 
 
-def test_jitter_lets_a_segment_roll_earlier(load, clock, monkeypatch):
+def test_jitter_lets_a_segment_roll_earlier(load, monkeypatch):
     monkeypatch.setattr("kafkalog.config.log_config.getrandbits", lambda bits: 400)
     log = load(LogConfig(segment_ms=1000, segment_jitter_ms=500))
     log.append(batch(timestamp=NOW))

@@ -1,0 +1,390 @@
+"""Sabotages of appends: as a leader, as a follower, and of what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from kafkalog._speedups import Status
+from kafkalog.errors import (
+    InvalidRecordError,
+    KafkaLogError,
+    RecordBatchTooLargeError,
+    RecordValidationError,
+)
+from kafkalog.formats import analysis, judging, validation
+from kafkalog.formats.append_rules import AppendRules, rules_of
+from kafkalog.formats.appends import AppendOrigin, Appends, bounds_of
+from kafkalog.formats.headers import corrupt
+from kafkalog.formats.layout import TimestampType
+from kafkalog.formats.rebuilding import rebuild
+from kafkalog.log import appending, writable_log
+from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.log.producer_updates import ProducerUpdates
+from kafkalog.segment.growing_segment import GrowingSegment
+from tests.formats import test_validation, test_validation_written
+from tests.oracle.sabotages.register import nothing, one_by_one, sabotage
+
+EVER = 2**63 - 1
+
+
+def rules_with(patch, **changes):
+    """Let a topic ask otherwise of appends than its settings say."""
+    changed = lambda config: replace(rules_of(config), **changes)  # noqa: E731
+    patch.setattr(appending, "rules_of", changed)
+
+
+# As a leader
+
+
+@sabotage("a leader gives each record the next offset", "append-offsets-and-epoch")
+def _(patch):
+    """Batches keep the offsets they came with."""
+    one_by_one(patch)
+    patch.setattr(Appends, "place", nothing)
+
+
+@sabotage("a leader stamps its epoch on each batch", "append-offsets-and-epoch")
+def _(patch):
+    """Every batch gets epoch 0."""
+    one_by_one(patch)
+    stamped = judging._stamped
+    patch.setattr(
+        judging,
+        "_stamped",
+        lambda append, one, by: stamped(append, one, by._replace(leader_epoch=0)),
+    )
+
+
+@sabotage("with LogAppendTime the clock is stamped", "append-log-append-time")
+def _(patch):
+    """The producer's time stays."""
+    rules_with(patch, timestamp_type=TimestampType.CREATE_TIME)
+
+
+@sabotage("a wrong greatest timestamp is put right", "append-max-timestamp-corrected")
+def _(patch):
+    """The header is believed."""
+    one_by_one(patch)
+
+    def stamped(append, found, as_leader):
+        append.info["records"] = len(found.places)
+        append.info["max_timestamp"] = append.rows["max_timestamp"]
+        validation._stamp(append, as_leader)
+        return append
+
+    patch.setattr(judging, "_stamped", stamped)
+
+
+@sabotage(
+    "no timestamp lies further back than message.timestamp.before.max.ms",
+    "append-timestamp-range",
+)
+def _(patch):
+    """Any age is taken."""
+    rules_with(patch, timestamp_before_max_ms=EVER)
+
+
+@sabotage(
+    "no timestamp lies further ahead than message.timestamp.after.max.ms",
+    "append-timestamp-range",
+)
+def _(patch):
+    """Any future is taken."""
+    rules_with(patch, timestamp_after_max_ms=EVER)
+
+
+@sabotage("no producer stamps LogAppendTime itself", "append-timestamp-range")
+def _(patch):
+    """The flag is not looked at."""
+    patch.setattr(judging, "LOG_APPEND_TIME_FLAG", 0)
+
+
+@sabotage("what is in another codec is packed anew", "append-recompressed")
+def _(patch):
+    """Each batch keeps its codec."""
+    rules_with(patch, codec=None)
+
+
+@sabotage("an uncompressed topic unpacks what comes", "append-uncompressed-topic")
+def _(patch):
+    """Each batch keeps its codec."""
+    rules_with(patch, codec=None)
+
+
+@sabotage(
+    "what is in the topic's codec stays as it came, whatever its level",
+    test_validation_written.test_another_level_is_no_reason_to_pack_anew,
+    codec="gzip",
+)
+def _(patch):
+    """It is packed anew all the same."""
+    one_by_one(patch)
+    patch.setattr(
+        judging, "_stamped", lambda append, one, by: rebuild(append, [one], by)
+    )
+
+
+@sabotage(
+    "what is packed anew has the topic's level",
+    test_validation_written.test_packing_anew_takes_the_topics_level,
+    level=1,
+)
+def _(patch):
+    """The codec's own level is taken."""
+    target = AppendRules.target
+    patch.setattr(
+        AppendRules, "target", lambda self, codec: (target(self, codec)[0], None)
+    )
+
+
+@sabotage("a marker is not compressed", "append-recompressed")
+def _(patch):
+    """It is packed as data is."""
+    patch.setattr(judging, "CONTROL_FLAG", 0)
+
+
+@sabotage("a compacted topic needs keys", "append-null-key-compacted")
+def _(patch):
+    """It is taken for one that is not compacted."""
+    rules_with(patch, compacted=False)
+
+
+@sabotage("no batch exceeds max.message.bytes", "append-max-message-bytes")
+def _(patch):
+    """The limit is as high as can be."""
+    rules_with(patch, max_message_bytes=2**31 - 1)
+
+
+@sabotage("messages of magic 0 and 1 are taken, and converted up", "append-old-formats")
+def _(patch):
+    """They are refused."""
+
+    def refuse(*_):
+        raise InvalidRecordError("an old format")
+
+    patch.setattr(judging, "rebuild", refuse)
+
+
+@sabotage("an append is one batch", "append-one-batch-only")
+def _(patch):
+    """The first is taken, and the others are dropped."""
+    judge = judging.judge_append
+
+    def judge_first(append, *how):
+        rows, size = append.rows[:1], int(append.rows["size_in_bytes"][0])
+        bounds = bounds_of([1]), bounds_of([size])
+        first = Appends(append.data[:size], rows, *bounds, append.info, {})
+        return judge(first, *how)
+
+    patch.setattr(validation, "judge_append", judge_first)
+
+
+@sabotage("a client's batch begins at offset 0", "append-client-offsets")
+def _(patch):
+    """It may begin anywhere."""
+    patch.setattr(analysis, "_check_sender", nothing)
+
+
+@sabotage(
+    "a client's offsets have no gap",
+    test_validation.test_gaps_are_refused_of_clients_alone,
+)
+def _(patch):
+    """Headers are not held to their records."""
+    patch.setattr(judging, "_check_batch", nothing)
+
+
+@sabotage(
+    "clients write no control records",
+    test_validation.test_control_records_are_not_for_clients,
+)
+def _(patch):
+    """The flag is not looked at."""
+    patch.setattr(judging, "CONTROL_FLAG", 0)
+
+
+@sabotage("a Raft leader brings its own epoch", "append-raft-leader")
+def _(patch):
+    """Any epoch is taken."""
+    patch.setattr(analysis, "_check_sender", nothing)
+
+
+@sabotage("a batch's checksum is looked at", "append-checksum")
+def _(patch):
+    """All are taken for sound."""
+    patch.setattr(analysis, "find_unsound", lambda *_: np.empty(0, np.int64))
+
+
+# As a follower
+
+
+@sabotage("a follower takes offsets as they come", "follower-gaps-and-epochs")
+def _(patch):
+    """It gives offsets, as a leader."""
+
+    def assign(terms):
+        object.__setattr__(terms, "assigns", True)
+
+    one_by_one(patch)
+    patch.setattr(appending.AppendTerms, "__post_init__", assign)
+    patch.setattr(writable_log, "terms_of", appending.terms_of.__wrapped__)
+
+
+@sabotage("a follower takes no offset below the log's end", "follower-refused")
+def _(patch):
+    """It is not asked where the log ends."""
+    patch.setattr(appending, "_check_follows", nothing)
+
+
+@sabotage("offsets of one append rise", "follower-refused")
+def _(patch):
+    """Batches are not held to each other."""
+    analyze = analysis.analyze_appends
+    patch.setattr(
+        appending,
+        "analyze_appends",
+        lambda pieces, **how: analyze(pieces, **how | {"monotonic": False}),
+    )
+
+
+@sabotage("a follower is not held to max.message.bytes", "append-max-message-bytes")
+def _(patch):
+    """It is, to 100."""
+    one_by_one(patch)
+    analyze = analysis.analyze_appends
+
+    def held(pieces, **how):
+        return analyze(pieces, **how | {"max_message_bytes": 100})
+
+    patch.setattr(appending, "analyze_appends", held)
+
+
+@sabotage("leader epochs are entered, batch by batch", "follower-gaps-and-epochs")
+def _(patch):
+    """None is."""
+    patch.setattr(appending, "_note_epochs", nothing)
+
+
+@sabotage("batches of an old format clear the leader epochs", "append-old-formats")
+def _(patch):
+    """They stay."""
+    patch.setattr(LeaderEpochs, "clear_and_flush", nothing)
+
+
+@sabotage(
+    "batches of a higher epoch than the follower knows are left out",
+    "follower-higher-epoch-skipped",
+)
+def _(patch):
+    """They are taken."""
+    patch.setattr(analysis, "_is_newer", lambda *_: False)
+
+
+@sabotage("a partial tail is trimmed without an error", "append-partial-tail")
+def _(patch):
+    """It is taken for damage."""
+    whole_batch = analysis._whole_batch
+
+    def whole(data, position):
+        size = whole_batch(data, position)
+        if size is None and position < len(data):
+            raise corrupt(Status.ENTRY_TOO_SMALL, position)
+        return size
+
+    patch.setattr(analysis, "_whole_batch", whole)
+
+
+@sabotage(
+    "a follower's roll is named for the offset that comes", "follower-gaps-and-epochs"
+)
+def _(patch):
+    """The segment begins at the log's end."""
+    roll = appending.roll
+    patch.setattr(appending, "roll", lambda log, _: roll(log))
+
+
+@sabotage(
+    "many batches at once make index entries one by one", "follower-index-per-batch"
+)
+def _(patch):
+    """They make one, as a single batch."""
+    one_by_one(patch)
+    make_entries = GrowingSegment.make_entries
+
+    def make_one(self, rows, position):
+        last = rows[-1:].copy()
+        last["size_in_bytes"] = rows["size_in_bytes"].sum()
+        make_entries(self, last, position)
+
+    patch.setattr(GrowingSegment, "make_entries", make_one)
+
+
+# What is refused
+
+
+@sabotage("a refused append adds no record", "producers-sequences")
+def _(patch):
+    """What is refused is written all the same."""
+    add = ProducerUpdates.add
+
+    def add_all(self, *batches, **place):
+        try:
+            return add(self, *batches, **place)
+        except KafkaLogError:
+            return None
+
+    patch.setattr(ProducerUpdates, "add", add_all)
+
+
+@sabotage("what is refused for its size leaves its epoch", "append-larger-than-segment")
+def _(patch):
+    """The size is looked at first."""
+    note_epochs = appending._note_epochs
+
+    def judge_first(log, rows):
+        if rows["size_in_bytes"].sum() > log.config.segment_size:
+            raise RecordBatchTooLargeError("too early")
+        note_epochs(log, rows)
+
+    patch.setattr(appending, "_note_epochs", judge_first)
+
+
+@sabotage("nothing larger than a segment is appended", "append-larger-than-segment")
+def _(patch):
+    """The size is not looked at."""
+
+    def make_room(log, size, first, last, max_timestamp):
+        if appending.should_roll(log, size, max_timestamp, last):
+            appending.roll(log, first)
+
+    patch.setattr(appending, "_make_room", make_room)
+
+
+@sabotage(
+    "what is refused for its sequence leaves its roll", "roll-before-sequence-check"
+)
+def _(patch):
+    """The sequence is looked at first."""
+    note_epochs = appending._note_epochs
+
+    def judge_first(log, rows):
+        ProducerUpdates(log.producers, AppendOrigin.CLIENT).add(rows)
+        note_epochs(log, rows)
+
+    patch.setattr(appending, "_note_epochs", judge_first)
+
+
+@sabotage("a refusal names every record that is wrong", "append-null-key-compacted")
+def _(patch):
+    """Only the first is named."""
+    patch.setattr(
+        judging,
+        "RecordValidationError",
+        lambda cause, errors: RecordValidationError(cause, errors[:1]),
+    )
+
+
+@sabotage("a refusal has the name of Kafka's error", "append-timestamp-range")
+def _(patch):
+    """One error stands for another."""
+    patch.setattr(judging, "InvalidTimestampError", InvalidRecordError)

@@ -1,0 +1,301 @@
+"""Sabotages of rolling, of index entries, and of the files of a segment."""
+
+from contextlib import suppress
+
+from kafkalog.config import LogConfig
+from kafkalog.errors import KafkaLogError
+from kafkalog.indexes.growing_index import GrowingIndex
+from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
+from kafkalog.indexes.growing_time_index import GrowingTimeIndex
+from kafkalog.log import appending, rolling
+from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
+from tests.log import test_writable_log, test_writing
+from tests.oracle.sabotages.register import nothing, one_by_one, sabotage
+
+NEVER = -(2**40)
+
+
+def roll_as_if(patch, size=0, **kept):
+    """Ask whether to roll as if `size` bytes more were appended, one by one."""
+    one_by_one(patch)
+    should_roll = rolling.should_roll
+    patch.setattr(
+        appending,
+        "should_roll",
+        lambda log, bytes_, *rest: should_roll(log, bytes_ + size, *rest),
+    )
+
+
+def settings_with(patch, **changes):
+    """Give segments other settings than the topic's."""
+    patch.setattr(
+        rolling,
+        "SegmentSettings",
+        lambda *given: SegmentSettings(*given)._replace(**changes),
+    )
+
+
+# When a segment is left
+
+
+@sabotage("a segment rolls before it exceeds segment.bytes", "roll-by-size")
+def _(patch):
+    """Its size does not matter."""
+    roll_as_if(patch, NEVER)
+
+
+@sabotage("a segment may be filled just to segment.bytes", "append-larger-than-segment")
+def _(patch):
+    """It rolls one byte earlier."""
+    roll_as_if(patch, 1)
+
+
+@sabotage("a segment rolls when its records span more than segment.ms", "roll-by-time")
+def _(patch):
+    """Its age does not matter."""
+    one_by_one(patch)
+    patch.setattr(GrowingSegment, "waited_ms", lambda *_: 0)
+
+
+@sabotage("records may span just segment.ms", "roll-by-time")
+def _(patch):
+    """The segment rolls a millisecond earlier."""
+    one_by_one(patch)
+    waited_ms = GrowingSegment.waited_ms
+    patch.setattr(GrowingSegment, "waited_ms", lambda *asked: waited_ms(*asked) + 1)
+
+
+@sabotage("the time of records counts, not that of their arrival", "roll-by-time")
+def _(patch):
+    """The clock counts."""
+    one_by_one(patch)
+    patch.setattr(
+        GrowingSegment, "waited_ms", lambda self, now_ms, _: now_ms - self.created_ms
+    )
+
+
+@sabotage("without timestamps the clock counts", "roll-by-clock")
+def _(patch):
+    """A segment without timestamps has no age."""
+    one_by_one(patch)
+
+    def waited_ms(self, _, timestamp):
+        first = self.rolling_timestamp
+        return timestamp - first if first >= 0 else 0
+
+    patch.setattr(GrowingSegment, "waited_ms", waited_ms)
+
+
+@sabotage("an empty segment does not roll by time", "roll-by-clock")
+def _(patch):
+    """It does."""
+    one_by_one(patch)
+    should_roll = rolling.should_roll
+
+    def rolls(log, size, max_timestamp, last_offset):
+        segment = log.segments.active
+        waited = segment.waited_ms(log.runtime.now_ms(), max_timestamp)
+        old = waited > log.config.max_segment_ms
+        return old or should_roll(log, size, max_timestamp, last_offset)
+
+    patch.setattr(appending, "should_roll", rolls)
+
+
+@sabotage(
+    "the first batch's timestamp counts, not the latest",
+    "follower-roll-timestamp-of-first-batch",
+)
+def _(patch):
+    """The greatest so far counts."""
+    greatest = property(lambda self: self.greatest_timestamp[0])
+    patch.setattr(GrowingSegment, "rolling_timestamp", greatest)
+
+
+@sabotage(
+    "jitter shortens segment.ms",
+    test_writable_log.test_jitter_lets_a_segment_roll_earlier,
+    load=test_writable_log.Loading,
+)
+def _(patch):
+    """There is none."""
+    settings_with(patch, roll_jitter_ms=0)
+
+
+@sabotage("max.compaction.lag.ms bounds segment.ms", "roll-compaction-lag")
+def _(patch):
+    """It does not."""
+    patch.setattr(LogConfig, "max_segment_ms", property(lambda self: self.segment_ms))
+
+
+@sabotage("a segment rolls when its offset index is full", "roll-offset-index-full")
+def _(patch):
+    """It is never full."""
+    patch.setattr(GrowingOffsetIndex, "is_full", False)
+
+
+@sabotage("a segment rolls when its time index is full", "roll-time-index-full")
+def _(patch):
+    """It is never full."""
+    patch.setattr(GrowingTimeIndex, "is_full", False)
+
+
+@sabotage("a slot of the time index is kept for its last entry", "roll-time-index-full")
+def _(patch):
+    """The index is full one entry later."""
+    patch.setattr(GrowingTimeIndex, "is_full", GrowingIndex.is_full)
+
+
+@sabotage("a segment rolls when offsets get too far from its base", "roll-offset-range")
+def _(patch):
+    """Any offset is near enough."""
+    one_by_one(patch)
+    patch.setattr(GrowingSegment, "can_hold", lambda *_: True)
+
+
+# How the next one begins
+
+
+@sabotage(
+    "an empty segment that is rolled is replaced by one of the same base",
+    "roll-on-request",
+)
+def _(patch):
+    """It stays as it is."""
+    patch.setattr(rolling, "replace_segment", lambda log, base, active: active)
+
+
+@sabotage(
+    "no segment begins where one is",
+    test_writing.test_a_segment_does_not_begin_where_one_is,
+)
+def _(patch):
+    """It begins wherever it is told to."""
+    begin = rolling._begin
+
+    def begin_anyway(log, base):
+        active = log.segments.active
+        return begin(log, base) if base > active.base_offset else active
+
+    patch.setattr(rolling, "_begin", begin_anyway)
+
+
+@sabotage("a segment that is left has its last time entry", "roll-by-size")
+def _(patch):
+    """It lacks it."""
+
+    def become_inactive(self):
+        self.offset_index.trim()
+        self.time_index.trim()
+        self.cut(self.size)
+
+    patch.setattr(GrowingSegment, "become_inactive", become_inactive)
+
+
+@sabotage("the indexes of a segment that is left are trimmed", "roll-on-request")
+def _(patch):
+    """They keep their room."""
+    patch.setattr(GrowingIndex, "trim", nothing)
+
+
+@sabotage("a roll is forced to disk in the background", "roll-by-size")
+def _(patch):
+    """It is not."""
+    patch.setattr(rolling, "flush_beside", nothing)
+
+
+# Entries of indexes
+
+
+@sabotage(
+    "an entry comes once more than index.interval.bytes lie behind the last",
+    "append-log-append-time",
+)
+def _(patch):
+    """Just as many will do."""
+    patch.setattr(
+        rolling,
+        "SegmentSettings",
+        lambda interval, *rest: SegmentSettings(interval - 1, *rest),
+    )
+
+
+@sabotage("the first batch of a segment gets no entry", "roll-index-interval")
+def _(patch):
+    """It gets one."""
+    patch.setattr(GrowingSegment, "bytes_since_index_entry", 2**30)
+
+
+@sabotage("what a full index refuses leaves its bytes", "roll-index-overrun")
+def _(patch):
+    """The entry is left out, and no more is said."""
+    make_entries = GrowingSegment.make_entries
+
+    def make_some(self, *batches):
+        with suppress(KafkaLogError):
+            make_entries(self, *batches)
+
+    patch.setattr(GrowingSegment, "make_entries", make_some)
+
+
+@sabotage("without timestamps there are no time entries", "append-no-timestamps")
+def _(patch):
+    """A batch without one has that of its arrival."""
+    greatest = GrowingSegment.greatest_timestamp.fget
+
+    def known(self):
+        timestamp, offset = greatest(self)
+        return max(timestamp, 0), offset
+
+    patch.setattr(GrowingSegment, "greatest_timestamp", property(known))
+
+
+# Files
+
+
+@sabotage("indexes are made when they are first needed", "truncation-fully")
+def _(patch):
+    """They are made with the segment."""
+    create = SegmentFiles.create
+
+    def create_all(self, *size):
+        create(self, *size)
+        self.make_indexes()
+
+    patch.setattr(SegmentFiles, "create", create_all)
+
+
+@sabotage("an index is made as large as segment.index.bytes", "roll-on-request")
+def _(patch):
+    """It is made twice as large."""
+    patch.setattr(
+        rolling,
+        "SegmentSettings",
+        lambda interval, room, jitter: SegmentSettings(interval, 2 * room, jitter),
+    )
+
+
+@sabotage("preallocate makes a segment segment.bytes long", "roll-preallocate")
+def _(patch):
+    """It makes it empty."""
+    patch.setattr(LogConfig, "initial_file_size", 0)
+
+
+@sabotage("a preallocated segment is trimmed when it is left", "roll-preallocate")
+def _(patch):
+    """It keeps its room."""
+
+    def become_inactive(self):
+        self.time_index.maybe_append(*self.greatest_timestamp, skip_full=True)
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    patch.setattr(GrowingSegment, "become_inactive", become_inactive)
+
+
+@sabotage(
+    "a preallocated segment is trimmed when it is closed", "random-recovery-431-9"
+)
+def _(patch):
+    """It keeps its room."""
+    patch.setattr(SegmentFiles, "finish_log", SegmentFiles._close_log)
