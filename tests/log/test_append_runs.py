@@ -102,6 +102,20 @@ def test_a_run_ends_where_a_segment_does(tmp_path):
         assert offsets_in(log) == list(range(30))
 
 
+@pytest.mark.parametrize("append", ["many", "one"])
+def test_a_segment_is_filled_to_its_last_byte_and_no_further(tmp_path, append):
+    one = batch()
+    config = SMALL.with_changes({"internal.segment.bytes": 3 * len(one)})
+    with load(tmp_path, config) as log:
+        if append == "many":
+            log.append_many([one] * 7)
+        else:
+            for _ in range(7):
+                log.append(one)
+        found = [(each.base_offset, each.size) for each in log.growing_segments]
+        assert found == [(0, 3 * len(one)), (3, 3 * len(one)), (6, len(one))]
+
+
 OWNED = st.tuples(
     st.sampled_from([0, 0, 0, 0, 0, 0, -2, 1]),  # off the sequence
     st.integers(1, 3),

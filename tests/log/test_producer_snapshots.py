@@ -21,6 +21,7 @@ from tests import golden_data
 from tests.disks import NotingDisk
 from tests.log.producing import NOW, PRODUCER, REPLICATION, Producing
 from tests.log.test_log import WHOLE
+from tests.log.writing import batch, load
 
 
 @pytest.fixture
@@ -192,6 +193,21 @@ def test_when_the_logs_start_moves_producers_stay(producing):
     assert producing.state.take_snapshot() is None
     producing.data(9, 2)
     assert producing.state.take_snapshot() is not None
+
+
+def test_a_log_that_is_cut_wholly_at_its_end_forgets_producers(tmp_path):
+    with load(tmp_path) as log:
+        for number in range(3):
+            owner = {"producer_id": 7, "producer_epoch": 0, "base_sequence": number}
+            log.append(batch(**owner))
+            log.roll()
+        assert 7 in log.producers
+        log.truncate_fully(3, 1)
+        assert not log.producers
+        assert log.append(batch()).first_offset == 3
+        [path] = (tmp_path / "t-0").glob("*.snapshot")
+        assert path.name == name(3)
+        assert not parse_entries(path.read_bytes())
 
 
 # Files

@@ -11,17 +11,22 @@ ISOLATIONS = ["log_end", "high_watermark", "read_uncommitted", "read_committed"]
 NONE_TIERED = TimestampOffset(-1, -1, -1)
 
 
+def half_seen(directory):
+    """Load a log that ends at 8, replicated up to 6, and undecided from 4 on."""
+    log = load(directory)
+    log.append(batch(2, timestamp=NOW))
+    log.append(batch(2, timestamp=NOW + 100))
+    owner = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    undecided = batch(2, timestamp=NOW + 200, is_transactional=True, **owner)
+    log.append(undecided, guard=log.start_verification(7, 0, 0))
+    log.append(batch(2, timestamp=NOW + 300))
+    log.update_high_watermark(6)
+    return log
+
+
 @pytest.fixture
 def log(tmp_path):
-    """A log that ends at 8, replicated up to 6, and undecided from 4 on."""
-    with load(tmp_path) as log:
-        log.append(batch(2, timestamp=NOW))
-        log.append(batch(2, timestamp=NOW + 100))
-        owner = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
-        undecided = batch(2, timestamp=NOW + 200, is_transactional=True, **owner)
-        log.append(undecided, guard=log.start_verification(7, 0, 0))
-        log.append(batch(2, timestamp=NOW + 300))
-        log.update_high_watermark(6)
+    with half_seen(tmp_path) as log:
         yield log
 
 

@@ -210,13 +210,13 @@ def test_a_snapshot_that_is_not_forced_holds_the_recovery_point(load, tasks):
 # Keeping
 
 
-def test_what_starts_below_goes_first_and_then_what_is_old(load, clock):
+def test_what_starts_below_goes_first_and_then_what_is_old(load):
     later = {"retention.ms": 1000, "message.timestamp.after.max.ms": 10**10}
     log = load(SMALL.with_changes(later))
     for number in range(8):
         log.append(batch(timestamp=NOW + (10**9 if number < 2 else number)))
     log.update_high_watermark(8)
-    clock.time_ms += 10_000
+    load.clock.time_ms += 10_000
     assert log.delete_old_segments() == 0
     log.delete_records(2)
     assert log.delete_old_segments() == 4

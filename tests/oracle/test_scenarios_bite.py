@@ -8,12 +8,14 @@ from kafkalog import KafkaLogError
 from tests.oracle.playing import NAMES, differences
 from tests.oracle.sabotages import (
     appends,
+    keeping,
     producers,
+    reading,
     segments,
 )
 from tests.oracle.sabotages.register import SABOTAGES, one_by_one
 
-PARTS = [appends, producers, segments]
+PARTS = [appends, producers, segments, keeping, reading]
 SCENARIOS = sorted({one.found_by for one in SABOTAGES if isinstance(one.found_by, str)})
 FAILED = (AssertionError, KafkaLogError, pytest.fail.Exception)
 

@@ -25,7 +25,7 @@ from tests.log import (
     test_producers,
 )
 from tests.log.producing import Producing
-from tests.oracle.sabotages.register import nothing, sabotage
+from tests.oracle.sabotages.register import Made, nothing, sabotage
 
 # Sequences
 
@@ -100,7 +100,7 @@ def _(patch):
 @sabotage(
     "what is refused is not remembered",
     test_producer_append.test_what_is_refused_changes_nothing_that_was_known,
-    producing=Producing,
+    producing=Made(Producing),
 )
 def _(patch):
     """What is known is changed before it is judged."""
@@ -203,7 +203,7 @@ def _(patch):
 @sabotage(
     "a marker leaves the verification of the next transaction",
     test_producer_updates.test_a_marker_leaves_the_verification_of_the_next_transaction,
-    strict=Producing,
+    strict=Made(Producing),
     bumps=True,
     epoch=1,
     kept=True,
@@ -220,7 +220,7 @@ def _(patch):
 @sabotage(
     "verifications expire",
     test_producers.test_verifications_expire_by_the_time_they_began,
-    producing=Producing,
+    producing=Made(Producing),
 )
 def _(patch):
     """Nothing expires."""
@@ -361,7 +361,7 @@ def _(patch):
 @sabotage(
     "of a snapshot no producer that expired is loaded",
     test_producers.test_expired_producers_of_a_snapshot_are_not_loaded,
-    producing=Producing,
+    producing=Made(Producing),
 )
 def _(patch):
     """All are."""
@@ -371,7 +371,7 @@ def _(patch):
 @sabotage(
     "a damaged snapshot is not believed",
     test_producer_snapshots.test_a_damaged_snapshot_is_removed_and_the_one_before_taken,
-    producing=Producing,
+    producing=Made(Producing),
     damage=lambda data: data[:-1],
 )
 def _(patch):

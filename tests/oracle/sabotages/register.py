@@ -22,11 +22,18 @@ TESTS = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
+class Made:
+    """What a test is given that is made of its empty directory."""
+
+    make: Callable[[Path], Any]
+
+
+@dataclass(frozen=True)
 class Sabotage:
     """One rule, in words, and how to take it out.
 
     `found_by` is the name of a scenario, or a test. What a test asks for is `given`,
-    but for fixtures of pytest's own; a class is made of the empty directory.
+    but for fixtures of pytest's own.
     """
 
     rule: str
@@ -47,7 +54,7 @@ class Sabotage:
         asked = signature(self.found_by).parameters
         fixtures = {"tmp_path": tmp_path, "monkeypatch": monkeypatch}
         made = {
-            name: one(tmp_path) if isinstance(one, type) else one
+            name: one.make(tmp_path) if isinstance(one, Made) else one
             for name, one in self.given.items()
         }
         passed = {name: one for name, one in fixtures.items() if name in asked}

@@ -8,10 +8,11 @@ from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
 from kafkalog.indexes.growing_time_index import GrowingTimeIndex
 from kafkalog.log import appending, rolling
+from kafkalog.log.append_runs import RunWriter
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
-from tests.log import test_writable_log, test_writing
-from tests.oracle.sabotages.register import nothing, one_by_one, sabotage
+from tests.log import test_append_runs, test_writable_log, test_writing
+from tests.oracle.sabotages.register import Made, nothing, one_by_one, sabotage
 
 NEVER = -(2**40)
 
@@ -45,10 +46,30 @@ def _(patch):
     roll_as_if(patch, NEVER)
 
 
-@sabotage("a segment may be filled just to segment.bytes", "append-larger-than-segment")
+@sabotage(
+    "a segment may be filled just to segment.bytes",
+    test_append_runs.test_a_segment_is_filled_to_its_last_byte_and_no_further,
+    append="one",
+)
 def _(patch):
     """It rolls one byte earlier."""
     roll_as_if(patch, 1)
+
+
+@sabotage(
+    "many appends in one go fill a segment just to segment.bytes",
+    test_append_runs.test_a_segment_is_filled_to_its_last_byte_and_no_further,
+    append="many",
+)
+def _(patch):
+    """They fill it further."""
+    limits = RunWriter._limits
+
+    def further(self, *where):
+        *epoch, base_offset, size = (found := limits(self, *where))[:4]
+        return (*epoch, base_offset, size + 300, *found[4:])
+
+    patch.setattr(RunWriter, "_limits", further)
 
 
 @sabotage("a segment rolls when its records span more than segment.ms", "roll-by-time")
@@ -115,7 +136,7 @@ def _(patch):
 @sabotage(
     "jitter shortens segment.ms",
     test_writable_log.test_jitter_lets_a_segment_roll_earlier,
-    load=test_writable_log.Loading,
+    load=Made(test_writable_log.Loading),
 )
 def _(patch):
     """There is none."""
@@ -170,7 +191,7 @@ def _(patch):
     test_writing.test_a_segment_does_not_begin_where_one_is,
 )
 def _(patch):
-    """It begins wherever it is told to."""
+    """The one there is is taken for it."""
     begin = rolling._begin
 
     def begin_anyway(log, base):
