@@ -9,13 +9,15 @@ from tests.oracle.playing import NAMES, differences
 from tests.oracle.sabotages import (
     appends,
     keeping,
+    opening,
     producers,
     reading,
     segments,
+    surroundings,
 )
 from tests.oracle.sabotages.register import SABOTAGES, one_by_one
 
-PARTS = [appends, producers, segments, keeping, reading]
+PARTS = [appends, producers, segments, keeping, reading, opening, surroundings]
 SCENARIOS = sorted({one.found_by for one in SABOTAGES if isinstance(one.found_by, str)})
 FAILED = (AssertionError, KafkaLogError, pytest.fail.Exception)
 

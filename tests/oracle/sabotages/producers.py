@@ -20,7 +20,6 @@ from kafkalog.log.producer_updates import ProducerUpdates
 from kafkalog.log.producers import ProducerStateManager
 from tests.log import (
     test_producer_append,
-    test_producer_snapshots,
     test_producer_updates,
     test_producers,
 )
@@ -366,14 +365,3 @@ def _(patch):
 def _(patch):
     """All are."""
     patch.setattr(ProducerStateManager, "_is_expired", lambda *_: False)
-
-
-@sabotage(
-    "a damaged snapshot is not believed",
-    test_producer_snapshots.test_a_damaged_snapshot_is_removed_and_the_one_before_taken,
-    producing=Made(Producing),
-    damage=lambda data: data[:-1],
-)
-def _(patch):
-    """It is taken for an empty one."""
-    patch.setattr("kafkalog.log.producer_snapshots.parse_entries", lambda _: [])

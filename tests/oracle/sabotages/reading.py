@@ -193,7 +193,7 @@ def _(patch):
     patch.setattr(time_lookup, "find_record", find_record)
 
 
-@sabotage("a lookup by time finds a record, not its batch", "read-by-timestamp")
+@sabotage("a lookup by time finds a record, not its batch", "append-codecs-in-place")
 def _(patch):
     """It finds the batch's first record."""
     first_record = time_lookup._first_record
