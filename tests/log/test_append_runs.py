@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafkalog import KafkaLogError, LogConfig
 from kafkalog.log import append_runs
-from tests.log.writing import SMALL, batch, files_of, load, offsets_in
+from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LARGE = LogConfig(internal_segment_bytes=1 << 20, segment_index_bytes=2400)
@@ -114,6 +114,22 @@ def test_a_segment_is_filled_to_its_last_byte_and_no_further(tmp_path, append):
                 log.append(one)
         found = [(each.base_offset, each.size) for each in log.growing_segments]
         assert found == [(0, 3 * len(one)), (3, 3 * len(one)), (6, len(one))]
+
+
+@pytest.mark.parametrize("step_ms", [0, 1])
+def test_a_run_goes_on_behind_the_last_entry_as_the_long_way_does(tmp_path, step_ms):
+    def lived(directory, as_given):
+        directory.mkdir()
+        config = LARGE.with_changes({"index.interval.bytes": 0})
+        with load(directory, config) as log:
+            for number in range(6):
+                log.append(as_given(batch(timestamp=NOW + step_ms * number)))
+                log.flush()  # after which a run begins anew
+            [segment] = log.growing_segments
+            assert segment.time_index.entry_count == (5 if step_ms else 1)
+        return files_of(directory)
+
+    assert lived(tmp_path / "a", bytes) == lived(tmp_path / "b", memoryview)
 
 
 OWNED = st.tuples(

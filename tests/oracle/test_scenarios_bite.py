@@ -12,12 +12,24 @@ from tests.oracle.sabotages import (
     opening,
     producers,
     reading,
+    refusals,
+    runs,
     segments,
     surroundings,
 )
 from tests.oracle.sabotages.register import SABOTAGES, one_by_one
 
-PARTS = [appends, producers, segments, keeping, reading, opening, surroundings]
+PARTS = [
+    appends,
+    refusals,
+    runs,
+    producers,
+    segments,
+    keeping,
+    reading,
+    opening,
+    surroundings,
+]
 SCENARIOS = sorted({one.found_by for one in SABOTAGES if isinstance(one.found_by, str)})
 FAILED = (AssertionError, KafkaLogError, pytest.fail.Exception)
 

@@ -1,4 +1,4 @@
-"""Sabotages of appends: as a leader, as a follower, and of what is refused."""
+"""Sabotages of appends: as a leader, and as a follower."""
 
 from dataclasses import replace
 
@@ -7,19 +7,15 @@ import numpy as np
 from kafkalog._speedups import Status
 from kafkalog.errors import (
     InvalidRecordError,
-    KafkaLogError,
-    RecordBatchTooLargeError,
-    RecordValidationError,
 )
 from kafkalog.formats import analysis, judging, validation
 from kafkalog.formats.append_rules import AppendRules, rules_of
-from kafkalog.formats.appends import AppendOrigin, Appends, bounds_of
+from kafkalog.formats.appends import Appends, bounds_of
 from kafkalog.formats.headers import corrupt
 from kafkalog.formats.layout import TimestampType
 from kafkalog.formats.rebuilding import rebuild
 from kafkalog.log import appending, writable_log
 from kafkalog.log.leader_epochs import LeaderEpochs
-from kafkalog.log.producer_updates import ProducerUpdates
 from kafkalog.segment.growing_segment import GrowingSegment
 from tests.formats import test_validation, test_validation_written
 from tests.oracle.sabotages.register import nothing, one_by_one, sabotage
@@ -215,6 +211,19 @@ def _(patch):
     patch.setattr(analysis, "find_unsound", lambda *_: np.empty(0, np.int64))
 
 
+@sabotage("a result tells the first offset given", "append-offsets-and-epoch")
+def _(patch):
+    """It tells the last."""
+    one_by_one(patch)
+    result = appending._result
+
+    def result_of_last(*appended):
+        found = result(*appended)
+        return found._replace(first_offset=found.last_offset)
+
+    patch.setattr(appending, "_result", result_of_last)
+
+
 # As a follower
 
 
@@ -317,74 +326,3 @@ def _(patch):
         make_entries(self, last, position)
 
     patch.setattr(GrowingSegment, "make_entries", make_one)
-
-
-# What is refused
-
-
-@sabotage("a refused append adds no record", "producers-sequences")
-def _(patch):
-    """What is refused is written all the same."""
-    add = ProducerUpdates.add
-
-    def add_all(self, *batches, **place):
-        try:
-            return add(self, *batches, **place)
-        except KafkaLogError:
-            return None
-
-    patch.setattr(ProducerUpdates, "add", add_all)
-
-
-@sabotage("what is refused for its size leaves its epoch", "append-larger-than-segment")
-def _(patch):
-    """The size is looked at first."""
-    note_epochs = appending._note_epochs
-
-    def judge_first(log, rows):
-        if rows["size_in_bytes"].sum() > log.config.segment_size:
-            raise RecordBatchTooLargeError("too early")
-        note_epochs(log, rows)
-
-    patch.setattr(appending, "_note_epochs", judge_first)
-
-
-@sabotage("nothing larger than a segment is appended", "append-larger-than-segment")
-def _(patch):
-    """The size is not looked at."""
-
-    def make_room(log, size, first, last, max_timestamp):
-        if appending.should_roll(log, size, max_timestamp, last):
-            appending.roll(log, first)
-
-    patch.setattr(appending, "_make_room", make_room)
-
-
-@sabotage(
-    "what is refused for its sequence leaves its roll", "roll-before-sequence-check"
-)
-def _(patch):
-    """The sequence is looked at first."""
-    note_epochs = appending._note_epochs
-
-    def judge_first(log, rows):
-        ProducerUpdates(log.producers, AppendOrigin.CLIENT).add(rows)
-        note_epochs(log, rows)
-
-    patch.setattr(appending, "_note_epochs", judge_first)
-
-
-@sabotage("a refusal names every record that is wrong", "append-null-key-compacted")
-def _(patch):
-    """Only the first is named."""
-    patch.setattr(
-        judging,
-        "RecordValidationError",
-        lambda cause, errors: RecordValidationError(cause, errors[:1]),
-    )
-
-
-@sabotage("a refusal has the name of Kafka's error", "append-timestamp-range")
-def _(patch):
-    """One error stands for another."""
-    patch.setattr(judging, "InvalidTimestampError", InvalidRecordError)

@@ -63,6 +63,31 @@ def _(patch):
     patch.setattr(SegmentMap, "size_in_bytes", more)
 
 
+@sabotage("a retention.ms of -1 keeps all", "random-delete-records-431-25")
+def _(patch):
+    """It is taken for 0."""
+
+    def delete_too_old(log):
+        def too_old(segment, _):
+            age = log.runtime.now_ms() - segment.largest_timestamp
+            return age > max(0, log.config.retention_ms)
+
+        return retention._delete_while(log, too_old)
+
+    patch.setattr(retention, "_delete_too_old", delete_too_old)
+
+
+@sabotage("a retention.bytes of -1 keeps all", "retention-by-time")
+def _(patch):
+    """It is taken for 0."""
+    delete_while = retention._delete_while
+    patch.setattr(
+        retention,
+        "_delete_beyond_size",
+        lambda log: delete_while(log, lambda segment, following: bool(following)),
+    )
+
+
 @sabotage("segments before the log's start go", "retention-delete-records")
 def _(patch):
     """They stay."""

@@ -8,7 +8,6 @@ from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
 from kafkalog.indexes.growing_time_index import GrowingTimeIndex
 from kafkalog.log import appending, rolling
-from kafkalog.log.append_runs import RunWriter
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
 from tests.log import test_append_runs, test_writable_log, test_writing
@@ -54,22 +53,6 @@ def _(patch):
 def _(patch):
     """It rolls one byte earlier."""
     roll_as_if(patch, 1)
-
-
-@sabotage(
-    "many appends in one go fill a segment just to segment.bytes",
-    test_append_runs.test_a_segment_is_filled_to_its_last_byte_and_no_further,
-    append="many",
-)
-def _(patch):
-    """They fill it further."""
-    limits = RunWriter._limits
-
-    def further(self, *where):
-        *epoch, base_offset, size = (found := limits(self, *where))[:4]
-        return (*epoch, base_offset, size + 300, *found[4:])
-
-    patch.setattr(RunWriter, "_limits", further)
 
 
 @sabotage("a segment rolls when its records span more than segment.ms", "roll-by-time")

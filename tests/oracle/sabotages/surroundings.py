@@ -10,6 +10,7 @@ from kafkalog.files.naming import LOCK
 from kafkalog.log import appending, flushing, loading, opening, ownership, writable_log
 from kafkalog.log.clock import SystemClock
 from kafkalog.log.ownership import OwnedDirectory
+from kafkalog.log.producers import ProducerStateManager
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.state import LogState
 from kafkalog.log.writable_log import WritableLog
@@ -59,6 +60,18 @@ def _(patch):
 def _(patch):
     """They count when the log is opened."""
     patch.setattr(WritableLog, "update_config", nothing)
+
+
+@sabotage("a broker's settings count beside the topic's", "producers-expiry")
+def _(patch):
+    """They have their defaults."""
+    patch.setattr(
+        loading,
+        "ProducerStateManager",
+        lambda path, clock, disk, **_: ProducerStateManager(
+            path, clock=clock, disk=disk, transaction_verification=False
+        ),
+    )
 
 
 # Clock and scheduler
