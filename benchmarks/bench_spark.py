@@ -86,8 +86,8 @@ def bench_spark_counts_one_column(benchmark, spark, rows, shape, size, codec):
 
 def bench_spark_reads_a_segment_of_a_gib(benchmark, spark, folder):
     logs = folder / "whole"
-    count = write_log(logs / "rows-0", "none", TIMES_OF_A_GIB, 2 * SEGMENT_BYTES)
-    [segment] = (logs / "rows-0").iterdir()
+    count = write_log(logs / "rows-0", "none", TIMES_OF_A_GIB, 2 * SEGMENT_BYTES - 1)
+    [segment] = (logs / "rows-0").glob("*.log")
     assert segment.stat().st_size >= SEGMENT_BYTES
     benchmark.pedantic(noop, (read(spark, str(logs)),))
     benchmark.extra_info["rows_per_second"] = count / benchmark.stats["median"]

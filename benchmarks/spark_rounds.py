@@ -14,7 +14,8 @@ from time import perf_counter
 from interleaved import outcome
 from shapes import BATCH_BYTES, columns_of
 
-from kafkalog.formats.builder import BatchSettings, encode_batches
+import kafkalog
+from kafkalog.config import LogConfig
 
 ROUNDS, WARM_ROUNDS = 5, 2
 SHAPE, SIZE = "log100", "16k"
@@ -28,18 +29,13 @@ SETTINGS = {
 
 def write_log(folder, codec, times, segment_bytes):
     """Write the rows of log100 as often as said, in segments; return how many."""
-    folder.mkdir(parents=True)
-    settings = BatchSettings(codec=codec)
     columns = columns_of(SHAPE)
-    rows = len(columns.offset)
-    path = folder / f"{0:020d}.log"
-    for first in range(0, times * rows, rows):
-        shifted = columns._replace(offset=columns.offset + first)
-        if path.exists() and path.stat().st_size >= segment_bytes:
-            path = folder / f"{first:020d}.log"
-        with path.open("ab") as file:
-            file.write(encode_batches(shifted, BATCH_BYTES[SIZE], settings=settings))
-    return times * rows
+    config = LogConfig.from_properties({"segment.bytes": str(segment_bytes)})
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with kafkalog.open(folder, "a", config=config) as log:
+        for _ in range(times):
+            log.append_records(columns, codec=codec, batch_bytes=BATCH_BYTES[SIZE])
+        return log.log_end_offset
 
 
 def noop(frame):

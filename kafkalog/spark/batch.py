@@ -26,6 +26,7 @@ from kafkalog.spark.partitions import Partitions
 from kafkalog.spark.ranges import OffsetRange, split_ranges
 from kafkalog.spark.reading import TaskReader
 from kafkalog.spark.splits import Task, plan_tasks
+from kafkalog.spark.workers import spare_the_collector
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,10 +92,13 @@ def ask(options: SourceOptions, question: Callable[[Partitions], Answer]) -> Ans
 
     Where a topic is deleted meanwhile, they are looked at anew, as by Spark's source.
     """
-    for _ in range(ATTEMPTS - 1):
-        with suppress(FileNotFoundError):
-            return question(open_partitions(options))
-    return question(open_partitions(options))
+    try:
+        for _ in range(ATTEMPTS - 1):
+            with suppress(FileNotFoundError):
+                return question(open_partitions(options))
+        return question(open_partitions(options))
+    finally:
+        spare_the_collector()
 
 
 def make_splits(

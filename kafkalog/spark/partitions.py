@@ -1,7 +1,7 @@
 """What log directories hold for a query: partitions, where they begin and end.
 
-Each question looks at the files as they are then. The end is the log's: no broker is
-there to tell what is replicated.
+Each question looks at the files as they are then, but for where a log ends, which is
+looked for once. That is the log's end: no broker is there to tell what is replicated.
 
 Knows: partitions, by topic and number. Does not know: options, Spark.
 """
@@ -29,6 +29,7 @@ class Partitions:
     def __init__(self, sources: Sequence[Any], *, read_committed: bool = False) -> None:
         self._read_committed = read_committed
         self._parts: dict[Place, Part] = {}
+        self._ends: dict[Place, int] = {}
         for part in find_parts(list(sources)):
             if part.directory is None:
                 raise NotALogDirectoryError(f"not a log directory: {part.file}")
@@ -68,6 +69,11 @@ class Partitions:
         return max(first, self._parts[place].log_start_offset)
 
     def _latest(self, place: Place) -> int:
+        if place not in self._ends:
+            self._ends[place] = self._find_end(place)
+        return self._ends[place]
+
+    def _find_end(self, place: Place) -> int:
         directory = self.directory(place)
         start = max(0, self._parts[place].log_start_offset)
         end = find_end(directory, start, past_damage=True)

@@ -34,6 +34,7 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.options import SourceOptions
 from kafkalog.spark.rows import RowMaker
 from kafkalog.spark.splits import Stretch, Task
+from kafkalog.spark.workers import spare_the_collector
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,6 +77,7 @@ class TaskReader:
                 yield from maker.batches(records)
             for problem in scan.problems:
                 log.warning("left out: %s", problem)
+        spare_the_collector()
 
     def scans(
         self, task: Task, columns: tuple[str, ...]

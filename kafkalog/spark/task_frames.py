@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafkalog.spark.workers import spare_the_collector
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +34,7 @@ class _Work:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from self.run(pickle.loads(self.tasks[number]))
+        spare_the_collector()
 
 
 def frame_of(

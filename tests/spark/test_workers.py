@@ -1,0 +1,91 @@
+"""A worker that Spark keeps does not go through its modules after each task."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from kafkalog.spark.workers import KEPT
+from tests import golden_data
+
+LOGS = str(golden_data.logs("k431-clean"))
+FROZEN = """
+import gc
+from kafkalog.spark.workers import spare_the_collector
+before = len(gc.get_objects())
+spare_the_collector()
+made = [[]]
+made.append(made)
+print(gc.get_freeze_count(), before, any(one is made for one in gc.get_objects()))
+"""
+
+
+def frozen(environment):
+    """What is left alone in a process, what there was, and what is looked at still."""
+    done = subprocess.run(
+        [sys.executable, "-c", FROZEN],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    count, before, is_seen = done.stdout.split()
+    return int(count), int(before), is_seen == "True"
+
+
+def test_a_process_that_is_kept_leaves_alone_what_was_there_and_no_more(monkeypatch):
+    monkeypatch.setenv(KEPT, "1")
+    count, before, new_one_is_seen = frozen(None)
+    assert count > before / 2
+    assert new_one_is_seen
+
+
+def test_a_process_of_the_users_is_as_it_was(monkeypatch):
+    monkeypatch.delenv(KEPT, raising=False)
+    count, _, new_one_is_seen = frozen(None)
+    assert count == 0
+    assert new_one_is_seen
+
+
+@pytest.mark.spark
+def test_a_worker_of_the_source_is_kept_and_such(spark):
+    from kafkalog.spark.batch import BatchReader
+    from kafkalog.spark.source import KafkaLogDataSource
+
+    class Reader(BatchReader):
+        def read(self, partition):
+            assert list(super().read(partition))
+            yield (gc.get_freeze_count(),)
+
+    class Source(KafkaLogDataSource):
+        @classmethod
+        def name(cls):
+            return "counting"
+
+        def reader(self, schema):
+            from kafkalog.spark.options import parse_options
+
+            return Reader(parse_options(self.options, streaming=False), schema)
+
+    spark.dataSource.register(Source)
+    frame = spark.read.format("counting").schema("offset bigint").load(LOGS)
+    assert all(row["offset"] > 10_000 for row in frame.collect())
+
+
+@pytest.mark.spark
+def test_a_worker_of_functions_is_kept_and_such(spark):
+    from kafkalog.spark import map_batches
+
+    def count(batches):
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.record_batch({"count": [gc.get_freeze_count()]})
+
+    columns = ("offset bigint", ["offset"])
+    assert map_batches(spark, LOGS, lambda batch: batch, *columns).count()
+    counts = spark.range(0, 8, 1, 8).mapInArrow(count, "count bigint").collect()
+    assert max(row["count"] for row in counts) > 10_000
