@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
-from kafkalog.log import flushing, ownership
+from kafkalog.log import flushing, ownership, rolling
 from kafkalog.segment.growing_segment import GrowingSegment
 from tests.crash.judging import Lost
 from tests.crash.power_cuts import cuts, told, tried
@@ -150,6 +150,22 @@ def test_room_behind_the_end_whose_cut_is_not_forced_is_missed(
 
     monkeypatch.setattr(GrowingSegment, "finish_log", finish)
     assert finds(memory_path, "preallocating")
+
+
+def test_a_roll_behind_the_last_flush_that_forces_nothing_is_missed(
+    memory_path, monkeypatch
+):
+    begin = rolling._begin
+
+    def begin_as_if_unflushed(log, base):
+        known = log.recovery_point
+        log.recovery_point = min(known, base - 1)
+        segment = begin(log, base)
+        log.recovery_point = known
+        return segment
+
+    monkeypatch.setattr(rolling, "_begin", begin_as_if_unflushed)
+    assert finds(memory_path, "plain")
 
 
 def test_a_recovery_point_that_stays_behind_a_cut_is_missed(memory_path, monkeypatch):

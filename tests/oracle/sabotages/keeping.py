@@ -13,7 +13,7 @@ from kafkalog.log.segment_map import SegmentMap
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles
-from tests.log import test_producer_snapshots, test_writable_log
+from tests.log import test_edges, test_producer_snapshots, test_writable_log
 from tests.oracle.sabotages.register import Made, nothing, sabotage
 
 
@@ -218,6 +218,23 @@ def _(patch):
         "cut_for_good",
         lambda self, size: cut(self, min(size + 70, self.size)),
     )
+
+
+@sabotage(
+    "a log cut at its first offset keeps its segment",
+    test_edges.test_a_log_cut_at_its_first_offset_keeps_its_segment,
+)
+def _(patch):
+    """It begins anew."""
+    truncate_to = truncation.truncate_to
+
+    def begin_anew(log, offset):
+        if offset > log.segments.first.base_offset:
+            return truncate_to(log, offset)
+        truncation.truncate_fully(log, offset)
+        return True
+
+    patch.setattr(truncation, "truncate_to", begin_anew)
 
 
 @sabotage("the log ends at the cut, also inside a batch", "truncation-inside-batch")

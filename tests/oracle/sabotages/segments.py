@@ -10,7 +10,7 @@ from kafkalog.indexes.growing_time_index import GrowingTimeIndex
 from kafkalog.log import appending, rolling
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
-from tests.log import test_append_runs, test_writable_log, test_writing
+from tests.log import test_append_runs, test_edges, test_writable_log, test_writing
 from tests.oracle.sabotages.register import Made, nothing, one_by_one, sabotage
 
 NEVER = -(2**40)
@@ -206,6 +206,15 @@ def _(patch):
 def _(patch):
     """It is not."""
     patch.setattr(rolling, "flush_beside", nothing)
+
+
+@sabotage(
+    "a high watermark at the log's end goes along with a roll",
+    test_edges.test_a_high_watermark_at_the_end_goes_along_with_a_roll,
+)
+def _(patch):
+    """It stays in the segment that is left."""
+    patch.setattr(rolling, "raise_to_log_end", nothing)
 
 
 # Entries of indexes

@@ -1,13 +1,23 @@
 """Sabotages of what a log lives on: settings, clock, disk, and its directory's lock."""
 
 import fcntl
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from threading import Thread
+from time import sleep
 
 from kafkalog.config import LogConfig, settings
 from kafkalog.config.values import Range
 from kafkalog.files.naming import LOCK
-from kafkalog.log import appending, flushing, loading, opening, ownership, writable_log
+from kafkalog.log import (
+    appending,
+    flushing,
+    loading,
+    opening,
+    ownership,
+    runtime,
+    writable_log,
+)
+from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.clock import SystemClock
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers import ProducerStateManager
@@ -112,6 +122,23 @@ def _(patch):
         "flush_beside",
         lambda log, *to, **how: log.runtime.run(lambda: flush(log, *to, **how)),
     )
+
+
+@sabotage(
+    "a reader finds all up to the end that it is told",
+    test_writing.test_many_read_while_one_writes,
+)
+def _(patch):
+    """The end moves before the bytes are there, and no reader waits."""
+    extend = RunWriter._extend
+
+    def move_end_first(self, data, made):
+        self._log.end = self._log.end._replace(offset=made[0])
+        sleep(0.001)
+        extend(self, data, made)
+
+    patch.setattr(RunWriter, "_extend", move_end_first)
+    patch.setattr(runtime, "RLock", lambda: nullcontext())
 
 
 # Durability
