@@ -1,6 +1,18 @@
-"""A log that is cut, or rolled, just at an edge: of its first segment, of its end."""
+"""A log cut, rolled or read just at an edge: of its first segment, of its end."""
 
-from tests.log.writing import batch, load, offsets_in
+from kafkalog import BrokerConfig, RecordBatchBuilder
+from kafkalog.formats.control import ControlRecordType, end_transaction_marker
+from tests.log.writing import NOW, batch, load, offsets_in
+
+PAYER = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+
+
+def append_aborted(log):
+    """Append a transaction of two records, and the marker that aborts it."""
+    marker = RecordBatchBuilder(**PAYER, is_control=True)
+    marker.append(*end_transaction_marker(ControlRecordType.ABORT, 0), timestamp=NOW)
+    log.append(batch(2, **PAYER, base_sequence=0))
+    log.append(marker.build(), origin="coordinator", transaction_version=0)
 
 
 def names_in(directory):
@@ -34,3 +46,23 @@ def test_a_high_watermark_at_the_end_goes_along_with_a_roll(tmp_path):
         assert not log.increment_high_watermark(3)
         place = log.read(3, isolation="high_watermark").place
         assert (place.segment_base, place.position) == (3, 0)
+
+
+def test_a_read_at_the_end_of_what_it_sees_lists_no_abort(tmp_path):
+    trusting = BrokerConfig(transaction_partition_verification_enable=False)
+    with load(tmp_path, broker=trusting) as log:
+        append_aborted(log)
+        assert log.last_stable_offset == 0
+        found = log.read(0, isolation="read_committed")
+        assert (found.data, found.lists_aborted, found.aborted) == (b"", True, ())
+        log.update_high_watermark(3)
+        assert log.read(0, isolation="read_committed").aborted == ((7, 0),)
+
+
+def test_below_the_first_segment_nothing_was_aborted(tmp_path):
+    trusting = BrokerConfig(transaction_partition_verification_enable=False)
+    with load(tmp_path, broker=trusting) as log:
+        log.truncate_fully(5)
+        append_aborted(log)
+        assert log.find_aborted(0, 8) == []
+        assert [one.first_offset for one in log.find_aborted(5, 8)] == [5]

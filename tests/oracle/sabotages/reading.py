@@ -6,7 +6,7 @@ from kafkalog.log import reading as engine
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.watermarks import sight_of
 from kafkalog.segment.growing_segment import GrowingSegment
-from tests.log import test_time_lookup
+from tests.log import test_edges, test_time_lookup
 from tests.oracle.sabotages.register import Made, sabotage
 
 
@@ -138,6 +138,21 @@ def _(patch):
         return found and found._replace(first_entry_incomplete=False)
 
     patch.setattr(GrowingSegment, "read", read_silently)
+
+
+@sabotage(
+    "a read at the end of what it sees lists no abort",
+    test_edges.test_a_read_at_the_end_of_what_it_sees_lists_no_abort,
+)
+def _(patch):
+    """It lists those that it would come to."""
+    fetch = engine.fetch
+
+    def fetch_on(log, offset, size, limit, **how):
+        met = limit._replace(offset=offset + 1) if limit.offset == offset else limit
+        return fetch(log, offset, size, met, **how)
+
+    patch.setattr(log_fetch, "fetch", fetch_on)
 
 
 @sabotage("a read ends where the segment does", "read-slices")
