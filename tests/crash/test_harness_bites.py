@@ -165,7 +165,7 @@ def test_a_roll_behind_the_last_flush_that_forces_nothing_is_missed(
         return segment
 
     monkeypatch.setattr(rolling, "_begin", begin_as_if_unflushed)
-    assert finds(memory_path, "plain")
+    assert finds(memory_path, "aborting")
 
 
 def test_a_recovery_point_that_stays_behind_a_cut_is_missed(memory_path, monkeypatch):
