@@ -23,11 +23,13 @@ from shapes import VALUE_BYTES, columns_of
 
 from kafkalog.config import LogConfig
 from kafkalog.formats.builder import BatchSettings, encode_batches
-from kafkalog.log.clock import ManualClock
+from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.loading import load_log
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 CLOCK = ManualClock(FIRST_TIMESTAMP + 86_400_000)
+WHEN = {"clock": CLOCK, "scheduler": ManualScheduler(CLOCK)}
+"""What is put off, forcing a rolled segment to disk, is not done: nor by the engine."""
 PER_CALL = 64
 APPENDED_MB, RECOVERED_MB, SEGMENTS = 256, 1024, 1000
 BATCH_BYTES = 16_361
@@ -64,7 +66,7 @@ def numbered(batches):
 def seconds_of(folder, calls, method, *, segment_bytes=1 << 30):
     """Append all that is in `calls` to a fresh log; processor seconds."""
     root = Path(tempfile.mkdtemp(dir=folder))
-    log = load_log(root / "bench-0", config(segment_bytes), clock=CLOCK)
+    log = load_log(root / "bench-0", config(segment_bytes), **WHEN)
     append = getattr(log, method)
     start = thread_time()
     for one in calls:
@@ -89,7 +91,7 @@ def run(benchmark, workload, options, ours):
 def bench_append_records(benchmark, tmp_path, shape, codec, size):
     columns, batch_bytes = columns_of(shape), SIZES[size]
     settings, room = BatchSettings(codec=codec), np.ones(2 * VALUE_BYTES, np.uint8)
-    log = load_log(tmp_path / "bench-0", config(1 << 30), clock=CLOCK)
+    log = load_log(tmp_path / "bench-0", config(1 << 30), **WHEN)
     ways = (
         lambda: log.append_records(columns, codec=codec, batch_bytes=batch_bytes),
         lambda: encode_batches(columns, batch_bytes, settings=settings, room=room),
@@ -162,7 +164,7 @@ def bench_append_as_follower(benchmark, folder, shape, codec, size, per_call):
 def bench_recover(benchmark, folder, shape, codec, size):
     log_directory = Path(tempfile.mkdtemp(dir=folder)) / "bench-0"
     settings = config(1 << 30)
-    log = load_log(log_directory, settings, clock=CLOCK)
+    log = load_log(log_directory, settings, **WHEN)
     batches = kafka_engine.batches_of(folder, codec, size, RECOVERED_MB)
     for call in in_calls(batches, PER_CALL):
         log.append_many(call)
@@ -171,7 +173,7 @@ def bench_recover(benchmark, folder, shape, codec, size):
 
     def recover():
         start = thread_time()
-        log = load_log(log_directory, settings, clean=False, clock=CLOCK)
+        log = load_log(log_directory, settings, clean=False, **WHEN)
         seconds = thread_time() - start
         assert log.log_end_offset == end
         log.abandon()
@@ -188,7 +190,7 @@ def bench_recover(benchmark, folder, shape, codec, size):
 def bench_open_clean(benchmark, folder, shape, size, codec):
     log_directory = Path(tempfile.mkdtemp(dir=folder)) / "bench-0"
     settings = config(4 * BATCH_BYTES)
-    log = load_log(log_directory, settings, clock=CLOCK)
+    log = load_log(log_directory, settings, **WHEN)
     megabytes = 4 * SEGMENTS * BATCH_BYTES >> 20
     log.append_many(kafka_engine.batches_of(folder, codec, size, megabytes))
     end = log.log_end_offset
@@ -196,7 +198,7 @@ def bench_open_clean(benchmark, folder, shape, size, codec):
 
     def open_clean():
         start = thread_time()
-        log = load_log(log_directory, settings, clean=True, clock=CLOCK)
+        log = load_log(log_directory, settings, clean=True, **WHEN)
         seconds = thread_time() - start
         assert log.log_end_offset == end
         log.close()
@@ -215,7 +217,7 @@ def bench_append_beside_many_segments(benchmark, folder, shape, size, codec):
     one = Path(tempfile.mkdtemp(dir=folder))
     logs = []
     for name, segments in (("one-0", 1), ("many-0", SEGMENTS)):
-        log = load_log(one / name, config(1 << 30), clock=CLOCK)
+        log = load_log(one / name, config(1 << 30), **WHEN)
         for _ in range(segments - 1):
             log.append(batches[0])
             log.roll()

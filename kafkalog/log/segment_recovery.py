@@ -118,48 +118,50 @@ class _Pass:
             self._take_held()
 
     def _take(self, window: Window) -> None:
-        rows = window.rows
-        unsound = find_unsound(window.data, window.origin, rows)
-        torn = _find_torn(rows, self._last_offset)
-        if len(torn) and not (len(unsound) and unsound[0] < torn[0]):
-            unsound = torn
-        sound = rows[: unsound[0]] if len(unsound) else rows
-        too_far = sound["last_offset"] - self._segment.base_offset
-        far = np.flatnonzero((too_far < 0) | (too_far > MAX_OFFSET_DELTA))
-        held = sound[: far[0]] if len(far) else sound
-        self._hold(window, held)
-        if len(far):
-            raise LogSegmentOffsetOverflowError(
-                f"offset {int(sound['last_offset'][far[0]])} is too far from the base "
-                f"of {self._segment.path}"
-            )
-        if unsound is torn:
-            position = int(rows["position"][torn[0]])
-            reason = "the sector with a batch's offset was lost"
-            raise CorruptRecordError(reason, position=position)
-        if len(unsound):
-            raise checksum_error(rows[unsound[0]])
-        if len(rows):
-            self._last_offset = int(rows["last_offset"][-1])
+        """Take the batches of a window; those of which headers suffice, many at once.
 
-    def _hold(self, window: Window, rows: Rows) -> None:
-        """Take batches; those of which only the headers matter, many at once."""
+        What stands in headers is looked at later, batch after batch all the same.
+        """
+        unsound = find_unsound(window.data, window.origin, window.rows)
+        rows = window.rows[: unsound[0]] if len(unsound) else window.rows
         if (rows["attributes"] & CONTROL_FLAG).any():
             self._take_held()
-            for run in _runs(rows):
-                self._take_run(window, run)
-        elif len(rows):
+            self._take_sound(window, rows)
+        else:
             self._held.append(rows)
             self._rows_held += len(rows)
             if self._rows_held >= ROWS_HELD:
                 self._take_held()
+        if len(unsound):
+            self._take_held()
+            raise checksum_error(window.rows[unsound[0]])
 
     def _take_held(self) -> None:
-        if self._held:
+        if self._rows_held:
             # As bytes: to hold the fields of each against the others' takes longer.
             rows = np.concatenate([as_bytes(one) for one in self._held]).view(BATCH)
             self._held, self._rows_held = [], 0
-            self._take_run(NO_BYTES, rows)
+            self._take_sound(NO_BYTES, rows)
+
+    def _take_sound(self, window: Window, rows: Rows) -> None:
+        """Take batches whose checksums are right, up to one that cannot stand there."""
+        torn = _find_torn(rows, self._last_offset)
+        whole = rows[: torn[0]] if len(torn) else rows
+        distance = whole["last_offset"] - self._segment.base_offset
+        far = np.flatnonzero((distance < 0) | (distance > MAX_OFFSET_DELTA))
+        for run in _runs(whole[: far[0]] if len(far) else whole):
+            self._take_run(window, run)
+        if len(far):
+            raise LogSegmentOffsetOverflowError(
+                f"offset {int(whole['last_offset'][far[0]])} is too far from the base "
+                f"of {self._segment.path}"
+            )
+        if len(torn):
+            position = int(rows["position"][torn[0]])
+            reason = "the sector with a batch's offset was lost"
+            raise CorruptRecordError(reason, position=position)
+        if len(rows):
+            self._last_offset = int(rows["last_offset"][-1])
 
     def _take_run(self, window: Window, rows: Rows) -> None:
         """Take batches of which none but the last ends a transaction."""
