@@ -5,9 +5,10 @@ import shutil
 import pytest
 
 import kafkalog
-from kafkalog import LogLockedError, RecordBatchBuilder
+from kafkalog import LogLockedError, RecordBatchBuilder, StrayFileError
 from kafkalog.files.checkpoint_file import read_offsets
 from tests.disks import NotingDisk
+from tests.log.writing import load
 
 CHECKPOINTS = (
     "recovery-point-offset-checkpoint",
@@ -74,3 +75,13 @@ def test_files_made_anew_after_a_clean_stop_have_names_that_survive(tmp_path):
     assert log.report.recovered
     assert disk.calls[-1] == ("sync_directory", "orders-0")
     log.close()
+
+
+@pytest.mark.parametrize("stem", ["9" * 20, "x" * 20])
+def test_a_segment_with_all_its_files_has_an_offset_for_a_name(tmp_path, stem):
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    for ending in (".log", ".index", ".timeindex"):
+        (directory / f"{stem}{ending}").touch()
+    with pytest.raises(StrayFileError, match=stem):
+        load(tmp_path)

@@ -10,7 +10,11 @@ from kafkalog.log.producer_snapshots import SnapshotFiles
 from kafkalog.log.producers import ProducerStateManager
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles
-from tests.log import test_producer_snapshots, test_writable_log, test_writing
+from tests.log import (
+    test_producer_snapshots,
+    test_writable_log,
+    test_writing,
+)
 from tests.oracle.sabotages.register import Made, nothing, sabotage
 
 
