@@ -114,3 +114,21 @@ def test_to_ask_does_not_move_the_high_watermark(log):
 def test_an_isolation_that_there_is_none_of_is_refused(log, timestamp):
     with pytest.raises(ValueError, match="no such isolation: 'dirty'"):
         log.find_offset(timestamp, isolation="dirty")
+
+
+def test_where_no_epoch_is_known_of_the_start_none_is_told(tmp_path):
+    with load(tmp_path) as log:
+        log.append_as_follower(batch(2, magic=1))
+        log.append(batch(2), leader_epoch=4)
+        assert log.find_offset(EARLIEST) == (-1, 0, None)
+        assert log.find_offset(LATEST) == (-1, 4, 4)
+        log.update_high_watermark(4)
+        log.delete_records(2)
+        assert log.find_offset(EARLIEST) == (-1, 2, 4)
+
+
+def test_of_messages_without_timestamps_none_has_the_greatest(tmp_path):
+    with load(tmp_path) as log:
+        old = {"magic": 0, "timestamp_type": -1, "timestamp": -1}
+        log.append_as_follower(batch(**old))
+        assert log.find_offset(GREATEST) is None

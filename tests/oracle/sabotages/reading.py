@@ -3,6 +3,7 @@
 from kafkalog.errors import LogArgumentError
 from kafkalog.log import log_fetch, time_lookup, watermarks, writable_log
 from kafkalog.log import reading as engine
+from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.watermarks import sight_of
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -240,6 +241,19 @@ def _(patch):
         return found and found._replace(leader_epoch=None)
 
     patch.setattr(time_lookup, "find_record", find_without)
+
+
+@sabotage(
+    "where no epoch is known of the log's start, none is told",
+    test_time_lookup.test_where_no_epoch_is_known_of_the_start_none_is_told,
+)
+def _(patch):
+    """The first one known is."""
+
+    def first(self):
+        return self._entries[0]._replace(start_offset=0) if self._entries else None
+
+    patch.setattr(LeaderEpochs, "earliest", property(first))
 
 
 def find_as(patch, special, instead):
