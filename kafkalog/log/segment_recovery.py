@@ -177,7 +177,8 @@ class _Pass:
 
     def _note(self, window: Window, rows: Rows) -> None:
         """Take note of what headers of batches say, and the last one's marker."""
-        modern = rows[rows["magic"] >= 2]
+        has_fields = rows["magic"] >= 2
+        modern = rows if has_fields.all() else rows[has_fields]
         if not len(modern):
             return
         self._note_epochs(modern)

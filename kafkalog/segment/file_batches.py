@@ -82,7 +82,7 @@ def windows(
         position += place
         if status == Status.OK or position >= end - HEADER_SIZE_UP_TO_MAGIC:
             continue
-        size = _size(file, position)
+        size = _size(file, position, data[place:])
         if position + LOG_OVERHEAD + size > end:
             return
         if status == Status.ENTRY_INCOMPLETE:
@@ -164,9 +164,15 @@ def _found(row: np.void) -> Found:
     return Found(*(int(row[field]) for field in fields))
 
 
-def _size(file: DurableFile, position: int) -> int:
-    """Read the size field of an entry; raises where it is too small for any."""
-    size = size_field(file.read(position, LOG_OVERHEAD))
+def _size(file: DurableFile, position: int, known: Bytes) -> int:
+    """Read the size field of an entry, unless its beginning is `known`.
+
+    Raises where it is too small for any.
+    """
+    head = known[:LOG_OVERHEAD].tobytes()
+    size = size_field(
+        head if len(head) == LOG_OVERHEAD else file.read(position, LOG_OVERHEAD)
+    )
     if size < LEAST_SIZE:
         reason = f"a size of {size} is below {LEAST_SIZE}, the least of any entry"
         error = CorruptRecordError(reason, position=position, cause="size")
