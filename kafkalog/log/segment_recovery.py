@@ -133,7 +133,6 @@ class _Pass:
             if self._rows_held >= ROWS_HELD:
                 self._take_held()
         if len(unsound):
-            self._take_held()
             raise checksum_error(window.rows[unsound[0]])
 
     def _take_held(self) -> None:

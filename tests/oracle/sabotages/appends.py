@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from kafkalog._speedups import Status
-from kafkalog.errors import (
-    InvalidRecordError,
-)
+from kafkalog.errors import InvalidRecordError
 from kafkalog.formats import analysis, judging, validation
 from kafkalog.formats.append_rules import AppendRules, rules_of
 from kafkalog.formats.appends import Appends, bounds_of

@@ -27,12 +27,10 @@ def roll_as_if(patch, size=0, **kept):
     )
 
 
-def settings_with(patch, **changes):
-    """Give segments other settings than the topic's."""
+def settings_with(patch, change):
+    """Give segments other settings than the topic's three numbers."""
     patch.setattr(
-        rolling,
-        "SegmentSettings",
-        lambda *given: SegmentSettings(*given)._replace(**changes),
+        rolling, "SegmentSettings", lambda *given: SegmentSettings(*change(*given))
     )
 
 
@@ -123,7 +121,7 @@ def _(patch):
 )
 def _(patch):
     """There is none."""
-    settings_with(patch, roll_jitter_ms=0)
+    settings_with(patch, lambda interval, room, _: (interval, room, 0))
 
 
 @sabotage("max.compaction.lag.ms bounds segment.ms", "roll-compaction-lag")
@@ -226,11 +224,7 @@ def _(patch):
 )
 def _(patch):
     """Just as many will do."""
-    patch.setattr(
-        rolling,
-        "SegmentSettings",
-        lambda interval, *rest: SegmentSettings(interval - 1, *rest),
-    )
+    settings_with(patch, lambda interval, *rest: (interval - 1, *rest))
 
 
 @sabotage("the first batch of a segment gets no entry", "roll-index-interval")
@@ -281,11 +275,7 @@ def _(patch):
 @sabotage("an index is made as large as segment.index.bytes", "roll-on-request")
 def _(patch):
     """It is made twice as large."""
-    patch.setattr(
-        rolling,
-        "SegmentSettings",
-        lambda interval, room, jitter: SegmentSettings(interval, 2 * room, jitter),
-    )
+    settings_with(patch, lambda interval, room, jitter: (interval, 2 * room, jitter))
 
 
 @sabotage("preallocate makes a segment segment.bytes long", "roll-preallocate")
