@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any
 
 import kafkalog
-from kafkalog.files.durable_file import Disk, DurableFile
+from kafkalog.files.durable_file import Disk, Write
 from kafkalog.log.writable_log import WritableLog
 
 START_MS = 1_700_000_000_000
@@ -44,13 +43,14 @@ class MortalDisk(Disk):
 
     last_write = False
 
-    def write(self, file: DurableFile, data: Any, position: int) -> None:
+    def write_each(self, writes: list[Write]) -> None:
         """Write all; or half, and die."""
+        file, data, position = writes[0]
         if self.last_write and file.path.suffix == ".log":
             half = memoryview(data).cast("B")[: memoryview(data).nbytes // 2]
-            super().write(file, half, position)
+            super().write_each([(file, half, position)])
             os.kill(os.getpid(), signal.SIGKILL)
-        super().write(file, data, position)
+        super().write_each(writes)
 
 
 def main(directory: str) -> None:

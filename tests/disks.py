@@ -6,11 +6,10 @@ import errno
 import os
 from typing import Any, Final
 
-from kafkalog.files.durable_file import Disk, DurableFile
+from kafkalog.files.durable_file import Disk, DurableFile, Write
 
 EFFECTS: Final = (
     "open",
-    "write",
     "truncate",
     "sync",
     "sync_directory",
@@ -20,17 +19,32 @@ EFFECTS: Final = (
     "remove_directory",
     "set_modified",
 )
-"""The methods of a disk that change something, or ask for a file."""
+"""The methods of a disk that change something, or ask for a file; `write_each` not."""
 
 
 class NotingDisk(Disk):
     """Does what it is asked, and notes it: `calls` holds (effect, name, *numbers).
 
-    A name is that of the file alone; of written bytes the position and the size.
+    A name is that of the file alone; of written bytes the position and the size. Each
+    of several writes is a call.
     """
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
+
+    def write_each(self, writes: list[Write]) -> None:
+        for file, data, position in writes:
+            whole = memoryview(data).cast("B")
+            self.calls.append(("write", _name(file), position, len(whole)))
+            if self.fails():
+                half = whole[: len(whole) // 2]
+                super().write_each([(file, half, position)])
+                raise OSError(errno.ENOSPC, "No space left on device")
+            super().write_each([(file, data, position)])
+
+    def fails(self) -> bool:
+        """Whether the call that was noted last does not succeed."""
+        return False
 
     def asked(self, effect: str) -> list[tuple[Any, ...]]:
         """Return the calls of one kind."""
@@ -47,6 +61,10 @@ class FailingDisk(NotingDisk):
         super().__init__()
         self.fail_at = fail_at
 
+    def fails(self) -> bool:
+        """Whether the call that was noted last is the one."""
+        return self.fail_at == len(self.calls) - 1
+
 
 def _name(what: Any) -> str:
     path = what.path if isinstance(what, DurableFile) else what
@@ -55,9 +73,6 @@ def _name(what: Any) -> str:
 
 def _described(effect: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     first, *rest = arguments
-    if effect == "write":
-        data, position = rest
-        return (effect, _name(first), position, memoryview(data).nbytes)
     if effect == "rename":
         return (effect, _name(first), _name(rest[0]))
     return (effect, _name(first), *rest)
@@ -68,11 +83,7 @@ def _watched(effect: str) -> Any:
 
     def watched(self: NotingDisk, *arguments: Any, **options: Any) -> Any:
         self.calls.append(_described(effect, arguments))
-        if getattr(self, "fail_at", None) == len(self.calls) - 1:
-            if effect == "write":
-                file, data, position = arguments
-                half = memoryview(data).nbytes // 2
-                real(self, file, memoryview(data).cast("B")[:half], position)
+        if self.fails():
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(self, *arguments, **options)
 

@@ -37,7 +37,7 @@ KERNELS = sorted([*HOUSE.rglob("*.pyx"), *HOUSE.rglob("*.pxd")])
 # A scan hands itself to a surface when it is asked for one, and imports it then.
 UPWARD = {("query/scan.py", "export")}
 CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
-BELOW_THE_HOUSE = ("libc", "cpython", "cython", "numpy")
+BELOW_THE_HOUSE = ("libc", "posix", "cpython", "cython", "numpy")
 
 
 def room_of(*names):

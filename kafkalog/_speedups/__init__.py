@@ -1,9 +1,9 @@
 """The compiled cellar: typed loops over bytes the caller owns.
 
-The boundary is this page. A kernel takes arrays and fills arrays; it opens no file,
-keeps no state (but for `Tail`, which a log's writer has) and raises nothing about data:
-it answers with a `Status`, and the floor above turns a status into an error that knows
-its file.
+The boundary is this page. A kernel takes arrays and fills arrays; it opens no file
+(`write_each` and `reserve` are given open ones), keeps no state (but for `Tail`, which
+a log's writer has) and raises nothing about data: it answers with a `Status`, or an
+errno, and the floor above turns that into an error that knows its file.
 """
 
 from kafkalog._speedups._cursor import Status
@@ -54,6 +54,7 @@ from kafkalog._speedups.validate import (
     take_batches,
 )
 from kafkalog._speedups.varint import decode_varints, encode_varints
+from kafkalog._speedups.writing import reserve, write_each
 
 __all__ = [
     "Framing",
@@ -89,6 +90,7 @@ __all__ = [
     "measure_wrappers",
     "pass_records",
     "place_batches",
+    "reserve",
     "scan_batches",
     "search_ranges",
     "search_slots",
@@ -101,6 +103,7 @@ __all__ = [
     "unpack_streams",
     "walk_frame",
     "widen_slots",
+    "write_each",
     "write_headers",
     "write_messages",
     "write_records",

@@ -39,5 +39,5 @@ class Tail:
         self, pieces: list[Any], log_start: int, owned: bool
     ) -> tuple[list[_Told], int, _Made]: ...
     def follow(
-        self, piece: bytes, leader_epoch: int, log_start: int, now_ms: int
+        self, piece: bytes, leader_epoch: int | None, log_start: int, now_ms: int
     ) -> tuple[_Told | None, _Made | None]: ...

@@ -252,16 +252,19 @@ cdef class Tail:
         return told, pos, self.made()
 
     def follow(
-        self, bytes piece not None, int32_t leader_epoch, int64_t log_start,
-        int64_t now_ms,
+        self, bytes piece not None, leader_epoch, int64_t log_start, int64_t now_ms,
     ):
         """Make ready to be written, as it is, what a follower is given in one append.
 
-        That is whole, sound batches, none of an epoch above `leader_epoch`. Answers
-        what is told of them, or None where they need more, and what they made.
+        That is whole, sound batches, none of an epoch above `leader_epoch`, or with
+        None the latest. Answers what is told of them, or None where they need more, and
+        what they made.
         """
+        cdef int32_t epoch = (
+            self.limits.epoch if leader_epoch is None else leader_epoch
+        )
         cdef Wanted wanted = Wanted(
-            False, True, -2147483648, leader_epoch, 9223372036854775807
+            False, True, -2147483648, epoch, 9223372036854775807
         )
         cdef Found found = Found(
             <Batch*>&self.rows[0], 0, self.rows.shape[0] // <Py_ssize_t>sizeof(Batch)

@@ -24,14 +24,25 @@ import mmap
 import os
 import stat
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog import _speedups
+
 Path_ = str | os.PathLike[str]
 Data = bytes | bytearray | memoryview
 """Bytes, of which `len` tells how many."""
+
+NOT_RESERVED: Final = frozenset(
+    {errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
+    | {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EINTR}
+)
+"""Why a file system sets no space aside, though the file is sound."""
+
+STAT_BLOCK: Final = 512
+"""Bytes of what ``st_blocks`` counts, whatever the file system's own blocks are."""
 
 TEMPORARY: Final = ".tmp"
 """What is added to a file's name while its replacement is written, as Kafka does."""
@@ -61,7 +72,7 @@ class DurableFile:
 
     def write(self, data: Data, position: int) -> None:
         """Write all of `data` at `position`; zeros fill what lies before it."""
-        self._disk.write(self, data, position)
+        self._disk.write_each([(self, data, position)])
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes, or grow it to them by a hole of zeros."""
@@ -107,6 +118,11 @@ class DurableFile:
         """Return the size of the file in bytes."""
         return os.fstat(self.descriptor).st_size
 
+    def size_and_space(self) -> tuple[int, int]:
+        """Return the size of the file, and the space that it takes, in bytes."""
+        found = os.fstat(self.descriptor)
+        return found.st_size, found.st_blocks * STAT_BLOCK
+
     @property
     def is_open(self) -> bool:
         """Whether `close` has not been called."""
@@ -123,6 +139,10 @@ class DurableFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+Write: TypeAlias = tuple[DurableFile, Data, int]
+"""A file, what is written to it, and the position of the first byte."""
 
 
 class Disk:
@@ -151,15 +171,26 @@ class Disk:
             raise OSError(errno.EINVAL, "Not a regular file", str(path))
         return DurableFile(self, Path(path), descriptor)
 
-    def write(self, file: DurableFile, data: Data, position: int) -> None:
-        """Write all of `data`; a write that makes no headway raises `OSError`."""
-        written = os.pwrite(file.descriptor, data, position)
-        while written < len(data):
-            rest = memoryview(data)[written:]
-            more = os.pwrite(file.descriptor, rest, position + written)
-            if not more:
-                raise OSError(errno.EIO, "nothing was written", str(file.path))
-            written += more
+    def write_each(self, writes: list[Write]) -> None:
+        """Write to files at positions, one after another, each time all of the data.
+
+        What fails, or makes no headway, raises `OSError`, and what follows is not done.
+        """
+        done, error = _speedups.write_each(writes)
+        if error:
+            path = str(writes[done][0].path)
+            raise OSError(error, os.strerror(error), path)
+
+    def reserve(self, file: DurableFile, start: int, length: int) -> bool:
+        """Have the file system set space aside for what will come; whether it did.
+
+        Neither size nor bytes of the file change. Where there is no such thing, or not
+        so much space, nothing is lost: what is written later takes its own.
+        """
+        error = _speedups.reserve(file.descriptor, start, length)
+        if error and error not in NOT_RESERVED:
+            raise OSError(error, os.strerror(error), str(file.path))
+        return not error
 
     def truncate(self, file: DurableFile, size: int) -> None:
         """Give a file a size: less cuts it, more adds zeros."""

@@ -1,8 +1,9 @@
 """Batches made of columns as a producer sends them, and taken as a leader takes them.
 
-Some megabytes are encoded at a time, into memory that is kept. Nothing needs to be read
-again of what was just encoded: whether a leader takes it as it is, and only gives it
-offsets, its columns and headers tell.
+Some megabytes are encoded at a time, into memory that is kept; while they are written,
+a thread encodes those that follow. Nothing needs to be read again of what was just
+encoded: whether a leader takes it as it is, and only gives it offsets, its columns and
+headers tell.
 
     cut_batches      columns -> where batches begin, what their headers say
     Sending.parcels  the batches, some megabytes at a time
@@ -14,8 +15,10 @@ Source: ``ProducerBatch.java``, ``LogValidator.java``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import cycle, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,7 +40,7 @@ from kafkalog.formats.layout import (
 )
 from kafkalog.formats.record_columns import Int64s, RecordColumns
 
-PARCEL_BYTES: Final = 4 << 20
+PARCEL_BYTES: Final = 2 << 20
 """So much is encoded at a time, before compression, and then written."""
 
 _OFFSET_0: Final = bytes(8)
@@ -74,18 +77,36 @@ class Sending:
     rows: Rows
     settings: BatchSettings
 
-    def parcels(self, room: Bytes) -> Iterator[Parcel]:
-        """Encode them, about as many at a time as fit `room`.
+    def parcels(self, rooms: tuple[Bytes, Bytes]) -> Generator[Parcel]:
+        """Encode them, about as many at a time as fit one of `rooms`, of one size.
 
-        What comes may lie in `room`, until the next one is taken.
+        What comes may lie in one of them, until the next one is taken: meanwhile, that
+        is encoded into the other. Close what this gives, if not all is taken: it waits
+        for the thread.
         """
+        bounds = self._bounds(rooms[0].size)
+        if len(bounds) <= 2:
+            yield from (self._parcel(*one, rooms[0]) for one in pairwise(bounds))
+            return
+        with ThreadPoolExecutor(1, "kafkalog-encode") as encoder:
+            parts = zip(pairwise(bounds), cycle(rooms), strict=False)
+            (first, last), room = next(parts)
+            coming = encoder.submit(self._parcel, first, last, room)
+            for (first, last), room in parts:
+                parcel = coming.result()
+                coming = encoder.submit(self._parcel, first, last, room)
+                yield parcel
+            yield coming.result()
+
+    def _bounds(self, size: int) -> list[int]:
+        """Say before which batches parcels of about `size` bytes begin, and end."""
         ends = np.cumsum(self.cut.payloads + BATCH_HEADER_BYTES)
-        first = done = 0
-        while first < len(ends):
-            last = int(np.searchsorted(ends, done + room.size, side="right"))
-            last = max(last, first + 1)
-            yield self._parcel(first, last, room)
-            first, done = last, int(ends[last - 1])
+        bounds, done = [0], 0
+        while bounds[-1] < len(ends):
+            last = int(np.searchsorted(ends, done + size, side="right"))
+            bounds.append(max(last, bounds[-1] + 1))
+            done = int(ends[bounds[-1] - 1])
+        return bounds
 
     def _parcel(self, first: int, last: int, room: Bytes) -> Parcel:
         bounds = self.cut.bounds[first : last + 1]

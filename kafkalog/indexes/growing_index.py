@@ -33,7 +33,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogClosedError,
 )
-from kafkalog.files.durable_file import DISK, Disk, DurableFile
+from kafkalog.files.durable_file import DISK, Disk, DurableFile, Write
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.mapped_indexes import forget_mapped, note_mapped
 
@@ -144,13 +144,25 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def extend(self, entries: bytes) -> None:
         """Add entries as they are on disk, which follow the last and have room.
 
-        All or none of them count. Readers need not wait: what is counted is written.
+        All or none of them count.
         """
-        file, width = self._file, self.ENTRY_BYTES
+        self._disk.write_each([self.place(entries)])
+        self.count_written(entries)
+
+    def place(self, entries: bytes) -> Write:
+        """Say where entries go that are to be added, to have them written."""
+        file = self._file
         if file is None:
             self._ready()
             file = self._handle()
-        self._disk.write(file, entries, self._count * width)
+        return file, entries, self._count * self.ENTRY_BYTES
+
+    def count_written(self, entries: bytes) -> None:
+        """Take note of entries that were written where they go.
+
+        Readers need not wait: what is counted is written.
+        """
+        width = self.ENTRY_BYTES
         self._last = entries[-width:]
         self._count += len(entries) // width
         self._forced = False

@@ -168,10 +168,11 @@ class RunWriter:
             self._end = log.end
         return told
 
-    def follow(self, piece: Any, leader_epoch: int) -> Told | None:
+    def follow(self, piece: Any, leader_epoch: int | None) -> Told | None:
         """Append what is plain, as a follower; answers its result, None if it is not.
 
-        What a follower writes is what it was given, so nothing is copied.
+        What a follower writes is what it was given, so nothing is copied. An epoch of
+        None is the latest.
         """
         if type(piece) is not bytes or not self._is_settled():
             return None

@@ -138,17 +138,24 @@ class Appender:
         self._rules = rules_of(log.config)
 
     def append(self, piece: Any, terms: AppendTerms) -> AppendResult:
-        """Append `piece`, and say what became of it; raises what it is refused for."""
-        if terms.follows:
-            told = self._runs.follow(piece, terms.leader_epoch)
-        else:
-            [told] = self._lead([piece], terms) or (None,)
-        if told is not None:
-            return _result_of(told)
+        """Append `piece`, and say what became of it; raises what it is refused for.
+
+        As a follower, behind `follow`.
+        """
+        if told := self._lead([piece], terms):
+            return _result_of(told[0])
         [outcome] = self._append_any([piece], terms)
         if isinstance(outcome, KafkaLogError):
             raise outcome
         return outcome
+
+    def follow(self, piece: Any, leader_epoch: int | None) -> AppendResult | None:
+        """Append what is plain, as a follower; None where it is not, and is not done.
+
+        Without `leader_epoch` as in the latest.
+        """
+        told = self._runs.follow(piece, leader_epoch)
+        return None if told is None else _result_of(told)
 
     def append_all(self, pieces: Sequence[Any], terms: AppendTerms) -> list[Outcome]:
         """Append each of `pieces`, and say of each what became of it.

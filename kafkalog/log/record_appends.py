@@ -14,6 +14,7 @@ Source: ``KafkaProducer.java``, ``RecordAccumulator.java``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -91,7 +92,7 @@ class RecordAppends(ABC):
 
     _log: LogState
     _appender: Appender
-    _room: Bytes | None = None
+    _rooms: tuple[Bytes, Bytes] | None = None
     runtime: Runtime
 
     @abstractmethod
@@ -177,13 +178,15 @@ class RecordAppends(ABC):
         """Append batches, a parcel at a time."""
         terms, appender = self._terms("client", *asked), self._appender
         self._log.topic_id_file.flush()
-        if self._room is None:
-            self._room = np.empty(PARCEL_BYTES, np.uint8)
+        if self._rooms is None:
+            room = np.empty(2 * PARCEL_BYTES, np.uint8)
+            self._rooms = room[:PARCEL_BYTES], room[PARCEL_BYTES:]
         outcomes: list[Outcome] = []
-        for parcel in sending.parcels(self._room):
-            appends = take_parcel(parcel, appender.leadership(terms))
-            if appends is None:
-                outcomes += appender.append_all(parcel.pieces(), terms)
-            else:
-                outcomes += appender.write(appends, terms)
+        with closing(sending.parcels(self._rooms)) as parcels:
+            for parcel in parcels:
+                appends = take_parcel(parcel, appender.leadership(terms))
+                if appends is None:
+                    outcomes += appender.append_all(parcel.pieces(), terms)
+                else:
+                    outcomes += appender.write(appends, terms)
         return AppendedRecords(outcomes, sending.cut.bounds)

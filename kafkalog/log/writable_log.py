@@ -176,7 +176,11 @@ class WritableLog(RecordAppends, Log):
 
         Batches of an epoch above `leader_epoch` are left out, and all that follow.
         """
-        return self._appender.append(batches, self._terms_of_follower(leader_epoch))
+        result = self._appender.follow(batches, leader_epoch)
+        if result is None:
+            terms = self._terms_of_follower(leader_epoch)
+            result = self._appender.append(batches, terms)
+        return result
 
     @guarded
     def append_many_as_follower(

@@ -26,7 +26,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogSegmentOffsetOverflowError,
 )
-from kafkalog.files.durable_file import Disk
+from kafkalog.files.durable_file import Disk, Write
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.segment.file_batches import (
@@ -133,6 +133,8 @@ class GrowingSegment(SegmentFiles):
             )
         if not self._is_named:
             self._force_names()
+        if position + len(data) > self._reserved:
+            self._reserve(position + len(data))
         self.file.write(data.data, position)
         self._is_forced = False
         self.size = position + len(data)
@@ -156,17 +158,23 @@ class GrowingSegment(SegmentFiles):
         file = self._file
         if file is None or self._open_files.last is not self:
             file = self.file
-        size = self.size
-        self._disk.write(file, data, size)
+        position, size = self.size, self.size + len(data)
+        if size > self._reserved:
+            self._reserve(size)
+        writes: list[Write] = [(file, data, position)]
+        if index_entries:
+            writes.append(self.offset_index.place(index_entries))
+        if time_entries:
+            writes.append(self.time_index.place(time_entries))
+        self._disk.write_each(writes)
+        if index_entries:
+            self.offset_index.count_written(index_entries)
+        if time_entries:
+            self.time_index.count_written(time_entries)
         self._is_forced = False
-        size += len(data)
         self.size = size
         self.bytes_since_index_entry = bytes_since_index_entry
         self._greatest = greatest_timestamp
-        if index_entries:
-            self.offset_index.extend(index_entries)
-        if time_entries:
-            self.time_index.extend(time_entries)
         return size
 
     def make_entries(self, rows: Rows, position: int) -> None:

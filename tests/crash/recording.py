@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
-from kafkalog.files.durable_file import Disk, DurableFile
+from kafkalog.files.durable_file import Disk, DurableFile, Write
 
 Tree = dict[str, bytes | None]
 """Files by path, with their content; of a directory None."""
@@ -69,11 +69,12 @@ class RecordingDisk(Disk):
         return file
 
     @one_by_one
-    def write(self, file: DurableFile, data: Any, position: int) -> None:
-        super().write(file, data, position)
-        content = memoryview(data).tobytes()
-        number = self._number_of(file)
-        self.events.append(Event("write", number, number=position, data=content))
+    def write_each(self, writes: list[Write]) -> None:
+        for file, data, position in writes:
+            super().write_each([(file, data, position)])
+            content = memoryview(data).tobytes()
+            number = self._number_of(file)
+            self.events.append(Event("write", number, number=position, data=content))
 
     @one_by_one
     def truncate(self, file: DurableFile, size: int) -> None:

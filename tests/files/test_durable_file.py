@@ -1,6 +1,10 @@
 """Durable writes: in which order, and what a failure at each step leaves."""
 
+import errno
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,23 +63,90 @@ def test_a_file_written_over_keeps_what_lies_behind(tmp_path):
     assert not disk.asked("sync")
 
 
-def test_a_short_write_is_continued(tmp_path, monkeypatch):
-    whole = os.pwrite
-    monkeypatch.setattr(
-        durable_file.os, "pwrite", lambda fd, data, at: whole(fd, data[:3], at)
+@pytest.fixture(scope="session")
+def short_writes(tmp_path_factory):
+    """Give what, put before the system's library, writes less than it is asked."""
+    library = tmp_path_factory.mktemp("short") / "short_writes.so"
+    source = Path(__file__).with_name("short_writes.c")
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True
     )
+    return library
+
+
+def written_by_another(path, library, **how):
+    """Have a process that writes by `library` write a file; what it says of errors."""
+    script = (
+        "import errno, sys; from kafkalog.files.durable_file import DISK\n"
+        "with DISK.open(sys.argv[1], create=True) as file:\n"
+        "    try: file.write(b'0123456789', 2)\n"
+        "    except OSError as e: print(errno.errorcode[e.errno], e.filename)"
+    )
+    preload = f"{os.environ.get('LD_PRELOAD', '')} {library}".strip()
+    run = subprocess.run(
+        [sys.executable, "-c", script, path],
+        env=os.environ | {"LD_PRELOAD": preload} | how,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.strip()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries are put before on Linux")
+def test_a_short_write_is_continued(tmp_path, short_writes):
+    path = tmp_path / "0.log"
+    for how in ({"MOST_WRITTEN": "3"}, {"INTERRUPTED": "2"}):
+        assert not written_by_another(path, short_writes, **how)
+        assert path.read_bytes() == b"\0\0" + b"0123456789"
+        path.unlink()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries are put before on Linux")
+def test_a_write_that_stands_still_is_an_error(tmp_path, short_writes):
+    path = tmp_path / "0.log"
+    told = written_by_another(path, short_writes, MOST_WRITTEN="0")
+    assert told == f"EIO {path}"
+
+
+def test_of_several_writes_those_behind_a_failed_one_are_not_done(tmp_path):
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    files = [DISK.open(path, create=True) for path in paths]
+    gone, files[1].descriptor = files[1].descriptor, -1
+    with pytest.raises(OSError, match="Bad file descriptor") as raised:
+        DISK.write_each([(file, b"abc", 1) for file in files])
+    assert raised.value.filename == str(paths[1])
+    assert [path.read_bytes() for path in paths] == [b"\0abc", b"", b""]
+    files[1].descriptor = gone
+    for file in files:
+        file.close()
+
+
+def test_space_is_set_aside_and_nothing_else_changes(tmp_path):
     with DISK.open(tmp_path / "0.log", create=True) as file:
-        file.write(b"0123456789", 2)
-    assert (tmp_path / "0.log").read_bytes() == b"\0\0" + b"0123456789"
+        file.write(b"abc", 0)
+        assert DISK.reserve(file, 3, 1 << 20)
+        size, space = file.size_and_space()
+        assert size == 3
+        assert space >= 1 << 20
+        assert file.read(0, 10) == b"abc"
+        file.truncate(3)
+        assert file.size_and_space()[1] < 1 << 16
 
 
-def test_a_write_that_stands_still_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(durable_file.os, "pwrite", lambda fd, data, at: 0)
-    with (
-        DISK.open(tmp_path / "0.log", create=True) as file,
-        pytest.raises(OSError, match="nothing was written"),
-    ):
-        file.write(b"0123456789", 0)
+@pytest.mark.parametrize("error", ["ENOSPC", "EOPNOTSUPP", "EIO"])
+def test_only_a_fault_of_the_file_keeps_from_setting_space_aside(
+    tmp_path, monkeypatch, error
+):
+    number = getattr(errno, error)
+    monkeypatch.setattr(durable_file._speedups, "reserve", lambda *_: number)
+    with DISK.open(tmp_path / "0.log", create=True) as file:
+        if error == "EIO":
+            with pytest.raises(OSError, match="Input/output") as raised:
+                DISK.reserve(file, 0, 4096)
+            assert raised.value.filename == str(file.path)
+        else:
+            assert not DISK.reserve(file, 0, 4096)
 
 
 def test_arrays_are_written_as_the_bytes_they_are(tmp_path):
@@ -167,4 +238,4 @@ def test_every_effect_of_a_disk_can_be_watched():
         "write_over",
     }
     public = {name for name in vars(Disk) if not name.startswith("_")}
-    assert public - composed == set(EFFECTS)
+    assert public - composed == {*EFFECTS, "write_each", "reserve"}

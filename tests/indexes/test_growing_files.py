@@ -23,10 +23,10 @@ class MeetingDisk(Disk):
     def __init__(self):
         self.writes, self.was_read = threading.Event(), threading.Event()
 
-    def write(self, file, data, position):
+    def write_each(self, writes):
         self.writes.set()
         assert self.was_read.wait(10)
-        super().write(file, data, position)
+        super().write_each(writes)
 
 
 def test_a_file_is_made_when_the_index_is_first_needed(tmp_path):

@@ -191,12 +191,12 @@ def test_what_a_leader_takes_as_it_is_is_not_read_again(tmp_path, monkeypatch):
 
 def test_a_batch_that_unpacks_to_more_than_it_may_is_judged_by_itself():
     columns = record_columns({"value": [bytes(1000)]}, NOW)
-    room = np.empty(2000, np.uint8)
+    rooms = np.empty(2000, np.uint8), np.empty(2000, np.uint8)
     for codec, most_bytes, is_plain in [
         *(("none", 100, True), ("lz4", 1000, False), ("lz4", 2000, True)),
     ]:
         settings = BatchSettings(codec=codec)
-        [parcel] = sent_batches.cut_batches(columns, settings, 2000).parcels(room)
+        [parcel] = sent_batches.cut_batches(columns, settings, 2000).parcels(rooms)
         rules = AppendRules(max_unpacked_bytes=most_bytes)
         leadership = Leadership(rules, AppendOrigin.CLIENT, leader_epoch=0, now_ms=NOW)
         appends = sent_batches.take_parcel(parcel, leadership)

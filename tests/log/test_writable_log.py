@@ -38,9 +38,10 @@ class Brittle(Disk):
 
     kind = None
 
-    def write(self, file, data, position):
-        self._meet(file.path)
-        super().write(file, data, position)
+    def write_each(self, writes):
+        for one in writes:
+            self._meet(one[0].path)
+            super().write_each([one])
 
     def sync(self, file):
         self._meet(file.path)

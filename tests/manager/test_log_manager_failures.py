@@ -24,9 +24,10 @@ class DyingDisk(Disk):
         if self.dead is not None and str(path).startswith(str(self.dead)):
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    def write(self, file, data, position):
-        self._refuse(file.path)
-        super().write(file, data, position)
+    def write_each(self, writes):
+        for one in writes:
+            self._refuse(one[0].path)
+            super().write_each([one])
 
     def open(self, path, *, create=False, exclusive=False):
         self._refuse(path)
