@@ -22,27 +22,58 @@ cdef extern from *:
     int reserve_ahead(int file, off_t start, off_t length) nogil
 
 
-cdef int write_piece(int descriptor, const Py_buffer* piece, int64_t pos) except -1:
-    # Write all of a piece; answers 0, or the error of the operating system.
-    cdef Py_ssize_t written = 0, size
-    cdef int error = 0
-    while written < piece.len:
-        with nogil:
-            size = pwrite(
-                descriptor, <const char*>piece.buf + written, piece.len - written,
-                pos + written,
-            )
-            if size < 0:
-                error = errno
-        if size > 0:
-            written += size
-        elif size == 0:
+cdef enum:
+    MOST = 4  # writes that are made ready together
+
+
+cdef struct Write:
+    int descriptor
+    int64_t pos
+    Py_buffer piece
+
+
+cdef int write_one(const Write* one, Py_ssize_t* written) noexcept nogil:
+    # Write what is left of a piece; answers 0, or the error of the operating system.
+    cdef Py_ssize_t size
+    while written[0] < one.piece.len:
+        size = pwrite(
+            one.descriptor, <const char*>one.piece.buf + written[0],
+            one.piece.len - written[0], one.pos + written[0],
+        )
+        if size < 0:
+            return errno
+        if size == 0:
             return EIO  # no headway
-        elif error != EINTR:
-            return error
-        else:
-            PyErr_CheckSignals()
+        written[0] += size
     return 0
+
+
+cdef int write_some(list writes, Py_ssize_t first, Py_ssize_t* done) except -1:
+    # Write up to MOST from `first` on; adds to `done` how many were.
+    cdef Write ready[MOST]
+    cdef Py_ssize_t count = min(len(writes) - first, MOST), held = 0, i = 0, written = 0
+    cdef int error = 0
+    try:
+        while held < count:
+            file, data, position = writes[first + held]
+            ready[held].descriptor, ready[held].pos = file.descriptor, position
+            PyObject_GetBuffer(data, &ready[held].piece, PyBUF_SIMPLE)
+            held += 1
+        while i < count:
+            with nogil:
+                while i < count:
+                    error = write_one(&ready[i], &written)
+                    if error:
+                        break
+                    i, written = i + 1, 0
+            if error != EINTR:
+                break
+            PyErr_CheckSignals()
+    finally:
+        done[0] += i
+        for i in range(held):
+            PyBuffer_Release(&ready[i].piece)
+    return error
 
 
 def write_each(list writes not None):
@@ -52,20 +83,10 @@ def write_each(list writes not None):
     At the first that fails it ends: of that one a part may be written. An errno of 0
     says that all were.
     """
-    cdef Py_buffer piece
     cdef Py_ssize_t done = 0
-    cdef int error = 0, descriptor
-    cdef int64_t pos
-    for file, data, position in writes:
-        descriptor, pos = file.descriptor, position
-        PyObject_GetBuffer(data, &piece, PyBUF_SIMPLE)
-        try:
-            error = write_piece(descriptor, &piece, pos)
-        finally:
-            PyBuffer_Release(&piece)
-        if error:
-            break
-        done += 1
+    cdef int error = 0
+    while done < len(writes) and not error:
+        error = write_some(writes, done, &done)
     return done, error
 
 

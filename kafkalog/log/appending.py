@@ -124,38 +124,31 @@ TOLD_RECORDS: Final = 10
 Outcome = AppendResult | KafkaLogError
 
 # As `AppendResult._make`, which takes twice the time, for each append of a call.
-_result_of: Final = partial(tuple.__new__, AppendResult)
+result_of: Final = partial(tuple.__new__, AppendResult)
+"""Make an `AppendResult` of what is told of an append."""
 
 
 class Appender:
     """Appends to one log, in memory that is kept from call to call."""
 
-    def __init__(self, log: LogState) -> None:
+    def __init__(self, log: LogState, runs: RunWriter) -> None:
         self._log = log
         self._memory = AppendMemory()
-        self._runs = RunWriter(log)
+        self._runs = runs
         self._config = log.config
         self._rules = rules_of(log.config)
 
     def append(self, piece: Any, terms: AppendTerms) -> AppendResult:
         """Append `piece`, and say what became of it; raises what it is refused for.
 
-        As a follower, behind `follow`.
+        As a follower, what is not plain: that `RunWriter.follow` was asked for before.
         """
         if told := self._lead([piece], terms):
-            return _result_of(told[0])
+            return result_of(told[0])
         [outcome] = self._append_any([piece], terms)
         if isinstance(outcome, KafkaLogError):
             raise outcome
         return outcome
-
-    def follow(self, piece: Any, leader_epoch: int | None) -> AppendResult | None:
-        """Append what is plain, as a follower; None where it is not, and is not done.
-
-        Without `leader_epoch` as in the latest.
-        """
-        told = self._runs.follow(piece, leader_epoch)
-        return None if told is None else _result_of(told)
 
     def append_all(self, pieces: Sequence[Any], terms: AppendTerms) -> list[Outcome]:
         """Append each of `pieces`, and say of each what became of it.
@@ -168,7 +161,7 @@ class Appender:
             if terms.follows
             else self._lead(list(pieces), terms)
         )
-        outcomes: list[Outcome] = list(map(_result_of, told))
+        outcomes: list[Outcome] = list(map(result_of, told))
         if len(told) < len(pieces):
             outcomes += self._append_any(pieces[len(told) :], terms)
         return outcomes
@@ -191,7 +184,7 @@ class Appender:
         outcomes: list[Outcome] = []
         while (index := len(outcomes)) < len(appends):
             told = self._runs.write(appends, index, terms.origin, assigns=terms.assigns)
-            outcomes += map(_result_of, told)
+            outcomes += map(result_of, told)
             if not told:
                 outcomes.append(_try_append(log, appends, index, terms))
         return outcomes

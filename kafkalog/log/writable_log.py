@@ -18,11 +18,13 @@ from kafkalog.files.naming import parse_partition_dir
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, reading, retention, truncation, watermarks
+from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.appending import (
     Appender,
     AppendResult,
     AppendTerms,
     Outcome,
+    result_of,
     terms_of,
 )
 from kafkalog.log.clock import Task
@@ -55,7 +57,8 @@ class WritableLog(RecordAppends, Log):
         self._log = state
         self.runtime = state.runtime
         self._expiry = expiry
-        self._appender = Appender(state)
+        self._runs = RunWriter(state)
+        self._appender = Appender(state, self._runs)
         self.owner: OwnedDirectory | None = None
         self.report = report
         self.path = locate(state.directory)
@@ -168,7 +171,6 @@ class WritableLog(RecordAppends, Log):
         terms = self._terms(origin, leader_epoch, guard, transaction_version)
         return self._appender.append_all(appends, terms)
 
-    @guarded
     def append_as_follower(
         self, batches: Any, *, leader_epoch: int | None = None
     ) -> AppendResult:
@@ -176,11 +178,17 @@ class WritableLog(RecordAppends, Log):
 
         Batches of an epoch above `leader_epoch` are left out, and all that follow.
         """
-        result = self._appender.follow(batches, leader_epoch)
-        if result is None:
-            terms = self._terms_of_follower(leader_epoch)
-            result = self._appender.append(batches, terms)
-        return result
+        runtime = self.runtime
+        with runtime.lock:  # what `guarded` does, in half the time: nearly all go here
+            if not runtime.closed and runtime.failure is None:
+                told = self._runs.follow(batches, leader_epoch)
+                if told is not None:
+                    return result_of(told)
+        return self._append_as_follower(batches, leader_epoch)
+
+    @guarded
+    def _append_as_follower(self, batches: Any, epoch: int | None) -> AppendResult:
+        return self._appender.append(batches, self._terms_of_follower(epoch))
 
     @guarded
     def append_many_as_follower(

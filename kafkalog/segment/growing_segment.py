@@ -162,15 +162,16 @@ class GrowingSegment(SegmentFiles):
         if size > self._reserved:
             self._reserve(size)
         writes: list[Write] = [(file, data, position)]
+        offsets, times = self.offset_index, self.time_index
         if index_entries:
-            writes.append(self.offset_index.place(index_entries))
+            writes.append(offsets.place(index_entries))
         if time_entries:
-            writes.append(self.time_index.place(time_entries))
+            writes.append(times.place(time_entries))
         self._disk.write_each(writes)
         if index_entries:
-            self.offset_index.count_written(index_entries)
+            offsets.count_written(index_entries)
         if time_entries:
-            self.time_index.count_written(time_entries)
+            times.count_written(time_entries)
         self._is_forced = False
         self.size = size
         self.bytes_since_index_entry = bytes_since_index_entry
