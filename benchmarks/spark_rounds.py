@@ -22,6 +22,7 @@ SHAPE, SIZE = "log100", "16k"
 TICKS = os.sysconf("SC_CLK_TCK")
 SETTINGS = {
     "spark_master": "local[2]",
+    "spark_python_unix_domain_socket_enabled": "true",
     "spark_sql_parquet_compression_codec": "zstd",
     "spark_sql_execution_arrow_maxBytesPerBatch": "2147483647",
 }

@@ -97,29 +97,42 @@ def plan_tasks(
     `cores` are all busy to the end. Without, no two ranges share a task.
     """
     wholes = [list(_stretches(one, directory_of(one.place))) for one in ranges]
-    if pack:
-        wholes = [[stretch for whole in wholes for stretch in whole]]
-        total = sum(stretch.size_in_bytes for stretch in wholes[0])
-        most_bytes = min(most_bytes, max(LEAST_BYTES, _even(total, most_bytes, cores)))
-    tasks: list[Task] = []
-    for whole in wholes:
-        size = most_bytes
-        for stretch in (part for one in whole for part in _cut(one, most_bytes)):
-            size += stretch.size_in_bytes
-            if size > most_bytes:
-                tasks.append([])
-                size = stretch.size_in_bytes
-            tasks[-1].append(stretch)
-    return tasks
+    if not pack:
+        return [task for whole in wholes for task in _filled(whole, most_bytes, 1)]
+    least = min(LEAST_BYTES, most_bytes)
+    together = [stretch for whole in wholes for stretch in whole]
+    return _filled(together, most_bytes, cores, least)
 
 
-def _even(total: int, most_bytes: int, cores: int) -> int:
-    """Return the size of tasks that come in whole rounds of all cores.
+def _filled(
+    stretches: list[Stretch], most_bytes: int, cores: int, least_bytes: int = 1
+) -> list[Task]:
+    """Fill one task after another, each stretch cut where a task is full.
 
-    A little more than a part, for cuts lie where batches begin.
+    Tasks are of one size, in whole rounds of all cores, or of `least_bytes`; one may
+    have a little more, for cuts lie where batches begin.
     """
+    total = sum(stretch.size_in_bytes for stretch in stretches)
     rounds = max(1, -(-total // (most_bytes * cores)))
-    return total // (rounds * cores) * 65 // 64 + 1
+    count = min(rounds * cores, max(1, total // least_bytes))
+    most = -(-total // count)
+    slack = most // 64
+    tasks: list[Task] = [[]]
+    size = 0
+    for whole in stretches:
+        room = most - size
+        if room <= slack < whole.size_in_bytes - room:
+            tasks.append([])
+            size, room = 0, most
+        full = range(whole.begin + room, whole.end - slack, most)
+        first, *more = _cut(whole, list(full))
+        if size and not more and first.size_in_bytes > room + slack:
+            tasks.append([])  # it could not be cut
+            size = 0
+        tasks[-1].append(first)
+        tasks += ([stretch] for stretch in more)
+        size = more[-1].size_in_bytes if more else size + first.size_in_bytes
+    return tasks if stretches else []
 
 
 def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:
@@ -154,15 +167,13 @@ def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:
         reached = max(reached, stop)
 
 
-def _cut(whole: Stretch, most_bytes: int) -> list[Stretch]:
-    """Part a stretch evenly where the offset index knows that a batch begins.
+def _cut(whole: Stretch, wanted: list[int]) -> list[Stretch]:
+    """Part a stretch where the offset index knows that a batch begins, near `wanted`.
 
     Offsets of a cut are those of the batch there, but within those of the whole.
     """
-    parts = -(-whole.size_in_bytes // most_bytes)
-    if parts < 2:
+    if not wanted:
         return [whole]
-    wanted = [whole.begin + whole.size_in_bytes * i // parts for i in range(1, parts)]
     with whole.segment.open() as source:
         near = whole.segment.positions_near(source, wanted)
         cuts = [position for position in near if whole.begin < position < whole.end]

@@ -67,8 +67,8 @@ def test_a_large_segment_is_cut_evenly_where_batches_begin(big):
     stretches = [stretch for task in tasks for stretch in task]
     sizes = [stretch.size_in_bytes for stretch in stretches]
     assert sum(sizes) == segment.stat().st_size
-    assert len(tasks) == -(-sum(sizes) // (4 << 20))
-    assert max(sizes) - min(sizes) < 1 << 20
+    assert max(sizes) < 1.05 * (4 << 20)
+    assert max(sizes) < 1.1 * min(sizes)
     for left, right in pairwise(stretches):
         assert (left.end, left.stop) == (right.begin, right.start)
     assert offsets_of(tasks) == list(range(big.records))
@@ -125,6 +125,23 @@ def test_tasks_come_in_whole_rounds_of_the_cores(big, monkeypatch, cores, count)
     assert len(tasks) == count
     assert max(sizes) < 1.1 * min(sizes)
     assert len(plan(big.place, 0, big.records // 9, 7 << 20, cores=cores)) == 1
+
+
+@pytest.mark.parametrize("lengths", [[7, 7, 9, 9], [3] * 11, [1, 30, 1], [32]])
+def test_segments_are_cut_where_a_task_is_full(tmp_path, monkeypatch, lengths):
+    monkeypatch.setattr(splits, "LEAST_BYTES", 1 << 18)
+    bigs = [
+        write_segment(tmp_path / f"big-{number}", length << 18, index_every=1)
+        for number, length in enumerate(lengths)
+    ]
+    held = Partitions([tmp_path])
+    ranges = [OffsetRange("big", i, 0, big.records) for i, big in enumerate(bigs)]
+    for cores in (1, 2, 4):
+        tasks = plan_tasks(ranges, held.directory, most_bytes=3 << 20, cores=cores)
+        sizes = [sum(part.size_in_bytes for part in task) for task in tasks]
+        assert len(tasks) == -(-sum(sizes) // ((3 << 20) * cores)) * cores
+        assert max(sizes) - min(sizes) < 300_000  # a batch has 107 KB
+        assert offsets_of(tasks) == [at for big in bigs for at in range(big.records)]
 
 
 def test_tasks_travel(big):
