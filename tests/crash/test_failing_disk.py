@@ -91,7 +91,7 @@ def failing(effect):
 
 EFFECTS = (
     *("open", "truncate", "sync", "sync_directory"),
-    *("rename", "remove", "make_directory"),
+    *("rename", "remove", "make_directory", "reserve"),
 )
 for _effect in EFFECTS:
     setattr(FailingDisk, _effect, failing(_effect))
