@@ -201,13 +201,9 @@ class RunWriter:
         """Write a run, and let the log end behind it."""
         log, segment, producers = self._log, self._segment, self._log.producers
         end, since, timestamp, offset, index_entries, time_entries = made
-        try:
-            size = segment.extend(
-                data, index_entries, time_entries, since, (timestamp, offset)
-            )
-        except OSError as error:
-            log.runtime.failure = error
-            raise
+        size = segment.extend(
+            data, index_entries, time_entries, since, (timestamp, offset)
+        )
         self._size = size
         self._end = log.end = _place((end, segment.base_offset, size))
         producers.map_end_offset = end

@@ -181,7 +181,11 @@ class WritableLog(RecordAppends, Log):
         runtime = self.runtime
         with runtime.lock:  # what `guarded` does, in half the time: nearly all go here
             if not runtime.closed and runtime.failure is None:
-                told = self._runs.follow(batches, leader_epoch)
+                try:
+                    told = self._runs.follow(batches, leader_epoch)
+                except OSError as error:
+                    runtime.failure = error
+                    raise
                 if told is not None:
                     return result_of(told)
         return self._append_as_follower(batches, leader_epoch)

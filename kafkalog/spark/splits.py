@@ -126,8 +126,8 @@ def _filled(
             size, room = 0, most
         full = range(whole.begin + room, whole.end - slack, most)
         first, *more = _cut(whole, list(full))
-        if size and not more and first.size_in_bytes > room + slack:
-            tasks.append([])  # it could not be cut
+        if size and first.size_in_bytes > room + most // 8:
+            tasks.append([])  # it could not be cut there
             size = 0
         tasks[-1].append(first)
         tasks += ([stretch] for stretch in more)

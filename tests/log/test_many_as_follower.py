@@ -1,5 +1,8 @@
 """Many appends of a follower in one call end as single calls do, refused ones too."""
 
+import errno
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,9 +10,11 @@ from hypothesis import strategies as st
 from kafkalog import (
     CorruptRecordError,
     KafkaLogError,
+    LogClosedError,
     LogConfig,
     UnexpectedAppendOffsetError,
 )
+from kafkalog.files.durable_file import Disk
 from kafkalog.log import append_runs
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
@@ -143,3 +148,36 @@ def test_the_epoch_known_is_that_at_each_append_and_not_at_the_call(tmp_path):
         outcomes = log.append_many_as_follower(pieces)
         assert [one.valid_bytes > 0 for one in outcomes] == [True, False]
         assert log.leader_epochs == [(3, 0)]
+
+
+class BrokenDisk(Disk):
+    """Fails, once it is broken, at one kind of call."""
+
+    broken = None
+
+    def write_each(self, writes):
+        self._fail("write_each")
+        super().write_each(writes)
+
+    def sync(self, file):
+        self._fail("sync")
+        super().sync(file)
+
+    def _fail(self, effect):
+        if self.broken == effect:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize("effect", ["write_each", "sync"])
+def test_a_disk_that_fails_in_a_plain_append_closes_the_log(tmp_path, effect):
+    disk, each = BrokenDisk(), LARGE.with_changes({"flush.messages": 3})
+    log = load(tmp_path, each, disk=disk)
+    for offset in range(2):
+        log.append_as_follower(batch(base_offset=offset, leader_epoch=0))
+    disk.broken = effect
+    with pytest.raises(OSError, match="Input/output"):
+        log.append_as_follower(batch(base_offset=2, leader_epoch=0))
+    disk.broken = None
+    with pytest.raises(LogClosedError, match="Input/output"):
+        log.append_as_follower(batch(base_offset=3, leader_epoch=0))
+    log.abandon()

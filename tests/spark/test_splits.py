@@ -144,6 +144,20 @@ def test_segments_are_cut_where_a_task_is_full(tmp_path, monkeypatch, lengths):
         assert offsets_of(tasks) == [at for big in bigs for at in range(big.records)]
 
 
+def test_what_cannot_be_cut_where_a_task_is_full_is_in_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(splits, "LEAST_BYTES", 1 << 18)
+    for number in range(2):
+        write_segment(tmp_path / f"big-{number}", 3 << 20, index_every=1)
+    index = tmp_path / "big-1" / f"{0:020d}.index"
+    index.write_bytes(index.read_bytes()[-24:])
+    held = Partitions([tmp_path])
+    places = held.places()
+    ends = held.latest(places)
+    ranges = [OffsetRange(*place, 0, ends[place]) for place in places]
+    tasks = plan_tasks(ranges, held.directory, most_bytes=4 << 20, cores=1)
+    assert [{part.partition for part in task} for task in tasks] == [{0}, {1}]
+
+
 def test_tasks_travel(big):
     tasks = plan(big.place, 0, big.records, 4 << 20)
     assert pickle.loads(pickle.dumps(tasks)) == tasks
