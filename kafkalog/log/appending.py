@@ -138,6 +138,18 @@ class Appender:
         self._config = log.config
         self._rules = rules_of(log.config)
 
+    def terms(
+        self, origin: str, epoch: int | None, guard: int, transaction_version: int
+    ) -> AppendTerms:
+        """Say how a leader appends; see `terms_of`."""
+        latest = self._log.leader_epochs.latest
+        return terms_of(origin, epoch, latest, guard, transaction_version, False)
+
+    def terms_of_follower(self, epoch: int | None) -> AppendTerms:
+        """Say how a follower appends."""
+        latest = self._log.leader_epochs.latest
+        return terms_of("replication", epoch, latest, NO_GUARD, TV_UNKNOWN, True)
+
     def append(self, piece: Any, terms: AppendTerms) -> AppendResult:
         """Append `piece`, and say what became of it; raises what it is refused for.
 

@@ -13,7 +13,6 @@ Source: ``KafkaProducer.java``, ``RecordAccumulator.java``.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -34,7 +33,7 @@ from kafkalog.formats.sent_batches import (
     cut_batches,
     take_parcel,
 )
-from kafkalog.log.appending import Appender, AppendTerms, Outcome
+from kafkalog.log.appending import Appender, Outcome
 from kafkalog.log.producer_append import TV_UNKNOWN
 from kafkalog.log.producer_entry import NO_GUARD
 from kafkalog.log.runtime import Runtime, guarded
@@ -87,18 +86,13 @@ class AppendedRecords:
         ]
 
 
-class RecordAppends(ABC):
+class RecordAppends:
     """The part of a log that is written to which takes records."""
 
     _log: LogState
     _appender: Appender
     _rooms: tuple[Bytes, Bytes] | None = None
     runtime: Runtime
-
-    @abstractmethod
-    def _terms(
-        self, origin: str, epoch: int | None, guard: int, transaction_version: int
-    ) -> AppendTerms: ...
 
     def append_records(
         self,
@@ -176,7 +170,8 @@ class RecordAppends(ABC):
         self, sending: Sending, asked: tuple[int | None, int, int]
     ) -> AppendedRecords:
         """Append batches, a parcel at a time."""
-        terms, appender = self._terms("client", *asked), self._appender
+        appender = self._appender
+        terms = appender.terms("client", *asked)
         self._log.topic_id_file.flush()
         if self._rooms is None:
             room = np.empty(2 * PARCEL_BYTES, np.uint8)

@@ -22,10 +22,8 @@ from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.appending import (
     Appender,
     AppendResult,
-    AppendTerms,
     Outcome,
     result_of,
-    terms_of,
 )
 from kafkalog.log.clock import Task
 from kafkalog.log.closing import close_in_order
@@ -151,7 +149,7 @@ class WritableLog(RecordAppends, Log):
 
         Raises `InvalidAppendError` in its kinds, and `CorruptRecordError`.
         """
-        terms = self._terms(origin, leader_epoch, guard, transaction_version)
+        terms = self._appender.terms(origin, leader_epoch, guard, transaction_version)
         return self._appender.append(batches, terms)
 
     @guarded
@@ -168,7 +166,7 @@ class WritableLog(RecordAppends, Log):
 
         Of those refused the error comes in place of the result.
         """
-        terms = self._terms(origin, leader_epoch, guard, transaction_version)
+        terms = self._appender.terms(origin, leader_epoch, guard, transaction_version)
         return self._appender.append_all(appends, terms)
 
     def append_as_follower(
@@ -192,19 +190,19 @@ class WritableLog(RecordAppends, Log):
 
     @guarded
     def _append_as_follower(self, batches: Any, epoch: int | None) -> AppendResult:
-        return self._appender.append(batches, self._terms_of_follower(epoch))
+        return self._appender.append(batches, self._appender.terms_of_follower(epoch))
 
     @guarded
     def append_many_as_follower(
         self, appends: Sequence[Any], *, leader_epoch: int | None = None
     ) -> list[Outcome]:
         """Append many, with the outcome of an `append_as_follower` of each."""
+        appender = self._appender
         if leader_epoch is not None:
-            terms = self._terms_of_follower(leader_epoch)
-            return self._appender.append_all(appends, terms)
+            return appender.append_all(appends, appender.terms_of_follower(leader_epoch))
         outcomes: list[Outcome] = []  # each may leave another epoch as the latest
         for one in appends:
-            outcomes += self._appender.append_all([one], self._terms_of_follower(None))
+            outcomes += appender.append_all([one], appender.terms_of_follower(None))
         return outcomes
 
     @guarded
@@ -223,16 +221,6 @@ class WritableLog(RecordAppends, Log):
         return self._log.producers.start_verification(
             producer_id, sequence, epoch, supports_epoch_bump
         )
-
-    def _terms(
-        self, origin: str, epoch: int | None, guard: int, transaction_version: int
-    ) -> AppendTerms:
-        latest = self._log.leader_epochs.latest
-        return terms_of(origin, epoch, latest, guard, transaction_version, False)
-
-    def _terms_of_follower(self, epoch: int | None) -> AppendTerms:
-        latest = self._log.leader_epochs.latest
-        return terms_of("replication", epoch, latest, NO_GUARD, TV_UNKNOWN, True)
 
     # Leadership and replication
 
