@@ -199,7 +199,8 @@ class WritableLog(RecordAppends, Log):
         """Append many, with the outcome of an `append_as_follower` of each."""
         appender = self._appender
         if leader_epoch is not None:
-            return appender.append_all(appends, appender.terms_of_follower(leader_epoch))
+            terms = appender.terms_of_follower(leader_epoch)
+            return appender.append_all(appends, terms)
         outcomes: list[Outcome] = []  # each may leave another epoch as the latest
         for one in appends:
             outcomes += appender.append_all([one], appender.terms_of_follower(None))
