@@ -12,7 +12,7 @@ from kafkalog.formats.appends import Appends, bounds_of
 from kafkalog.formats.headers import corrupt
 from kafkalog.formats.layout import TimestampType
 from kafkalog.formats.rebuilding import rebuild
-from kafkalog.log import appending, writable_log
+from kafkalog.log import appending
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.segment.growing_segment import GrowingSegment
 from tests.formats import test_validation, test_validation_written
@@ -234,7 +234,7 @@ def _(patch):
 
     one_by_one(patch)
     patch.setattr(appending.AppendTerms, "__post_init__", assign)
-    patch.setattr(writable_log, "terms_of", appending.terms_of.__wrapped__)
+    patch.setattr(appending, "terms_of", appending.terms_of.__wrapped__)
 
 
 @sabotage("a follower takes no offset below the log's end", "follower-refused")
