@@ -113,8 +113,8 @@ def _filled(
     have a little more, for cuts lie where batches begin.
     """
     total = sum(stretch.size_in_bytes for stretch in stretches)
-    rounds = max(1, -(-total // (most_bytes * cores)))
-    count = min(rounds * cores, max(1, total // least_bytes))
+    rounds = -(-total // (most_bytes * cores))
+    count = max(min(rounds * cores, total // least_bytes), -(-total // most_bytes), 1)
     most = -(-total // count)
     slack = most // 64
     tasks: list[Task] = [[]]

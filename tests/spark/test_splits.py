@@ -144,6 +144,14 @@ def test_segments_are_cut_where_a_task_is_full(tmp_path, monkeypatch, lengths):
         assert offsets_of(tasks) == [at for big in bigs for at in range(big.records)]
 
 
+@pytest.mark.parametrize("most_bytes", [5, 8, 11, 16, 17])
+def test_a_task_has_no_more_than_was_asked_for(big, most_bytes):
+    tasks = plan(big.place, 0, big.records, most_bytes << 20)
+    sizes = [sum(part.size_in_bytes for part in task) for task in tasks]
+    assert len(tasks) == -(-sum(sizes) // (most_bytes << 20))
+    assert max(sizes) < (most_bytes << 20) * 17 // 16
+
+
 def test_what_cannot_be_cut_where_a_task_is_full_is_in_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "LEAST_BYTES", 1 << 18)
     for number in range(2):
