@@ -11,7 +11,7 @@ import pytest
 
 from kafkalog.files import durable_file
 from kafkalog.files.durable_file import DISK, Disk
-from tests.disks import EFFECTS, FailingDisk, NotingDisk
+from tests.disks import EFFECTS, FailingDisk, NotingDisk, needs_space_ahead
 
 
 def test_a_replacement_is_on_disk_before_it_has_its_name(tmp_path):
@@ -122,6 +122,7 @@ def test_of_several_writes_those_behind_a_failed_one_are_not_done(tmp_path):
         file.close()
 
 
+@needs_space_ahead
 def test_space_is_set_aside_and_nothing_else_changes(tmp_path):
     with DISK.open(tmp_path / "0.log", create=True) as file:
         file.write(b"abc", 0)

@@ -11,6 +11,7 @@ from kafkalog import LogClosedError, LogConfig
 from kafkalog.files.durable_file import Disk
 from kafkalog.segment import segment_files
 from kafkalog.segment.segment_files import MOST_AHEAD, SLACK_BYTES
+from tests.disks import needs_space_ahead
 from tests.log.writing import batch, files_of, load, offsets_in
 
 LARGE = LogConfig(segment_bytes=1 << 30)
@@ -45,6 +46,7 @@ def fill(log, count=4, size=200_000):
         log.append(batch(1, size=size))
 
 
+@needs_space_ahead
 def test_as_much_as_there_is_is_set_aside_but_not_without_end(tmp_path, monkeypatch):
     monkeypatch.setattr(segment_files, "MOST_AHEAD", 1 << 20)
     disk = ReservingDisk()
@@ -63,6 +65,7 @@ def test_as_much_as_there_is_is_set_aside_but_not_without_end(tmp_path, monkeypa
         assert log_file(tmp_path).stat().st_size == sizes[-1]
 
 
+@needs_space_ahead
 @pytest.mark.parametrize("how", ["roll", "close", "truncate", "recover"])
 def test_space_is_given_back(tmp_path, how):
     log = load(tmp_path, LARGE)
@@ -86,6 +89,7 @@ def test_space_is_given_back(tmp_path, how):
     log.close()
 
 
+@needs_space_ahead
 def test_what_was_truncated_has_space_set_aside_anew(tmp_path):
     disk = ReservingDisk()
     with load(tmp_path, LARGE, disk=disk) as log:
