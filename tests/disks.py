@@ -26,7 +26,19 @@ EFFECTS: Final = (
 """The methods of a disk that change something, or ask for a file; `write_each` not."""
 
 
-class NotingDisk(Disk):
+class SingleWrites(Disk):
+    """Does several writes one by one: each is a call of `write`, to be overridden."""
+
+    def write_each(self, writes: list[Write]) -> None:
+        for file, data, position in writes:
+            self.write(file, data, position)
+
+    def write(self, file: DurableFile, data: Any, position: int) -> None:
+        """Write all of `data` at a position of a file."""
+        super().write_each([(file, data, position)])
+
+
+class NotingDisk(SingleWrites):
     """Does what it is asked, and notes it: `calls` holds (effect, name, *numbers).
 
     A name is that of the file alone; of written bytes the position and the size. Each
@@ -36,15 +48,13 @@ class NotingDisk(Disk):
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
-    def write_each(self, writes: list[Write]) -> None:
-        for file, data, position in writes:
-            whole = memoryview(data).cast("B")
-            self.calls.append(("write", _name(file), position, len(whole)))
-            if self.fails():
-                half = whole[: len(whole) // 2]
-                super().write_each([(file, half, position)])
-                raise OSError(errno.ENOSPC, "No space left on device")
-            super().write_each([(file, data, position)])
+    def write(self, file: DurableFile, data: Any, position: int) -> None:
+        whole = memoryview(data).cast("B")
+        self.calls.append(("write", _name(file), position, len(whole)))
+        if self.fails():
+            super().write(file, whole[: len(whole) // 2], position)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(file, data, position)
 
     def fails(self) -> bool:
         """Whether the call that was noted last does not succeed."""
@@ -80,6 +90,7 @@ def sets_space_aside() -> bool:
     return shown >= 1 << 20
 
 
+# macOS sets none aside, nor does every file system, or it does not tell.
 needs_space_ahead = pytest.mark.skipif(
     not sets_space_aside(), reason="the file system sets no space aside"
 )

@@ -13,7 +13,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
-from kafkalog.files.durable_file import Disk, DurableFile, Write
+from kafkalog.files.durable_file import DurableFile
+from tests.disks import SingleWrites
 
 Tree = dict[str, bytes | None]
 """Files by path, with their content; of a directory None."""
@@ -41,7 +42,7 @@ def one_by_one(effect: Callable[..., Any]) -> Callable[..., Any]:
     return taking_turns
 
 
-class RecordingDisk(Disk):
+class RecordingDisk(SingleWrites):
     """Does what it is asked, and keeps `events`, what changes something or forces it.
 
     `before` is what was under `root` when it began. Threads take turns, so that the
@@ -69,12 +70,11 @@ class RecordingDisk(Disk):
         return file
 
     @one_by_one
-    def write_each(self, writes: list[Write]) -> None:
-        for file, data, position in writes:
-            super().write_each([(file, data, position)])
-            content = memoryview(data).tobytes()
-            number = self._number_of(file)
-            self.events.append(Event("write", number, number=position, data=content))
+    def write(self, file: DurableFile, data: Any, position: int) -> None:
+        super().write(file, data, position)
+        content = memoryview(data).tobytes()
+        number = self._number_of(file)
+        self.events.append(Event("write", number, number=position, data=content))
 
     @one_by_one
     def truncate(self, file: DurableFile, size: int) -> None:

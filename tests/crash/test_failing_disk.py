@@ -69,13 +69,12 @@ class FailingDisk(RecordingDisk):
         self.calls += 1
         return self.calls - 1 == self.fail_at
 
-    def write_each(self, writes):
-        for file, data, position in writes:
-            if self.fails():
-                half = memoryview(data).cast("B")
-                super().write_each([(file, half[: len(half) // 2], position)])
-                raise OSError(self.error, "made to fail")
-            super().write_each([(file, data, position)])
+    def write(self, file, data, position):
+        if self.fails():
+            half = memoryview(data).cast("B")
+            super().write(file, half[: len(half) // 2], position)
+            raise OSError(self.error, "made to fail")
+        super().write(file, data, position)
 
 
 def failing(effect):

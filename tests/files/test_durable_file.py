@@ -63,6 +63,11 @@ def test_a_file_written_over_keeps_what_lies_behind(tmp_path):
     assert not disk.asked("sync")
 
 
+needs_preload = pytest.mark.skipif(
+    sys.platform != "linux", reason="LD_PRELOAD, which makes writes short, is Linux's"
+)
+
+
 @pytest.fixture(scope="session")
 def short_writes(tmp_path_factory):
     """Give what, put before the system's library, writes less than it is asked."""
@@ -93,7 +98,7 @@ def written_by_another(path, library, **how):
     return run.stdout.strip()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="libraries are put before on Linux")
+@needs_preload
 def test_a_short_write_is_continued(tmp_path, short_writes):
     path = tmp_path / "0.log"
     for how in ({"MOST_WRITTEN": "3"}, {"INTERRUPTED": "2"}):
@@ -102,7 +107,7 @@ def test_a_short_write_is_continued(tmp_path, short_writes):
         path.unlink()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="libraries are put before on Linux")
+@needs_preload
 def test_a_write_that_stands_still_is_an_error(tmp_path, short_writes):
     path = tmp_path / "0.log"
     told = written_by_another(path, short_writes, MOST_WRITTEN="0")

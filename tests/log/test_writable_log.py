@@ -22,6 +22,7 @@ from kafkalog.formats.headers import scan_headers
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.loading import load_log
 from kafkalog.segment.growing_segment import GrowingSegment
+from tests.disks import SingleWrites
 
 NOW = 1_700_000_000_000
 SMALL = LogConfig(
@@ -33,15 +34,14 @@ SMALL = LogConfig(
 FAR = 2**31
 
 
-class Brittle(Disk):
+class Brittle(SingleWrites):
     """Fails at what is done to files of one kind, once told to."""
 
     kind = None
 
-    def write_each(self, writes):
-        for one in writes:
-            self._meet(one[0].path)
-            super().write_each([one])
+    def write(self, file, data, position):
+        self._meet(file.path)
+        super().write(file, data, position)
 
     def sync(self, file):
         self._meet(file.path)

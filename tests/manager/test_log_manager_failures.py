@@ -8,13 +8,12 @@ import pytest
 
 from kafkalog import LogClosedError
 from kafkalog.errors import StrayFileError
-from kafkalog.files.durable_file import Disk
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from tests.disks import FailingDisk
+from tests.disks import FailingDisk, SingleWrites
 from tests.manager.managing import MARKER, NOW_MS, SMALL, batch, fill, manage
 
 
-class DyingDisk(Disk):
+class DyingDisk(SingleWrites):
     """A disk on which nothing below a directory can be forced any more."""
 
     def __init__(self):
@@ -24,10 +23,9 @@ class DyingDisk(Disk):
         if self.dead is not None and str(path).startswith(str(self.dead)):
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    def write_each(self, writes):
-        for one in writes:
-            self._refuse(one[0].path)
-            super().write_each([one])
+    def write(self, file, data, position):
+        self._refuse(file.path)
+        super().write(file, data, position)
 
     def open(self, path, *, create=False, exclusive=False):
         self._refuse(path)
