@@ -124,20 +124,20 @@ class GrowingSegment(SegmentFiles):
         """
         if not len(data):
             return
-        position = self.size
+        position, size = self.size, self.size + len(data)
         self._check_offset(last_offset)
-        if position + len(data) > MAX_FILE_BYTES:
+        if size > MAX_FILE_BYTES:
             raise LogArgumentError(
                 f"{len(data)} bytes behind {position} exceed the greatest size of a "
                 f"segment: {self.path}"
             )
         if not self._is_named:
             self._force_names()
-        if position + len(data) > self._reserved:
-            self._reserve(position + len(data))
+        if size > self._reserved:
+            self._reserve(size)
         self.file.write(data.data, position)
         self._is_forced = False
-        self.size = position + len(data)
+        self.size = size
         self.make_entries(rows, position)
 
     def extend(

@@ -139,11 +139,13 @@ class SegmentFiles:
     def finish_log(self) -> None:
         """Cut the ``.log`` behind what is used, force it and let go, if it was open."""
         released = self._file is None and self._was_released
-        if released and (self._reserved or self.path.stat().st_size > self.size):
+        if released:
+            to_cut = self._reserved or self.path.stat().st_size > self.size
+        else:
+            to_cut = self._file is not None and self._file.is_open
+        if to_cut:
             self.cut(self.size)
-        if self._file is not None and self._file.is_open:
-            self.cut(self.size)
-            self._file.sync()
+            self.file.sync()
         self._close_log()
 
     @property
