@@ -1,5 +1,8 @@
 """Runs of appends: how many of a call go into the segment as it is, by one write."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.object cimport PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_SET_ITEM
 from cython cimport final
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -15,6 +18,25 @@ from kafkalog._speedups.validate cimport (
     Found, Rules, Stamp, Wanted, rules_of, stamp_led, survey_unpacked, take_append,
     take_led
 )
+
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t items)
+
+
+cdef enum:
+    QUICK_BYTES = 65536  # are judged sooner than the lock of Python is passed on
+
+
+cdef object named(type kind, tuple fields):
+    # Make a named tuple, as `kind._make` does, in a fifth of its time.
+    cdef Py_ssize_t i
+    made = PyType_GenericAlloc(<PyTypeObject*>kind, PyTuple_GET_SIZE(fields))
+    for i in range(PyTuple_GET_SIZE(fields)):
+        field = <object>PyTuple_GET_ITEM(fields, i)
+        Py_INCREF(field)  # which is handed over
+        PyTuple_SET_ITEM(made, i, field)
+    return made
 
 
 cdef Py_ssize_t take_run(
@@ -54,8 +76,8 @@ cdef class Tail:
 
     Each method takes what it can of the appends that it is given, from the first on,
     and then *made* is what they come to: the log's end behind them, the bytes since the
-    last index entry, the greatest timestamp, its offset, and the entries of both
-    indexes, as they are on disk. *Told* of an append is what an ``AppendResult`` has.
+    last index entry, the greatest timestamp with its offset, and the entries of both
+    indexes, as they are on disk. *Told* of an append is its ``AppendResult``.
     """
     cdef Limits limits
     cdef Run run
@@ -67,17 +89,24 @@ cdef class Tail:
     cdef uint8_t[::1] rows
     cdef tuple codecs
     cdef object unpack
+    cdef type result_type, end_type
     cdef int64_t most_unpacked
     cdef bint owned  # by producers: what `lead` takes
 
     def __cinit__(
         self, uint8_t[::1] data not None, uint8_t[::1] rows not None,
-        tuple codecs not None, unpack not None,
+        tuple codecs not None, unpack not None, type result_type not None,
+        type end_type not None,
     ):
         # Room for what a leader is given, and for a follower's headers; codecs' names;
-        # and what unpacks: of a codec, records, and a limit it makes bytes, or None.
+        # what unpacks: of a codec, records, and a limit it makes bytes, or None; and
+        # the named tuples that results and the log's end are.
+        for kind in (result_type, end_type):
+            if not issubclass(kind, tuple):
+                raise TypeError(f"{kind} is no tuple")
         self.data, self.rows, self.codecs = data, rows, codecs
         self.unpack = unpack
+        self.result_type, self.end_type = result_type, end_type
 
     def settle(self, tuple limits not None, tuple state not None):
         """Say how far a run may go, and where it begins.
@@ -121,19 +150,20 @@ cdef class Tail:
         self.limits.time_room -= times
         run.index_entries = run.time_entries = 0
         return (
-            run.next_offset, run.filling.since,
-            run.filling.timestamp, run.filling.timestamp_offset,
+            named(self.end_type, (run.next_offset, self.limits.base, run.size)),
+            run.filling.since,
+            (run.filling.timestamp, run.filling.timestamp_offset),
             (<const char*>self.out.index)[:entries * INDEX_ENTRY],
             (<const char*>self.out.time)[:times * TIME_ENTRY],
         )
 
-    cdef tuple told(self, const Append* info, int64_t log_start):
-        return (
+    cdef object told(self, const Append* info, int64_t log_start):
+        return named(self.result_type, (
             info.first_offset, info.last_offset, info.max_timestamp,
             info.log_append_time, log_start,
             None if info.last_leader_epoch == -1 else info.last_leader_epoch,
             self.codecs[info.source_codec], info.valid_bytes, False,
-        )
+        ))
 
     def plan(
         self, list appends not None, Py_ssize_t first, Py_ssize_t plain_rows,
@@ -251,6 +281,31 @@ cdef class Tail:
             told.append(self.told(&info, log_start))
         return told, pos, self.made()
 
+    cdef bint take_followed(
+        self, const uint8_t* at, int64_t size, int32_t epoch, int64_t now_ms,
+        Append* info,
+    ) noexcept nogil:
+        # Let the run go on with what a follower is given; False where it can not.
+        cdef Wanted wanted = Wanted(
+            False, True, -2147483648, epoch, 9223372036854775807
+        )
+        cdef Found found = Found(
+            <Batch*>&self.rows[0], 0, self.rows.shape[0] // <Py_ssize_t>sizeof(Batch)
+        )
+        cdef Run kept = self.run
+        if (
+            size
+            and take_append(at, 0, size, &wanted, &found, info)
+            and goes_in(info, size, now_ms, &self.run, &self.limits)
+            and take_batches_of(
+                found.at, found.rows, 0, &self.run, &self.limits, &self.out
+            )
+        ):
+            self.run.next_offset = info.last_offset + 1
+            return True
+        self.run = kept
+        return False
+
     def follow(
         self, bytes piece not None, leader_epoch, int64_t log_start, int64_t now_ms,
     ):
@@ -263,29 +318,15 @@ cdef class Tail:
         cdef int32_t epoch = (
             self.limits.epoch if leader_epoch is None else leader_epoch
         )
-        cdef Wanted wanted = Wanted(
-            False, True, -2147483648, epoch, 9223372036854775807
-        )
-        cdef Found found = Found(
-            <Batch*>&self.rows[0], 0, self.rows.shape[0] // <Py_ssize_t>sizeof(Batch)
-        )
-        cdef Run kept = self.run
-        cdef Append info
         cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(piece)
         cdef int64_t size = PyBytes_GET_SIZE(piece)
+        cdef Append info
         cdef bint taken
-        if not size:
-            return None, None
-        with nogil:
-            taken = (
-                take_append(at, 0, size, &wanted, &found, &info)
-                and goes_in(&info, size, now_ms, &self.run, &self.limits)
-                and take_batches_of(
-                    found.at, found.rows, 0, &self.run, &self.limits, &self.out
-                )
-            )
+        if size <= QUICK_BYTES:
+            taken = self.take_followed(at, size, epoch, now_ms, &info)
+        else:
+            with nogil:
+                taken = self.take_followed(at, size, epoch, now_ms, &info)
         if not taken:
-            self.run = kept
             return None, None
-        self.run.next_offset = info.last_offset + 1
         return self.told(&info, log_start), self.made()

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from _typeshed import ReadableBuffer
@@ -6,8 +7,10 @@ from _typeshed import ReadableBuffer
 class _Opened(Protocol):
     @property
     def descriptor(self) -> int: ...
+    @property
+    def path(self) -> Path: ...
 
 def write_each(
     writes: Sequence[tuple[_Opened, ReadableBuffer, int]],  # a list
-) -> tuple[int, int]: ...  # writes done, errno
+) -> None: ...
 def reserve(descriptor: int, start: int, length: int) -> int: ...  # errno

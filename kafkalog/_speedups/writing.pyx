@@ -9,17 +9,24 @@ from posix.unistd cimport pwrite
 
 cdef extern from *:
     """
+    #include <errno.h>
     #if defined(__linux__)
     #include <fcntl.h>
     #include <linux/falloc.h>
     #define reserve_ahead(file, start, length) \\
         fallocate(file, FALLOC_FL_KEEP_SIZE, start, length)
     #else
-    #include <errno.h>
     #define reserve_ahead(file, start, length) (errno = ENOTSUP, -1)
     #endif
+
+    static int fail(int error, PyObject *path) {
+        errno = error;
+        PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
+        return -1;
+    }
     """
     int reserve_ahead(int file, off_t start, off_t length) nogil
+    int fail(int error, str path) except -1  # with what the operating system says
 
 
 cdef enum:
@@ -77,17 +84,18 @@ cdef int write_some(list writes, Py_ssize_t first, Py_ssize_t* done) except -1:
 
 
 def write_each(list writes not None):
-    """Write each piece of bytes to its file; answers how many were written, and errno.
+    """Write each piece of bytes to its file.
 
-    A write is a file, which has a `descriptor`, bytes, and the position of the first.
-    At the first that fails it ends: of that one a part may be written. An errno of 0
-    says that all were.
+    A write is a file, which has a `descriptor` and a `path`, bytes, and the position of
+    the first. At the first that fails it ends, with the `OSError` of the operating
+    system: of that one a part may be written.
     """
     cdef Py_ssize_t done = 0
-    cdef int error = 0
-    while done < len(writes) and not error:
+    cdef int error
+    while done < len(writes):
         error = write_some(writes, done, &done)
-    return done, error
+        if error:
+            fail(error, str(writes[done][0].path))
 
 
 def reserve(int descriptor, int64_t start, int64_t length):

@@ -176,10 +176,7 @@ class Disk:
 
         What fails, or makes no headway, raises `OSError`, and what follows is not done.
         """
-        done, error = _speedups.write_each(writes)
-        if error:
-            path = str(writes[done][0].path)
-            raise OSError(error, os.strerror(error), path)
+        _speedups.write_each(writes)
 
     def reserve(self, file: DurableFile, start: int, length: int) -> bool:
         """Have the file system set space aside for what will come; whether it did.

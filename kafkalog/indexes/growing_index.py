@@ -58,11 +58,11 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     # What each begins with; set here, as a log has thousands that are never loaded.
     _loaded = _closed = _forced = False
-    _count = _size = _max_entries = 0
+    _used = _size = _max_entries = 0  # bytes that entries take, and of the file
     _file: DurableFile | None = None
-    _last = b""  # entry, as it is on disk
+    _newest = b""  # entries that were added last, as they are on disk
     _view: bytes | mmap.mmap = b""
-    _viewed = 0  # entries that `_view` is good for
+    _viewed = 0  # bytes that `_view` is good for
 
     def __init__(
         self, path: Path, base_offset: int, max_bytes: int, disk: Disk = DISK
@@ -83,6 +83,14 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         """Number of entries."""
         self.load()
         return self._count
+
+    @property
+    def _count(self) -> int:
+        return self._used // self.ENTRY_BYTES
+
+    @property
+    def _last(self) -> bytes:
+        return self._newest[-self.ENTRY_BYTES :]
 
     @property
     def max_entries(self) -> int:
@@ -107,7 +115,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         """The entries there are now, copied, to be asked many things at once."""
         with self._lock:
             self._ready()
-            used = bytes(self._content()[: self._count * self.ENTRY_BYTES])
+            used = bytes(self._content()[: self._used])
         entries = np.frombuffer(used, self.TABLE.ENTRY)
         made: Table = self.TABLE(entries, self.base_offset)
         return made
@@ -142,29 +150,23 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         """Raise `CorruptIndexError` for what cannot be: the last entry, the size."""
 
     def extend(self, entries: bytes) -> None:
-        """Add entries as they are on disk, which follow the last and have room.
-
-        All or none of them count.
-        """
+        """Add entries as on disk, which follow the last and have room: all or none."""
         self._disk.write_each([self.place(entries)])
         self.count_written(entries)
 
     def place(self, entries: bytes) -> Write:
         """Say where entries go that are to be added, to have them written."""
-        file = self._file
-        if file is None:
+        if self._file is None:
             self._ready()
-            file = self._handle()
-        return file, entries, self._count * self.ENTRY_BYTES
+        return self._file or self._handle(), entries, self._used
 
     def count_written(self, entries: bytes) -> None:
         """Take note of entries that were written where they go.
 
         Readers need not wait: what is counted is written.
         """
-        width = self.ENTRY_BYTES
-        self._last = entries[-width:]
-        self._count += len(entries) // width
+        self._newest = entries
+        self._used += len(entries)
         self._forced = False
 
     def truncate(self) -> None:
@@ -204,7 +206,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         with self._lock:
             self.load()
             if not self._closed:
-                self.resize(self._count * self.ENTRY_BYTES)
+                self.resize(self._used)
                 self._release()
 
     def flush(self) -> None:
@@ -291,9 +293,11 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             return
         with file:
             self._size = file.size()
-            self._count = self._max_entries = self._size // self.ENTRY_BYTES
-            last = (self._count - 1) * self.ENTRY_BYTES
-            self._last = file.read(last, self.ENTRY_BYTES) if self._count else b""
+            width = self.ENTRY_BYTES
+            self._max_entries = self._size // width
+            self._used = self._max_entries * width
+            if self._used:
+                self._newest = file.read(self._used - width, width)
 
     def _create(self) -> None:
         room = self.max_bytes // self.ENTRY_BYTES
@@ -320,23 +324,22 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             file.close()
 
     def _cut_to(self, count: int) -> None:
-        self._last = bytes(self._entry(count - 1)) if count else b""
+        self._newest = bytes(self._entry(count - 1)) if count else b""
         if count < self._count:
-            self._count = count
+            self._used = count * self.ENTRY_BYTES
             self._forget_view()
 
     def _content(self) -> bytes | mmap.mmap:
         """Return the bytes of the file, at least those of its entries."""
-        count = self._count
-        if self._viewed < count:
+        used = self._used
+        if self._viewed < used:
             # Not kept where it was not open: what is kept is the writer's.
             file = self._file or self._disk.open(self.path)
             if self._size > SMALL_BYTES:
-                self._view, self._viewed = file.map(self._size), self._max_entries
+                self._view, self._viewed = file.map(self._size), self._size
                 note_mapped(self)
             else:
-                self._view = file.read(0, count * self.ENTRY_BYTES)
-                self._viewed = count
+                self._view, self._viewed = file.read(0, used), used
             if file is not self._file:
                 file.close()
         return self._view
@@ -380,7 +383,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         self, field: tuple[int, int], base: int, target: int, *, above: bool = False
     ) -> int:
         """Search the field at ``(byte, width)`` as Kafka does: a slot, or -1."""
-        used = memoryview(self._content())[: self._count * self.ENTRY_BYTES]
+        used = memoryview(self._content())[: self._used]
         return _speedups.find_slot(used, self.ENTRY_BYTES, *field, base, target, above)
 
     def _torn(self) -> CorruptIndexError | None:

@@ -12,7 +12,6 @@ Source: ``UnifiedLog.append``, ``LogSegment.append``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from kafkalog.formats.append_rules import AppendRules, Leadership
 from kafkalog.formats.appends import AppendOrigin, Appends
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import BATCH, CODECS, NO_PRODUCER_ID
+from kafkalog.log.append_result import AppendResult
 from kafkalog.log.flushing import flush
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.plain_appends import PlainAppends, run_with
@@ -38,11 +38,7 @@ ROOM_BYTES: Final = 4 << 20
 HEADERS: Final = 1024
 """Batches that a follower is given at once: more go the long way."""
 
-# As `OffsetMetadata._make`, in half the time, for each append.
-_place: Final = partial(tuple.__new__, OffsetMetadata)
-
-Made: TypeAlias = tuple[int, int, int, int, bytes, bytes]
-Told: TypeAlias = tuple[int, int, int, int, int, int | None, str, int, bool]
+Made: TypeAlias = tuple[OffsetMetadata, int, tuple[int, int], bytes, bytes]
 
 
 class RunWriter:
@@ -62,8 +58,8 @@ class RunWriter:
         "_recovery_point",
         "_room",
         "_segment",
-        "_size",
         "_tail",
+        "_watermark",
     )
 
     def __init__(self, log: LogState) -> None:
@@ -71,11 +67,12 @@ class RunWriter:
         # Never touched as long as it is not used, unlike a bytearray.
         self._room = np.empty(ROOM_BYTES, np.uint8).data
         headers = np.empty(HEADERS * BATCH.itemsize, np.uint8)
-        self._tail = _speedups.Tail(self._room, headers, CODECS, _unpack)
+        told = AppendResult, OffsetMetadata
+        self._tail = _speedups.Tail(self._room, headers, CODECS, _unpack, *told)
         self._asked: tuple[AppendRules, AppendOrigin, int, int] | None = None
         self._end: OffsetMetadata | None = None
+        self._watermark: OffsetMetadata | None = None  # known not to be above it
         self._segment = log.segments.active
-        self._size = 0
         self._flush_at = 0
         self._epoch: EpochEntry | None = None
         self._config: LogConfig | None = None
@@ -83,7 +80,7 @@ class RunWriter:
 
     def write(
         self, appends: Appends, first: int, origin: AppendOrigin, *, assigns: bool
-    ) -> list[Told]:
+    ) -> list[AppendResult]:
         """Append those from `first` on that are plain; answers their results.
 
         With `assigns` they get their offsets here. Nothing is done where the first of
@@ -98,7 +95,7 @@ class RunWriter:
             told = self._take_produced(appends, first)
         return told
 
-    def _take_produced(self, appends: Appends, first: int) -> list[Told]:
+    def _take_produced(self, appends: Appends, first: int) -> list[AppendResult]:
         """Take appends of producers whose sequences just go on."""
         row = int(appends.row_bounds[first])
         rows = appends.rows[row:]
@@ -112,7 +109,9 @@ class RunWriter:
             plain.apply(int(appends.row_bounds[first + len(told)]) - row)
         return told
 
-    def _take(self, appends: Appends, first: int, plain_rows: int) -> list[Told]:
+    def _take(
+        self, appends: Appends, first: int, plain_rows: int
+    ) -> list[AppendResult]:
         """Plan a run, and write it."""
         log = self._log
         self._end = None  # until all is done
@@ -137,7 +136,7 @@ class RunWriter:
         rules: AppendRules,
         origin: AppendOrigin,
         leader_epoch: int,
-    ) -> list[Told]:
+    ) -> list[AppendResult]:
         """Append those of `pieces` that are plain, as a leader; answers their results.
 
         From the first on, up to the first that is not one plain batch. Each is looked
@@ -157,7 +156,7 @@ class RunWriter:
                 run.apply(*told[0][:3])
         return told
 
-    def _lead(self, pieces: list[Any], *, owned: bool) -> list[Told]:
+    def _lead(self, pieces: list[Any], *, owned: bool) -> list[AppendResult]:
         """Append as `lead` does; those of producers, or those of none."""
         log = self._log
         self._end = None  # until all is done
@@ -168,7 +167,7 @@ class RunWriter:
             self._end = log.end
         return told
 
-    def follow(self, piece: Any, leader_epoch: int | None) -> Told | None:
+    def follow(self, piece: Any, leader_epoch: int | None) -> AppendResult | None:
         """Append what is plain, as a follower; answers its result, None if it is not.
 
         What a follower writes is what it was given, so nothing is copied. An epoch of
@@ -187,7 +186,9 @@ class RunWriter:
             self._extend(piece, made)
         return told
 
-    def follow_all(self, pieces: Sequence[Any], leader_epoch: int) -> list[Told]:
+    def follow_all(
+        self, pieces: Sequence[Any], leader_epoch: int
+    ) -> list[AppendResult]:
         """Do `follow` for each, from the first on, up to one that is not plain."""
         results = []
         for piece in pieces:
@@ -200,17 +201,14 @@ class RunWriter:
     def _extend(self, data: bytes | memoryview, made: Made) -> None:
         """Write a run, and let the log end behind it."""
         log, segment, producers = self._log, self._segment, self._log.producers
-        end, since, timestamp, offset, index_entries, time_entries = made
-        size = segment.extend(
-            data, index_entries, time_entries, since, (timestamp, offset)
-        )
-        self._size = size
-        self._end = log.end = _place((end, segment.base_offset, size))
-        producers.map_end_offset = end
+        end, since, greatest, index_entries, time_entries = made
+        segment.extend(data, index_entries, time_entries, since, greatest)
+        self._end = log.end = end
+        producers.map_end_offset = offset = end.offset
         if log.first_unstable or producers.ongoing or producers.unreplicated:
             find_first_unstable(log)
-        if end >= self._flush_at:
-            flush(log, end)
+        if offset >= self._flush_at:
+            flush(log, offset)
 
     def _lead_by(self, asked: tuple[AppendRules, AppendOrigin, int, int]) -> None:
         """Tell the kernel how a leader takes appends, from here on."""
@@ -225,20 +223,20 @@ class RunWriter:
 
     def _is_settled(self) -> bool:
         """Whether the kernel knows the log's end as it is, and runs may go there."""
-        log = self._log
-        segment = log.segments.active
-        if log.high_watermark.offset > log.end.offset:  # each append brings it down
-            return False
-        if (
+        log, watermark = self._log, self._log.high_watermark
+        is_known = (
             log.end is self._end
-            and segment.size == self._size
-            and segment is self._segment
             and log.leader_epochs.latest is self._epoch
             and log.config is self._config
             and log.recovery_point == self._recovery_point
-        ):
+        )
+        if is_known and watermark is self._watermark:
             return True
-        return self._settle(segment)
+        self._watermark = watermark
+        if watermark.offset > log.end.offset:  # each append brings it down
+            self._end = None
+            return False
+        return is_known or self._settle(log.segments.active)
 
     def _settle(self, segment: GrowingSegment) -> bool:
         log = self._log
@@ -247,7 +245,7 @@ class RunWriter:
         if epoch is None or not segment.has_indexes_to(log.end.offset):
             return False
         self._tail.settle(self._limits(segment, epoch), self._state(segment))
-        self._end, self._segment, self._size = log.end, segment, segment.size
+        self._end, self._segment = log.end, segment
         self._epoch, self._config = epoch, log.config
         self._recovery_point = log.recovery_point
         self._flush_at = log.recovery_point + log.config.flush_messages

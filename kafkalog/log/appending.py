@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from typing import Any, Final
 
 from kafkalog.errors import (
     KafkaLogError,
@@ -42,7 +42,8 @@ from kafkalog.formats.layout import (
 from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.formats.validation import lead_appends
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log.append_runs import RunWriter, Told
+from kafkalog.log.append_result import AppendResult
+from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.flushing import flush
 from kafkalog.log.markers import read_markers
 from kafkalog.log.producer_append import TV_UNKNOWN
@@ -51,26 +52,6 @@ from kafkalog.log.producer_updates import ProducerUpdates
 from kafkalog.log.rolling import roll, should_roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
-
-
-class AppendResult(NamedTuple):
-    """What became of an append: its offsets, and what its batches said.
-
-    `first_offset` is -1 where only unpacking a batch of magic 0 or 1 would tell.
-    `log_append_time` is -1 with CreateTime, timestamps are ms. `last_leader_epoch`,
-    `source_codec` and `valid_bytes` are those of what came in, whatever was written.
-    Of a duplicate the offsets are those of the batch that was written then.
-    """
-
-    first_offset: int
-    last_offset: int
-    max_timestamp: int
-    log_append_time: int
-    log_start_offset: int
-    last_leader_epoch: int | None
-    source_codec: str
-    valid_bytes: int
-    is_duplicate: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +104,6 @@ TOLD_RECORDS: Final = 10
 
 Outcome = AppendResult | KafkaLogError
 
-# As `AppendResult._make`, which takes twice the time, for each append of a call.
-result_of: Final = partial(tuple.__new__, AppendResult)
-"""Make an `AppendResult` of what is told of an append."""
-
 
 class Appender:
     """Appends to one log, in memory that is kept from call to call."""
@@ -156,7 +133,7 @@ class Appender:
         As a follower, what is not plain: that `RunWriter.follow` was asked for before.
         """
         if told := self._lead([piece], terms):
-            return result_of(told[0])
+            return told[0]
         [outcome] = self._append_any([piece], terms)
         if isinstance(outcome, KafkaLogError):
             raise outcome
@@ -173,12 +150,12 @@ class Appender:
             if terms.follows
             else self._lead(list(pieces), terms)
         )
-        outcomes: list[Outcome] = list(map(result_of, told))
+        outcomes: list[Outcome] = [*told]
         if len(told) < len(pieces):
             outcomes += self._append_any(pieces[len(told) :], terms)
         return outcomes
 
-    def _lead(self, pieces: list[Any], terms: AppendTerms) -> list[Told]:
+    def _lead(self, pieces: list[Any], terms: AppendTerms) -> list[AppendResult]:
         """Append the plain ones at the beginning; answers what is told of them."""
         if not terms.assigns:
             return []
@@ -196,7 +173,7 @@ class Appender:
         outcomes: list[Outcome] = []
         while (index := len(outcomes)) < len(appends):
             told = self._runs.write(appends, index, terms.origin, assigns=terms.assigns)
-            outcomes += map(result_of, told)
+            outcomes += told
             if not told:
                 outcomes.append(_try_append(log, appends, index, terms))
         return outcomes

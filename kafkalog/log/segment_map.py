@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
-from functools import cached_property
 
 from kafkalog.errors import LogArgumentError
 from kafkalog.segment.growing_segment import GrowingSegment
@@ -25,6 +24,7 @@ class SegmentMap:
         self._bases: list[int] = []
         self._segments: dict[int, GrowingSegment] = {}
         self._made_by: dict[int, Callable[[int], GrowingSegment]] = {}
+        self._active: GrowingSegment | None = None
 
     def __len__(self) -> int:
         return len(self._bases)
@@ -42,7 +42,7 @@ class SegmentMap:
         if base_offset not in self:
             insort(self._bases, base_offset)
         self._segments[base_offset] = segment
-        self._forget_active()
+        self._active = None
 
     def expect(
         self, base_offset: int, made_by: Callable[[int], GrowingSegment]
@@ -53,7 +53,7 @@ class SegmentMap:
         """
         insort(self._bases, base_offset)
         self._made_by[base_offset] = made_by
-        self._forget_active()
+        self._active = None
 
     def remove(self, base_offset: int) -> None:
         """Let go of a segment, if it is there."""
@@ -61,24 +61,27 @@ class SegmentMap:
             del self._bases[bisect_left(self._bases, base_offset)]
             self._segments.pop(base_offset, None)
             self._made_by.pop(base_offset, None)
-            self._forget_active()
+            self._active = None
 
     def clear(self) -> None:
         """Let go of all."""
         self._bases.clear()
         self._segments.clear()
         self._made_by.clear()
-        self._forget_active()
+        self._active = None
 
     @property
     def in_use(self) -> list[GrowingSegment]:
         """The segments asked for so far, in order: only they have files open."""
         return [self._segments[base] for base in sorted(self._segments)]
 
-    @cached_property
+    @property
     def active(self) -> GrowingSegment:
         """The last segment."""
-        return self._at(self._bases[-1])
+        active = self._active
+        if active is None:
+            active = self._active = self._at(self._bases[-1])
+        return active
 
     @property
     def base_offsets(self) -> list[int]:
@@ -136,6 +139,3 @@ class SegmentMap:
             made = self._made_by[base_offset](base_offset)
             segment = self._segments.setdefault(base_offset, made)
         return segment
-
-    def _forget_active(self) -> None:
-        self.__dict__.pop("active", None)

@@ -18,13 +18,9 @@ from kafkalog.files.naming import parse_partition_dir
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, reading, retention, truncation, watermarks
+from kafkalog.log.append_result import AppendResult
 from kafkalog.log.append_runs import RunWriter
-from kafkalog.log.appending import (
-    Appender,
-    AppendResult,
-    Outcome,
-    result_of,
-)
+from kafkalog.log.appending import Appender, Outcome
 from kafkalog.log.clock import Task
 from kafkalog.log.closing import close_in_order
 from kafkalog.log.flushing import flush_beside
@@ -185,7 +181,7 @@ class WritableLog(RecordAppends, Log):
                     runtime.failure = error
                     raise
                 if told is not None:
-                    return result_of(told)
+                    return told
         return self._append_as_follower(batches, leader_epoch)
 
     @guarded

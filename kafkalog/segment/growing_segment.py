@@ -137,7 +137,7 @@ class GrowingSegment(SegmentFiles):
             self._reserve(size)
         self.file.write(data.data, position)
         self._is_forced = False
-        self.size = size
+        self._size = size
         self.make_entries(rows, position)
 
     def extend(
@@ -147,22 +147,22 @@ class GrowingSegment(SegmentFiles):
         time_entries: bytes,
         bytes_since_index_entry: int,
         greatest_timestamp: tuple[int, int],
-    ) -> int:
+    ) -> None:
         """Write batches behind the last, whose index entries are made already.
 
-        The entries are as they are on disk, and have room there. Answers the size of
-        the segment.
+        The entries are as they are on disk, and have room there.
         """
         if not self._is_named:
             self._force_names()
         file = self._file
         if file is None or self._open_files.last is not self:
             file = self.file
-        position, size = self.size, self.size + len(data)
+        position = self._size
+        size = position + len(data)
         if size > self._reserved:
             self._reserve(size)
         writes: list[Write] = [(file, data, position)]
-        offsets, times = self.offset_index, self.time_index
+        offsets, times, _ = self._indexes or self._make_indexes()
         if index_entries:
             writes.append(offsets.place(index_entries))
         if time_entries:
@@ -173,10 +173,9 @@ class GrowingSegment(SegmentFiles):
         if time_entries:
             times.count_written(time_entries)
         self._is_forced = False
-        self.size = size
+        self._size = size
         self.bytes_since_index_entry = bytes_since_index_entry
         self._greatest = greatest_timestamp
-        return size
 
     def make_entries(self, rows: Rows, position: int) -> None:
         """Make the entries of the indexes that batches are due, from `position` on.

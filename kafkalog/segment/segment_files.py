@@ -10,9 +10,9 @@ Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import cached_property
 from pathlib import Path
-from typing import Final, NamedTuple
+from threading import Lock
+from typing import Final, NamedTuple, TypeAlias
 
 from kafkalog.files.durable_file import Disk, DurableFile
 from kafkalog.files.naming import FileKind, file_name
@@ -27,6 +27,11 @@ MOST_AHEAD: Final = 8 << 20
 
 SLACK_BYTES: Final = 1 << 16
 """So much more than its bytes a file may take by itself."""
+
+
+Indexes: TypeAlias = tuple[
+    GrowingOffsetIndex, GrowingTimeIndex, GrowingTransactionIndex
+]
 
 
 class SegmentSettings(NamedTuple):
@@ -44,13 +49,17 @@ class SegmentFiles:
     segment is made when it is asked for. Its ``.log`` is there, or made by `create`.
     """
 
-    # What each begins with; set here for the same reason.
+    # What each begins with; set here for the same reason. No `cached_property`: beside
+    # one all attributes are several times as slow, and each append uses twenty.
     _is_named = True  # on disk, should there be a power cut
     _is_forced = True  # all that was written here
     _has_txn_index = True
     _was_released = False
     _reserved = 0  # bytes for which space is there, or of which there is no use to ask
+    _size = -1  # until it is asked for
+    _log_path: Path | None = None
     _file: DurableFile | None = None
+    _indexes: Indexes | None = None
 
     def __init__(
         self,
@@ -67,38 +76,51 @@ class SegmentFiles:
         self._suffix = suffix
         self._disk = disk
         self._open_files = open_files
+        self._making = Lock()
 
-    @cached_property
+    @property
     def size(self) -> int:
         """Bytes of the ``.log`` that are used: of one that is there, all of it."""
-        return self.path.stat().st_size
+        if self._size < 0:
+            self._size = self.path.stat().st_size
+        return self._size
 
-    @cached_property
+    @property
     def path(self) -> Path:
         """The ``.log``, under the name it has now."""
-        return self._path("log")
+        if self._log_path is None:
+            self._log_path = self._path("log")
+        return self._log_path
 
-    @cached_property
+    @property
     def offset_index(self) -> GrowingOffsetIndex:
         """The ``.index``."""
-        most = self.settings.segment_index_bytes
-        path = self._path("index")
-        return GrowingOffsetIndex(path, self.base_offset, most, self._disk)
+        return (self._indexes or self._make_indexes())[0]
 
-    @cached_property
+    @property
     def time_index(self) -> GrowingTimeIndex:
         """The ``.timeindex``."""
-        most = self.settings.segment_index_bytes
-        path = self._path("timeindex")
-        return GrowingTimeIndex(path, self.base_offset, most, self._disk)
+        return (self._indexes or self._make_indexes())[1]
 
-    @cached_property
+    @property
     def txn_index(self) -> GrowingTransactionIndex:
         """The ``.txnindex``."""
-        path, exists = self._path("txnindex"), self._has_txn_index
-        return GrowingTransactionIndex(
-            path, self.base_offset, self._disk, exists=exists
-        )
+        return (self._indexes or self._make_indexes())[2]
+
+    def _make_indexes(self) -> Indexes:
+        """Give the indexes, once the same ones to whoever asks, in whatever thread."""
+        base, disk, exists = self.base_offset, self._disk, self._has_txn_index
+        most = self.settings.segment_index_bytes
+        with self._making:
+            if self._indexes is None:
+                self._indexes = (
+                    GrowingOffsetIndex(self._path("index"), base, most, disk),
+                    GrowingTimeIndex(self._path("timeindex"), base, most, disk),
+                    GrowingTransactionIndex(
+                        self._path("txnindex"), base, disk, exists=exists
+                    ),
+                )
+            return self._indexes
 
     def _path(self, kind: FileKind) -> Path:
         return self._directory / (file_name(self.base_offset, kind) + self._suffix)
@@ -110,7 +132,7 @@ class SegmentFiles:
         self._open_files.use(self)
         if file_bytes:
             self._file.truncate(file_bytes)
-        self.size = 0 if file_bytes else self._file.size()
+        self._size = 0 if file_bytes else self._file.size()
 
     def has_no_txn_index(self) -> None:
         """Take note that there is no ``.txnindex``: else that is looked for."""
@@ -190,7 +212,7 @@ class SegmentFiles:
         used, space = self.file.size_and_space()
         if size < used:
             self.file.truncate(size)
-            self.size = size
+            self._size = size
         elif space > used + SLACK_BYTES:
             modified = self.modified_ms
             self.file.truncate(used)
@@ -236,7 +258,7 @@ class SegmentFiles:
         meanwhile. What is lost is told to each of them and to the segment: Linux tells
         it once to each opening of a file, which copies of a handle would share.
         """
-        indexes = self.offset_index, self.time_index, self.txn_index
+        indexes = self._indexes or self._make_indexes()
         with ExitStack() as opened:
             files = [opened.enter_context(self._disk.open(self.path))]
             files += [
@@ -257,13 +279,13 @@ class SegmentFiles:
         def renamed(path: Path) -> Path:
             return path.with_name(path.name.removesuffix(old_suffix) + new_suffix)
 
-        indexes = self.offset_index, self.time_index, self.txn_index
+        indexes = self._indexes or self._make_indexes()
         target = renamed(self.path)
         if self._file is None:
             self._disk.rename(self.path, target)
         else:
             self._file.rename(target)
-        self.path = target
+        self._log_path = target
         for index in indexes:
             index.rename(renamed(index.path))
 
@@ -282,13 +304,12 @@ class SegmentFiles:
 
     def close_handles(self) -> None:
         """Close the files as they are: nothing is cut, forced or written."""
-        if "offset_index" in self.__dict__:
-            self.offset_index.close_handle()
-        if "time_index" in self.__dict__:
-            self.time_index.close_handle()
+        if self._indexes is not None:
+            offsets, times, aborted = self._indexes
+            offsets.close_handle()
+            times.close_handle()
+            aborted.close()
         self._close_log()
-        if "txn_index" in self.__dict__:
-            self.txn_index.close()
 
     def _close_log(self) -> None:
         self._open_files.forget(self)

@@ -20,7 +20,7 @@ from kafkalog import (
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.builder import RecordBatchBuilder
 from kafkalog.formats.control import ControlRecordType, end_transaction_marker
-from kafkalog.log.appending import AppendResult
+from kafkalog.log.append_result import AppendResult
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from tests.disks import FailingDisk, NotingDisk
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in

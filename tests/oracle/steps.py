@@ -12,7 +12,7 @@ import numpy as np
 
 from kafkalog import RecordValidationError
 from kafkalog.formats.headers import scan_headers
-from kafkalog.log.appending import AppendResult
+from kafkalog.log.append_result import AppendResult
 
 if TYPE_CHECKING:
     from tests.oracle.play import Player
