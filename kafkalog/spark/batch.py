@@ -26,7 +26,7 @@ from kafkalog.spark.partitions import Partitions
 from kafkalog.spark.ranges import OffsetRange, split_ranges
 from kafkalog.spark.reading import TaskReader
 from kafkalog.spark.splits import Task, plan_tasks
-from kafkalog.spark.workers import spare_the_collector
+from kafkalog.spark.workers import make_ready
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +98,7 @@ def ask(options: SourceOptions, question: Callable[[Partitions], Answer]) -> Ans
                 return question(open_partitions(options))
         return question(open_partitions(options))
     finally:
-        spare_the_collector()
+        make_ready()
 
 
 def make_splits(

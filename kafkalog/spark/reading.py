@@ -34,7 +34,7 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.options import SourceOptions
 from kafkalog.spark.rows import RowMaker
 from kafkalog.spark.splits import Stretch, Task
-from kafkalog.spark.workers import spare_the_collector
+from kafkalog.spark.workers import make_ready
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ class TaskReader:
                 yield from maker.batches(records)
             for problem in scan.problems:
                 log.warning("left out: %s", problem)
-        spare_the_collector()
+        make_ready()
 
     def scans(
         self, task: Task, columns: tuple[str, ...]

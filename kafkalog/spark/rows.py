@@ -107,7 +107,8 @@ class RowMaker:
             return pa.DictionaryArray.from_arrays(
                 codes, pa.array(records.codecs, pa.string())
             ).dictionary_decode()
-        return pa.array(column.astype(COLUMNS[name].arrow_type.to_pandas_dtype()))
+        kind = COLUMNS[name].arrow_type.to_pandas_dtype()
+        return pa.array(column.astype(kind, copy=False))
 
     def _bytes_through(self, records: Records) -> npt.NDArray[np.int64]:
         """How many bytes rows take as Arrow, up to each and with it; at most."""
@@ -116,7 +117,7 @@ class RowMaker:
             fixed += OFFSET_BYTES if pa.types.is_nested(kind) else _width(kind)
         if "topic" in self.names:
             fixed += len(records.topic.encode())
-        total = np.arange(1, len(records) + 1) * fixed
+        total = np.arange(fixed, (len(records) + 1) * fixed, fixed)
         for column in records.columns.values():
             if isinstance(column, BytesColumn):
                 total += column.offsets[1:]

@@ -91,7 +91,7 @@ def plan_tasks(
     cores: int = 1,
     pack: bool = True,
 ) -> list[Task]:
-    """Divide ranges of offsets into tasks of at most about `most_bytes`.
+    """Divide ranges of offsets into tasks of about `most_bytes`, a third more at most.
 
     With `pack` a task may have stretches of several ranges, and tasks are such that
     `cores` are all busy to the end. Without, no two ranges share a task.
@@ -113,8 +113,8 @@ def _filled(
     have a little more, for cuts lie where batches begin.
     """
     total = sum(stretch.size_in_bytes for stretch in stretches)
-    rounds = -(-total // (most_bytes * cores))
-    count = max(min(rounds * cores, total // least_bytes), -(-total // most_bytes), 1)
+    worthwhile = max(total // least_bytes, -(-total // most_bytes), 1)
+    count = min(_rounds(total, most_bytes * cores) * cores, worthwhile)
     most = -(-total // count)
     slack = most // 64
     tasks: list[Task] = [[]]
@@ -133,6 +133,14 @@ def _filled(
         tasks += ([stretch] for stretch in more)
         size = more[-1].size_in_bytes if more else size + first.size_in_bytes
     return tasks if stretches else []
+
+
+def _rounds(total: int, most_bytes: int) -> int:
+    """How often all cores take up tasks, of `most_bytes` in all, or of a third more.
+
+    A round for less than that third would cost as much to begin as any.
+    """
+    return max(1, -(-(3 * total - most_bytes) // (3 * most_bytes)))
 
 
 def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:

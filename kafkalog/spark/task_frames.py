@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalog.spark.workers import spare_the_collector
+from kafkalog.spark.workers import make_ready
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ class _Work:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from self.run(pickle.loads(self.tasks[number]))
-        spare_the_collector()
+        make_ready()
 
 
 def frame_of(

@@ -67,7 +67,7 @@ def test_a_large_segment_is_cut_evenly_where_batches_begin(big):
     stretches = [stretch for task in tasks for stretch in task]
     sizes = [stretch.size_in_bytes for stretch in stretches]
     assert sum(sizes) == segment.stat().st_size
-    assert len(tasks) == -(-sum(sizes) // (4 << 20))
+    assert len(tasks) == sum(sizes) // (4 << 20)
     assert max(sizes) - min(sizes) < 1 << 20
     for left, right in pairwise(stretches):
         assert (left.end, left.stop) == (right.begin, right.start)
@@ -117,14 +117,17 @@ def test_small_ranges_share_tasks_unless_they_must_not():
     assert sorted(offsets_of(tasks(False))) == sorted(offsets_of(tasks(True)))
 
 
-@pytest.mark.parametrize(("cores", "count"), [(1, 3), (2, 4), (3, 3), (4, 4)])
-def test_tasks_come_in_whole_rounds_of_the_cores(big, monkeypatch, cores, count):
+@pytest.mark.parametrize(
+    ("cores", "asked", "count"),
+    [(1, 7, 2), (1, 6, 3), (2, 7, 2), (2, 6, 4), (3, 7, 3), (4, 7, 4)],
+)
+def test_tasks_come_in_whole_rounds_of_the_cores(big, monkeypatch, cores, asked, count):
     monkeypatch.setattr(splits, "LEAST_BYTES", 2 << 20)
-    tasks = plan(big.place, 0, big.records, 7 << 20, cores=cores)
+    tasks = plan(big.place, 0, big.records, asked << 20, cores=cores)
     sizes = [sum(part.size_in_bytes for part in task) for task in tasks]
     assert len(tasks) == count
     assert max(sizes) < 1.1 * min(sizes)
-    assert len(plan(big.place, 0, big.records // 9, 7 << 20, cores=cores)) == 1
+    assert len(plan(big.place, 0, big.records // 9, asked << 20, cores=cores)) == 1
 
 
 @pytest.mark.parametrize("lengths", [[7, 7, 9, 9], [3] * 11, [1, 30, 1], [32]])
@@ -144,12 +147,21 @@ def test_segments_are_cut_where_a_task_is_full(tmp_path, monkeypatch, lengths):
         assert offsets_of(tasks) == [at for big in bigs for at in range(big.records)]
 
 
-@pytest.mark.parametrize("most_bytes", [5, 8, 11, 16, 17])
-def test_a_task_has_no_more_than_was_asked_for(big, most_bytes):
-    tasks = plan(big.place, 0, big.records, most_bytes << 20)
+@pytest.mark.parametrize("asked", [3, 5, 8, 11, 13, 16, 17])
+def test_a_task_has_a_third_more_than_was_asked_for_at_most(big, asked):
+    tasks = plan(big.place, 0, big.records, asked << 20)
     sizes = [sum(part.size_in_bytes for part in task) for task in tasks]
-    assert len(tasks) == -(-sum(sizes) // (most_bytes << 20))
-    assert max(sizes) < (most_bytes << 20) * 17 // 16
+    most, batch = asked << 20, 110_000
+    assert max(sizes) < most * 4 / 3 + batch
+    last = sum(sizes) - (len(tasks) - 1) * most
+    assert len(tasks) == 1 or last > most / 3
+
+
+@pytest.mark.parametrize("cores", [2, 4])
+def test_few_bytes_are_tasks_of_no_more_than_was_asked_for(big, monkeypatch, cores):
+    monkeypatch.setattr(splits, "LEAST_BYTES", 16 << 20)
+    tasks = plan(big.place, 0, big.records, 16 << 20, cores=cores)
+    assert len(tasks) == 2
 
 
 def test_what_cannot_be_cut_where_a_task_is_full_is_in_the_next(tmp_path, monkeypatch):

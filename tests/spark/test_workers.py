@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import subprocess
 import sys
 
@@ -14,13 +15,41 @@ from tests import golden_data
 LOGS = str(golden_data.logs("k431-clean"))
 FROZEN = """
 import gc
-from kafkalog.spark.workers import spare_the_collector
+from kafkalog.spark.workers import make_ready
 before, frozen = len(gc.get_objects()), gc.get_freeze_count()
-spare_the_collector()
+make_ready()
 made = [[]]
 made.append(made)
 is_seen = any(one is made for one in gc.get_objects())
 print(gc.get_freeze_count() - frozen, before, is_seen)
+"""
+
+
+CONVERSED = """
+import gc, json, socket
+from kafkalog.spark.workers import make_ready
+
+server = socket.create_server(("127.0.0.1", 0))
+ours = socket.create_connection(server.getsockname())
+theirs, _ = server.accept()
+pair = socket.socketpair()
+make_ready()
+
+def is_quick():
+    return bool(ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+
+told = []
+for _ in range(3):
+    for _ in range(3):  # question and answer: now acknowledgements are put off
+        theirs.sendall(b"?")
+        ours.recv(1)
+        ours.sendall(b"!")
+        theirs.recv(1)
+    told.append(is_quick())
+    gc.collect()  # as Spark's worker does after a task
+    told.append(is_quick())
+pair[0].sendall(b"open")
+print(json.dumps([*told, pair[1].recv(4).decode(), server.fileno() >= 0]))
 """
 
 
@@ -45,6 +74,36 @@ def test_a_process_of_the_users_is_as_it_was(monkeypatch):
     count, _, new_one_is_seen = frozen()
     assert count == 0
     assert new_one_is_seen
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux puts off and can be asked")
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_spark_sends_behind_a_task_is_acknowledged_at_once(monkeypatch, is_kept):
+    monkeypatch.delenv(KEPT, raising=False)
+    if is_kept:
+        monkeypatch.setenv(KEPT, "1")
+    done = subprocess.run(
+        [sys.executable, "-c", CONVERSED], check=True, capture_output=True, text=True
+    )
+    assert json.loads(done.stdout) == [*[False, is_kept] * 3, "open", True]
+    assert not done.stderr
+
+
+@pytest.mark.spark
+def test_a_process_that_plans_is_kept_and_such(spark):
+    from kafkalog.spark.source import KafkaLogDataSource
+
+    class Source(KafkaLogDataSource):
+        @classmethod
+        def name(cls):
+            return "telling"
+
+        def schema(self):
+            return f"frozen_{gc.get_freeze_count() > 10_000} bigint"
+
+    spark.dataSource.register(Source)
+    frame = spark.read.format("telling").load(LOGS)
+    assert frame.schema.names == ["frozen_True"]
 
 
 @pytest.mark.spark
