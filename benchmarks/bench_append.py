@@ -17,7 +17,7 @@ from time import perf_counter, process_time, thread_time
 import kafka_engine
 import numpy as np
 import pytest
-from interleaved import ROUNDS, outcome
+from interleaved import outcome
 from shapes import BATCH_BYTES as SIZES
 from shapes import VALUE_BYTES, columns_of
 
@@ -32,7 +32,7 @@ WHEN = {"clock": CLOCK, "scheduler": ManualScheduler(CLOCK)}
 """What is put off, forcing a rolled segment to disk, is not done: nor by the engine."""
 PER_CALL = 64
 APPENDED_MB, RECOVERED_MB, SEGMENTS = 256, 1024, 1000
-WARM_ROUNDS = 10
+ROUNDS, WARM_ROUNDS = 25, 10
 BATCH_BYTES = 16_361
 
 words = pytest.mark.parametrize("shape", ["words100"])

@@ -6,8 +6,8 @@ encoded: whether a leader takes it as it is, and only gives it offsets, its colu
 headers tell.
 
     cut_batches      columns -> where batches begin, what their headers say
-    Sending.parcels  the batches, some megabytes at a time
-    take_parcel      a parcel -> appends, judged; None: they are to be judged one by one
+    Sending.parcels  the batches, some megabytes at a time, each with its
+    take_parcel      parcel -> appends, judged; None: they are to be judged one by one
 
 Knows: what a batch of ours says. Does not know: logs; why something is refused.
 Source: ``ProducerBatch.java``, ``LogValidator.java``.
@@ -77,25 +77,32 @@ class Sending:
     rows: Rows
     settings: BatchSettings
 
-    def parcels(self, rooms: tuple[Bytes, Bytes]) -> Generator[Parcel]:
+    def parcels(
+        self, rooms: tuple[Bytes, Bytes], as_leader: Leadership
+    ) -> Generator[tuple[Parcel, Appends | None]]:
         """Encode them, about as many at a time as fit one of `rooms`, of one size.
 
-        What comes may lie in one of them, until the next one is taken: meanwhile, that
-        is encoded into the other. Close what this gives, if not all is taken: it waits
-        for the thread.
+        Each parcel comes with what `take_parcel` makes of it. It may lie in one of the
+        rooms, until the next one is taken: meanwhile, that is encoded into the other.
+        Close what this gives, if not all is taken: it waits for the thread.
         """
+
+        def made(first: int, last: int, room: Bytes) -> tuple[Parcel, Appends | None]:
+            parcel = self._parcel(first, last, room)
+            return parcel, take_parcel(parcel, as_leader)
+
         bounds = self._bounds(rooms[0].size)
         if len(bounds) <= 2:
-            yield from (self._parcel(*one, rooms[0]) for one in pairwise(bounds))
+            yield from (made(*one, rooms[0]) for one in pairwise(bounds))
             return
         with ThreadPoolExecutor(1, "kafkalog-encode") as encoder:
             parts = zip(pairwise(bounds), cycle(rooms), strict=False)
             (first, last), room = next(parts)
-            coming = encoder.submit(self._parcel, first, last, room)
+            coming = encoder.submit(made, first, last, room)
             for (first, last), room in parts:
-                parcel = coming.result()
-                coming = encoder.submit(self._parcel, first, last, room)
-                yield parcel
+                ready = coming.result()
+                coming = encoder.submit(made, first, last, room)
+                yield ready
             yield coming.result()
 
     def _bounds(self, size: int) -> list[int]:

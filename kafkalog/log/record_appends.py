@@ -31,7 +31,6 @@ from kafkalog.formats.sent_batches import (
     PARCEL_BYTES,
     Sending,
     cut_batches,
-    take_parcel,
 )
 from kafkalog.log.appending import Appender, Outcome
 from kafkalog.log.producer_append import TV_UNKNOWN
@@ -177,9 +176,9 @@ class RecordAppends:
             room = np.empty(2 * PARCEL_BYTES, np.uint8)
             self._rooms = room[:PARCEL_BYTES], room[PARCEL_BYTES:]
         outcomes: list[Outcome] = []
-        with closing(sending.parcels(self._rooms)) as parcels:
-            for parcel in parcels:
-                appends = take_parcel(parcel, appender.leadership(terms))
+        as_leader = appender.leadership(terms)
+        with closing(sending.parcels(self._rooms, as_leader)) as parcels:
+            for parcel, appends in parcels:
                 if appends is None:
                     outcomes += appender.append_all(parcel.pieces(), terms)
                 else:

@@ -196,10 +196,10 @@ def test_a_batch_that_unpacks_to_more_than_it_may_is_judged_by_itself():
         *(("none", 100, True), ("lz4", 1000, False), ("lz4", 2000, True)),
     ]:
         settings = BatchSettings(codec=codec)
-        [parcel] = sent_batches.cut_batches(columns, settings, 2000).parcels(rooms)
         rules = AppendRules(max_unpacked_bytes=most_bytes)
         leadership = Leadership(rules, AppendOrigin.CLIENT, leader_epoch=0, now_ms=NOW)
-        appends = sent_batches.take_parcel(parcel, leadership)
+        sending = sent_batches.cut_batches(columns, settings, 2000)
+        [(_, appends)] = sending.parcels(rooms, leadership)
         assert (appends is not None) == is_plain
 
 
