@@ -58,6 +58,7 @@ class RunWriter:
         "_recovery_point",
         "_room",
         "_segment",
+        "_size",
         "_tail",
         "_watermark",
     )
@@ -73,6 +74,7 @@ class RunWriter:
         self._end: OffsetMetadata | None = None
         self._watermark: OffsetMetadata | None = None  # known not to be above it
         self._segment = log.segments.active
+        self._size = 0
         self._flush_at = 0
         self._epoch: EpochEntry | None = None
         self._config: LogConfig | None = None
@@ -205,6 +207,7 @@ class RunWriter:
         segment.extend(data, index_entries, time_entries, since, greatest)
         self._end = log.end = end
         producers.map_end_offset = offset = end.offset
+        self._size = end.position
         if log.first_unstable or producers.ongoing or producers.unreplicated:
             find_first_unstable(log)
         if offset >= self._flush_at:
@@ -224,8 +227,11 @@ class RunWriter:
     def _is_settled(self) -> bool:
         """Whether the kernel knows the log's end as it is, and runs may go there."""
         log, watermark = self._log, self._log.high_watermark
+        segment = log.segments.active
         is_known = (
             log.end is self._end
+            and segment is self._segment
+            and segment.size == self._size
             and log.leader_epochs.latest is self._epoch
             and log.config is self._config
             and log.recovery_point == self._recovery_point
@@ -236,7 +242,7 @@ class RunWriter:
         if watermark.offset > log.end.offset:  # each append brings it down
             self._end = None
             return False
-        return is_known or self._settle(log.segments.active)
+        return is_known or self._settle(segment)
 
     def _settle(self, segment: GrowingSegment) -> bool:
         log = self._log
@@ -245,7 +251,7 @@ class RunWriter:
         if epoch is None or not segment.has_indexes_to(log.end.offset):
             return False
         self._tail.settle(self._limits(segment, epoch), self._state(segment))
-        self._end, self._segment = log.end, segment
+        self._end, self._segment, self._size = log.end, segment, segment.size
         self._epoch, self._config = epoch, log.config
         self._recovery_point = log.recovery_point
         self._flush_at = log.recovery_point + log.config.flush_messages

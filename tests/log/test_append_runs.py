@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog import KafkaLogError, LogConfig
+from kafkalog import KafkaLogError, LogArgumentError, LogConfig
 from kafkalog.log import append_runs
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
@@ -93,6 +93,21 @@ def test_a_call_that_is_broken_off_leaves_the_log_as_it_was(tmp_path, monkeypatc
         assert log.log_end_offset == 1
         assert [one.first_offset for one in log.append_many(pieces)] == [1, 3]
         assert offsets_in(log) == list(range(6))
+
+
+def test_what_an_index_was_too_full_for_is_known_to_the_next_append(tmp_path):
+    cramped = LARGE.with_changes({"segment.index.bytes": 60, "index.interval.bytes": 0})
+    with load(tmp_path, cramped) as log:
+        batches = [
+            batch(timestamp=NOW + at, base_offset=at, leader_epoch=0)
+            for at in range(14)
+        ]
+        for one in batches[:3]:
+            log.append_as_follower(one)
+        with pytest.raises(LogArgumentError, match="full with"):
+            log.append_as_follower(b"".join(batches[3:]))  # and they are in the file
+        log.append_as_follower(batches[3])
+        assert len(list(log.path.glob("*.log"))) == 2
 
 
 def test_a_run_ends_where_a_segment_does(tmp_path):
