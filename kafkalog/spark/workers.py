@@ -40,7 +40,7 @@ def make_ready() -> None:
     """
     if os.environ.get(KEPT):
         gc.freeze()
-        if sys.platform == "linux":
+        if sys.platform == "linux" and DESCRIPTORS.is_dir():
             gc.callbacks.append(_between_tasks)
 
 
