@@ -58,7 +58,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     # What each begins with; set here, as a log has thousands that are never loaded.
     _loaded = _closed = _forced = False
-    _used = _size = _max_entries = 0  # bytes that entries take, and of the file
+    _used = _size = 0  # bytes that entries take, and of the file
     _file: DurableFile | None = None
     _newest = b""  # entries that were added last, as they are on disk
     _view: bytes | mmap.mmap = b""
@@ -96,7 +96,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def max_entries(self) -> int:
         """Number of entries that the file has room for as it is."""
         self.load()
-        return self._max_entries
+        return self._size // self.ENTRY_BYTES
 
     @property
     def size_in_bytes(self) -> int:
@@ -107,8 +107,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     @property
     def is_full(self) -> bool:
         """Whether the segment must roll before another entry can be made."""
-        self.load()
-        return self._count >= self._max_entries
+        return self.entry_count >= self.max_entries
 
     @property
     def table(self) -> Table:
@@ -195,8 +194,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             self._forget_view()
             self._handle().truncate(size)
             self._forced = False
-            self._size, self._max_entries = size, size // self.ENTRY_BYTES
-            if self._count > self._max_entries:
+            self._size = size
+            if self._count > self.max_entries:
                 reason = f"{self._count} entries do not fit in {size} bytes"
                 raise LogArgumentError(f"{reason}: {self.path}")
             return True
@@ -294,8 +293,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         with file:
             self._size = file.size()
             width = self.ENTRY_BYTES
-            self._max_entries = self._size // width
-            self._used = self._max_entries * width
+            self._used = self._size // width * width
             if self._used:
                 self._newest = file.read(self._used - width, width)
 
@@ -311,7 +309,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             file.close()
             raise LogArgumentError(f"no room in {self.max_bytes} bytes: {self.path}")
         self._file = file
-        self._max_entries, self._size = room, room * self.ENTRY_BYTES
+        self._size = room * self.ENTRY_BYTES
 
     def _handle(self) -> DurableFile:
         if self._file is None:

@@ -85,7 +85,7 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
         """Add an entry for the batch that ends with `offset` and lies at `position`."""
         with self._lock:
             self._ready()
-            if self._count >= self._max_entries:
+            if self._count >= self.max_entries:
                 raise self._full()
             if self._count and offset <= self.last_offset:
                 reason = f"offset {offset} is not above {self.last_offset}, the last"
@@ -115,7 +115,7 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
             return True
         first, last = int(offsets[0]), int(offsets[-1])
         return bool(
-            len(offsets) <= self._max_entries - self._count
+            len(offsets) <= self.max_entries - self._count
             and (first > self.last_offset or not self._count)
             and self.holds_offset(first)
             and self.holds_offset(last)

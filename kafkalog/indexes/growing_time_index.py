@@ -62,8 +62,7 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
     @property
     def is_full(self) -> bool:
         """Whether all slots but the one for the closing entry are taken."""
-        self.load()
-        return self._count >= self._max_entries - 1
+        return self.entry_count >= self.max_entries - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -91,13 +90,13 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
         """
         with self._lock:
             self._ready()
-            if self._count >= self._max_entries - 1 and not skip_full:
+            if self._count >= self.max_entries - 1 and not skip_full:
                 raise self._full()
             last = self.last_entry
             if self._count and (offset < last.offset or timestamp < last.timestamp):
                 raise self._refusal(timestamp, offset)
             if timestamp > last.timestamp:
-                if self._count >= self._max_entries:
+                if self._count >= self.max_entries:
                     raise IndexFullError(str(self._full()))
                 self.extend(_SLOT.pack(timestamp, self._relative(offset)))
 
@@ -131,7 +130,7 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
         first = TimestampOffset(int(timestamps[0]), int(offsets[0]))
         last = self.last_entry
         return bool(
-            self._count + len(timestamps) < self._max_entries
+            self._count + len(timestamps) < self.max_entries
             and first.timestamp >= last.timestamp
             and (first.offset >= last.offset or not self._count)
             and self.holds_offset(first.offset)

@@ -238,10 +238,9 @@ class RunWriter:
         )
         if is_known and watermark is self._watermark:
             return True
-        self._watermark = watermark
         if watermark.offset > log.end.offset:  # each append brings it down
-            self._end = None
             return False
+        self._watermark = watermark
         return is_known or self._settle(segment)
 
     def _settle(self, segment: GrowingSegment) -> bool:

@@ -162,7 +162,7 @@ class GrowingSegment(SegmentFiles):
         if size > self._reserved:
             self._reserve(size)
         writes: list[Write] = [(file, data, position)]
-        offsets, times, _ = self._indexes or self._make_indexes()
+        offsets, times, _ = self._all_indexes()
         if index_entries:
             writes.append(offsets.place(index_entries))
         if time_entries:

@@ -95,20 +95,22 @@ class SegmentFiles:
     @property
     def offset_index(self) -> GrowingOffsetIndex:
         """The ``.index``."""
-        return (self._indexes or self._make_indexes())[0]
+        return self._all_indexes()[0]
 
     @property
     def time_index(self) -> GrowingTimeIndex:
         """The ``.timeindex``."""
-        return (self._indexes or self._make_indexes())[1]
+        return self._all_indexes()[1]
 
     @property
     def txn_index(self) -> GrowingTransactionIndex:
         """The ``.txnindex``."""
-        return (self._indexes or self._make_indexes())[2]
+        return self._all_indexes()[2]
 
-    def _make_indexes(self) -> Indexes:
-        """Give the indexes, once the same ones to whoever asks, in whatever thread."""
+    def _all_indexes(self) -> Indexes:
+        """Give the indexes, the same ones to whoever asks, in whatever thread."""
+        if self._indexes is not None:
+            return self._indexes
         base, disk, exists = self.base_offset, self._disk, self._has_txn_index
         most = self.settings.segment_index_bytes
         with self._making:
@@ -258,7 +260,7 @@ class SegmentFiles:
         meanwhile. What is lost is told to each of them and to the segment: Linux tells
         it once to each opening of a file, which copies of a handle would share.
         """
-        indexes = self._indexes or self._make_indexes()
+        indexes = self._all_indexes()
         with ExitStack() as opened:
             files = [opened.enter_context(self._disk.open(self.path))]
             files += [
@@ -279,7 +281,7 @@ class SegmentFiles:
         def renamed(path: Path) -> Path:
             return path.with_name(path.name.removesuffix(old_suffix) + new_suffix)
 
-        indexes = self._indexes or self._make_indexes()
+        indexes = self._all_indexes()
         target = renamed(self.path)
         if self._file is None:
             self._disk.rename(self.path, target)
