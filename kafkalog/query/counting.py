@@ -1,6 +1,6 @@
 """Counting records by the headers of their batches.
 
-Knows: when a header's count is the answer. Does not know: columns.
+Knows: how those are counted that a header does not tell. Does not know: columns.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
 from kafkalog.formats.decoding import Bounds, decode
-from kafkalog.formats.headers import Rows, checksum_error, find_unsound
-from kafkalog.formats.layout import LOG_APPEND_TIME_FLAG
+from kafkalog.formats.headers import checksum_error, find_unsound
 from kafkalog.formats.workspace import Workspace
+from kafkalog.query.by_headers import tell_count
 from kafkalog.query.plan import Part
 from kafkalog.query.reading import PartReading, Piece, Problem, Request, left_out
 
@@ -28,26 +28,11 @@ def count_records(
             problems.append(piece)
             continue
         rows = piece.step.rows
-        whole = _told_by_header(rows, piece.bounds)
+        whole = tell_count(rows, piece.bounds)
         total += int(rows["count"][whole].sum(dtype=np.int64))
         if not whole.all():
             total += _count_inside(piece, ~whole, request, problems, workspace)
     return total
-
-
-def _told_by_header(rows: Rows, bounds: Bounds) -> npt.NDArray[np.bool_]:
-    """Say of which batches all records lie within the bounds, going by headers."""
-    told: npt.NDArray[np.bool_] = (rows["magic"] == 2) & (rows["count"] >= 0)
-    told &= rows["base_offset"] >= bounds.start_offset
-    told &= rows["last_offset"] < bounds.end_offset
-    if bounds.timed:
-        told &= rows["attributes"] & LOG_APPEND_TIME_FLAG != 0
-        told &= rows["max_timestamp"] >= 0
-        if bounds.start_timestamp is not None:
-            told &= rows["max_timestamp"] >= bounds.start_timestamp
-        if bounds.end_timestamp is not None:
-            told &= rows["max_timestamp"] < bounds.end_timestamp
-    return told
 
 
 def _count_inside(

@@ -25,7 +25,7 @@ from kafkalog.files.location import Location
 from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.files.reading import ByteSource, MemorySource, Rooms, Take
 from kafkalog.formats.decoding import FIRST, LAST, Bounds
-from kafkalog.formats.headers import Rows
+from kafkalog.formats.headers import Rows, find_unsound
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     CODEC_MASK,
@@ -49,6 +49,8 @@ class Request:
     read_committed: bool = False
     control_records: bool = False
     check_crcs: bool = True
+    by_headers: bool = False
+    """Whether nothing is unpacked, nor checked, for columns that headers tell."""
     skip: bool = False
     max_batch_bytes: int = MAX_BATCH_BYTES
 
@@ -168,6 +170,7 @@ class PartReading:
             place=place,
             bytes_done=piece.bytes_before,
             defers=False,
+            headers_only=False,
         )
 
     def pieces(self) -> Iterator[Piece | Problem]:
@@ -257,7 +260,7 @@ class PartReading:
             if isinstance(step, Skipped):
                 yield Problem.of(step.error, step.first_offset, step.last_offset)
                 continue
-            chosen = self._by_header(step.rows) if step.checked else step.rows
+            chosen = self._by_header(step) if step.checked else step.rows
             if len(chosen):
                 if chosen is not step.rows:
                     step = replace(step, rows=chosen)
@@ -308,15 +311,21 @@ class PartReading:
         """Whether plain batches are chosen by their offsets, and by nothing else."""
         return self._transactions is None and not self.bounds.timed
 
-    def _by_header(self, rows: Rows) -> Rows:
+    def _by_header(self, step: Step) -> Rows:
         """Choose by all else that the headers say, which the checksums cover."""
+        rows = step.rows
         if self._by_offset_alone and _speedups.all_plain(rows, MAX_OFFSET):
             return rows
         chosen: npt.NDArray[np.bool_] = rows["count"] != 0
         batch = rows["magic"] == 2
         attributes = rows["attributes"]
         if not self.request.control_records:
-            chosen &= ~(batch & (attributes & CONTROL_FLAG != 0))
+            control = batch & (attributes & CONTROL_FLAG != 0)
+            if self.headers_only and self.request.check_crcs:
+                # Nobody has looked at these: what is damaged is left to be found.
+                unsound = find_unsound(step.data, step.origin, rows[control])
+                control[np.flatnonzero(control)[unsound]] = False
+            chosen &= ~control
         if self._transactions is not None:
             chosen &= self._transactions.committed(rows)
         if self.bounds.timed:

@@ -121,6 +121,7 @@ def scan(
             read_committed=isolation == "read_committed",
             control_records=control_records,
             check_crcs=check_crcs,
+            by_headers=not check_crcs,
             skip=on_corruption == "skip",
             max_batch_bytes=max_batch_bytes,
         ),

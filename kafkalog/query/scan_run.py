@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,10 +21,18 @@ from kafkalog.errors import LocatedError
 from kafkalog.files.reading import Rooms, Take
 from kafkalog.formats.decoding import decode
 from kafkalog.formats.gathering import Buffers, GatheringWorkspace
-from kafkalog.formats.headers import Bytes
+from kafkalog.formats.headers import Bytes, find_unsound
+from kafkalog.formats.pieces import checked_in_passing
 from kafkalog.formats.workspace import Room, Workspace
+from kafkalog.query.by_headers import (
+    TOLD_COLUMNS,
+    runs_of_offsets,
+    stretches,
+    tell_offsets,
+)
 from kafkalog.query.reading import PartReading, Piece, Problem, left_out
-from kafkalog.query.records import Origin, Records, make_records, make_views
+from kafkalog.query.records import Origin, Records, make_records, make_told, make_views
+from kafkalog.segment.file_records import Step
 
 if TYPE_CHECKING:
     from kafkalog.query.scan import Scan
@@ -60,13 +68,26 @@ class ScanRun:
     scan: Scan
     reuse: bool
     views: bool
+    by_headers: bool = field(init=False)
+    """Whether records are told by headers, where that is possible."""
+
+    def __post_init__(self) -> None:
+        scan, request = self.scan, self.scan.request
+        chosen = request.read_committed or any(one.timed for _, one in scan.parts)
+        asked = request.by_headers and TOLD_COLUMNS.issuperset(scan.columns)
+        self.by_headers = asked and not (chosen or request.skip or self.views)
 
     def _reading(self, part: int, take: Take | None) -> PartReading:
         """Begin the reading of a part; checksums are looked at as it is decoded."""
         which, bounds = self.scan.parts[part]
         request = self.scan.request
         return PartReading(
-            part=which, bounds=bounds, request=request, take=take, defers=True
+            part=which,
+            bounds=bounds,
+            request=request,
+            take=take,
+            headers_only=self.by_headers,
+            defers=True,
         )
 
     def _tasks(
@@ -95,29 +116,55 @@ class ScanRun:
         self, task: Task, room: Room[Any], buffers: Buffers
     ) -> Iterator[Records | Problem | Again]:
         """Decode one step: columns, run by run, until a checksum is found wrong."""
-        scan, piece = self.scan, task.piece
-        step = piece.step
+        step, request = task.piece.step, self.scan.request
+        if not self.by_headers:
+            yield from self._unpack(task, step, room, buffers)
+            return
+        limit = request.max_batch_bytes
+        told = tell_offsets(step.rows, task.piece.bounds, limit)
+        for part, is_told in stretches(step, told):
+            if is_told:
+                for run in runs_of_offsets(part.data, part.rows):
+                    yield make_told(run, task.origin, self.scan.columns, buffers)
+                continue
+            unchecked = replace(part, checked=not request.check_crcs)
+            if (yield from self._unpack(task, unchecked, room, buffers)):
+                return
+
+    def _unpack(
+        self, task: Task, step: Step, room: Room[Any], buffers: Buffers
+    ) -> Generator[Records | Problem | Again, None, bool]:
+        """Decode what must be unpacked; answer whether a checksum was found wrong."""
+        scan, rows, wrong = self.scan, step.rows, None
+        limit, checked = scan.request.max_batch_bytes, step.checked
+        if not (checked or checked_in_passing(rows, limit)):
+            unsound, checked = find_unsound(step.data, step.origin, rows), True
+            if len(unsound):
+                wrong = int(rows["position"][unsound[0]])
+                rows = rows[: unsound[0]]
         found = decode(
             step.data,
             step.origin,
-            step.rows,
-            bounds=piece.bounds,
-            limit=scan.request.max_batch_bytes,
+            rows,
+            bounds=task.piece.bounds,
+            limit=limit,
             workspace=room,
             before=step.before,
             in_pieces=True,
-            check=not step.checked,
+            check=not checked,
         )
         make = make_views if self.views else make_records
         for run in found:
             if not isinstance(run, LocatedError):
                 yield make(run, task.origin, scan.columns, buffers)
             elif run.cause == "crc":
-                assert run.position is not None  # as of every batch
-                yield Again(task.part, piece, run.position)
-                return
+                wrong = run.position
+                break
             else:
-                yield left_out(run, piece, scan.request)
+                yield left_out(run, task.piece, scan.request)
+        if wrong is not None:
+            yield Again(task.part, task.piece, wrong)
+        return wrong is not None
 
     def _room(self, buffers: Buffers, *, stays: bool) -> Room[Any]:
         """Make room for what is found; unpacked bytes are of use to views alone."""

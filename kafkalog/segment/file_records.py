@@ -42,7 +42,7 @@ from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
 )
 from kafkalog.formats.order import find_stray, rises, stray_error
-from kafkalog.formats.pieces import MOST_BYTES
+from kafkalog.formats.pieces import checked_in_passing
 from kafkalog.formats.wrappers import first_offsets
 from kafkalog.segment.resync import (
     find_sound_entry,
@@ -241,9 +241,8 @@ class FileRecords:
         return (yield from self._around_bad(data, origin, rows, choice, unsound))
 
     def _defers(self, rows: Rows) -> bool:
-        most = min(MOST_BYTES, self.max_batch_bytes)
         deferring = self.defer_crcs and self.check_crcs
-        return deferring and _speedups.all_plain(rows, most)
+        return deferring and checked_in_passing(rows, self.max_batch_bytes)
 
     def _around_bad(
         self,

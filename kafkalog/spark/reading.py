@@ -58,6 +58,7 @@ class TaskReader:
         request = Request(
             read_committed=options.read_committed,
             control_records=options.control_records,
+            by_headers=True,
             skip=options.on_corruption == "skip",
         )
         return cls(
