@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kafkalog.query.reading import Request
 from kafkalog.spark.columns import COLUMNS
+from kafkalog.spark.options import parse_options
 from kafkalog.spark.partitions import Partitions
 from kafkalog.spark.ranges import OffsetRange
 from kafkalog.spark.reading import TaskReader
@@ -27,17 +27,16 @@ def plan(directory, start, end, most_bytes=1 << 27, **settings):
     return plan_tasks(ranges, held.directory, most_bytes=most_bytes, **settings)
 
 
-def reader_of(*columns, fail_on_data_loss=True, **request):
-    """Return a reader of some columns."""
+def reader_of(*columns, **options):
+    """Return a reader of some columns, as the source makes it of its options."""
     schema = pa.schema([pa.field(name, COLUMNS[name].arrow_type) for name in columns])
-    return TaskReader(
-        schema=schema, request=Request(**request), fail_on_data_loss=fail_on_data_loss
-    )
+    parsed = parse_options(options | {"path": "/"}, streaming=False)
+    return TaskReader.of(parsed, schema)
 
 
-def offsets_of(tasks, **settings):
+def offsets_of(tasks, **options):
     """Read the offsets of all tasks' records, in order."""
-    reader = reader_of("offset", **settings)
+    reader = reader_of("offset", **options)
     return [
         offset
         for task in tasks

@@ -15,6 +15,7 @@ from tests.query.batches import KINDS, build
 from tests.spark.planned import offsets_of, plan, reader_of, whole
 
 COUNT = 5
+COMMITTED = {"kafka.isolation.level": "read_committed"}
 BATCHES = 12
 was = LogSegment.open
 
@@ -94,7 +95,7 @@ def test_segments_that_retention_took_are_lost_data(log, caplog):
     ):
         offsets_of(tasks)
     with caplog.at_level(logging.WARNING, "kafkalog"):
-        assert offsets_of(tasks, fail_on_data_loss=False) == EVERY[60:]
+        assert offsets_of(tasks, failOnDataLoss="false") == EVERY[60:]
     assert "begins with 60" in caplog.text
 
 
@@ -104,7 +105,7 @@ def test_a_log_cut_within_a_segment_is_lost_data(log):
     path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(DataLossError, match="ends at"):
         offsets_of(tasks)
-    assert EVERY[:180] == offsets_of(tasks, fail_on_data_loss=False)[:180]
+    assert EVERY[:180] == offsets_of(tasks, failOnDataLoss="false")[:180]
 
 
 def test_a_segment_that_is_replaced_once_it_was_found_is_read_as_it_was(log):
@@ -138,15 +139,15 @@ def test_a_partition_that_was_deleted_is_lost_data(log):
     shutil.rmtree(log)
     with pytest.raises(DataLossError, match=r"seen by the driver.*executor .*deleted"):
         offsets_of(tasks)
-    assert offsets_of(tasks, fail_on_data_loss=False) == []
+    assert offsets_of(tasks, failOnDataLoss="false") == []
 
 
 def test_an_executor_without_the_directories_says_so_whatever_may_be_lost(log):
     tasks = plan(log, *whole(log))
     shutil.rmtree(log.parent)
-    for lenient in (True, False):
+    for lenient in ("true", "false"):
         with pytest.raises(FileNotFoundError, match="under the same path"):
-            offsets_of(tasks, fail_on_data_loss=lenient)
+            offsets_of(tasks, failOnDataLoss=lenient)
 
 
 @pytest.mark.parametrize("mounted", ["partition", "log directory"])
@@ -154,24 +155,41 @@ def test_an_executor_without_a_mount_says_so_whatever_may_be_lost(log, mounted):
     tasks = plan(log, *whole(log))
     shutil.rmtree(log.parent)
     (log if mounted == "partition" else log.parent).mkdir(parents=True)
-    for lenient in (True, False):
+    for lenient in ("true", "false"):
         with pytest.raises(FileNotFoundError, match="under the same path"):
-            offsets_of(tasks, fail_on_data_loss=lenient)
+            offsets_of(tasks, failOnDataLoss=lenient)
 
 
-def test_damage_ends_a_task_with_file_and_byte_or_is_left_out(log, caplog):
+@pytest.fixture
+def third(log):
+    """Damage the third batch of the second segment; return where it begins."""
     path = log / name(60)
     data = bytearray(path.read_bytes())
     third = sum(len(build(2, "none", first, COUNT)) for first in (60, 65))
     data[third + 70] ^= 1
     path.write_bytes(data)
-    tasks = plan(log, *whole(log))
+    return third
+
+
+def test_damage_ends_a_task_with_file_and_byte_or_is_left_out(log, third, caplog):
+    [task] = plan(log, *whole(log))
     with pytest.raises(CorruptRecordError, match=rf"{name(60)} at byte {third}"):
-        offsets_of(tasks)
+        list(reader_of("offset", "value").read(task))
     with caplog.at_level(logging.WARNING, "kafkalog"):
-        found = offsets_of(tasks, skip=True)
+        found = offsets_of([task], onCorruption="skip")
     assert found == [offset for offset in EVERY if not 70 <= offset < 75]
     assert name(60) in caplog.text
+
+
+def test_where_headers_tell_all_that_is_asked_records_are_not_looked_at(log, third):
+    tasks = plan(log, *whole(log))
+    assert third
+    assert offsets_of(tasks) == EVERY
+    data = bytearray((log / name(60)).read_bytes())
+    data[third + 57 + 3] -= 1  # a record less than from first to last
+    (log / name(60)).write_bytes(data)
+    with pytest.raises(CorruptRecordError, match=rf"{name(60)} at byte {third}"):
+        offsets_of(tasks)
 
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
@@ -210,5 +228,5 @@ def test_read_committed_is_what_a_scan_gives(partition, target_bytes):
     tasks = plan(directory, start, end, target_bytes)
     scan = kafkalog.scan(directory, isolation="read_committed")
     wanted = [offset for chunk in scan.chunks() for offset in chunk.offset.tolist()]
-    assert offsets_of(tasks, read_committed=True) == wanted
+    assert offsets_of(tasks, **COMMITTED) == wanted
     assert 0 < len(wanted) < len(offsets_of(plan(directory, *whole(directory))))

@@ -60,7 +60,7 @@ def test_an_object_that_was_replaced_is_lost_data(bucket, tmp_path, caplog, name
     assert f"s3://replaced/orders-0/{name} was replaced" in said
     assert [value for value in bucket.values() if value in said.split("://")[1]] == []
     with caplog.at_level(logging.WARNING, "kafkalog"):
-        assert offsets_of(tasks, fail_on_data_loss=False) == list(range(60))
+        assert offsets_of(tasks, failOnDataLoss="false") == list(range(60))
     assert f"{name} was replaced" in caplog.text
 
 

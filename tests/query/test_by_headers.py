@@ -1,0 +1,241 @@
+"""What headers tell is what unpacking finds; damage is told of where bytes are read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog import RecordBatchBuilder
+from kafkalog.errors import CorruptRecordError, UnsupportedFormatError
+from kafkalog.formats.control import ControlRecordType, end_transaction_marker
+from kafkalog.query import by_headers, scan_run
+from kafkalog.query.by_headers import TOLD_COLUMNS
+from kafkalog.query.columns import COLUMNS
+from tests import golden_data
+
+from .batches import KINDS, build
+
+NAMES = tuple(name for name in COLUMNS if name in TOLD_COLUMNS)
+WAYS = {"one by one": {}, "side by side": {"threads": 3}}
+
+
+def sparse(codec, first, count):
+    """Build a batch from which compaction took every other record."""
+    builder = RecordBatchBuilder(
+        codec=codec, base_offset=first, last_offset=first + 2 * count
+    )
+    for i in range(first, first + 2 * count, 2):
+        builder.append(b"k", b"value %d" % i, timestamp=i)
+    return builder.build()
+
+
+def marker(first):
+    key, value = end_transaction_marker(ControlRecordType.COMMIT, 3)
+    builder = RecordBatchBuilder(
+        base_offset=first,
+        producer_id=7,
+        producer_epoch=1,
+        is_transactional=True,
+        is_control=True,
+    )
+    builder.append(key, value, timestamp=first)
+    return builder.build()
+
+
+@st.composite
+def logs(draw):
+    """Whole batches and such that must be unpacked, in any order; holes between."""
+    data, offset = [], 0
+    for kind in draw(st.lists(st.sampled_from("wwwsmo"), min_size=1, max_size=30)):
+        count = draw(st.integers(1, 9))
+        codec = draw(st.sampled_from(["none", "lz4", "zstd"]))
+        if kind == "w":
+            data.append(build(2, codec, offset, count))
+        elif kind == "s":
+            data.append(sparse(codec, offset, count))
+        elif kind == "m":
+            data.append(marker(offset))
+        else:
+            data.append(build(*draw(st.sampled_from(KINDS[:8])), offset, count))
+        offset += 2 * count + 1 + draw(st.integers(0, 1))
+    return b"".join(data)
+
+
+def rows(scan):
+    """Return the rows of a scan, without its chunks' sizes."""
+    columns = [[] for _ in scan.columns]
+    for chunk in scan.chunks():
+        for name, found in zip(scan.columns, columns, strict=True):
+            whole = name == "topic"
+            found += (
+                [chunk.topic] * len(chunk) if whole else getattr(chunk, name).tolist()
+            )
+    return list(zip(*columns, strict=True))
+
+
+def of_source(source, columns=NAMES, **options):
+    """Return a scan that unpacks all, and one that goes by headers as Spark's does."""
+    scan = kafkalog.scan(source, columns=columns, **options)
+    return scan, replace(scan, request=replace(scan.request, by_headers=True))
+
+
+@given(
+    data=logs(),
+    bounds=st.tuples(st.integers(-1, 70), st.integers(-1, 300)),
+    kind=st.sampled_from(["bytes", "file", "directory"]),
+    way=st.sampled_from(list(WAYS)),
+    control=st.booleans(),
+    most=st.sampled_from([1, 5, 1 << 17]),
+    changes=st.sampled_from([1, 2, 16]),
+)
+@settings(max_examples=150)
+def test_headers_tell_what_unpacking_finds(
+    data, bounds, kind, way, control, most, changes, tmp_path_factory
+):
+    source = data
+    if kind != "bytes":
+        place = tmp_path_factory.mktemp("t") / "t-3"
+        place.mkdir()
+        source = place / f"{0:020d}.log"
+        source.write_bytes(data)
+        source = source if kind == "file" else place
+    options = {"start_offset": bounds[0], "end_offset": bounds[1]}
+    options = {name: None if at < 0 else at for name, at in options.items()}
+    options |= {"control_records": control, **WAYS[way]}
+    checked, told = of_source(source, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_headers, "MOST_RECORDS", most)
+        patch.setattr(by_headers, "MOST_STRETCHES", changes)
+        assert rows(told) == rows(checked)
+        unchecked = kafkalog.scan(source, columns=NAMES, check_crcs=False, **options)
+        assert rows(unchecked) == rows(checked)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_headers_tell_what_is_in_golden_directories(name, way):
+    for control in (False, True):
+        checked, told = of_source(
+            golden_data.logs(name), control_records=control, **WAYS[way]
+        )
+        assert rows(told) == rows(checked)
+        assert len(rows(told)) == told.count()
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_only_what_a_header_tells_is_told_by_it(column, monkeypatch):
+    def never(*_args, **_options):
+        raise AssertionError("unpacked")
+
+    monkeypatch.setattr(scan_run, "decode", never)
+    data = build(2, "zstd", 100)
+    _, told = of_source(data, (column,))
+    if column not in TOLD_COLUMNS:
+        with pytest.raises(AssertionError, match="unpacked"):
+            list(told.chunks())
+        return
+    assert len(rows(told)) == 3
+    for scan in (
+        of_source(data, (column,), isolation="read_committed")[1],
+        of_source(data, (column,), on_corruption="skip")[1],
+        of_source(data, (column,), start_timestamp=0)[1],
+        of_source(data, (column,))[0],
+    ):
+        with pytest.raises(AssertionError, match="unpacked"):
+            list(scan.chunks())
+    with pytest.raises(AssertionError, match="unpacked"):
+        list(told.chunks(views=True))
+
+
+def outcome(scan):
+    """Return the offsets given before damage ends a reading, and what it says."""
+    found = []
+    try:
+        for chunk in scan.chunks():
+            found += chunk.offset.tolist()
+    except CorruptRecordError as error:
+        return found, str(error), error.position
+    return found, None, None
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("kind", ["bytes", "directory"])
+def test_damage_is_told_of_where_bytes_are_looked_at(kind, codec, way, tmp_path):
+    parts = [
+        build(2, codec, 0, 5),
+        sparse(codec, 10, 5),
+        build(2, codec, 30, 5),
+        sparse(codec, 40, 5),
+        build(2, codec, 60, 5),
+    ]
+    for hit in range(len(parts)):
+        data = bytearray(b"".join(parts))
+        data[len(b"".join(parts[: hit + 1])) - 3] ^= 1
+        source = bytes(data)
+        if kind == "directory":
+            source = tmp_path / "t-0"
+            source.mkdir(exist_ok=True)
+            (source / f"{0:020d}.log").write_bytes(data)
+        checked, told = of_source(source, ("offset",), **WAYS[way])
+        if hit % 2:
+            found, text, position = outcome(checked)
+            assert position == len(b"".join(parts[:hit]))
+            assert outcome(told) == (found, text, position)
+        else:
+            whole, _ = of_source(b"".join(parts), ("offset",))
+            assert outcome(told) == outcome(whole)
+            assert outcome(checked)[1] is not None
+        asked = {"on_corruption": "skip", **WAYS[way]}
+        checked, told = of_source(source, ("offset",), **asked)
+        assert rows(told) == rows(checked)
+        assert told.problems == checked.problems
+        assert len(told.problems) == 1
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_flipped_bit_makes_no_control_batch_of_records(codec):
+    data = bytearray(build(2, codec, 0, 5) + build(2, codec, 5, 5))
+    data[22] ^= 0x20
+    _, told = of_source(bytes(data), ("offset",))
+    assert outcome(told)[1:] == outcome(of_source(bytes(data))[0])[1:]
+    assert outcome(told)[2] == 0
+    with pytest.raises(CorruptRecordError):
+        told.count()
+    skipping = kafkalog.scan(bytes(data), on_corruption="skip")
+    assert skipping.count() == 5
+    assert [problem.position for problem in skipping.problems] == [0]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_no_more_records_are_believed_than_there_is_room_for(codec):
+    data = bytearray(build(2, codec, 0, 5))
+    data[23:27] = (2**31 - 2).to_bytes(4)
+    data[57:61] = (2**31 - 1).to_bytes(4)
+    for scan in (
+        of_source(bytes(data), ("offset",))[1],
+        kafkalog.scan(bytes(data), columns=["offset"], check_crcs=False),
+    ):
+        with pytest.raises(CorruptRecordError):
+            list(scan.chunks())
+
+
+def test_a_codec_that_nobody_knows_is_not_told_by_its_number():
+    data = bytearray(build(2, "zstd", 0, 5))
+    data[22] |= 7
+    scan = kafkalog.scan(bytes(data), columns=["codec"], check_crcs=False)
+    with pytest.raises(UnsupportedFormatError):
+        list(scan.chunks())
+
+
+def test_a_run_is_no_longer_than_what_is_promised():
+    data = b"".join(build(2, "none", 1000 * i, 1000) for i in range(200))
+    _, told = of_source(data, ("offset", "sequence"))
+    lengths = [len(chunk) for chunk in told.chunks()]
+    assert sum(lengths) == 200_000
+    assert max(lengths) <= by_headers.MOST_RECORDS
+    assert [offset for offset, _ in rows(told)] == list(range(200_000))
