@@ -1,9 +1,9 @@
 """The compiled cellar: typed loops over bytes the caller owns.
 
 The boundary is this page. A kernel takes arrays and fills arrays; it opens no file
-(`write_each` and `reserve` are given open ones), keeps no state (but for `Tail`, which
-a log's writer has) and raises nothing about data: it answers with a `Status`, or an
-errno, and the floor above turns that into an error that knows its file.
+(`fetch_headers`, `write_each` and `reserve` are given open ones), keeps no state (but
+for `Tail`, which a log's writer has) and raises nothing about data: it answers with a
+`Status`, or an errno, and the floor above turns that into an error that knows its file.
 """
 
 from kafkalog._speedups._cursor import Status
@@ -27,6 +27,7 @@ from kafkalog._speedups.encode import (
 )
 from kafkalog._speedups.frames import Framing, bound_streams, walk_frame
 from kafkalog._speedups.gather import gather, join, measure
+from kafkalog._speedups.glance import fetch_headers
 from kafkalog._speedups.messages import write_messages
 from kafkalog._speedups.records import (
     decode_headers,
@@ -77,6 +78,7 @@ __all__ = [
     "dump_batches",
     "dump_records",
     "encode_varints",
+    "fetch_headers",
     "find_batch",
     "find_slot",
     "first_nonzero",

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog._speedups import fetch_headers
+
 if TYPE_CHECKING:
     from kafkalog.files.remote import RemotePath
 
@@ -88,6 +90,15 @@ class ByteSource(Protocol):
         Fewer come only where the bytes end; then `size` says so from there on.
         """
 
+    def read_headers(
+        self, position: int, length: int, take: Take | None
+    ) -> Bytes | None:
+        """Read no more than the headers of the entries from `position` on.
+
+        They lie where they would after `read`; what lies between means nothing. None
+        where to read all is no slower, or the only way.
+        """
+
     def read_anew(self) -> None:
         """Let go of what was read ahead: it may have changed since."""
 
@@ -130,6 +141,15 @@ class FileSource:
             done += got
         return room[:done]
 
+    def read_headers(
+        self, position: int, length: int, take: Take | None
+    ) -> Bytes | None:
+        """Read headers alone, where the operating system has them all in memory."""
+        length = max(0, min(length, self.size - position))
+        room = np.empty(length, np.uint8) if take is None else take(length)[:length]
+        there = fetch_headers(self._file.fileno(), position, room)
+        return room if there else None
+
     def read_anew(self) -> None:
         """Do nothing: nothing is read ahead."""
 
@@ -156,6 +176,10 @@ class MemorySource:
         """See up to `length` bytes from `position` on; no room is needed."""
         del take
         return self._data[position : position + length]
+
+    def read_headers(self, position: int, length: int, take: Take | None) -> Bytes:
+        """See all: nothing is read."""
+        return self.read(position, length, take)
 
     def read_anew(self) -> None:
         """Do nothing: memory is what it is."""

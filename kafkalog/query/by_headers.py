@@ -60,6 +60,15 @@ def tell_count(rows: Rows, bounds: Bounds) -> Bools:
     return told
 
 
+def tell_all(rows: Rows, _bounds: Bounds) -> Bools:
+    """Say for who asks for headers alone that these tell all; of a control batch not.
+
+    Whether it is one is known by its checksum.
+    """
+    control: Bools = rows["attributes"] & CONTROL_FLAG != 0
+    return (rows["magic"] < 2) | ~control
+
+
 def tell_offsets(rows: Rows, bounds: Bounds, most_bytes: int) -> Bools:
     """Say of which batches headers tell every offset: none is missing.
 

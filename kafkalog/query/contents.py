@@ -133,7 +133,10 @@ def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContent
     )
     with segment.open() as source:
         records = FileRecords(
-            source=source, limits=limits or segment.limits, check_crcs=False
+            source=source,
+            suffice=lambda _: True,
+            limits=limits or segment.limits,
+            check_crcs=False,
         )
         wrapped = False
         try:

@@ -21,7 +21,7 @@ def count_records(
     part: Part, bounds: Bounds, request: Request, problems: list[Problem]
 ) -> int:
     """Count a part's records within `bounds`; what is left out goes to `problems`."""
-    reading = PartReading(part=part, bounds=bounds, request=request, headers_only=True)
+    reading = PartReading(part=part, bounds=bounds, request=request, told=tell_count)
     total, workspace = 0, Workspace()
     for piece in reading.pieces():
         if isinstance(piece, Problem):

@@ -24,6 +24,7 @@ from kafkalog.files.location import OpenedSource
 from kafkalog.formats.decoding import Bounds
 from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import DELETE_HORIZON_FLAG, LOG_OVERHEAD
+from kafkalog.query.by_headers import tell_all
 from kafkalog.query.plan import Part
 from kafkalog.query.reading import PartReading, Problem, Request
 from kafkalog.segment.log_segment import LogSegment
@@ -108,7 +109,7 @@ class Given:
             request=Request(
                 control_records=True, skip=True, max_batch_bytes=max_batch_bytes
             ),
-            headers_only=True,
+            told=tell_all,
         ).pieces():
             if isinstance(piece, Problem):
                 sound = False

@@ -11,7 +11,7 @@ how records become columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -40,6 +40,9 @@ from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Limits, Skipp
 from kafkalog.segment.log_segment import LogSegment
 
 GLANCED_BYTES: Final = 64 << 20
+
+
+Tell = Callable[[Rows, Bounds], npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +145,8 @@ class PartReading:
     """One reading of a part; `bytes_done` goes up to `size` meanwhile.
 
     Where it `defers`, checksums may be left to whoever decodes a step, and it says so.
+    With `told`, which says of which rows no more is asked, given the bounds, nobody
+    looks at checksums, and a step has only headers where these are told all of them.
     `place` is that of the batch it begins with, where it goes on from one.
     """
 
@@ -149,7 +154,7 @@ class PartReading:
     bounds: Bounds
     request: Request
     take: Take | None = field(default_factory=lambda: Rooms().take)
-    headers_only: bool = False
+    told: Tell | None = None
     defers: bool = False
     place: Place | None = None
     bytes_done: int = 0
@@ -170,7 +175,7 @@ class PartReading:
             place=place,
             bytes_done=piece.bytes_before,
             defers=False,
-            headers_only=False,
+            told=None,
         )
 
     def pieces(self) -> Iterator[Piece | Problem]:
@@ -248,7 +253,8 @@ class PartReading:
             before=FIRST if before is None else before,
             select=self._by_offset,
             limits=limits,
-            check_crcs=self.request.check_crcs and not self.headers_only,
+            suffice=None if self.told is None else self._are_told,
+            check_crcs=self.request.check_crcs and self.told is None,
             defer_crcs=self.defers and self._by_offset_alone,
             skip=self.request.skip,
             take=self.take,
@@ -272,7 +278,7 @@ class PartReading:
 
     def _step_bytes(self) -> int:
         """Size of a step; a large one where headers in memory are all that is read."""
-        glanced = self.headers_only and self.part.memory is not None
+        glanced = self.told is not None and self.part.memory is not None
         return GLANCED_BYTES if glanced and not self.bounds.timed else STEP_BYTES
 
     def _start(self, segment: LogSegment | None, source: ByteSource) -> int:
@@ -288,6 +294,10 @@ class PartReading:
             by_time = segment.position_for_time(source, bounds.start_timestamp)
             start = max(start, by_time)
         return start
+
+    def _are_told(self, rows: Rows) -> bool:
+        """Whether headers are all that is asked of rows."""
+        return self.told is None or bool(self.told(rows, self.bounds).all())
 
     def _by_offset(self, rows: Rows) -> tuple[npt.NDArray[np.bool_] | None, bool]:
         """Choose by offsets alone, and say whether all that follows lies behind."""
@@ -321,7 +331,7 @@ class PartReading:
         attributes = rows["attributes"]
         if not self.request.control_records:
             control = batch & (attributes & CONTROL_FLAG != 0)
-            if self.headers_only and self.request.check_crcs:
+            if self.told is not None and self.request.check_crcs:
                 # Nobody has looked at these: what is damaged is left to be found.
                 unsound = find_unsound(step.data, step.origin, rows[control])
                 control[np.flatnonzero(control)[unsound]] = False

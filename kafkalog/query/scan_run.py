@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalog.errors import LocatedError
 from kafkalog.files.reading import Rooms, Take
-from kafkalog.formats.decoding import decode
+from kafkalog.formats.decoding import Bounds, decode
 from kafkalog.formats.gathering import Buffers, GatheringWorkspace
-from kafkalog.formats.headers import Bytes, find_unsound
+from kafkalog.formats.headers import Bytes, Rows, find_unsound
 from kafkalog.formats.pieces import checked_in_passing
 from kafkalog.formats.workspace import Room, Workspace
 from kafkalog.query.by_headers import (
     TOLD_COLUMNS,
+    Bools,
     runs_of_offsets,
     stretches,
     tell_offsets,
@@ -86,9 +87,12 @@ class ScanRun:
             bounds=bounds,
             request=request,
             take=take,
-            headers_only=self.by_headers,
+            told=self._told if self.by_headers else None,
             defers=True,
         )
+
+    def _told(self, rows: Rows, bounds: Bounds) -> Bools:
+        return tell_offsets(rows, bounds, self.scan.request.max_batch_bytes)
 
     def _tasks(
         self, take: Take | None, again: Again | None
@@ -120,8 +124,7 @@ class ScanRun:
         if not self.by_headers:
             yield from self._unpack(task, step, room, buffers)
             return
-        limit = request.max_batch_bytes
-        told = tell_offsets(step.rows, task.piece.bounds, limit)
+        told = self._told(step.rows, task.piece.bounds)
         for part, is_told in stretches(step, told):
             if is_told:
                 for run in runs_of_offsets(part.data, part.rows):

@@ -26,6 +26,7 @@ from kafkalog.files.location import Location
 from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.formats.decoding import FIRST, LAST, Bounds
 from kafkalog.log.log_segments import list_segments
+from kafkalog.query.by_headers import tell_all
 from kafkalog.query.given import Given, stands
 from kafkalog.query.plan import Part, Span
 from kafkalog.query.reading import PartReading, Problem
@@ -132,7 +133,7 @@ def _count(reading: PartReading, span: Span) -> tuple[int, int]:
         part=replace(reading.part, span=span),
         bounds=bounds,
         request=reading.request,
-        headers_only=True,
+        told=tell_all,
     ).pieces():
         if isinstance(piece, Problem):
             continue

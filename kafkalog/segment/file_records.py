@@ -41,15 +41,16 @@ from kafkalog.formats.layout import (
     LOG_OVERHEAD,
     MAX_BATCH_BYTES,
 )
-from kafkalog.formats.order import find_stray, rises, stray_error
+from kafkalog.formats.order import stray_error
 from kafkalog.formats.pieces import checked_in_passing
-from kafkalog.formats.wrappers import first_offsets
 from kafkalog.segment.resync import (
+    belongs,
     find_sound_entry,
     leads_on,
     sound_entry,
     tail_error,
 )
+from kafkalog.segment.strays import find_strays
 
 STEP_BYTES: Final = 4 << 20
 FIRST_STEP_BYTES: Final = 64 << 10
@@ -120,6 +121,10 @@ class FileRecords:
     bytes lie in room that `take` gives, fresh if it is None; by default in one buffer,
     so that they are valid only until the next step.
 
+    With `suffice`, which says of rows whether no more is asked of them, these are given
+    with a step whose `data` has their headers, and perhaps nothing else; checksums are
+    then not to be looked at.
+
     With `defer_crcs`, the checksums of a step of plain batches, none of which is very
     large, are left to whoever decodes it. Who finds one wrong reads anew, without it:
     here is known what lies behind damage.
@@ -129,6 +134,7 @@ class FileRecords:
     start: int = 0
     before: int = -(2**63)
     select: Select = everything
+    suffice: Callable[[Rows], bool] | None = None
     limits: Limits = field(default_factory=Limits)
     check_crcs: bool = True
     defer_crcs: bool = False
@@ -155,9 +161,14 @@ class FileRecords:
         self.end = self.start
         length = self.first_bytes
         while self.end < self.source.size:
-            origin = self.end
-            data = self.source.read(origin, length, self.take)
+            origin, asked = self.end, length
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
+            done = yield from self._glance(asked)
+            if done:
+                return
+            if self.end > origin:
+                continue
+            data = self.source.read(origin, asked, self.take)
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
                 room = np.empty(STEP_ROWS, BATCH)  # a copy of rows costs more
@@ -189,6 +200,31 @@ class FileRecords:
                 if self._sound_when_read_again(self.end):
                     continue
                 yield self._resume(error, self.end + 1)
+
+    def _glance(self, length: int) -> Generator[Step, None, bool]:
+        """Give what headers alone tell, and move `end` behind it, if that is all.
+
+        Answers whether the rest of the file is not wanted. What is damaged is left.
+        """
+        origin, limits, data = self.end, self.limits, None
+        if self.suffice is not None:
+            data = self.source.read_headers(origin, length, self.take)
+        if self.suffice is None or data is None:
+            return False
+        room = np.empty(STEP_ROWS, BATCH)
+        _, count, place = _speedups.scan_batches(data, 0, origin, room)
+        rows, bounds = room[:count], (limits.least, limits.most, self.before)
+        if not _speedups.in_order(rows, *bounds, limits.ordered) or self._contradicted(
+            rows, data, origin, place
+        ):
+            return False
+        wanted, done = self.select(rows)
+        chosen = rows if wanted is None else rows[wanted]
+        if not self.suffice(chosen):
+            return False
+        yield from self._sound(data, origin, rows, chosen)
+        self.end = origin + place
+        return done
 
     def _entry_bytes(self, data: Bytes, origin: int) -> int:
         """Size of the entry at `end`, or 0 where the window cuts its size field."""
@@ -289,7 +325,15 @@ class FileRecords:
         ):
             wanted, done = self.select(rows)
             return Choice(wanted, None, done)
-        stray = self._out_of_order(data, origin, rows)
+        stray = find_strays(
+            data,
+            origin,
+            rows,
+            least=limits.least,
+            most=limits.most,
+            before=self.before if limits.ordered else None,
+            max_batch_bytes=self.max_batch_bytes,
+        )
         kept = ~stray
         wanted, done = self.select(rows[kept])
         if wanted is not None:
@@ -312,32 +356,6 @@ class FileRecords:
             yield Step(data, origin, chosen, before, checked)
         if ordered and len(rows):
             self.before = max(self.before, int(rows["last_offset"].max()))
-
-    def _out_of_order(self, data: Bytes, origin: int, rows: Rows) -> Bools:
-        """Which entries' offsets cannot be, going by neighbours and limits."""
-        last = rows["last_offset"]
-        base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
-        stray = (base < self.limits.least) | (last > self.limits.most)
-        if not self.limits.ordered:
-            return stray
-        stray |= last < base
-        held = ~stray
-        before, after = self.before, self.limits.most + 1
-        if not rises(base[held], last[held], before, after):
-            # One that is damaged elsewhere, too, says nothing of its neighbours.
-            held[find_unsound(data, origin, rows)] = False
-            base = first_offsets(data, origin, rows, self.max_batch_bytes)
-            held &= base <= last
-            stray |= base > last
-            # A wrapper of magic 0 lies where what is inside says, not its offset.
-            free = (rows["magic"] == 0) & (rows["count"] < 0)
-            end = np.where(free, base, last)
-            places = np.flatnonzero(held)
-            wrong = find_stray(base[held], end[held], before, after)
-            stray[places[wrong]] = True
-            places = np.delete(places, wrong)
-            stray[places[:-1][last[places[:-1]] >= base[places[1:]]]] = True
-        return stray
 
     def _sound_when_read_again(self, position: int) -> bool:
         """Whether a broker was writing the entry when its window was read."""
@@ -367,25 +385,11 @@ class FileRecords:
         if not self.skip:
             raise error
         found = find_sound_entry(self.source, position)
-        while found is not None and not self._fits(found):
+        least = max(self.before, self.limits.least - 1)
+        before = least if self.limits.ordered else None
+        while found is not None and not belongs(
+            self.source, found, before, self.limits.most
+        ):
             found = find_sound_entry(self.source, found + 1)
         self.end = self.source.size if found is None else found
         return Skipped(self._located(error), None, None)
-
-    def _fits(self, position: int) -> bool:
-        """Whether the sound entry at `position` is the log's, going by its offsets.
-
-        What is compressed a little holds whole messages, but not their offsets.
-        """
-        rows = sound_entry(self.source, position)
-        if rows is None or not self.limits.ordered:
-            return rows is not None
-        last = int(rows["last_offset"][0])
-        if not max(self.before, self.limits.least - 1) < last <= self.limits.most:
-            return False
-        behind = position + int(rows["size_in_bytes"][0])
-        follows = find_sound_entry(self.source, behind)
-        if follows is None or follows == behind:
-            return True
-        after = sound_entry(self.source, follows)
-        return after is None or int(after["last_offset"][0]) > last

@@ -77,6 +77,26 @@ def find_sound_entry(source: ByteSource, position: int) -> int | None:
     return None
 
 
+def belongs(source: ByteSource, position: int, before: int | None, most: int) -> bool:
+    """Whether the sound entry at `position` is the log's, going by its offsets.
+
+    These follow `before`, and are `most` at most; anything goes where that is None.
+    What is compressed a little holds whole messages, but not their offsets.
+    """
+    rows = sound_entry(source, position)
+    if rows is None or before is None:
+        return rows is not None
+    last = int(rows["last_offset"][0])
+    if not before < last <= most:
+        return False
+    behind = position + int(rows["size_in_bytes"][0])
+    follows = find_sound_entry(source, behind)
+    if follows is None or follows == behind:
+        return True
+    after = sound_entry(source, follows)
+    return after is None or int(after["last_offset"][0]) > last
+
+
 def tail_error(
     source: ByteSource, position: int, status: int
 ) -> CorruptRecordError | None:

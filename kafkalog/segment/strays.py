@@ -1,0 +1,56 @@
+"""Which entries' offsets cannot be: those of their neighbours and the segment say so.
+
+No checksum covers an entry's offset. Most steps rise, and need not come here.
+
+Knows: entries in a row. Does not know: files, what is wanted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.formats.headers import Bytes, Rows, find_unsound
+from kafkalog.formats.order import find_stray, rises
+from kafkalog.formats.wrappers import first_offsets
+
+Bools = npt.NDArray[np.bool_]
+
+
+def find_strays(
+    data: Bytes,
+    origin: int,
+    rows: Rows,
+    *,
+    least: int,
+    most: int,
+    before: int | None,
+    max_batch_bytes: int,
+) -> Bools:
+    """Say which of `rows` have offsets that cannot be between `least` and `most`.
+
+    `before` is the last offset of what precedes them; None where none need rise.
+    """
+    last = rows["last_offset"]
+    base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
+    stray: Bools = (base < least) | (last > most)
+    if before is None:
+        return stray
+    stray |= last < base
+    held = ~stray
+    after = most + 1
+    if not rises(base[held], last[held], before, after):
+        # One that is damaged elsewhere, too, says nothing of its neighbours.
+        held[find_unsound(data, origin, rows)] = False
+        base = first_offsets(data, origin, rows, max_batch_bytes)
+        held &= base <= last
+        stray |= base > last
+        # A wrapper of magic 0 lies where what is inside says, not its offset.
+        free = (rows["magic"] == 0) & (rows["count"] < 0)
+        end = np.where(free, base, last)
+        places = np.flatnonzero(held)
+        wrong = find_stray(base[held], end[held], before, after)
+        stray[places[wrong]] = True
+        places = np.delete(places, wrong)
+        stray[places[:-1][last[places[:-1]] >= base[places[1:]]]] = True
+    return stray
