@@ -27,7 +27,7 @@ cdef extern from *:
 
 cdef enum:
     FEW = 16  # entries that tell how large they are
-    LEAST_MEAN = 1 << 13  # bytes of an entry; many small ones are read sooner as a whole
+    LEAST_MEAN = 1 << 13  # bytes of an entry; small ones are read sooner as a whole
 
 
 def fetch_headers(int descriptor, int64_t origin, uint8_t[::1] into not None):

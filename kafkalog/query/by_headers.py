@@ -61,9 +61,9 @@ def tell_count(rows: Rows, bounds: Bounds) -> Bools:
 
 
 def tell_all(rows: Rows, _bounds: Bounds) -> Bools:
-    """Say for who asks for headers alone that these tell all; of a control batch not.
+    """Say that headers tell all that is asked of them alone: not of a control batch.
 
-    Whether it is one is known by its checksum.
+    Whether a batch is one is known by its checksum.
     """
     control: Bools = rows["attributes"] & CONTROL_FLAG != 0
     return (rows["magic"] < 2) | ~control

@@ -41,8 +41,8 @@ from kafkalog.segment.log_segment import LogSegment
 
 GLANCED_BYTES: Final = 64 << 20
 
-
 Tell = Callable[[Rows, Bounds], npt.NDArray[np.bool_]]
+"""Says of which rows headers tell all that is asked, within bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

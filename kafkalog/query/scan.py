@@ -73,6 +73,8 @@ def scan(
         Whether transaction markers and the like are given as records.
     check_crcs : bool
         Whether checksums are looked at. They cost little: reading is what takes time.
+        Without, nothing is unpacked where `columns` are such that headers of batches
+        tell: all but key, value, headers and timestamp.
     on_corruption : {"raise", "skip"}
         With the latter, what is damaged is left out, and listed in `Scan.problems`.
     max_batch_bytes : int

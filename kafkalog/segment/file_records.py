@@ -163,8 +163,7 @@ class FileRecords:
         while self.end < self.source.size:
             origin, asked = self.end, length
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
-            done = yield from self._glance(asked)
-            if done:
+            if (yield from self._glance(asked)):
                 return
             if self.end > origin:
                 continue
@@ -172,9 +171,8 @@ class FileRecords:
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
                 room = np.empty(STEP_ROWS, BATCH)  # a copy of rows costs more
-                status, count, place = _speedups.scan_batches(
-                    data, self.end - origin, origin, room
-                )
+                where = (self.end - origin, origin)
+                status, count, place = _speedups.scan_batches(data, *where, room)
                 rows = room[:count]
                 if self._contradicted(rows, data, origin, place):
                     # Which of the two is wrong shows with those behind at hand.
