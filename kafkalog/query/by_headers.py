@@ -75,9 +75,9 @@ def tell_offsets(rows: Rows, bounds: Bounds, most_bytes: int) -> Bools:
     `most_bytes` is what a batch may hold once unpacked; no more records are believed
     than there is room for.
     """
-    base, last, count = rows["base_offset"], rows["last_offset"], rows["count"]
+    count = rows["count"]
     told = tell_count(rows, bounds)
-    told &= (base >= 0) & (last >= base) & (count == last - base + 1)
+    told &= count == rows["last_offset"] - rows["base_offset"] + 1
     codec = rows["attributes"] & CODEC_MASK
     plain = rows["size_in_bytes"] - BATCH_HEADER_BYTES
     room = np.where(codec == 0, plain, most_bytes)

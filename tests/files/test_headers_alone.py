@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -12,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkalog
+from kafkalog import RecordBatchBuilder
 from kafkalog.errors import LocatedError
 from kafkalog.files.reading import FileSource
+from kafkalog.formats.control import ControlRecordType, end_transaction_marker
 from kafkalog.formats.layout import BATCH_HEADER_BYTES
+from kafkalog.query.tailing import last_records
 from tests.query.batches import build
 
 UNTOUCHED = 0xA5
@@ -174,6 +178,40 @@ def test_headers_alone_tell_what_reading_all_tells(
             quick = kafkalog.scan(path, columns=["offset"], check_crcs=False, **asked)
             told.append((outcome(scan), offsets(quick), quick.problems))
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("corruption", ["raise", "skip"])
+def test_an_offset_that_its_neighbours_contradict_is_found(folder, corruption):
+    """Also where the step, of which only headers were read, ends with it."""
+    many = [build(2, "none", 10 * i, 2, text=os.urandom(9000)) for i in range(9)]
+    for wrong in range(len(many) - 1):  # behind the last there may be a gap
+        data = bytearray(b"".join(many))
+        data[len(b"".join(many[:wrong])) + 6] ^= 0x10
+        path = written(folder, data)
+        told = []
+        for alone in (True, False):
+            with Bytewise(alone=alone):
+                told.append(outcome(kafkalog.scan(path, on_corruption=corruption)))
+        assert told[0] == told[1]
+        assert told[0] != (18, [])
+
+
+def test_the_last_records_are_counted_without_markers(folder):
+    key, value = end_transaction_marker(ControlRecordType.COMMIT, 3)
+    place, parts = folder / "u-0", []
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for first in range(0, 80, 2):
+        asked = {"producer_id": 7, "producer_epoch": 1, "is_transactional": True}
+        parts.append(build(2, "none", first, 1, text=os.urandom(30_000), **asked))
+        marker = RecordBatchBuilder(base_offset=first + 1, is_control=True, **asked)
+        marker.append(key, value)
+        parts.append(marker.build())
+    for first in range(0, 80, 20):  # a segment
+        segment = b"".join(parts[first : first + 20])
+        (place / f"{first:020d}.log").write_bytes(segment)
+    last = last_records(kafkalog.scan(place, columns=["offset"]), 15)
+    assert offsets(last) == (list(range(50, 80, 2)), None)
 
 
 def test_of_a_sound_log_no_more_than_headers_is_read(folder):

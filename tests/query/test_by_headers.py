@@ -239,3 +239,47 @@ def test_a_run_is_no_longer_than_what_is_promised():
     assert sum(lengths) == 200_000
     assert max(lengths) <= by_headers.MOST_RECORDS
     assert [offset for offset, _ in rows(told)] == list(range(200_000))
+
+
+@pytest.mark.parametrize("base", [-5, -1, 2**63 - 3])
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_offsets_that_cannot_be_are_told_alike(codec, base):
+    """No checksum covers a batch's base offset; only memory may begin anywhere."""
+    data = base.to_bytes(8, signed=True) + build(2, codec, 0, 5)[8:]
+    checked, told = of_source(data, ("offset",))
+    assert outcome(told) == outcome(checked)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "file"])
+def test_what_precedes_a_wrapper_is_known_to_who_unpacks_it(kind, tmp_path):
+    source = build(2, "none", 0, 10) + build(1, "lz4", 8, 3)
+    if kind == "file":
+        path = tmp_path / f"{0:020d}.log"
+        path.write_bytes(source)
+        source = path
+    checked, told = of_source(source, ("offset",))
+    assert outcome(told) == outcome(checked)
+    assert (outcome(told)[1] is None) == (kind == "bytes")
+
+
+def test_where_it_changes_often_what_is_told_all_is_unpacked_at_once(monkeypatch):
+    calls, decode = [], scan_run.decode
+    monkeypatch.setattr(
+        scan_run,
+        "decode",
+        lambda *args, **asked: calls.append(1) or decode(*args, **asked),
+    )
+    parts = [
+        (build(2, "lz4", 20 * i, 5), sparse("lz4", 20 * i + 10, 4)) for i in range(50)
+    ]
+    checked, told = of_source(b"".join(map(b"".join, parts)))
+    assert rows(told) == rows(checked)
+    assert len(calls) == 2
+
+
+def test_behind_a_size_that_leads_nowhere_reading_goes_on_in_memory():
+    parts = [bytearray(build(2, "none", 10 * i)) for i in range(4)]
+    parts[1][8:12] = (13).to_bytes(4)
+    scan = kafkalog.scan(b"".join(parts), columns=["offset"], on_corruption="skip")
+    assert rows(scan) == [(10 * i + j,) for i in (0, 2, 3) for j in range(3)]
+    assert [problem.position for problem in scan.problems] == [len(parts[0])]
