@@ -119,7 +119,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
         ),
         include_headers=take("includeHeaders", parse_truth, False),
         fail_on_data_loss=take("failOnDataLoss", parse_truth, True),
-        min_partitions=take("minPartitions", _positive_int, None),
+        min_partitions=_read_min_partitions(given),
         max_records_per_partition=take("maxRecordsPerPartition", _positive, None),
         max_offsets_per_trigger=take("maxOffsetsPerTrigger", _positive, None),
         min_offsets_per_trigger=take("minOffsetsPerTrigger", _natural, None),
@@ -196,6 +196,14 @@ class _Given:
             self.refuse(name, str(error))
             return default
 
+    def take_one_of(self, ways: Mapping[str, Callable[[str], D]], default: D) -> D:
+        """Read the one that is given of options that mean the same; one at most is."""
+        named = [name for name in ways if self.has(name)]
+        if len(named) > 1:
+            self.problems.append(f"expected only one of the options {', '.join(named)}")
+        chosen = [self.take(name, ways[name], default) for name in named]
+        return chosen[0] if chosen else default
+
     def refuse(self, name: str, reason: str) -> None:
         self.left.discard(name.lower())
         self.problems.append(f"option {name}: {reason}")
@@ -248,12 +256,25 @@ def _read_topics(given: _Given) -> Topics:
         "assign": _assign,
         "subscribe": lambda text: Subscribe(parse_names(text)),
         "subscribePattern": _subscribe_pattern,
+        "topic": _only_topic,
     }
-    named = [name for name in ways if given.has(name)]
-    if len(named) > 1:
-        given.problems.append(f"expected only one of the options {', '.join(named)}")
-    chosen = [given.take(name, ways[name], EVERYTHING) for name in named]
-    return chosen[0] if chosen else EVERYTHING
+    everything: Topics = EVERYTHING
+    return given.take_one_of(ways, everything)
+
+
+def _read_min_partitions(given: _Given) -> int | None:
+    ways: dict[str, Callable[[str], int | None]] = {
+        "minPartitions": _positive_int,
+        "splits": _positive_int,
+    }
+    return given.take_one_of(ways, None)
+
+
+def _only_topic(text: str) -> Topics:
+    names = parse_names(text)
+    if len(names) != 1:
+        raise ConfigError(f"expected one topic, got {text!r}")
+    return Subscribe(names)
 
 
 def _assign(text: str) -> Topics:

@@ -319,7 +319,18 @@ def test_columns_are_those_the_source_has():
     assert "each column once, got key twice" in refused(columns="key,value,key")
 
 
-@pytest.mark.parametrize("name", ["topic", "splits", "startingOffset"])
+def test_a_topic_and_splits_are_short_for_what_sparks_source_has():
+    assert parse(topic=" orders ", splits="3") == parse(
+        subscribe="orders", minPartitions="3"
+    )
+    assert refused(topic="a,b") == "option topic: expected one topic, got 'a,b'"
+    assert refused(splits="0").startswith("option splits: expected a whole number")
+    for one, other in (("subscribe", "topic"), ("minPartitions", "splits")):
+        text = f"expected only one of the options {one}, {other}"
+        assert text in refused({one: "1", other: "1"})
+
+
+@pytest.mark.parametrize("name", ["topics", "split", "startingOffset"])
 def test_options_of_nobody_are_wrong(name):
     assert refused({name: "x"}) == f"option {name}: there is no such option"
 
