@@ -27,14 +27,6 @@ MOST_BYTES: Final = 4 << 20
 MOST_RECORDS: Final = 1 << 16
 
 
-def checked_in_passing(rows: Rows, limit: int) -> bool:
-    """Whether checksums may be left to whoever decodes: plain batches, each one piece.
-
-    None of them holds more than `limit` bytes.
-    """
-    return bool(_speedups.all_plain(rows, min(MOST_BYTES, limit)))
-
-
 def cut_up(payloads: Payloads) -> Iterator[Payloads | LocatedError]:
     """Yield the payloads as they are, but batches of magic 2 above 4 MiB in pieces.
 

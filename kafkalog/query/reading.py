@@ -53,7 +53,7 @@ class Request:
     control_records: bool = False
     check_crcs: bool = True
     by_headers: bool = False
-    """Whether nothing is unpacked, nor checked, for columns that headers tell."""
+    """Whether nothing is unpacked for columns that headers tell."""
     skip: bool = False
     max_batch_bytes: int = MAX_BATCH_BYTES
 
@@ -175,7 +175,6 @@ class PartReading:
             place=place,
             bytes_done=piece.bytes_before,
             defers=False,
-            told=None,
         )
 
     def pieces(self) -> Iterator[Piece | Problem]:

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,8 +21,7 @@ from kafkalog.errors import LocatedError
 from kafkalog.files.reading import Rooms, Take
 from kafkalog.formats.decoding import Bounds, decode
 from kafkalog.formats.gathering import Buffers, GatheringWorkspace
-from kafkalog.formats.headers import Bytes, Rows, find_unsound
-from kafkalog.formats.pieces import checked_in_passing
+from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.workspace import Room, Workspace
 from kafkalog.query.by_headers import (
     TOLD_COLUMNS,
@@ -70,25 +69,25 @@ class ScanRun:
     reuse: bool
     views: bool
     by_headers: bool = field(init=False)
-    """Whether records are told by headers, where that is possible."""
+    """Whether records are told by headers, where these suffice."""
 
     def __post_init__(self) -> None:
-        scan, request = self.scan, self.scan.request
-        chosen = request.read_committed or any(one.timed for _, one in scan.parts)
-        asked = request.by_headers and TOLD_COLUMNS.issuperset(scan.columns)
-        self.by_headers = asked and not (chosen or request.skip or self.views)
+        request = self.scan.request
+        asked = request.by_headers and TOLD_COLUMNS.issuperset(self.scan.columns)
+        self.by_headers = asked and not (request.skip or self.views)
 
     def _reading(self, part: int, take: Take | None) -> PartReading:
         """Begin the reading of a part; checksums are looked at as it is decoded."""
         which, bounds = self.scan.parts[part]
         request = self.scan.request
+        alone = self.by_headers and not request.check_crcs
         return PartReading(
             part=which,
             bounds=bounds,
             request=request,
             take=take,
-            told=self._told if self.by_headers else None,
-            defers=True,
+            told=self._told if alone else None,
+            defers=not self.by_headers,
         )
 
     def _told(self, rows: Rows, bounds: Bounds) -> Bools:
@@ -120,54 +119,44 @@ class ScanRun:
         self, task: Task, room: Room[Any], buffers: Buffers
     ) -> Iterator[Records | Problem | Again]:
         """Decode one step: columns, run by run, until a checksum is found wrong."""
-        step, request = task.piece.step, self.scan.request
+        step = task.piece.step
         if not self.by_headers:
             yield from self._unpack(task, step, room, buffers)
             return
         told = self._told(step.rows, task.piece.bounds)
         for part, is_told in stretches(step, told):
-            if is_told:
-                for run in runs_of_offsets(part.data, part.rows):
-                    yield make_told(run, task.origin, self.scan.columns, buffers)
+            if not is_told:
+                yield from self._unpack(task, part, room, buffers)
                 continue
-            unchecked = replace(part, checked=not request.check_crcs)
-            if (yield from self._unpack(task, unchecked, room, buffers)):
-                return
+            for run in runs_of_offsets(part.data, part.rows):
+                yield make_told(run, task.origin, self.scan.columns, buffers)
 
     def _unpack(
         self, task: Task, step: Step, room: Room[Any], buffers: Buffers
-    ) -> Generator[Records | Problem | Again, None, bool]:
-        """Decode what must be unpacked; answer whether a checksum was found wrong."""
-        scan, rows, wrong = self.scan, step.rows, None
-        limit, checked = scan.request.max_batch_bytes, step.checked
-        if not (checked or checked_in_passing(rows, limit)):
-            unsound, checked = find_unsound(step.data, step.origin, rows), True
-            if len(unsound):
-                wrong = int(rows["position"][unsound[0]])
-                rows = rows[: unsound[0]]
+    ) -> Iterator[Records | Problem | Again]:
+        """Decode what headers do not tell, until a checksum is found wrong."""
+        scan, piece = self.scan, task.piece
         found = decode(
             step.data,
             step.origin,
-            rows,
-            bounds=task.piece.bounds,
-            limit=limit,
+            step.rows,
+            bounds=piece.bounds,
+            limit=scan.request.max_batch_bytes,
             workspace=room,
             before=step.before,
             in_pieces=True,
-            check=not checked,
+            check=not step.checked,
         )
         make = make_views if self.views else make_records
         for run in found:
             if not isinstance(run, LocatedError):
                 yield make(run, task.origin, scan.columns, buffers)
             elif run.cause == "crc":
-                wrong = run.position
-                break
+                assert run.position is not None  # as of every batch
+                yield Again(task.part, piece, run.position)
+                return
             else:
-                yield left_out(run, task.piece, scan.request)
-        if wrong is not None:
-            yield Again(task.part, task.piece, wrong)
-        return wrong is not None
+                yield left_out(run, piece, scan.request)
 
     def _room(self, buffers: Buffers, *, stays: bool) -> Room[Any]:
         """Make room for what is found; unpacked bytes are of use to views alone."""

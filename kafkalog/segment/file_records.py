@@ -42,7 +42,7 @@ from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
 )
 from kafkalog.formats.order import stray_error
-from kafkalog.formats.pieces import checked_in_passing
+from kafkalog.formats.pieces import MOST_BYTES
 from kafkalog.segment.resync import (
     belongs,
     find_sound_entry,
@@ -275,8 +275,9 @@ class FileRecords:
         return (yield from self._around_bad(data, origin, rows, choice, unsound))
 
     def _defers(self, rows: Rows) -> bool:
+        most = min(MOST_BYTES, self.max_batch_bytes)
         deferring = self.defer_crcs and self.check_crcs
-        return deferring and checked_in_passing(rows, self.max_batch_bytes)
+        return deferring and _speedups.all_plain(rows, most)
 
     def _around_bad(
         self,

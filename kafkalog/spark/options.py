@@ -85,6 +85,7 @@ class SourceOptions:
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
     read_committed: bool = False
+    check_crcs: bool = True
     on_corruption: str = "raise"
     columns: tuple[str, ...] | None = None
     target_partition_bytes: int = TARGET_PARTITION_BYTES
@@ -127,6 +128,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
             "maxTriggerDelay", parse_duration_ms, MAX_TRIGGER_DELAY_MS
         ),
         read_committed=take("kafka.isolation.level", _is_committed, False),
+        check_crcs=take("kafka.check.crcs", parse_truth, True),
         on_corruption=_read_on_corruption(given),
         columns=take("columns", parse_columns, None),
         target_partition_bytes=take(

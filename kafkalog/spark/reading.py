@@ -58,6 +58,7 @@ class TaskReader:
         request = Request(
             read_committed=options.read_committed,
             control_records=options.control_records,
+            check_crcs=options.check_crcs,
             by_headers=True,
             skip=options.on_corruption == "skip",
         )

@@ -284,6 +284,13 @@ def test_options_of_kafka_that_spark_refuses_are_refused(name):
     assert "s3cret" not in told
 
 
+def test_checksums_are_looked_at_unless_told_otherwise():
+    assert parse().check_crcs
+    unchecked = parse({"kafka.check.crcs": "false"})
+    assert (unchecked.check_crcs, unchecked.ignored) == (False, ())
+    assert "option kafka.check.crcs: expected" in refused({"kafka.check.crcs": "no"})
+
+
 def test_isolation_is_uncommitted_unless_told():
     assert not parse().read_committed
     assert parse({"kafka.isolation.level": "read_committed"}).read_committed

@@ -171,25 +171,24 @@ def third(log):
     return third
 
 
-def test_damage_ends_a_task_with_file_and_byte_or_is_left_out(log, third, caplog):
+@pytest.mark.parametrize("columns", [["offset"], ["offset", "value"], ["topic"]])
+def test_damage_ends_a_task_with_file_and_byte(log, third, columns):
     [task] = plan(log, *whole(log))
     with pytest.raises(CorruptRecordError, match=rf"{name(60)} at byte {third}"):
-        list(reader_of("offset", "value").read(task))
+        list(reader_of(*columns).read(task))
+
+
+def test_damage_is_left_out_when_asked_and_told_of(log, third, caplog):
     with caplog.at_level(logging.WARNING, "kafkalog"):
-        found = offsets_of([task], onCorruption="skip")
+        found = offsets_of(plan(log, *whole(log)), onCorruption="skip")
     assert found == [offset for offset in EVERY if not 70 <= offset < 75]
-    assert name(60) in caplog.text
+    assert f"{name(60)} at byte {third}" in caplog.text
 
 
-def test_where_headers_tell_all_that_is_asked_records_are_not_looked_at(log, third):
-    tasks = plan(log, *whole(log))
+def test_who_asks_for_no_checksums_reads_what_is_there(log, third):
+    tasks, unchecked = plan(log, *whole(log)), {"kafka.check.crcs": "false"}
     assert third
-    assert offsets_of(tasks) == EVERY
-    data = bytearray((log / name(60)).read_bytes())
-    data[third + 57 + 3] -= 1  # a record less than from first to last
-    (log / name(60)).write_bytes(data)
-    with pytest.raises(CorruptRecordError, match=rf"{name(60)} at byte {third}"):
-        offsets_of(tasks)
+    assert offsets_of(tasks, **unchecked) == EVERY
 
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
