@@ -58,8 +58,8 @@ CASES = pytest.mark.parametrize(
 )
 
 
-def read(spark, logs, columns=None):
-    reader = spark.read.format("kafkalog")
+def read(spark, logs, columns=None, **options):
+    reader = spark.read.format("kafkalog").options(**options)
     return (reader.schema(columns) if columns else reader).load(logs)
 
 
@@ -78,9 +78,13 @@ def bench_spark_reads_all_columns(benchmark, spark, rows, shape, size, codec):
 
 
 @CASES
-def bench_spark_counts_one_column(benchmark, spark, rows, shape, size, codec):
+@pytest.mark.parametrize("checksums", ["true", "false"])
+def bench_spark_counts_one_column(
+    benchmark, spark, rows, shape, size, codec, checksums
+):
     logs, _ = rows(codec)
-    one = partial(read, spark, logs, "offset bigint")
+    asked = {"kafka.check.crcs": checksums}
+    one = partial(read, spark, logs, "offset bigint", **asked)
     count = benchmark.pedantic(lambda: one().count(), warmup_rounds=AS_WARM)
     benchmark.extra_info |= compare(
         lambda: one().count(),
