@@ -96,6 +96,8 @@ cdef inline int64_t unpack_lz4_block(
         length = token & 15
         if length == 15:
             length = long_length(&ip, iend, length)
+            if iend - ip <= LZ4_LAST_LITERALS:  # and the token before these
+                return -1
         if length < 0 or length > oend - op - LZ4_LEAST_MATCH - LZ4_LAST_LITERALS:
             return -1
         if distance < 1 or distance > op - begin:

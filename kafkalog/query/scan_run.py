@@ -77,7 +77,10 @@ class ScanRun:
         self.by_headers = asked and not (request.skip or self.views)
 
     def _reading(self, part: int, take: Take | None) -> PartReading:
-        """Begin the reading of a part; checksums are looked at as it is decoded."""
+        """Begin the reading of a part; what is decoded has its checksums checked then.
+
+        Where headers tell the rest, they are checked before, or are not asked for.
+        """
         which, bounds = self.scan.parts[part]
         request = self.scan.request
         alone = self.by_headers and not request.check_crcs
