@@ -50,10 +50,10 @@ class GatheredRecords:
     """Records as columns; None where one was not asked for."""
 
     offset: npt.NDArray[np.int64]
-    timestamp: npt.NDArray[np.int64]
-    key: Strings | None
-    value: Strings | None
-    headers: Headers | None
+    timestamp: npt.NDArray[np.int64] | None = None
+    key: Strings | None = None
+    value: Strings | None = None
+    headers: Headers | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -115,6 +115,7 @@ class GatheringWorkspace(UnpackedBytes):
                 self._room = self._take(records, size)
                 self._most = (records, size) if self._buffers.kept else (-1, -1)
             room = self._room
+            assert room.timestamp is not None  # as `_take` has it
             answer: Answer = _speedups.gather_records(
                 *(data, rows, *payloads, *within, check),
                 *(room.offset, room.timestamp),
@@ -138,7 +139,7 @@ class GatheringWorkspace(UnpackedBytes):
             )
         return GatheredRecords(
             first(room.offset, count),
-            first(room.timestamp, count),
+            None if room.timestamp is None else first(room.timestamp, count),
             None if room.key is None else self._cut(room.key, count),
             None if room.value is None else self._cut(room.value, count),
             headers,

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.formats.decoding import Bounds, Run
+from kafkalog.formats.gathering import GatheredRecords
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
@@ -97,7 +98,7 @@ def stretches(step: Step, told: Bools) -> Iterator[tuple[Step, bool]]:
         yield replace(step, rows=rows[first:end], before=before), bool(told[first])
 
 
-def runs_of_offsets(data: Bytes, rows: Rows) -> Iterator[Run[npt.NDArray[np.int64]]]:
+def runs_of_offsets(data: Bytes, rows: Rows) -> Iterator[Run[GatheredRecords]]:
     """Yield the offsets of batches that headers tell, run by run.
 
     >>> from kafkalog import RecordBatchBuilder
@@ -107,7 +108,7 @@ def runs_of_offsets(data: Bytes, rows: Rows) -> Iterator[Run[npt.NDArray[np.int6
     ...     batch.append(None, value, timestamp=1)
     >>> data = np.frombuffer(batch.build(), np.uint8)
     >>> rows, _, _ = scan_headers(data)
-    >>> [run.records.tolist() for run in runs_of_offsets(data, rows)]
+    >>> [run.records.offset.tolist() for run in runs_of_offsets(data, rows)]
     [[7, 8, 9]]
     """
     counts = rows["count"].astype(np.int64)
@@ -125,4 +126,4 @@ def runs_of_offsets(data: Bytes, rows: Rows) -> Iterator[Run[npt.NDArray[np.int6
             offset += above[first]
         else:
             offset += np.repeat(above[held], parts)
-        yield Run(data, rows[held], offset, parts)
+        yield Run(data, rows[held], GatheredRecords(offset), parts)

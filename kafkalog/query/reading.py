@@ -252,7 +252,7 @@ class PartReading:
             before=FIRST if before is None else before,
             select=self._by_offset,
             limits=limits,
-            suffice=None if self.told is None else self._are_told,
+            suffice=self._suffice(),
             check_crcs=self.request.check_crcs and self.told is None,
             defer_crcs=self.defers and self._by_offset_alone,
             skip=self.request.skip,
@@ -294,9 +294,12 @@ class PartReading:
             start = max(start, by_time)
         return start
 
-    def _are_told(self, rows: Rows) -> bool:
-        """Whether headers are all that is asked of rows."""
-        return self.told is None or bool(self.told(rows, self.bounds).all())
+    def _suffice(self) -> Callable[[Rows], bool] | None:
+        """Say of which rows headers are all that is asked; None where of none."""
+        told = self.told
+        if told is None:
+            return None
+        return lambda rows: bool(told(rows, self.bounds).all())
 
     def _by_offset(self, rows: Rows) -> tuple[npt.NDArray[np.bool_] | None, bool]:
         """Choose by offsets alone, and say whether all that follows lies behind."""

@@ -182,22 +182,6 @@ def make_records(
     return Records(origin, len(found), made)
 
 
-def make_told(
-    run: Run[npt.NDArray[np.int64]],
-    origin: Origin,
-    columns: tuple[str, ...],
-    buffers: Buffers,
-) -> Records:
-    """Make the columns asked for of records whose offsets are all that was found."""
-    made: dict[str, Column] = {}
-    for name in columns:
-        if name == "offset":
-            made[name] = run.records
-        elif name != "topic":
-            made[name] = _fixed(name, run, run.records, origin, buffers)
-    return Records(origin, len(run.records), made)
-
-
 def make_views(
     views: Views, origin: Origin, columns: tuple[str, ...], buffers: Buffers
 ) -> Records:

@@ -31,7 +31,7 @@ from kafkalog.query.by_headers import (
     tell_offsets,
 )
 from kafkalog.query.reading import PartReading, Piece, Problem, left_out
-from kafkalog.query.records import Origin, Records, make_records, make_told, make_views
+from kafkalog.query.records import Origin, Records, make_records, make_views
 from kafkalog.segment.file_records import Step
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class ScanRun:
                 yield from self._unpack(task, part, room, buffers)
                 continue
             for run in runs_of_offsets(part.data, part.rows):
-                yield make_told(run, task.origin, self.scan.columns, buffers)
+                yield make_records(run, task.origin, self.scan.columns, buffers)
 
     def _unpack(
         self, task: Task, step: Step, room: Room[Any], buffers: Buffers

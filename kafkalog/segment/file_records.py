@@ -163,17 +163,14 @@ class FileRecords:
         while self.end < self.source.size:
             origin, asked = self.end, length
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
-            if (yield from self._glance(asked)):
+            if self.suffice and (yield from self._glance(asked, self.suffice)):
                 return
             if self.end > origin:
                 continue
             data = self.source.read(origin, asked, self.take)
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
-                room = np.empty(STEP_ROWS, BATCH)  # a copy of rows costs more
-                where = (self.end - origin, origin)
-                status, count, place = _speedups.scan_batches(data, *where, room)
-                rows = room[:count]
+                status, rows, place = self._scan(data, origin)
                 if self._contradicted(rows, data, origin, place):
                     # Which of the two is wrong shows with those behind at hand.
                     rows, place = rows[:-1], int(rows["position"][-1]) - origin
@@ -199,26 +196,30 @@ class FileRecords:
                     continue
                 yield self._resume(error, self.end + 1)
 
-    def _glance(self, length: int) -> Generator[Step, None, bool]:
+    def _scan(self, data: Bytes, origin: int) -> tuple[int, Rows, int]:
+        """Read headers from `end` on: status, rows, and the place behind them."""
+        room = np.empty(STEP_ROWS, BATCH)  # a copy of rows costs more
+        start = self.end - origin
+        status, count, place = _speedups.scan_batches(data, start, origin, room)
+        return status, room[:count], place
+
+    def _glance(
+        self, length: int, suffice: Callable[[Rows], bool]
+    ) -> Generator[Step, None, bool]:
         """Give what headers alone tell, and move `end` behind it, if that is all.
 
         Answers whether the rest of the file is not wanted. What is damaged is left.
         """
-        origin, limits, data = self.end, self.limits, None
-        if self.suffice is not None:
-            data = self.source.read_headers(origin, length, self.take)
-        if self.suffice is None or data is None:
+        origin = self.end
+        data = self.source.read_headers(origin, length, self.take)
+        if data is None:
             return False
-        room = np.empty(STEP_ROWS, BATCH)
-        _, count, place = _speedups.scan_batches(data, 0, origin, room)
-        rows, bounds = room[:count], (limits.least, limits.most, self.before)
-        if not _speedups.in_order(rows, *bounds, limits.ordered) or self._contradicted(
-            rows, data, origin, place
-        ):
+        _, rows, place = self._scan(data, origin)
+        if not self._in_order(rows) or self._contradicted(rows, data, origin, place):
             return False
         wanted, done = self.select(rows)
         chosen = rows if wanted is None else rows[wanted]
-        if not self.suffice(chosen):
+        if not suffice(chosen):
             return False
         yield from self._sound(data, origin, rows, chosen)
         self.end = origin + place
@@ -319,9 +320,7 @@ class FileRecords:
     def _choose(self, data: Bytes, origin: int, rows: Rows) -> Choice:
         """Choose among `rows` by their offsets, and by what is asked for."""
         limits = self.limits
-        if _speedups.in_order(
-            rows, limits.least, limits.most, self.before, limits.ordered
-        ):
+        if self._in_order(rows):
             wanted, done = self.select(rows)
             return Choice(wanted, None, done)
         stray = find_strays(
@@ -338,6 +337,12 @@ class FileRecords:
         if wanted is not None:
             kept[kept] = wanted
         return Choice(kept, stray, done)
+
+    def _in_order(self, rows: Rows) -> bool:
+        limits = self.limits
+        return _speedups.in_order(
+            rows, limits.least, limits.most, self.before, limits.ordered
+        )
 
     def _sound(
         self,

@@ -19,7 +19,7 @@ from kafkalog.files.reading import FileSource
 from kafkalog.formats.control import ControlRecordType, end_transaction_marker
 from kafkalog.formats.layout import BATCH_HEADER_BYTES
 from kafkalog.query.tailing import last_records
-from tests.query.batches import build
+from tests.query.batches import build, offsets_until
 
 UNTOUCHED = 0xA5
 LARGE = [
@@ -103,17 +103,6 @@ def outcome(scan):
         return (type(error), str(error)), scan.problems
 
 
-def offsets(scan):
-    """Return the offsets read, without looking at checksums, and why that ends."""
-    found = []
-    try:
-        for chunk in scan.chunks():
-            found += chunk.offset.tolist()
-    except LocatedError as error:
-        return found, (type(error), str(error))
-    return found, None
-
-
 class Bytewise:
     """Counts the bytes that are read, and reads headers alone where it may."""
 
@@ -176,7 +165,7 @@ def test_headers_alone_tell_what_reading_all_tells(
         with Bytewise(alone=alone):
             scan = kafkalog.scan(path, **asked)
             quick = kafkalog.scan(path, columns=["offset"], check_crcs=False, **asked)
-            told.append((outcome(scan), offsets(quick), quick.problems))
+            told.append((outcome(scan), offsets_until(quick), quick.problems))
     assert told[0] == told[1]
 
 
@@ -211,7 +200,7 @@ def test_the_last_records_are_counted_without_markers(folder):
         segment = b"".join(parts[first : first + 20])
         (place / f"{first:020d}.log").write_bytes(segment)
     last = last_records(kafkalog.scan(place, columns=["offset"]), 15)
-    assert offsets(last) == (list(range(50, 80, 2)), None)
+    assert offsets_until(last) == (list(range(50, 80, 2)), None)
 
 
 def test_of_a_sound_log_no_more_than_headers_is_read(folder):
@@ -222,7 +211,7 @@ def test_of_a_sound_log_no_more_than_headers_is_read(folder):
     for take in (
         lambda: kafkalog.scan(path).count(),
         lambda: len(
-            offsets(kafkalog.scan(path, columns=["offset"], check_crcs=False))[0]
+            offsets_until(kafkalog.scan(path, columns=["offset"], check_crcs=False))[0]
         ),
     ):
         with Bytewise(alone=True) as read:
@@ -241,5 +230,5 @@ def test_where_a_header_does_not_suffice_that_step_is_read(folder):
     assert 40_000 < read.bytes < len(data) // 2
 
 
-def test_starts_are_where_entries_begin():
+def test_entries_are_large_enough_to_be_fetched_alone():
     assert all(b - a > 8192 for a, b in pairwise(STARTS))

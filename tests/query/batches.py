@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkalog import RecordBatchBuilder
+from kafkalog.errors import LocatedError
 from kafkalog.query.columns import COLUMNS
 
 from . import told
@@ -30,6 +31,17 @@ def build(magic, codec, first, count=3, *, text=b"value", **settings):
         key = None if i % 3 == 0 else b"k%d" % i
         builder.append(key, text + b" %d" % i, offset=i, headers=headers, **time)
     return builder.build()
+
+
+def offsets_until(scan):
+    """Return the offsets that a reading gives, and the error that ends it, or None."""
+    found = []
+    try:
+        for chunk in scan.chunks():
+            found += chunk.offset.tolist()
+    except LocatedError as error:
+        return found, (type(error), str(error), error.position)
+    return found, None
 
 
 def rows_of(scan):

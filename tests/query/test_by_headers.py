@@ -17,7 +17,7 @@ from kafkalog.query.by_headers import TOLD_COLUMNS
 from kafkalog.query.columns import COLUMNS
 from tests import golden_data
 
-from .batches import KINDS, build
+from .batches import KINDS, build, offsets_until
 
 NAMES = tuple(name for name in COLUMNS if name in TOLD_COLUMNS)
 WAYS = {"one by one": {}, "side by side": {"threads": 3}}
@@ -151,17 +151,6 @@ def test_only_what_a_header_tells_is_told_by_it(column, monkeypatch):
         list(told.chunks(views=True))
 
 
-def outcome(scan):
-    """Return the offsets given before damage ends a reading, and what it says."""
-    found = []
-    try:
-        for chunk in scan.chunks():
-            found += chunk.offset.tolist()
-    except CorruptRecordError as error:
-        return found, str(error), error.position
-    return found, None, None
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @pytest.mark.parametrize("kind", ["bytes", "directory"])
@@ -173,7 +162,7 @@ def test_damage_is_found_where_nothing_is_unpacked(kind, codec, way, tmp_path):
         sparse(codec, 40, 5),
         build(2, codec, 60, 5),
     ]
-    whole = outcome(kafkalog.scan(b"".join(parts), columns=["offset"]))
+    whole = offsets_until(kafkalog.scan(b"".join(parts), columns=["offset"]))
     for hit in range(len(parts)):
         data = bytearray(b"".join(parts))
         data[len(b"".join(parts[: hit + 1])) - 3] ^= 1
@@ -183,11 +172,12 @@ def test_damage_is_found_where_nothing_is_unpacked(kind, codec, way, tmp_path):
             source.mkdir(exist_ok=True)
             (source / f"{0:020d}.log").write_bytes(data)
         checked, told = of_source(source, ("offset",), **WAYS[way])
-        assert outcome(told) == outcome(checked)
-        assert outcome(told)[2] == len(b"".join(parts[:hit]))
+        assert offsets_until(told) == offsets_until(checked)
+        error, _, position = offsets_until(told)[1]
+        assert (error, position) == (CorruptRecordError, len(b"".join(parts[:hit])))
         unchecked = {"columns": ["offset"], "check_crcs": False, **WAYS[way]}
         if not hit % 2:
-            assert outcome(kafkalog.scan(source, **unchecked)) == whole
+            assert offsets_until(kafkalog.scan(source, **unchecked)) == whole
         asked = {"on_corruption": "skip", **WAYS[way]}
         checked, told = of_source(source, ("offset",), **asked)
         assert rows(told) == rows(checked)
@@ -200,8 +190,9 @@ def test_a_flipped_bit_makes_no_control_batch_of_records(codec):
     data = bytearray(build(2, codec, 0, 5) + build(2, codec, 5, 5))
     data[22] ^= 0x20
     checked, told = of_source(bytes(data), ("offset",))
-    assert outcome(told) == outcome(checked)
-    assert outcome(told)[2] == 0
+    assert offsets_until(told) == offsets_until(checked)
+    error, _, position = offsets_until(told)[1]
+    assert (error, position) == (CorruptRecordError, 0)
     with pytest.raises(CorruptRecordError):
         told.count()
     skipping = kafkalog.scan(bytes(data), on_corruption="skip")
@@ -245,7 +236,7 @@ def test_offsets_that_cannot_be_are_told_alike(codec, base):
     """No checksum covers a batch's base offset; only memory may begin anywhere."""
     data = base.to_bytes(8, signed=True) + build(2, codec, 0, 5)[8:]
     checked, told = of_source(data, ("offset",))
-    assert outcome(told) == outcome(checked)
+    assert offsets_until(told) == offsets_until(checked)
 
 
 @pytest.mark.parametrize("kind", ["bytes", "file"])
@@ -256,8 +247,9 @@ def test_what_precedes_a_wrapper_is_known_to_who_unpacks_it(kind, tmp_path):
         path.write_bytes(source)
         source = path
     checked, told = of_source(source, ("offset",))
-    assert outcome(told) == outcome(checked)
-    assert (outcome(told)[1] is None) == (kind == "bytes")
+    assert offsets_until(told) == offsets_until(checked)
+    ended = offsets_until(told)[1]
+    assert ended is None if kind == "bytes" else ended[0] is CorruptRecordError
 
 
 def test_where_it_changes_often_what_is_told_all_is_unpacked_at_once(monkeypatch):
