@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalog.errors import ConfigError
@@ -109,16 +110,21 @@ def make_splits(
 ) -> list[Split]:
     """Divide ranges among tasks, as the options say.
 
-    Small ranges share a task, but where a number of tasks or records was asked for.
+    Small ranges share a task, unless a number of records was asked for, or more tasks
+    than they come to then: these are made as Spark's source makes them.
     How many cores there are a source is not told: unless `cores` says, those of the
     driver's machine stand for them, which matters only where there are few tasks.
     """
-    least, most = options.min_partitions, options.max_records_per_partition
-    tasks = plan_tasks(
-        split_ranges(list(ranges), least, most),
-        held.directory,
+    least, most = options.min_partitions or 0, options.max_records_per_partition
+    wholes, tasks = list(ranges), list[Task]()
+    plan = partial(
+        plan_tasks,
+        directory_of=held.directory,
         most_bytes=options.target_partition_bytes,
         cores=cores or os.cpu_count() or 1,
-        pack=least is None and most is None,
     )
+    if most is None:
+        tasks = plan(split_ranges(wholes), pack=True)
+    if most is not None or len(tasks) < least:
+        tasks = plan(split_ranges(wholes, least, most), pack=False)
     return [Split(task) for task in tasks]

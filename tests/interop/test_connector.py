@@ -215,9 +215,12 @@ def test_what_sparks_own_source_refuses_is_refused(sources, case):
 
 
 def test_ranges_are_split_as_by_sparks_own_source(sources):
-    for least in (1, 4, 8):
+    """Unless there are as many tasks anyway: here small ranges share them."""
+    for least in (2, 4, 8):
         theirs, ours = sources.frames(subscribe="orders,rolled", minPartitions=least)
         assert ours.rdd.getNumPartitions() == theirs.rdd.getNumPartitions()
+    theirs, ours = sources.frames(subscribe="orders,rolled", minPartitions=1)
+    assert ours.rdd.getNumPartitions() == 1 < theirs.rdd.getNumPartitions()
 
 
 def test_ranges_are_split_at_the_most_records_asked_for_in_batches_too(sources):

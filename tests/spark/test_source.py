@@ -100,6 +100,11 @@ def test_ranges_are_divided_as_asked(spark):
     assert one.rdd.getNumPartitions() == 1
     many = load(spark, subscribe="orders.none", minPartitions="7")
     assert many.rdd.getNumPartitions() == 7
+    few = load(spark, subscribe="orders.none,orders.lz4", minPartitions="1")
+    assert few.rdd.getNumPartitions() == 1
+    apart = load(spark, subscribe="orders.none,orders.lz4", minPartitions="2")
+    assert apart.rdd.getNumPartitions() == 2
+    assert offsets(few) == offsets(apart) != offsets(one)
     small = load(spark, subscribe="orders.none", maxRecordsPerPartition="10")
     assert small.rdd.getNumPartitions() >= 10
     fine = load(spark, subscribe="orders.none", targetPartitionBytes="2000")
