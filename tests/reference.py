@@ -56,17 +56,22 @@ class Reader:
         (value,) = struct.unpack(">" + form, self.take(struct.calcsize(form)))
         return value
 
-    def varlong(self) -> int:
+    def varint(self, bits: int = 32) -> int:
+        """Read a zig-zag varint; what its last byte has beyond `bits` Java drops."""
         raw = shift = 0
         while True:
             byte = self.take(1)[0]
             raw += (byte % 128) << shift
             shift += 7
             if byte < 128:
+                raw %= 2**bits
                 return raw // 2 if raw % 2 == 0 else -(raw // 2) - 1
 
+    def varlong(self) -> int:
+        return self.varint(64)
+
     def varint_bytes(self) -> bytes | None:
-        length = self.varlong()
+        length = self.varint()
         return None if length < 0 else self.take(length)
 
     def int32_bytes(self) -> bytes | None:
@@ -217,10 +222,10 @@ def later_sequence(base: int, delta: int) -> int:
 def batch_records(entry: Entry, plain: bytes) -> Iterator[Record]:
     records = Reader(plain)
     for _ in range(entry["count"]):
-        body = Reader(records.take(records.varlong()))
+        body = Reader(records.take(records.varint()))
         body.take(1)
         timestamp = int64(entry["base_timestamp"] + body.varlong())
-        delta, base = body.varlong(), entry["base_sequence"]
+        delta, base = body.varint(), entry["base_sequence"]
         if entry["timestamp_type"] == "LogAppendTime":
             timestamp = entry["max_timestamp"]
         yield {
@@ -231,8 +236,8 @@ def batch_records(entry: Entry, plain: bytes) -> Iterator[Record]:
             "key": body.varint_bytes(),
             "value": body.varint_bytes(),
             "headers": [
-                (body.take(body.varlong()), body.varint_bytes())
-                for _ in range(body.varlong())
+                (body.take(body.varint()), body.varint_bytes())
+                for _ in range(body.varint())
             ],
         }
         if body.left:
