@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -285,12 +284,7 @@ def find_end(
     """
     end = log_start_offset
     for segment, source in read_on(directory, list_segments(directory)[-1:]):
-        end = max(end, segment.base_offset)
-        start = segment.position_for(source, MAX_OFFSET)
-        with suppress(LocatedError):
-            for step in segment.records(source, start, skip=past_damage):
-                if isinstance(step, Step):
-                    end = max(end, int(step.rows["last_offset"][-1]) + 1)
+        end = max(end, segment.next_offset(source, past_damage=past_damage))
     return end
 
 

@@ -180,13 +180,12 @@ def _summarize(segment: LogSegment) -> SegmentSummary:
 def _end_of(segment: LogSegment) -> tuple[int, int | None]:
     """Offset behind the last sound batch, and the greatest time behind the indexes."""
     end, latest = segment.base_offset, -1
-    with segment.open() as source, suppress(LocatedError):
+    with segment.open() as source:
         timed = _latest_indexed(segment) is not None
         start = segment.position_for(source, MAX_OFFSET) if timed else 0
-        for step in segment.records(source, start):
-            if isinstance(step, Step):
-                end = max(end, int(step.rows["last_offset"][-1]) + 1)
-                latest = max(latest, int(step.rows["max_timestamp"].max()))
+        for step in segment.last_steps(source, start):
+            end = max(end, int(step.rows["last_offset"][-1]) + 1)
+            latest = max(latest, int(step.rows["max_timestamp"].max()))
     return end, None if latest < 0 else latest
 
 

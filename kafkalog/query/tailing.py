@@ -23,7 +23,6 @@ from typing import Final
 import numpy as np
 
 from kafkalog.files.location import Location
-from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.formats.decoding import FIRST, LAST, Bounds
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.by_headers import tell_all
@@ -32,7 +31,6 @@ from kafkalog.query.plan import Part, Span
 from kafkalog.query.reading import PartReading, Problem
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan
-from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 
 FIRST_LOOK_BYTES: Final = 256 << 10
@@ -280,10 +278,5 @@ def _told_of_cut(part: Part, offset: int) -> str:
 
 def _end_of(segment: LogSegment) -> int:
     """Offset behind the last sound batch, whatever is damaged before it."""
-    end = segment.base_offset
     with segment.open() as source:
-        start = segment.position_for(source, MAX_OFFSET)
-        for step in segment.records(source, start, skip=True):
-            if isinstance(step, Step):
-                end = max(end, int(step.rows["last_offset"][-1]) + 1)
-    return end
+        return segment.next_offset(source, past_damage=True)

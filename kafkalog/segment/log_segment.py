@@ -15,7 +15,7 @@ Source: ``LogSegment.java``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -23,6 +23,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.errors import LocatedError
 from kafkalog.files.location import (
     AnyPath,
     Location,
@@ -132,6 +133,30 @@ class LogSegment:
             if row is not None and _begins_by(row, offset):
                 return position
         return 0
+
+    def next_offset(self, source: ByteSource, *, past_damage: bool = False) -> int:
+        """Offset behind the last sound entry before damage, or of all; or the base."""
+        start = self.position_for(source, MAX_OFFSET)
+        steps = self.last_steps(source, start, past_damage=past_damage)
+        ends = (int(step.rows["last_offset"][-1]) + 1 for step in steps)
+        return max(ends, default=self.base_offset)
+
+    def last_steps(
+        self, source: ByteSource, start: int, *, past_damage: bool = False
+    ) -> Iterator[Step]:
+        """Yield sound entries from `start`, which is borne out, to damage or the end.
+
+        Where the file was cut below `start` since, that is all that is left of it.
+        """
+        for position in dict.fromkeys((start, 0)):
+            found = False
+            with suppress(LocatedError):
+                for step in self.records(source, position, skip=past_damage):
+                    if isinstance(step, Step):
+                        found = True
+                        yield step
+            if found:
+                return
 
     def position_for_time(self, source: ByteSource, timestamp: int) -> int:
         """Position from which on all with a time at or above `timestamp` lies."""

@@ -8,13 +8,16 @@ import pytest
 import kafkalog
 from kafkalog.config import LogConfig
 from kafkalog.errors import NotALogDirectoryError, OffsetOutOfRangeError
+from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.formats.producer_snapshot import ENTRY
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.producer_state import apply, as_entries
 from kafkalog.manager.verification import verify
 from kafkalog.query.listing import list_path
 from kafkalog.segment.file_records import Step
+from kafkalog.segment.log_segment import LogSegment
 from tests import golden_data
+from tests.log.writing import NOW, batch, load
 
 PARTITIONS = [
     (name, directory)
@@ -274,6 +277,34 @@ def test_damage_is_an_error_with_file_and_byte_but_not_where_the_log_ends(tmp_pa
         (batch.last_offset + 1 for batch in whole(bytes(data))),
         default=log.segments[-1].base_offset,
     )
+
+
+@pytest.mark.parametrize("anew", [b"", bytes(5000), bytes(range(256)) * 20])
+def test_a_log_that_is_cut_while_its_end_is_looked_for_ends_there(
+    tmp_path, monkeypatch, anew
+):
+    directory = tmp_path / "t-0"
+    with load(tmp_path, LogConfig(index_interval_bytes=1)) as log:
+        for _ in range(20):
+            log.append(batch())
+    path, half = log.segments[0].path, 10 * len(batch())
+    content, position_for = path.read_bytes(), LogSegment.position_for
+
+    def then_cut(segment, source, offset):
+        path.write_bytes(content)
+        position = position_for(segment, source, offset)
+        if offset == MAX_OFFSET:
+            assert position > half
+            path.write_bytes(content[:half] + anew)
+        return position
+
+    monkeypatch.setattr(LogSegment, "position_for", then_cut)
+    log = kafkalog.open(directory)
+    assert log.log_end_offset == 10
+    path.write_bytes(content)
+    assert log.read(0).next_offset == 10
+    [summary] = list_path(directory)
+    assert (summary.next_offset, summary.max_timestamp) == (10, NOW)
 
 
 def whole(data):

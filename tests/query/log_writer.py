@@ -75,7 +75,8 @@ class Writer:
 
     def truncate(self):
         """Cut off some of the last batches; half a batch is cut off wholly."""
-        self.cut(self.firsts[-self.rng.randrange(1, 5) :][0])
+        if self.firsts:
+            self.cut(self.firsts[-self.rng.randrange(1, 5) :][0])
 
     def cut(self, offset):
         if offset < self.log.log_start_offset:
@@ -134,7 +135,7 @@ def read_as_owner(log, path, done, faults):
         with Journal(path) as journal:
             while not done.is_set():
                 reads += is_read_whole(log, journal)
-        assert reads > 10
+        assert reads > 2
     except BaseException as error:
         faults.append(error)
 

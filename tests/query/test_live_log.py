@@ -140,7 +140,7 @@ def test_all_that_is_there_is_read_while_kafkalog_writes(tmp_path, preallocate):
 
         with ThreadPoolExecutor(len(WAYS)) as threads:
             for ends in threads.map(check, WAYS):
-                assert ends["NoneType"] > 10, ends
+                assert ends["NoneType"] > 2, ends
     with Journal(path) as journal:
         journal.catch_up()
         found = journal.check(next(scanning(place)))
