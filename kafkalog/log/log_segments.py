@@ -6,9 +6,9 @@ compacts. Compaction makes a segment out of several: it lies ready as ``.swap``,
 several are marked ``.deleted``, and then it takes the name of the first of them.
 
 A listing made meanwhile may miss segments, so `list_segments` looks again. And what it
-lists may be merged before it is opened. `read_on` copes: a segment that is gone from
-under its name is looked for under its mark, and if it is gone for good, or has become
-a larger one, the directory is listed again.
+lists may be merged, or cut off the log, before it is opened. `read_on` copes: a segment
+that is gone from under its name is looked for under its mark, and the directory is
+listed again, to see which of them holds its offsets now.
 
 Knows: names and order. Does not know: what is in a segment, topics.
 Source: ``LogSegments.java``; ``LocalLog.java``, its ``replaceSegments``.
@@ -120,10 +120,10 @@ def read_on(
 ) -> Generator[tuple[LogSegment, OpenedSource], None, None]:
     """Open one segment after another, through renames and removals.
 
-    A segment that was removed, be it by retention or because compaction has put its
-    records into an earlier one, is passed over for what the directory then holds at
-    and behind its base offset: that may begin with offsets that were read already. The
-    source is closed when the next is taken.
+    A segment that was removed, be it by retention, or because the log was cut before
+    it, or as compaction has put its records into an earlier one, is passed over for
+    what the directory then holds at and behind its base offset: that may begin with
+    offsets that were read already. The source is closed when the next is taken.
     """
     listings = 0
     while segments:
@@ -137,7 +137,7 @@ def read_on(
             listings += 1
             continue
         with source:
-            if listings < MOST_LISTINGS and not _next_is_there(segments):
+            if listings < MOST_LISTINGS and not _stands(segments, source):
                 anew = _anew(directory, segments)
                 # Where retention took both, what is open is all that there is of it.
                 if anew and anew[0].base_offset <= segment.base_offset:
@@ -158,13 +158,18 @@ def _anew(directory: Location, segments: list[LogSegment]) -> list[LogSegment]:
     return [one for one in listed if one.base_offset <= most]
 
 
-def _next_is_there(segments: list[LogSegment]) -> bool:
-    """Whether the segment behind the first has its name.
+def _stands(segments: list[LogSegment], source: OpenedSource) -> bool:
+    """Whether the first segment, and the one behind it, have their names.
 
-    If not, its records may be in the first by now, and reach beyond what was its end.
+    If the first is marked, its records may be in an earlier one, or cut off the log. If
+    the next has no name, its records may be in the first, and reach beyond its end.
     """
     first = segments[0]
-    if first.most == MAX_OFFSET or not isinstance(first.path, Path):
+    if not isinstance(first.path, Path):
+        return True
+    if source.path != first.path:
+        return False
+    if first.most == MAX_OFFSET:
         return True
     following = (
         segments[1].name if len(segments) > 1 else file_name(first.most + 1, "log")

@@ -150,6 +150,33 @@ def test_a_file_that_is_removed_is_read_on(segment, options, taking, whole_direc
 
 
 @pytest.mark.parametrize(("options", "taking"), WAYS)
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+@pytest.mark.parametrize("more", [1, 2])
+def test_a_log_that_is_cut_across_segments_ends_there(
+    segment, options, taking, share, more
+):
+    path, entries, _ = segment
+    cut = sum(map(len, entries[: int(share * BATCHES)]))
+    bases = [3 * i for i in range(BATCHES, BATCHES + more)]
+    behind = [path.with_name(f"{base:020d}.log") for base in bases]
+    for later, base in zip(behind, bases, strict=True):
+        later.write_bytes(build(2, "none", base))
+    sound = rows_of(scan(path.parent))
+
+    def cut_back():
+        for later in behind:
+            later.rename(later.with_name(f"{later.name}.deleted"))
+        os.truncate(path, cut)
+
+    rows, end = read_while(
+        scan(path.parent, **options).chunks(**taking), cut_back, kept=False
+    )
+    assert end is None
+    assert rows == sound[: len(rows)]
+    assert len(rows) >= 3 * BATCHES * share
+
+
+@pytest.mark.parametrize(("options", "taking"), WAYS)
 def test_a_file_cut_and_written_anew_gives_old_or_new_or_an_error(
     segment, options, taking
 ):
