@@ -29,12 +29,7 @@ from kafkalog._speedups import Status
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
 from kafkalog.files.reading import ByteSource, Rooms, Take
 from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.headers import (
-    Bytes,
-    Rows,
-    checksum_error,
-    find_unsound,
-)
+from kafkalog.formats.headers import Bytes, Rows, checksum_error, find_unsound
 from kafkalog.formats.layout import (
     BATCH,
     BATCH_HEADER_BYTES,
@@ -45,6 +40,7 @@ from kafkalog.formats.order import stray_error
 from kafkalog.formats.pieces import MOST_BYTES
 from kafkalog.segment.resync import (
     belongs,
+    find_half_written,
     find_sound_entry,
     leads_on,
     sound_entry,
@@ -57,8 +53,6 @@ FIRST_STEP_BYTES: Final = 64 << 10
 STEP_GROWTH: Final = 8
 STEP_ROWS: Final = 1024
 """Entries are rarely so small; where they are, a step takes several goes."""
-
-NONE: Final = np.empty(0, np.intp)
 
 Bools = npt.NDArray[np.bool_]
 Select = Callable[[Rows], tuple[Bools | None, bool]]
@@ -269,7 +263,10 @@ class FileRecords:
         if choice.stray is None and self._defers(chosen):
             yield from self._sound(data, origin, rows, chosen, checked=False)
             return choice.done, False
-        unsound = find_unsound(data, origin, chosen) if self.check_crcs else NONE
+        if self.check_crcs:
+            unsound = find_unsound(data, origin, chosen)
+        else:
+            unsound = find_half_written(self.source, data, origin, rows, chosen)
         if choice.stray is None and not len(unsound):
             yield from self._sound(data, origin, rows, chosen)
             return choice.done, False

@@ -13,17 +13,28 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from kafkalog._speedups import Status, find_batch
 from kafkalog.errors import CorruptRecordError
 from kafkalog.files.reading import ByteSource, only_zeros
 from kafkalog.formats.entry_fields import offset_field, size_field
-from kafkalog.formats.headers import REASONS, Rows, find_unsound, scan_headers
+from kafkalog.formats.headers import (
+    REASONS,
+    Bytes,
+    Rows,
+    find_unsound,
+    scan_headers,
+)
 from kafkalog.formats.layout import (
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MAX_BATCH_BYTES,
     MAX_OFFSET_DELTA,
 )
+
+NONE: Final = np.empty(0, np.intp)
 
 WINDOW_BYTES: Final = 8 << 20
 CHECKSUMMED_PER_BYTE: Final = 16
@@ -49,6 +60,26 @@ def sound_entry(source: ByteSource, position: int) -> Rows | None:
     rows, _, _ = scan_headers(data, 0, position, 1)
     sound = len(rows) and not len(find_unsound(data, position, rows))
     return rows if sound else None
+
+
+def find_half_written(
+    source: ByteSource, data: Bytes, origin: int, rows: Rows, chosen: Rows
+) -> npt.NDArray[np.intp]:
+    """Places, in `chosen`, of what was being written when `data` was read.
+
+    That may be where zeros lie behind all `rows`: there a file is longer than what was
+    written to it. By now each is whole.
+    """
+    if not len(chosen):
+        return NONE
+    behind = int(rows["position"][-1] + rows["size_in_bytes"][-1]) - origin
+    follows = data[behind : behind + LOG_OVERHEAD]
+    if follows.any() or not len(follows):
+        return NONE
+    unsound = find_unsound(data, origin, chosen)
+    positions = chosen["position"][unsound].tolist()
+    whole = [sound_entry(source, position) is not None for position in positions]
+    return unsound[np.array(whole, np.bool_)]
 
 
 def leads_on(source: ByteSource, position: int, behind: int) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.files.reading import FileSource
 from kafkalog.log.log import find_stable
 from kafkalog.query.columns import COLUMNS
 from kafkalog.segment import file_records
@@ -130,6 +131,34 @@ def test_what_is_written_into_zeros_while_they_are_looked_at_is_no_damage(
     assert end is None
     assert rows[: len(sound)] == sound
     assert [row[2] for row in rows[len(sound) :]] == [3 * BATCHES + i for i in range(3)]
+
+
+@pytest.mark.parametrize(("options", "taking"), WAYS)
+@pytest.mark.parametrize("check_crcs", [True, False])
+@pytest.mark.parametrize("torn", [0, 1, 5])
+def test_what_is_half_written_into_zeros_is_read_again(
+    segment, options, taking, check_crcs, torn, monkeypatch
+):
+    path, entries, sound = segment
+    size, begin = path.stat().st_size, sum(map(len, entries[: BATCHES - torn]))
+    os.truncate(path, size + 10_000)
+    read, seen = FileSource.read, []
+
+    def read_torn(source, position, length, take=None):
+        data = read(source, position, length, take)
+        place = begin + 70 - position  # in the first record of what is torn
+        if torn and not seen and 0 <= place < len(data):
+            seen.append(position)
+            data[place : size - position] = 0
+        return data
+
+    monkeypatch.setattr(FileSource, "read", read_torn)
+    rows, end = read_while(
+        scan(path, check_crcs=check_crcs, **options).chunks(**taking),
+        lambda: None,
+        kept=False,
+    )
+    assert (rows, end, len(seen)) == (sound, None, min(torn, 1))
 
 
 @pytest.mark.parametrize(("options", "taking"), WAYS)

@@ -128,9 +128,12 @@ def test_of_sound_plain_batches_checksums_are_looked_at_once(way, monkeypatch):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_checksums_that_are_not_to_be_looked_at_are_not(way):
+@pytest.mark.parametrize("zeros", [0, 5, 1000])
+def test_checksums_that_are_not_to_be_looked_at_are_not(way, zeros):
     data = bytearray(WHOLE)
     data[STARTS[7] - 3] ^= 1
+    data[STARTS[-2] + 100] ^= 1
+    data += bytes(zeros)
     rows, error, problems = ending(bytes(data), WAYS[way], check_crcs=False)
     assert (len(rows), error, problems) == (EACH * len(BATCHES), None, [])
 
