@@ -61,6 +61,8 @@ def clear_leftovers(
     if bases:
         start, end = min(bases), max(next_offset(base) for base in bases)
         _remove_between(directory, disk, start, end, report)
+        # Else an index that was removed might be found beside another's records.
+        disk.sync_directory(directory)
     # Asked where it ends, a segment may have made itself an index.
     for name in file_names(directory, SWAP) if swaps else ():
         target = name.removesuffix(SWAP)

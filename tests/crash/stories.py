@@ -206,6 +206,8 @@ def swapping(life: Life, random: Random) -> None:
                 life.append_from(7, size=random.randint(200, 700))
             else:
                 life.append(1, random.randint(200, 1200))
+        while len(life.log.growing_segments) < 3:
+            life.append(1, 1200)
         life.flush()
         life.append()
         bases = [segment.base_offset for segment in life.log.growing_segments]
