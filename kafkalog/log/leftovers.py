@@ -5,6 +5,9 @@
     .swap       was whole, and to take the place of other segments: it does, unless a
                 .cleaned at or below it tells that a split was not done
 
+What tells of the rest goes last, and one after another is forced out of the directory:
+so whatever interrupts this, the next load takes it up where it was.
+
 Knows: suffixes and offsets. Does not know: what the files hold, but for the offset
 behind a ``.log.swap``.
 Source: ``LogLoader.load``, ``removeTempFilesAndCollectSwapFiles``.
@@ -61,10 +64,9 @@ def clear_leftovers(
     if bases:
         start, end = min(bases), max(next_offset(base) for base in bases)
         _remove_between(directory, disk, start, end, report)
-        # Else an index that was removed might be found beside another's records.
-        disk.sync_directory(directory)
     # Asked where it ends, a segment may have made itself an index.
     for name in file_names(directory, SWAP) if swaps else ():
+        disk.sync_directory(directory)
         target = name.removesuffix(SWAP)
         disk.rename(directory / name, directory / target)
         report.renamed.append(name)
@@ -134,7 +136,11 @@ def _remove_unfinished(
             _remove(directory, disk, name, report)
     offsets = {name: offset_of(name) for name in swaps}
     unsound = [name for name in swaps if offsets[name] >= least]
-    for name in unsound + cleaned:
+    for name in unsound:
+        _remove(directory, disk, name, report)
+    if unsound:
+        disk.sync_directory(directory)
+    for name in cleaned:
         _remove(directory, disk, name, report)
     return [name for name in swaps if offsets[name] < least]
 

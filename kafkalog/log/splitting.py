@@ -5,7 +5,10 @@ Whenever that is interrupted, opening the log finds either the ones or the other
     1. new segments are written under .cleaned, and forced to disk
     2. .cleaned -> .swap, the highest offset first: with the last of them they are whole
     3. the old ones -> .deleted
-    4. .swap -> their names
+    4. .swap -> their names, the lowest offset first
+
+Each renaming is forced out of the directory before the next: after a power cut, too, it
+is there only with those before it.
 
 Knows: files of segments. Does not know: why they are replaced.
 Source: ``LocalLog.splitOverflowedSegment``, ``LocalLog.replaceSegments``.
@@ -86,16 +89,19 @@ def replace_segments(
         key=lambda one: one.base_offset,
     )
     rising = sorted(new, key=lambda one: one.base_offset)
+    disk = runtime.disk
     for one in reversed(rising):
         one.rename(CLEANED, SWAP)
+        disk.sync_directory(directory)
         segments.add(one)
     for one in replaced:
         if one.base_offset != rising[0].base_offset:
             segments.remove(one.base_offset)
         delete_files([one], runtime, config.file_delete_delay_ms)
+    disk.sync_directory(directory)
     for one in rising:
         one.rename(SWAP, "")
-    runtime.disk.sync_directory(directory)
+        disk.sync_directory(directory)
     return [one for one in replaced if one.base_offset not in bases]
 
 

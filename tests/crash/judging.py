@@ -147,7 +147,8 @@ def passing_files(
     Removal goes on where it was interrupted. Snapshots up to the log's start are
     removed, and with them producers are forgotten of whom no batch is left. And if all
     behind a log start that was not checkpointed is lost, so are the epochs that began
-    with it, until those of what lies before it are found.
+    with it, until those of what lies before it are found. And where a segment is there,
+    but not its index, that alone is made anew at first, and snapshots behind it go.
     """
     passing = [".deleted"]
     left = batches[0].base_offset if batches else log.log_end_offset
@@ -156,6 +157,8 @@ def passing_files(
         passing.append(".snapshot")
     if log.log_end_offset <= expected.start:
         passing.append(LEADER_EPOCHS)
+    if any(one.why == "index missing" for one in log.report.recovered):
+        passing += [".index", ".timeindex", ".snapshot"]
     return tuple(passing)
 
 

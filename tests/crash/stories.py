@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kafkalog.formats.headers import scan_headers
-from tests.crash.lives import CONFIG, PARTITION, Life
+from tests.crash.lives import CONFIG, PARTITION, Batch, Life, Mark
 
 
 def plain(life: Life, random: Random) -> None:
@@ -251,6 +251,31 @@ def _clean(life: Life, random: Random, first: int, second: int, end: int) -> Non
         disk.sync_directory(directory)
 
 
+def splitting(life: Life, random: Random) -> None:
+    """A segment whose offsets are too far apart, as old brokers left some, is split."""
+    life.open()
+    path = life.log.growing_segments[0].path
+    life.crash()
+    content: list[Batch] = []
+    for part in range(random.randint(2, 4)):
+        first = part * 2**31 + random.randint(0, 9)
+        for base in range(first, first + random.randint(1, 6)):
+            data = life.batch(1, random.randint(50, 600), base_offset=base)
+            content.append(Batch(base, base, data))
+    whole = path.with_name("whole")
+    with life.disk.open(whole, create=True) as file:
+        file.write(b"".join(one.data for one in content), 0)
+        file.sync()
+    life.disk.rename(whole, path)
+    life.disk.sync_directory(path.parent)
+    event = len(life.disk.events)
+    life.marks.append(Mark(event, tuple(content), frozenset(content)))
+    life.open()
+    life.append(1, 300)
+    life.flush()
+    life.close()
+
+
 def _now_and_then(life: Life, random: Random) -> None:
     match random.randrange(6):
         case 0:
@@ -268,6 +293,6 @@ STORIES = {
     story.__name__: story
     for story in (
         *(plain, producing, keeping, cutting, stopping, following),
-        *(aborting, deciding, preallocating, compressing, swapping),
+        *(aborting, deciding, preallocating, compressing, swapping, splitting),
     )
 }
