@@ -150,6 +150,7 @@ class LogLoader:
             gone = split_segment(
                 far, self.segments, self.directory, self.config, self.runtime
             )
+            far.close_handles()
             self._delete_snapshots(gone)
 
     def _load_segments(self) -> None:

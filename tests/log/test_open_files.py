@@ -51,6 +51,16 @@ def test_many_segments_are_written_and_read_with_few_open(tmp_path):
     assert descriptors() <= before  # what other tests held may be let go of meanwhile
 
 
+def test_a_segment_that_is_split_is_let_go_of(tmp_path):
+    path, before = tmp_path / "t-0" / f"{0:020d}.log", descriptors()
+    path.parent.mkdir()
+    path.write_bytes(batch(base_offset=0) + batch(base_offset=2**31))
+    log = load(tmp_path, clean=False)
+    assert log.report.split == [0]
+    log.abandon()
+    assert descriptors() <= before
+
+
 def test_what_is_let_go_of_is_forced_before(tmp_path):
     disk = NotingDisk()
     with load(tmp_path, disk=disk) as log:
