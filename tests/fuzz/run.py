@@ -18,8 +18,8 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from hashlib import sha256
+from math import ceil
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
@@ -29,6 +29,7 @@ CRASHERS = Path(__file__).parent / "crashers"
 SEED = 20_261_121
 MOST_MIB = 1_024  # of a target's process: caps and limits must keep it far below
 MOST_SECONDS = 20  # of one input
+MOST_RUNS = 100_000  # of a process: atheris keeps what each comparison of arrays gives
 NEEDS = (
     "fuzzing needs atheris, for CPython 3.11 to 3.13 on Linux: pip install '.[fuzz]'"
 )
@@ -46,6 +47,16 @@ class Run(NamedTuple):
     failed: bool
     log: str
 
+    def behind(self, before: Run | None) -> Run:
+        """Say what became of the target by this run and those before."""
+        if before is None:
+            return self
+        return self._replace(
+            executions=before.executions + self.executions,
+            reached=max(before.reached, self.reached),
+            seconds=before.seconds + self.seconds,
+        )
+
 
 def load() -> dict[str, Any]:
     """Import the targets with every branch of kafkalog reporting where it goes."""
@@ -59,8 +70,8 @@ def load() -> dict[str, Any]:
     return TARGETS
 
 
-def fuzz(name: str, target: Any, seconds: int, log: int) -> NoReturn:
-    """Fuzz one target until the time is up or an input fails; this process ends."""
+def fuzz(name: str, target: Any, seconds: int, seed: int, log: int) -> NoReturn:
+    """Fuzz one target until time or runs are up or an input fails; the process ends."""
     import atheris
 
     for stream in (sys.stdout, sys.stderr):
@@ -72,8 +83,9 @@ def fuzz(name: str, target: Any, seconds: int, log: int) -> NoReturn:
         (seeds / sha256(data).hexdigest()[:16]).write_bytes(data)
     options = {
         "max_total_time": seconds,
+        "runs": MOST_RUNS,
         "max_len": target.most_bytes,
-        "seed": SEED,
+        "seed": seed,
         "rss_limit_mb": MOST_MIB,
         "timeout": MOST_SECONDS,
         "print_final_stats": 1,
@@ -92,6 +104,7 @@ class Child(NamedTuple):
     name: str
     log: IO[bytes]
     began: float
+    seconds: int
 
     def finish(self, status: int) -> Run:
         """Say what became of it, as its log tells."""
@@ -111,22 +124,31 @@ class Child(NamedTuple):
         )
 
 
-def run_all(targets: dict[str, Any], seconds: int, jobs: int) -> Iterator[Run]:
-    """Fuzz each target in a process of its own, `jobs` at a time."""
-    waiting, children = list(targets), {}
+def run_all(targets: dict[str, Any], seconds: int, jobs: int) -> list[Run]:
+    """Fuzz each target for its time, `jobs` at once, in one process after another."""
+    waiting = [(name, seconds * target.share) for name, target in targets.items()]
+    children: dict[int, Child] = {}
+    runs: dict[str, Run] = {}
     while waiting or children:
         while waiting and len(children) < jobs:
-            name, log = waiting.pop(0), tempfile.TemporaryFile()  # noqa: SIM115 - kept
+            name, left = waiting.pop(0)
+            seed = SEED + (runs[name].executions if name in runs else 0)
+            log = tempfile.TemporaryFile()  # noqa: SIM115 - kept
             if child := os.fork():
-                children[child] = Child(name, log, time.monotonic())
+                children[child] = Child(name, log, time.monotonic(), left)
                 continue
             try:
-                target = targets[name]
-                fuzz(name, target, seconds * target.share, log.fileno())
+                fuzz(name, targets[name], left, seed, log.fileno())
             finally:  # it does not go on as the parent; libFuzzer keeps the input
                 ctypes.CDLL(None).exit(70)
         ended, status = os.wait()
-        yield children.pop(ended).finish(status)
+        done = children.pop(ended)
+        run = done.finish(status)
+        runs[done.name] = run.behind(runs.get(done.name))
+        left = done.seconds - ceil(run.seconds)
+        if left > 0 and not run.failed:
+            waiting.insert(0, (done.name, left))
+    return list(runs.values())
 
 
 def main() -> None:
@@ -142,7 +164,7 @@ def main() -> None:
         parser.error(f"no such target: {', '.join(sorted(unknown))}")
     began = time.monotonic()
     chosen_targets = {name: targets[name] for name in chosen.targets or targets}
-    runs = list(run_all(chosen_targets, chosen.seconds, chosen.jobs))
+    runs = run_all(chosen_targets, chosen.seconds, chosen.jobs)
     sys.exit(report(runs, time.monotonic() - began))
 
 
