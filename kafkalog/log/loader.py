@@ -147,10 +147,12 @@ class LogLoader:
             except TooFarError as error:
                 far = error.segment
             self.report.split.append(far.base_offset)
-            gone = split_segment(
-                far, self.segments, self.directory, self.config, self.runtime
-            )
-            far.close_handles()
+            try:
+                gone = split_segment(
+                    far, self.segments, self.directory, self.config, self.runtime
+                )
+            finally:
+                far.close_handles()
             self._delete_snapshots(gone)
 
     def _load_segments(self) -> None:

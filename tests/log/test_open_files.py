@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from kafkalog.errors import LogStateError
 from kafkalog.indexes import growing_index
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
 from kafkalog.indexes.mapped_indexes import MOST_MAPPED
@@ -58,6 +61,16 @@ def test_a_segment_that_is_split_is_let_go_of(tmp_path):
     log = load(tmp_path, clean=False)
     assert log.report.split == [0]
     log.abandon()
+    assert descriptors() <= before
+
+
+def test_a_segment_that_cannot_be_split_is_let_go_of(tmp_path):
+    path, before = tmp_path / "t-0" / f"{0:020d}.log", descriptors()
+    path.parent.mkdir()
+    whole = batch(base_offset=0) + batch(base_offset=2**31)
+    path.write_bytes(whole + batch(base_offset=2**31 + 1)[:-1])
+    with pytest.raises(LogStateError, match="no whole batch"):
+        load(tmp_path, clean=False)
     assert descriptors() <= before
 
 
