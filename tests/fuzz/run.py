@@ -1,4 +1,4 @@
-"""Fuzzing with atheris: each target in a process of its own, for a time.
+"""Fuzzing with atheris: each target for a time, in one process after another.
 
     python -m tests.fuzz.run                     all targets, 2 seconds each
     python -m tests.fuzz.run --seconds 600 txn-index
