@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kafkalog.spark.bytes_columns import batch_headers, decode_batches
+    from kafkalog.spark.count_frames import count_records
     from kafkalog.spark.functions import list_splits, map_batches, read, read_split
     from kafkalog.spark.index_frames import list_segments, offsets_for_times
     from kafkalog.spark.problem_frames import list_problems
 
 __all__ = [
     "batch_headers",
+    "count_records",
     "decode_batches",
     "list_problems",
     "list_segments",
@@ -29,6 +31,7 @@ __all__ = [
 
 _HOMES: Final = {
     "batch_headers": "bytes_columns",
+    "count_records": "count_frames",
     "decode_batches": "bytes_columns",
     "list_problems": "problem_frames",
     "list_segments": "index_frames",

@@ -18,7 +18,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from kafkalog.errors import DataLossError
 from kafkalog.export.missing import require
@@ -42,6 +42,9 @@ else:
     pa = require("pyarrow", "arrow")
 
 log = logging.getLogger("kafkalog")
+
+LEAST: Final = ("offset",)
+"""Columns of which reading costs least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +80,14 @@ class TaskReader:
         for _, scan in self.scans(task, maker.scanned):
             for records in scan.chunks():
                 yield from maker.batches(records)
-            for problem in scan.problems:
-                log.warning("left out: %s", problem)
+            _warn_of_problems(scan)
         make_ready()
+
+    def count(self, task: Task) -> Iterator[tuple[Stretch, int]]:
+        """Count each stretch's records; what is left out is warned of."""
+        for stretch, scan in self.scans(task, LEAST):
+            yield stretch, sum(map(len, scan.chunks(reuse=True)))
+            _warn_of_problems(scan)
 
     def scans(
         self, task: Task, columns: tuple[str, ...]
@@ -143,6 +151,12 @@ class TaskReader:
         if self.fail_on_data_loss:
             raise DataLossError(text)
         log.warning("%s", text)
+
+
+def _warn_of_problems(scan: Scan) -> None:
+    """Name, in the task's log, what a reading left out."""
+    for problem in scan.problems:
+        log.warning("left out: %s", problem)
 
 
 def _is_seen(partition: Location) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -109,6 +110,40 @@ def test_each_function_gives_every_golden_record(spark, name):
     assert as_rows(splits.mapInArrow(read_splits, by_read.schema)) == wanted
     shuffled = splits.repartition(3, "path")
     assert as_rows(shuffled.mapInArrow(read_splits, by_read.schema)) == wanted
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", golden_data.SETS)
+@pytest.mark.parametrize("checksums", [True, False])
+def test_every_golden_record_is_counted(spark, name, checksums):
+    from kafkalog.spark import count_records
+
+    asked = {"kafka.check.crcs": checksums, "targetPartitionBytes": 100_000}
+    frame = count_records(spark, golden_data.logs(name), **asked)
+    assert frame.columns == ["topic", "partition", "records"]
+    counts = {(row.topic, row.partition): row.records for row in frame.collect()}
+    assert counts == Counter(row[:2] for row in expected(name))
+
+
+CHOSEN = {
+    "a_topic": {"subscribe": "orders.zstd"},
+    "none": {"subscribePattern": "nothing.*"},
+    "offsets": {"subscribe": "orders.lz4", "startingOffsets": {("orders.lz4", 0): 23}},
+    "tasks": {"minPartitions": 40},
+    "committed": {"kafka.isolation.level": "read_committed"},
+    "markers": {"controlRecords": True},
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", CHOSEN)
+def test_what_is_read_is_what_is_counted(spark, case):
+    from kafkalog.spark import count_records, read
+
+    options = CHOSEN[case]
+    counted = count_records(spark, LOGS, **options)
+    by_partition = read(spark, LOGS, **options).groupBy("topic", "partition").count()
+    assert sorted(counted.collect()) == sorted(by_partition.collect())
 
 
 def read_splits(batches):

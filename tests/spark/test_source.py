@@ -7,7 +7,7 @@ import shutil
 import pytest
 from pyspark.errors import PySparkException
 
-from kafkalog.spark import list_problems
+from kafkalog.spark import count_records, list_problems
 from tests import golden_data
 from tests.query.batches import build
 
@@ -220,6 +220,16 @@ def test_what_is_left_out_is_listed(spark, damaged):
     }
     assert "checksum" in problem.reason
     assert list_problems(spark, ROOT).collect() == []
+
+
+def test_damage_ends_a_count_or_is_not_counted(spark, damaged):
+    path, position = damaged
+    logs = path.parent.parent
+    with pytest.raises(PySparkException) as caught:
+        count_records(spark, logs).collect()
+    assert f"{path} at byte {position}" in str(caught.value)
+    [counted] = count_records(spark, logs, onCorruption="skip").collect()
+    assert tuple(counted) == ("orders", 0, 27)
 
 
 def test_a_limit_takes_only_what_it_needs(spark):
