@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kafkalog.spark.bytes_columns import batch_headers, decode_batches
-    from kafkalog.spark.count_frames import count_records
+    from kafkalog.spark.counting import count_records
     from kafkalog.spark.functions import list_splits, map_batches, read, read_split
     from kafkalog.spark.index_frames import list_segments, offsets_for_times
     from kafkalog.spark.problem_frames import list_problems
@@ -31,7 +31,7 @@ __all__ = [
 
 _HOMES: Final = {
     "batch_headers": "bytes_columns",
-    "count_records": "count_frames",
+    "count_records": "counting",
     "decode_batches": "bytes_columns",
     "list_problems": "problem_frames",
     "list_segments": "index_frames",

@@ -1,23 +1,25 @@
 """`count_records`: how many records a reading has, without one row for each.
 
-Knows: how counts become rows. Does not know: how anything is read.
+Knows: how counts come back from the tasks. Does not know: how anything is read.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.export.missing import require
 from kafkalog.spark.functions import Paths, plan_tasks_of
+from kafkalog.spark.offset_json import Place
 from kafkalog.spark.reading import TaskReader
 from kafkalog.spark.splits import Task
 from kafkalog.spark.task_frames import frame_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 else:
     pa = require("pyarrow", "arrow")
 
@@ -27,21 +29,27 @@ COUNTS: Final = pa.schema(
 COUNTS_SQL: Final = "topic string, partition int, records bigint"
 
 
-def count_records(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
-    """Count the records that `read` gives, where they are read.
+def count_records(spark: SparkSession, path: Paths, **options: Any) -> dict[Place, int]:
+    """Count the records that `read` gives, where they are read; by topic and partition.
 
-    A row for each partition that has any: ``topic``, ``partition``, ``records``. The
-    same as `read`, ``groupBy("topic", "partition")`` and ``count``, but that Spark gets
-    a row for each stretch of a segment, and none for a record.
+    An action, as ``count()`` of a DataFrame is, but that Spark gets a row for each
+    stretch of a segment, and none for a record. Partitions without any are left out.
 
-    Parameters as of `read`; the bytes to be read are settled in this call.
+    Parameters as of `read`.
+
+    Raises
+    ------
+    ConfigError
+        If options are wrong.
+    PySparkException
+        Where something is damaged: with file and byte.
     """
-    from pyspark.sql.functions import sum as total
-
     reader, tasks = plan_tasks_of(path, None, options)
     counted = frame_of(spark, tasks, _Counter(reader).run, COUNTS_SQL)
-    by_partition = counted.groupBy("topic", "partition")
-    return by_partition.agg(total("records").alias("records"))
+    total: Counter[Place] = Counter()
+    for topic, partition, records in counted.collect():
+        total[topic, partition] += records
+    return dict(total)
 
 
 @dataclass(frozen=True, slots=True)
