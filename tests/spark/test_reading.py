@@ -185,6 +185,16 @@ def test_damage_is_left_out_when_asked_and_told_of(log, third, caplog):
     assert f"{name(60)} at byte {third}" in caplog.text
 
 
+def test_what_is_damaged_ends_a_count_or_is_told_of_and_not_counted(log, third, caplog):
+    [task] = plan(log, *whole(log))
+    with pytest.raises(CorruptRecordError, match=rf"{name(60)} at byte {third}"):
+        list(reader_of().count(task))
+    with caplog.at_level(logging.WARNING, "kafkalog"):
+        counts = [n for _, n in reader_of(onCorruption="skip").count(task)]
+    assert counts == [60, 55, 60, 60]
+    assert f"{name(60)} at byte {third}" in caplog.text
+
+
 def test_who_asks_for_no_checksums_reads_what_is_there(log, third):
     tasks, unchecked = plan(log, *whole(log)), {"kafka.check.crcs": "false"}
     assert third
@@ -210,6 +220,15 @@ def test_every_magic_and_codec_is_cut_at_its_batches(tmp_path, magic, codec):
     path = place / name(0)  # rewritten: what was planned by bytes is found by offsets
     path.write_bytes(build(magic, codec, 0, 2) + data[len(build(magic, codec, 0)) :])
     assert offsets_of(tasks) == [offset for offset in offsets if offset != 2]
+
+
+@pytest.mark.parametrize("checksums", ["true", "false"])
+@pytest.mark.parametrize(("start", "end"), [(0, 240), (7, 8), (3, 121)])
+def test_each_stretch_is_counted(log, start, end, checksums):
+    reader = reader_of(**{"kafka.check.crcs": checksums})
+    counted = [one for task in plan(log, start, end, 300) for one in reader.count(task)]
+    assert sum(count for _, count in counted) == end - start
+    assert all(count == one.stop - one.start for one, count in counted)
 
 
 def test_counting_reads_no_record_and_counts_them_all(log):
