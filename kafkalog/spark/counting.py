@@ -10,23 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.export.missing import require
 from kafkalog.spark.functions import Paths, plan_tasks_of
 from kafkalog.spark.offset_json import Place
 from kafkalog.spark.reading import TaskReader
 from kafkalog.spark.splits import Task
-from kafkalog.spark.task_frames import frame_of
+from kafkalog.spark.task_frames import Row, frame_of_rows
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
-else:
-    pa = require("pyarrow", "arrow")
 
-COUNTS: Final = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("records", pa.int64())]
-)
-COUNTS_SQL: Final = "topic string, partition int, records bigint"
+COUNTS: Final = "topic string, partition int, records bigint"
 
 
 def count_records(spark: SparkSession, path: Paths, **options: Any) -> dict[Place, int]:
@@ -45,7 +38,7 @@ def count_records(spark: SparkSession, path: Paths, **options: Any) -> dict[Plac
         Where something is damaged: with file and byte.
     """
     reader, tasks = plan_tasks_of(path, None, options)
-    counted = frame_of(spark, tasks, _Counter(reader).run, COUNTS_SQL)
+    counted = frame_of_rows(spark, tasks, _Counter(reader).run, COUNTS)
     total: Counter[Place] = Counter()
     for topic, partition, records in counted.collect():
         total[topic, partition] += records
@@ -58,9 +51,7 @@ class _Counter:
 
     reader: TaskReader
 
-    def run(self, task: Task) -> Iterator[pa.RecordBatch]:
+    def run(self, task: Task) -> Iterator[Row]:
         for stretch, count in self.reader.count(task):
-            row = ([stretch.topic], [stretch.partition], [count])
-            arrays = map(pa.array, row, COUNTS.types)
             if count:
-                yield pa.RecordBatch.from_arrays(list(arrays), schema=COUNTS)
+                yield stretch.topic, stretch.partition, count

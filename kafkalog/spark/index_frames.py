@@ -10,13 +10,11 @@ are read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.export.missing import require
 from kafkalog.files.location import Location
 from kafkalog.log.log import Log
 from kafkalog.query.listing import SegmentSummary, list_path
@@ -24,47 +22,17 @@ from kafkalog.query.plan import as_ms
 from kafkalog.spark.functions import Paths, source_options
 from kafkalog.spark.options import SourceOptions, parse_options
 from kafkalog.spark.rows import MOST_MS, US_PER_MS
-from kafkalog.spark.task_frames import frame_of
+from kafkalog.spark.task_frames import Row, frame_of_rows
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-else:
-    pa = require("pyarrow", "arrow")
 
 BUNCH: Final = 32
 """Partitions a task: enough to be worth starting one, few enough to share out."""
 
-TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-FOUND: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("timestamp", TIMESTAMP),
-        ("offset", pa.int64()),
-    ]
-)
-FOUND_SQL: Final = "topic string, partition int, timestamp timestamp, offset bigint"
+FOUND: Final = "topic string, partition int, timestamp timestamp, offset bigint"
 
-SEGMENTS: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("segment", pa.string()),
-        ("baseOffset", pa.int64()),
-        ("nextOffset", pa.int64()),
-        ("sizeInBytes", pa.int64()),
-        ("indexEntries", pa.int64()),
-        ("timeIndexEntries", pa.int64()),
-        ("txnIndexEntries", pa.int64()),
-        ("firstTimestamp", TIMESTAMP),
-        ("maxTimestamp", TIMESTAMP),
-        ("modificationTime", TIMESTAMP),
-        ("state", pa.string()),
-        ("directory", pa.string()),
-    ]
-)
-SEGMENTS_SQL: Final = (
+SEGMENTS: Final = (
     "topic string, partition int, segment string, baseOffset bigint, nextOffset bigint,"
     " sizeInBytes bigint, indexEntries bigint, timeIndexEntries bigint,"
     " txnIndexEntries bigint, firstTimestamp timestamp, maxTimestamp timestamp,"
@@ -103,7 +71,7 @@ def offsets_for_times(
     times = _times(timestamps)
     parsed = parse_options(source_options(path, None, options), streaming=False)
     lookup = _Lookup(times, parsed.read_committed)
-    return frame_of(spark, _bunches(parsed), lookup.run, FOUND_SQL)
+    return frame_of_rows(spark, _bunches(parsed), lookup.run, FOUND)
 
 
 def list_segments(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
@@ -120,7 +88,7 @@ def list_segments(spark: SparkSession, path: Paths, **options: Any) -> DataFrame
     Parameters as of `offsets_for_times`.
     """
     parsed = parse_options(source_options(path, None, options), streaming=False)
-    return frame_of(spark, _bunches(parsed), summarize_segments, SEGMENTS_SQL)
+    return frame_of_rows(spark, _bunches(parsed), summarize_segments, SEGMENTS)
 
 
 def _times(timestamps: Time | Iterable[Time]) -> tuple[int, ...]:
@@ -152,9 +120,8 @@ class _Lookup:
     times_ms: tuple[int, ...]
     read_committed: bool
 
-    def run(self, bunch: list[Held]) -> Iterator[pa.RecordBatch]:
+    def run(self, bunch: list[Held]) -> Iterator[Row]:
         """Look them up in some partitions."""
-        rows = []
         for topic, partition, directory in bunch:
             log = Log(directory)
             end = log.last_stable_offset if self.read_committed else None
@@ -162,21 +129,20 @@ class _Lookup:
             for time_ms, offset in zip(self.times_ms, found, strict=True):
                 there = offset >= 0 and (end is None or offset < end)
                 time_us = time_ms * US_PER_MS
-                rows.append((topic, partition, time_us, offset if there else None))
-        yield _to_batch(rows, FOUND)
+                yield topic, partition, time_us, offset if there else None
 
 
-def summarize_segments(bunch: list[Held]) -> Iterator[pa.RecordBatch]:
+def summarize_segments(bunch: list[Held]) -> Iterator[Row]:
     """Summarize the segments of some partitions."""
     for topic, partition, directory in bunch:
-        rows = []
         for one in list_path(directory):
             if isinstance(one, SegmentSummary):
-                with suppress(FileNotFoundError):
-                    file = directory / one.file
-                    written = file.stat().st_mtime_ns // 1000 or None
-                    rows.append((topic, partition, *_told(one, written, directory)))
-        yield _to_batch(rows, SEGMENTS)
+                try:
+                    status = (directory / one.file).stat()
+                except FileNotFoundError:
+                    continue
+                written = status.st_mtime_ns // 1000 or None
+                yield topic, partition, *_told(one, written, directory)
 
 
 def _told(
@@ -203,15 +169,3 @@ def _microseconds(time_ms: int | None) -> int | None:
     if time_ms is None:
         return None
     return max(-MOST_MS, min(time_ms, MOST_MS)) * US_PER_MS
-
-
-def _to_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Make a batch of rows; times in them are microseconds."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [
-        pa.array(column, pa.int64()).cast(TIMESTAMP)
-        if of.type == TIMESTAMP
-        else pa.array(column, of.type)
-        for column, of in zip(columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

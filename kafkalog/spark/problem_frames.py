@@ -9,30 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.export.missing import require
 from kafkalog.spark.functions import Paths, plan_tasks_of
 from kafkalog.spark.reading import TaskReader
 from kafkalog.spark.splits import Task
-from kafkalog.spark.task_frames import frame_of
+from kafkalog.spark.task_frames import Row, frame_of_rows
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-else:
-    pa = require("pyarrow", "arrow")
 
-PROBLEMS: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("path", pa.string()),
-        ("position", pa.int64()),
-        ("firstOffset", pa.int64()),
-        ("lastOffset", pa.int64()),
-        ("reason", pa.string()),
-    ]
-)
-PROBLEMS_SQL: Final = (
+PROBLEMS: Final = (
     "topic string, partition int, path string, position bigint, firstOffset bigint,"
     " lastOffset bigint, reason string"
 )
@@ -52,9 +37,8 @@ def list_problems(spark: SparkSession, path: Paths, **options: Any) -> DataFrame
     """
     reader, tasks = plan_tasks_of(path, None, options)
     request = replace(reader.request, skip=True)
-    return frame_of(
-        spark, tasks, _Finder(replace(reader, request=request)).run, PROBLEMS_SQL
-    )
+    finder = _Finder(replace(reader, request=request))
+    return frame_of_rows(spark, tasks, finder.run, PROBLEMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +47,9 @@ class _Finder:
 
     reader: TaskReader
 
-    def run(self, task: Task) -> Iterator[pa.RecordBatch]:
+    def run(self, task: Task) -> Iterator[Row]:
         for stretch, scan in self.reader.scans(task, DECODED):
             for _ in scan.chunks(reuse=True, views=True):
                 pass
-            place = (stretch.topic, stretch.partition)
-            rows = [(*place, str(one[0]), *one[1:]) for one in scan.problems]
-            columns = zip(*rows, strict=True)
-            arrays = map(pa.array, columns, PROBLEMS.types)
-            if rows:
-                yield pa.RecordBatch.from_arrays(list(arrays), schema=PROBLEMS)
+            for one in scan.problems:
+                yield stretch.topic, stretch.partition, str(one.path), *one[1:]

@@ -84,7 +84,10 @@ class TaskReader:
         make_ready()
 
     def count(self, task: Task) -> Iterator[tuple[Stretch, int]]:
-        """Count each stretch's records; what is left out is warned of."""
+        """Count each stretch's records; what is left out is warned of.
+
+        Checksums are looked at as `read` does, where `Scan.count` passes them over.
+        """
         for stretch, scan in self.scans(task, LEAST):
             yield stretch, sum(map(len, scan.chunks(reuse=True)))
             _warn_of_problems(scan)

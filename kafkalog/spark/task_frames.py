@@ -1,4 +1,4 @@
-"""Work for the executors as a DataFrame: tasks go out, Arrow batches come back.
+"""Work for the executors as a DataFrame: tasks go out, batches or rows come back.
 
 A range of numbers stands for the tasks, one number a partition of Spark's. A task goes
 pickled for itself, so that a worker, which gets them all, unpickles only its own.
@@ -13,13 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafkalog.export.missing import require
 from kafkalog.spark.workers import make_ready
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+else:
+    pa = require("pyarrow", "arrow")
 
 T = TypeVar("T")
+Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,34 @@ def frame_of(
     work = _Work(tuple(map(pickle.dumps, tasks)), run)
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     return numbers.mapInArrow(work.batches, schema)
+
+
+def frame_of_rows(
+    spark: SparkSession,
+    tasks: Sequence[T],
+    run: Callable[[T], Iterable[Row]],
+    schema: str,
+) -> DataFrame:
+    """Return the rows that `run` makes of the tasks, as `frame_of` does batches.
+
+    All rows of a task are one batch. `schema` is DDL; times are microseconds.
+    """
+    result = as_struct(schema)
+    return frame_of(spark, tasks, _Rows(run, arrow_form(result)).batches, result)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Makes a batch of `schema` of what `run` gives."""
+
+    run: Callable[[Any], Iterable[Row]]
+    schema: pa.Schema
+
+    def batches(self, task: Any) -> Iterator[pa.RecordBatch]:
+        """Do one task; without rows there is no batch."""
+        if columns := list(zip(*self.run(task), strict=True)):
+            arrays = list(map(pa.array, columns, self.schema.types))
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def as_struct(schema: Any) -> Any:
