@@ -77,6 +77,17 @@ def bench_spark_reads_all_columns(benchmark, spark, rows, shape, size, codec):
     )
 
 
+def count_against_all_columns(benchmark, spark, logs, ours):
+    count = benchmark.pedantic(ours, warmup_rounds=AS_WARM)
+    benchmark.extra_info |= compare(
+        ours,
+        lambda: noop(read(spark, logs)),
+        peer="kafkalog",
+        of=count,
+    )
+    return count
+
+
 @CASES
 @pytest.mark.parametrize("checksums", ["true", "false"])
 def bench_spark_counts_one_column(
@@ -88,13 +99,7 @@ def bench_spark_counts_one_column(
     def ours():
         return read(spark, logs, "offset bigint", **asked).count()
 
-    count = benchmark.pedantic(ours, warmup_rounds=AS_WARM)
-    benchmark.extra_info |= compare(
-        ours,
-        lambda: noop(read(spark, logs)),
-        peer="kafkalog",
-        of=count,
-    )
+    count_against_all_columns(benchmark, spark, logs, ours)
 
 
 @CASES
@@ -104,14 +109,8 @@ def bench_spark_counts_where_it_reads(benchmark, spark, rows, shape, size, codec
     def ours():
         return sum(count_records(spark, logs).values())
 
-    count = benchmark.pedantic(ours, warmup_rounds=AS_WARM)
+    count = count_against_all_columns(benchmark, spark, logs, ours)
     assert count == read(spark, logs, "offset bigint").count()
-    benchmark.extra_info |= compare(
-        ours,
-        lambda: noop(read(spark, logs)),
-        peer="kafkalog",
-        of=count,
-    )
 
 
 def bench_spark_counts_what_need_not_be_read(benchmark, spark, rows):
