@@ -138,12 +138,12 @@ def source_at_hand():
             import pyarrow as pa
 
             from kafkalog.spark.rows import MOST_ROWS
-            from kafkalog.spark.workers import make_ready
+            from kafkalog.spark.workers import freeze_imports
 
             batch = pa.record_batch({"offset": pa.array(range(MOST_ROWS))})
             for start in range(0, partition.value, MOST_ROWS):
                 yield batch.slice(0, min(MOST_ROWS, partition.value - start))
-            make_ready()
+            freeze_imports()
 
     class AtHand(DataSource):
         @classmethod

@@ -27,7 +27,6 @@ from kafkalog.spark.partitions import Partitions
 from kafkalog.spark.ranges import OffsetRange, split_ranges
 from kafkalog.spark.reading import TaskReader
 from kafkalog.spark.splits import Task, plan_tasks
-from kafkalog.spark.workers import make_ready
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,13 +92,10 @@ def ask(options: SourceOptions, question: Callable[[Partitions], Answer]) -> Ans
 
     Where a topic is deleted meanwhile, they are looked at anew, as by Spark's source.
     """
-    try:
-        for _ in range(ATTEMPTS - 1):
-            with suppress(FileNotFoundError):
-                return question(open_partitions(options))
-        return question(open_partitions(options))
-    finally:
-        make_ready()
+    for _ in range(ATTEMPTS - 1):
+        with suppress(FileNotFoundError):
+            return question(open_partitions(options))
+    return question(open_partitions(options))
 
 
 def make_splits(

@@ -31,7 +31,7 @@ from kafkalog.spark.unpacked import (
     Unpacked,
     Unpacking,
 )
-from kafkalog.spark.workers import make_ready
+from kafkalog.spark.workers import freeze_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,7 +151,7 @@ class BytesDecoder:
                 kept = [batch.column(name).take(rows) for name in self.keep]
                 names = [*self.keep, *made.schema.names]
                 yield pa.RecordBatch.from_arrays([*kept, *made.columns], names=names)
-        make_ready()
+        freeze_imports()
 
     @property
     def udf(self) -> Any:

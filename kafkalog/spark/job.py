@@ -210,14 +210,9 @@ def command(
 
 
 def start_spark(master: str | None, conf: Mapping[str, str]) -> Any:
-    """Start Spark, or take what runs: with this Python for its workers, and quiet.
-
-    Both only where nothing else is configured.
-    """
+    """Start Spark, or take what runs; quiet, where nothing else is configured."""
     from pyspark.sql import SparkSession
 
-    python = conf.get("spark.pyspark.python", sys.executable)
-    os.environ.setdefault("PYSPARK_PYTHON", python)
     builder = SparkSession.builder.appName("kafkalog")
     if master is not None:
         builder = builder.master(master)
@@ -291,7 +286,11 @@ def _in_flags(text: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job, and return its exit code."""
+    """Run the job as a program, and return its exit code.
+
+    Workers run this Python, unless ``PYSPARK_PYTHON`` says otherwise.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         command.main(arguments, prog_name="kafkalog.spark.job")
     except SystemExit as ended:

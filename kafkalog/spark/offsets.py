@@ -10,7 +10,7 @@ that offsets are gone, is found out here, before anything is read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from kafkalog.errors import ConfigError, DataLossError
@@ -28,6 +28,9 @@ from kafkalog.spark.options import SourceOptions
 from kafkalog.spark.ranges import OffsetRange
 
 LOGGER: Final = logging.getLogger(__name__)
+
+Warn = Callable[[str], None]
+"""Takes one line for each loss of data that does not end a query."""
 
 
 class World(Protocol):
@@ -70,7 +73,9 @@ def latest_offsets(options: SourceOptions, world: World) -> dict[Place, int]:
     return world.latest(options.topics.choose(world.places()))
 
 
-def batch_ranges(options: SourceOptions, world: World) -> list[OffsetRange]:
+def batch_ranges(
+    options: SourceOptions, world: World, warn: Warn = LOGGER.warning
+) -> list[OffsetRange]:
     """Give what a batch reads, by partition; nothing empty.
 
     Raises `ConfigError` as `starting_offsets` does, and where a start is beyond its
@@ -86,7 +91,7 @@ def batch_ranges(options: SourceOptions, world: World) -> list[OffsetRange]:
                 "other, or beyond the log"
             )
     ranges = [OffsetRange(*place, start[place], end[place]) for place in sorted(start)]
-    return _readable(options, world, ranges)
+    return _readable(options, world, ranges, warn)
 
 
 def new_starts(
@@ -104,6 +109,7 @@ def stream_ranges(
     world: World,
     start: Mapping[Place, int],
     end: Mapping[Place, int],
+    warn: Warn = LOGGER.warning,
 ) -> list[OffsetRange]:
     """Give what a micro-batch reads between two offsets, by partition; nothing empty.
 
@@ -112,12 +118,15 @@ def stream_ranges(
     """
     came = new_starts(world, start, end)
     if lost := end.keys() - start.keys() - came.keys():
-        _lose(options, f"no first offset found of new partitions {name_places(lost)}")
+        found = f"no first offset found of new partitions {name_places(lost)}"
+        _lose(options, found, warn)
     for place, offset in came.items():
         if offset != 0:
-            _lose(options, f"new partition {name_place(place)} begins at {offset}")
+            found = f"new partition {name_place(place)} begins at {offset}"
+            _lose(options, found, warn)
     if gone := start.keys() - end.keys():
-        _lose(options, f"partitions {name_places(gone)} have been deleted")
+        found = f"partitions {name_places(gone)} have been deleted"
+        _lose(options, found, warn)
     begins = {**start, **came}
     ranges = []
     for place in sorted(begins.keys() & end.keys()):
@@ -126,9 +135,10 @@ def stream_ranges(
                 options,
                 f"the offset of {name_place(place)} went back from {begins[place]} to "
                 f"{end[place]}",
+                warn,
             )
         ranges.append(OffsetRange(*place, begins[place], end[place]))
-    return _readable(options, world, ranges)
+    return _readable(options, world, ranges, warn)
 
 
 def _find(
@@ -186,7 +196,7 @@ def _check_same(what: str, given: Mapping[Place, int], chosen: list[Place]) -> N
 
 
 def _readable(
-    options: SourceOptions, world: World, ranges: list[OffsetRange]
+    options: SourceOptions, world: World, ranges: list[OffsetRange], warn: Warn
 ) -> list[OffsetRange]:
     """Check that the offsets of all ranges are there, or keep to those that are."""
     asked = [one for one in ranges if one.length > 0]
@@ -201,16 +211,17 @@ def _readable(
                 options,
                 f"offsets [{one.start}, {one.end}) of {name_place(one.place)} are to "
                 f"be read, and [{first}, {end}) are there",
+                warn,
             )
         kept.append(one._replace(start=max(one.start, first), end=min(one.end, end)))
     return [one for one in kept if one.length > 0]
 
 
-def _lose(options: SourceOptions, found: str) -> None:
+def _lose(options: SourceOptions, found: str, warn: Warn) -> None:
     """Raise for data that may be lost, or warn where it may be."""
     if options.fail_on_data_loss:
         raise DataLossError(
             f"some data may have been lost, aged out or deleted with its topic: {found}"
             " (with failOnDataLoss=false the reading goes on)"
         )
-    LOGGER.warning("some data may have been lost: %s", found)
+    warn(f"some data may have been lost: {found}")

@@ -11,14 +11,12 @@ Knows: dates, row groups, files. Does not know: where files go when they are who
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -99,14 +97,15 @@ class TaskWriter:
     def _write(self, task: Task) -> Written:
         files = _Files(self.staging, self.compression)
         rows: Counter[tuple[str, int]] = Counter()
-        with heard() as left_out:
-            for stretch in task:
-                place = stretch.topic, stretch.partition
-                for batch in self.reader.read([stretch]):
-                    rows[place] += batch.num_rows
-                    for date, part in by_date(batch):
-                        folder = f"topic={stretch.topic}/date={date}"
-                        files.add(folder, part.select(self.columns))
+        left_out: list[str] = []
+        reader = replace(self.reader, warn=left_out.append)
+        for stretch in task:
+            place = stretch.topic, stretch.partition
+            for batch in reader.read([stretch]):
+                rows[place] += batch.num_rows
+                for date, part in by_date(batch):
+                    folder = f"topic={stretch.topic}/date={date}"
+                    files.add(folder, part.select(self.columns))
         return Written(files.finish(), dict(rows), left_out)
 
     def _check_visible(self) -> None:
@@ -157,27 +156,6 @@ def date_text(day: int) -> str:
     ('1969-12-31', '2026-11-21', '__HIVE_DEFAULT_PARTITION__')
     """
     return str(np.datetime64(day, "D")) if FIRST_DAY <= day <= LAST_DAY else NO_DATE
-
-
-@contextmanager
-def heard() -> Iterator[list[str]]:
-    """Gather what kafkalog warns of meanwhile: bytes passed over, offsets gone."""
-    listener = _Listener()
-    logger = logging.getLogger("kafkalog")
-    logger.addHandler(listener)
-    try:
-        yield listener.texts
-    finally:
-        logger.removeHandler(listener)
-
-
-class _Listener(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
@@ -34,14 +34,14 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.options import SourceOptions
 from kafkalog.spark.rows import RowMaker
 from kafkalog.spark.splits import Stretch, Task
-from kafkalog.spark.workers import make_ready
+from kafkalog.spark.workers import freeze_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
     pa = require("pyarrow", "arrow")
 
-log = logging.getLogger("kafkalog")
+LOGGER: Final = logging.getLogger("kafkalog")
 
 LEAST: Final = ("offset",)
 """Columns of which reading costs least."""
@@ -49,11 +49,16 @@ LEAST: Final = ("offset",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReader:
-    """Reads tasks for one query: into which schema, and what to do about faults."""
+    """Reads tasks for one query: into which schema, and what to do about faults.
+
+    `warn` is called with a line for each damaged interval that is skipped and for each
+    interval of offsets that is gone; by default the line goes to the task's log.
+    """
 
     schema: pa.Schema
     request: Request
     fail_on_data_loss: bool = True
+    warn: Callable[[str], None] = LOGGER.warning
 
     @classmethod
     def of(cls, options: SourceOptions, schema: pa.Schema) -> Self:
@@ -72,25 +77,21 @@ class TaskReader:
         )
 
     def read(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """Read a task's records, in order of each partition's offsets.
-
-        What is left out, where that was asked for, is warned of.
-        """
+        """Read a task's records, in order of each partition's offsets."""
         maker = RowMaker(self.schema)
         for _, scan in self.scans(task, maker.scanned):
             for records in scan.chunks():
                 yield from maker.batches(records)
-            _warn_of_problems(scan)
-        make_ready()
+            self._warn_of_problems(scan)
 
     def count(self, task: Task) -> Iterator[tuple[Stretch, int]]:
-        """Count each stretch's records; what is left out is warned of.
+        """Count each stretch's records.
 
         Checksums are looked at as `read` does, where `Scan.count` passes them over.
         """
         for stretch, scan in self.scans(task, LEAST):
             yield stretch, sum(map(len, scan.chunks(reuse=True)))
-            _warn_of_problems(scan)
+            self._warn_of_problems(scan)
 
     def scans(
         self, task: Task, columns: tuple[str, ...]
@@ -104,6 +105,7 @@ class TaskReader:
                 bounds = Bounds(start_offset=stretch.start, end_offset=stretch.stop)
                 parts = ((part, bounds),)
                 yield stretch, Scan(parts=parts, columns=columns, request=self.request)
+        freeze_imports()
 
     def _find(self, stretch: Stretch, opened: ExitStack) -> Part | None:
         """Say where a stretch's records are now; None if they are nowhere."""
@@ -153,13 +155,11 @@ class TaskReader:
     def _lost(self, text: str) -> None:
         if self.fail_on_data_loss:
             raise DataLossError(text)
-        log.warning("%s", text)
+        self.warn(text)
 
-
-def _warn_of_problems(scan: Scan) -> None:
-    """Name, in the task's log, what a reading left out."""
-    for problem in scan.problems:
-        log.warning("left out: %s", problem)
+    def _warn_of_problems(self, scan: Scan) -> None:
+        for problem in scan.problems:
+            self.warn(f"left out: {problem}")
 
 
 def _is_seen(partition: Location) -> bool:

@@ -38,7 +38,6 @@ from kafkalog.spark.parquet import (
     TaskWriter,
     Written,
     file_columns,
-    heard,
     read_schema,
 )
 from kafkalog.spark.partitions import Partitions
@@ -86,7 +85,8 @@ def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
 
     warn_of_ignored(job.options)
     held = open_partitions(job.options)
-    with locked(job.out) as output, heard() as left_out:
+    left_out: list[str] = []
+    with locked(job.out) as output:
         finished = output.recover()
         last = output.last()
         if last is not None and last["columns"] != list(job.columns):
@@ -94,7 +94,7 @@ def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
                 f"{job.out} has the columns {', '.join(last['columns'])}; expected no"
                 f" others, got {', '.join(job.columns)}"
             )
-        news = find_new(job.options, held, last)
+        news = find_new(job.options, held, last, left_out.append)
         if not news.ranges and not left_out:
             return Outcome(finished=finished)
         run = _Run(job, held, news, output, last)
@@ -121,7 +121,12 @@ class News(NamedTuple):
     lasting: dict[Place, int]
 
 
-def find_new(options: SourceOptions, held: Partitions, last: Manifest | None) -> News:
+def find_new(
+    options: SourceOptions,
+    held: Partitions,
+    last: Manifest | None,
+    warn: Callable[[str], None],
+) -> News:
     """Say where the next run ends in each partition chosen, and what it reads.
 
     Where a first run starts the options say; later ones go on from `last`, and read
@@ -134,7 +139,7 @@ def find_new(options: SourceOptions, held: Partitions, last: Manifest | None) ->
         settled = replace(
             options, starting=SpecificOffsets(starts), ending=SpecificOffsets(ends)
         )
-        return News(batch_ranges(settled, held), ends, {})
+        return News(batch_ranges(settled, held, warn), ends, {})
     known = from_json(last["offsets"])
     chosen = options.topics.choose(held.places())
     begin = SpecificOffsets({place: known.get(place, EARLIEST) for place in chosen})
@@ -142,7 +147,7 @@ def find_new(options: SourceOptions, held: Partitions, last: Manifest | None) ->
     ends = _not_before(starts, ending_offsets(options, held), held)
     wanted = options.topics.choose({*held.places(), *known})
     gone = {place: known[place] for place in wanted if place not in starts}
-    ranges = stream_ranges(options, held, {**gone, **starts}, ends)
+    ranges = stream_ranges(options, held, {**gone, **starts}, ends, warn)
     lasting = {place: at for place, at in known.items() if place not in gone}
     return News(ranges, ends, lasting)
 

@@ -19,7 +19,6 @@ from kafkalog.export.missing import require
 from kafkalog.files.store_options import Hidden
 from kafkalog.spark.columns import sql_schema
 from kafkalog.spark.options import asked_columns, parse_options
-from kafkalog.spark.workers import make_ready
 
 if TYPE_CHECKING:
     from pyspark.sql import datasource
@@ -36,7 +35,6 @@ class KafkaLogDataSource(datasource.DataSource):  # type: ignore[misc]
         Spark may be told to show the variables of Python's frames with an error.
         """
         super().__init__({name: Hidden(value) for name, value in options.items()})
-        make_ready()
 
     @classmethod
     def name(cls) -> str:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog.export.missing import require
-from kafkalog.spark.workers import make_ready
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +37,6 @@ class _Work:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from self.run(pickle.loads(self.tasks[number]))
-        make_ready()
 
 
 def frame_of(
