@@ -14,7 +14,8 @@ Source: ``LeaderEpochFileCache.java``, ``LeaderEpochCheckpointFile.java``.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -40,13 +41,36 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
+def read_epochs(path: Path) -> list[EpochEntry]:
+    """Read a ``leader-epoch-checkpoint``; a missing one has no entries.
+
+    Raises `CorruptCheckpointError` for one that cannot be read, `LogArgumentError` for
+    one with a negative number.
+    """
+    entries: list[EpochEntry] = []
+    try:
+        with suppress(FileNotFoundError):
+            entries = parse_epochs(read_plain(path))
+    except CorruptCheckpointError as error:
+        raise error.located(path) from None
+    for entry in entries:
+        _check(entry, path)
+    return entries
+
+
+def _check(entry: EpochEntry, path: Path) -> None:
+    if entry.epoch < 0 or entry.start_offset < 0:
+        reason = f"no epoch {entry.epoch} begins at {entry.start_offset}"
+        raise LogArgumentError(f"{reason}: {path}")
+
+
 class LeaderEpochs:
     r"""The epochs of one log, kept in its ``leader-epoch-checkpoint``.
 
     Opening makes the file, empty, if it is missing. Raises `CorruptCheckpointError` for
-    one that cannot be read, `LogArgumentError` for one with a negative number. One
-    thread changes it at a time; others may read meanwhile. `latest` is the last epoch,
-    or None.
+    one that cannot be read, `LogArgumentError` for one with a negative number. `stored`
+    are its entries where `read_epochs` has read them already. One thread changes it at
+    a time; others may read meanwhile. `latest` is the last epoch, or None.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -60,19 +84,19 @@ class LeaderEpochs:
     """
 
     def __init__(
-        self, path: Path, disk: Disk = DISK, later: Later | None = None
+        self,
+        path: Path,
+        disk: Disk = DISK,
+        later: Later | None = None,
+        stored: Iterable[EpochEntry] | None = None,
     ) -> None:
         self.path = path
         self._disk = disk
         self._later = later
         self._keep(())
-        disk.create_if_missing(path)
-        try:
-            entries = parse_epochs(read_plain(path))
-        except CorruptCheckpointError as error:
-            raise error.located(path) from None
-        for entry in entries:
+        for entry in read_epochs(path) if stored is None else stored:
             self._take(entry)
+        disk.create_if_missing(path)
 
     @property
     def entries(self) -> list[EpochEntry]:
@@ -160,9 +184,8 @@ class LeaderEpochs:
 
     def _take(self, entry: EpochEntry) -> bool:
         """Take an epoch into memory; whether that changed anything."""
+        _check(entry, self.path)
         epoch, start = entry
-        if epoch < 0 or start < 0:
-            raise LogArgumentError(f"no epoch {epoch} begins at {start}: {self.path}")
         entries = self._entries
         if entries and entries[-1].epoch == epoch and start >= entries[-1].start_offset:
             return False

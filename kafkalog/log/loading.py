@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
-from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
+from kafkalog.log.leftovers import Listing, check_names, list_files
 from kafkalog.log.loader import LoadedOffsets, LogLoader
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.partition_metadata import TopicIdFile
@@ -27,6 +30,43 @@ from kafkalog.log.segment_map import SegmentMap
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, set_log_start
 from kafkalog.log.writable_log import WritableLog
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLog:
+    """A log's directory that nothing speaks against loading, and what was read of it.
+
+    `files` are None where there is no directory yet.
+    """
+
+    directory: Path
+    files: Listing | None
+    epochs: list[EpochEntry]
+    topic_id_file: TopicIdFile
+
+    @property
+    def stored_topic_id(self) -> str | None:
+        """The topic's id on disk, None if there is none."""
+        return self.topic_id_file.topic_id if self.topic_id_file.is_there else None
+
+
+def check_log(
+    directory: str | os.PathLike[str], topic_id: str | None = None, disk: Disk = DISK
+) -> CheckedLog:
+    """Raise what refuses to load the log in a directory; nothing is changed.
+
+    That is an unreadable ``partition.metadata`` or ``leader-epoch-checkpoint``
+    (`CorruptCheckpointError`, `LogArgumentError`), the id of another topic
+    (`InconsistentTopicIdError`), and a file whose name is no segment's
+    (`StrayFileError`).
+    """
+    path = Path(directory)
+    files = list_files(path) if path.is_dir() else None
+    if files is not None:
+        check_names(files)
+    topic_id_file = TopicIdFile(path, disk)
+    topic_id_file.start(topic_id)
+    return CheckedLog(path, files, read_epochs(path / LEADER_EPOCHS), topic_id_file)
 
 
 def load_log(
@@ -62,12 +102,42 @@ def load_log(
     ...         log.append(batch.build()).last_offset, log.log_end_offset
     (0, 1)
     """
-    path = Path(directory)
-    config = LogConfig() if config is None else config
+    return load_checked(
+        check_log(directory, topic_id, disk),
+        LogConfig() if config is None else config,
+        broker=broker,
+        log_start_offset=log_start_offset,
+        recovery_point=recovery_point,
+        lower_recovery_point=lower_recovery_point,
+        clean=clean,
+        clock=clock,
+        scheduler=scheduler,
+        disk=disk,
+    )
+
+
+def load_checked(
+    checked: CheckedLog,
+    config: LogConfig,
+    *,
+    broker: BrokerConfig | None,
+    log_start_offset: int,
+    recovery_point: int,
+    lower_recovery_point: Callable[[int], None] | None,
+    clean: bool,
+    clock: Clock | None,
+    scheduler: Scheduler | None,
+    disk: Disk,
+) -> WritableLog:
+    """Load a log that `check_log` has found nothing against, as `load_log` does.
+
+    Where that fails, no file stays open and no thread runs.
+    """
+    path = checked.directory
     broker = BrokerConfig() if broker is None else broker
     clock = SystemClock() if clock is None else clock
     runtime = Runtime(clock, scheduler, disk)
-    if not path.is_dir():
+    if checked.files is None:
         disk.make_directory(path)
         disk.sync_directory(path.parent)
 
@@ -85,21 +155,30 @@ def load_log(
         config=config,
         runtime=runtime,
         segments=SegmentMap(),
-        epochs=LeaderEpochs(path / LEADER_EPOCHS, disk, runtime.later),
+        epochs=LeaderEpochs(path / LEADER_EPOCHS, disk, runtime.later, checked.epochs),
         producers=new_producers(),
         new_producers=new_producers,
         lower_recovery_point=lower_recovery_point or (lambda _: None),
         clean=clean,
         log_start_offset=log_start_offset,
         recovery_point=recovery_point,
+        files=checked.files,
     )
-    state = _state_of(loader, loader.load())
-    expiry = _schedule(state, broker.producer_id_expiration_check_interval_ms)
-    _start(state, topic_id)
-    return WritableLog(state, loader.report, expiry)
+    try:
+        state = _state_of(loader, loader.load(), checked.topic_id_file)
+        _start(state)
+        expiry = _schedule(state, broker.producer_id_expiration_check_interval_ms)
+        return WritableLog(state, loader.report, expiry)
+    except BaseException:
+        runtime.closed = True
+        loader.abandon()
+        runtime.stop()
+        raise
 
 
-def _state_of(loader: LogLoader, loaded: LoadedOffsets) -> LogState:
+def _state_of(
+    loader: LogLoader, loaded: LoadedOffsets, topic_id_file: TopicIdFile
+) -> LogState:
     return LogState(
         directory=loader.directory,
         config=loader.config,
@@ -107,7 +186,7 @@ def _state_of(loader: LogLoader, loaded: LoadedOffsets) -> LogState:
         segments=loader.segments,
         producers=loader.producers,
         leader_epochs=loader.epochs,
-        topic_id_file=TopicIdFile(loader.directory, loader.runtime.disk),
+        topic_id_file=topic_id_file,
         log_start_offset=loaded.log_start_offset,
         recovery_point=loaded.recovery_point,
         end=loaded.end,
@@ -129,9 +208,9 @@ def _schedule(state: LogState, interval_ms: int) -> Task:
     )
 
 
-def _start(state: LogState, topic_id: str | None) -> None:
+def _start(state: LogState) -> None:
     """Settle the offsets of a log just loaded, and its topic's id."""
     set_log_start(state, state.log_start_offset)
     find_first_unstable(state)
-    if not state.topic_id_file.start(topic_id):
+    if not state.topic_id_file.is_there:
         state.runtime.later("flush-metadata-file", state.topic_id_file.flush)

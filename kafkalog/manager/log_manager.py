@@ -24,6 +24,12 @@ from kafkalog.files.checkpoint_file import HIGH_WATERMARKS, LOG_STARTS, RECOVERY
 from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, ThreadScheduler
 from kafkalog.log.ownership import Name
+from kafkalog.log.recovery_report import warn_of_lost_offsets
+from kafkalog.log.topic_settings import (
+    PartitionSettings,
+    TopicSettings,
+    warn_of_settings,
+)
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.background import (
     CLEANER,
@@ -35,6 +41,7 @@ from kafkalog.manager.managed_directory import (
     IsStray,
     ManagedDirectory,
     Terms,
+    path_of,
     refuse_twins,
 )
 
@@ -82,39 +89,53 @@ class LogManager(Mapping[Name, WritableLog]):
     ) -> None:
         self.broker = BrokerConfig() if broker is None else broker
         self.config = self.broker.log_config() if config is None else config
-        self._topics = dict(topics or {})
         self._clock = SystemClock() if clock is None else clock
         self._owns_scheduler = scheduler is None
         threads = self.broker.background_threads
         self._scheduler = ThreadScheduler(threads) if scheduler is None else scheduler
         self._lock = RLock()
         self._closed = False
+        paths = _distinct(directories)
+        self._settings = TopicSettings(paths, config, topics, broker)
         terms = Terms(
             broker=self.broker,
-            config_of=self.config_of,
+            settings=self._settings,
             clock=self._clock,
             scheduler=self._scheduler,
             disk=disk,
         )
-        paths = _distinct(directories)
         self._directories = [ManagedDirectory(path, terms) for path in paths]
         self._doomed = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
         try:
+            found = self._find()
+            warn_of_settings(found)
             self._load(is_stray)
+            for log in self._all_logs():
+                warn_of_lost_offsets(log.report, path_of(log))
             self._schedule()
         except BaseException:
             self.abandon()
             raise
 
-    def _load(self, is_stray: IsStray | None) -> None:
+    def _find(self) -> dict[str, PartitionSettings]:
+        """Lock the directories, and check the logs in them; nothing is changed."""
         for directory in self._directories:
             directory.lock()
+        for directory in self._online():
+            directory.check()
+        found = [log for one in self._online() for log in one.found]
+        refuse_twins(found)
+        return {one.checked.directory.name: one.settings for one in found}
+
+    def _load(self, is_stray: IsStray | None) -> None:
         for directory in self._online():
             directory.load(is_stray)
             for marked in directory.doomed:
                 self._doomed.add((directory, marked))
-        refuse_twins([one.logs for one in self._online()])
-        refuse_twins([one.futures for one in self._online()])
+        self._online()
+
+    def _all_logs(self) -> Iterator[WritableLog]:
+        return (log for one in self._directories for log in one.all_logs())
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
@@ -180,8 +201,8 @@ class LogManager(Mapping[Name, WritableLog]):
             return {path: failure for path, failure in found if failure is not None}
 
     def config_of(self, topic: str) -> LogConfig:
-        """Give a topic's settings: its own, or those of all."""
-        return self._topics.get(topic, self.config)
+        """Return a topic's settings, as they follow from what is known of it."""
+        return self._settings.of(topic).config
 
     def _online(self) -> list[ManagedDirectory]:
         """Directories that work. Raises if there is none."""
@@ -192,7 +213,7 @@ class LogManager(Mapping[Name, WritableLog]):
 
     def _check(self) -> None:
         for directory in self._directories:
-            directory.check()
+            directory.check_logs()
 
     # Partitions
 
@@ -215,7 +236,9 @@ class LogManager(Mapping[Name, WritableLog]):
         with self._working():
             name = topic, partition
             if name not in self:
-                return self._create(name, topic_id, is_new=is_new)
+                settings = self._settings.of(topic)
+                warn_of_settings({f"{topic}-{partition}": settings})
+                return self._create(name, topic_id, settings.config, is_new=is_new)
             [directory] = [one for one in self._directories if name in one.logs]
             log = directory.reopened(name)
         if topic_id is not None and log.topic_id not in (None, topic_id):
@@ -224,12 +247,14 @@ class LogManager(Mapping[Name, WritableLog]):
             )
         return log
 
-    def _create(self, name: Name, topic_id: str | None, *, is_new: bool) -> WritableLog:
+    def _create(
+        self, name: Name, topic_id: str | None, config: LogConfig, *, is_new: bool
+    ) -> WritableLog:
         if not is_new:
             self._refuse_if_offline(name)
         while True:
             try:
-                return self._next_directory().create(name, topic_id)
+                return self._next_directory().create(name, topic_id, config)
             except OSError:  # that directory is offline now; another may do
                 self._online()
 
@@ -267,7 +292,7 @@ class LogManager(Mapping[Name, WritableLog]):
     def update_config(self, topic: str, config: LogConfig) -> None:
         """Give a topic settings of its own, its logs here too."""
         with self._lock:
-            self._topics[topic] = config
+            self._settings.give(topic, config)
             for directory in self._online():
                 for log in directory.all_logs():
                     if log.topic == topic:

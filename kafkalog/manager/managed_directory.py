@@ -16,7 +16,7 @@ Source: ``LogManager.scala``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,13 +40,18 @@ from kafkalog.files.checkpoint_file import (
     known_offsets,
 )
 from kafkalog.files.durable_file import Disk
-from kafkalog.files.naming import DirState, PartitionDir, parse_partition_dir
+from kafkalog.files.naming import (
+    METADATA_TOPIC,
+    DirState,
+    PartitionDir,
+    parse_partition_dir,
+)
 from kafkalog.formats.partition_files import format_clean_shutdown
 from kafkalog.log.clock import Clock, Scheduler
-from kafkalog.log.loading import load_log
+from kafkalog.log.loading import CheckedLog, check_log, load_checked
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
+from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.manager.log_directory import METADATA_TOPIC
 
 REMOTE_INDEXES: Final = "remote-log-index-cache"
 DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
@@ -58,13 +63,27 @@ IsStray = Callable[[WritableLog], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What all logs of a manager live on; `config_of` gives a topic's settings."""
+    """What all logs of a manager live on; `settings` are those of their topics."""
 
     broker: BrokerConfig
-    config_of: Callable[[str], LogConfig]
+    settings: TopicSettings
     clock: Clock
     scheduler: Scheduler
     disk: Disk
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """A partition's directory to be loaded, checked, and the settings it is to have."""
+
+    name: PartitionDir
+    checked: CheckedLog
+    settings: PartitionSettings
+
+    @property
+    def key(self) -> tuple[str, int, bool]:
+        """Topic, partition, and whether it is a future one: there is one of each."""
+        return self.name.topic, self.name.partition, self.name.state is not None
 
 
 class ManagedDirectory:
@@ -77,6 +96,7 @@ class ManagedDirectory:
         self.doomed: list[Path] = []
         self.strays: list[Path] = []
         self.failure: Exception | None = None
+        self.found: list[FoundLog] = []
         self._terms = terms
         self._owned: OwnedDirectory | None = None
         self._touched = False
@@ -100,35 +120,64 @@ class ManagedDirectory:
 
     # Loading
 
-    def load(self, is_stray: IsStray | None) -> None:
-        """Load all logs, side by side, those a broker would load.
+    def check(self) -> None:
+        """Find the logs a broker would load, and check them; nothing is changed.
 
         Raises `NotALogDirectoryError` for a directory in it that is no partition's, and
-        what a log that cannot be loaded raises; but an `OSError` and an unreadable
-        checkpoint of a log are a failure of the directory, told if nothing worse is.
+        what `check_log` raises; but an `OSError` and an unreadable checkpoint of a log
+        are a failure of the directory.
+        """
+
+        def check(one: tuple[PartitionDir, Path]) -> FoundLog | Exception:
+            name, path = one
+            try:
+                checked = check_log(path, disk=self._terms.disk)
+            except DISK_FAILURES as error:  # raised when all were checked
+                return error
+            settings = self._terms.settings.of(name.topic, checked.stored_topic_id)
+            return FoundLog(name, checked, settings)
+
+        try:
+            sorted_ = self._sort()
+            with self._threads() as threads:
+                checked = list(threads.map(check, sorted_))
+            for found in checked:
+                if isinstance(found, Exception):
+                    raise found
+                self.found.append(found)
+        except DISK_FAILURES as error:
+            self.fail(error)
+
+    def load(self, is_stray: IsStray | None) -> None:
+        """Load the logs that `check` has found, side by side.
+
+        Raises what a log that cannot be loaded raises; but an `OSError` and an
+        unreadable checkpoint of a log are a failure of the directory, raised if nothing
+        worse is.
         """
         self._touched = True
         try:
-            found = self._sort()
+            if self._owned is not None:
+                self._owned.begin()
             clean = self._owned is not None and self._owned.clean
             starts = known_offsets(self.path, LOG_STARTS)
             points = known_offsets(self.path, RECOVERY_POINTS)
             highs = known_offsets(self.path, HIGH_WATERMARKS)
 
-            def load(one: tuple[PartitionDir, Path]) -> Exception | None:
-                parsed, path = one
-                name = parsed.topic, parsed.partition
+            def load(one: FoundLog) -> Exception | None:
+                name = one.name.topic, one.name.partition
                 start, point = starts.get(name, 0), points.get(name, 0)
+                config = one.settings.config
                 try:
-                    log = self._open(path, parsed.topic, start, point, clean=clean)
-                except DISK_FAILURES as error:  # told when all were tried
+                    log = self._open(one.checked, config, start, point, clean=clean)
+                except DISK_FAILURES as error:  # raised when all were tried
                     return error
-                (self.futures if parsed.state else self.logs)[name] = log
+                (self.futures if one.name.state else self.logs)[name] = log
                 log.update_high_watermark(highs.get(name, 0))
                 return None
 
             with self._threads() as threads:
-                errors = list(threads.map(load, found.values()))
+                errors = list(threads.map(load, self.found))
             if (failed := next(filter(None, errors), None)) is not None:
                 raise failed
             for name, log in list(self.logs.items()):
@@ -137,9 +186,9 @@ class ManagedDirectory:
         except DISK_FAILURES as error:
             self.fail(error)
 
-    def _sort(self) -> dict[tuple[str, int, bool], tuple[PartitionDir, Path]]:
+    def _sort(self) -> list[tuple[PartitionDir, Path]]:
         """Find what is to be loaded, and note what is not."""
-        found: dict[tuple[str, int, bool], tuple[PartitionDir, Path]] = {}
+        found: list[tuple[PartitionDir, Path]] = []
         for path in sorted(self.path.iterdir()):
             if not path.is_dir() or path.name == REMOTE_INDEXES:
                 continue
@@ -151,14 +200,12 @@ class ManagedDirectory:
             elif name.state == "stray":
                 self.strays.append(path)
             elif name.topic != METADATA_TOPIC:
-                key = name.topic, name.partition, name.state is not None
-                if key in found:
-                    both = f"{found[key][1]} and {path}"
-                    raise LogStateError(f"two directories of one partition: {both}")
-                found[key] = name, path
+                found.append((name, path))
         return found
 
-    def create(self, name: Name, topic_id: str | None) -> WritableLog:
+    def create(
+        self, name: Name, topic_id: str | None, config: LogConfig
+    ) -> WritableLog:
         """Make a log that is in no directory yet.
 
         Raises `OSError`, and is failed then.
@@ -168,7 +215,8 @@ class ManagedDirectory:
         try:
             if self._owned is not None:
                 self._owned.forget(name)  # a crash may have kept one from it
-            log = self._open(path, topic, topic_id=topic_id)
+            checked = check_log(path, topic_id, self._terms.disk)
+            log = self._open(checked, config)
         except OSError as error:
             self.fail(error)
             raise
@@ -183,7 +231,7 @@ class ManagedDirectory:
         log = self.logs[name]
         if not log.runtime.closed:
             return log
-        path, start, point = _path_of(log), log.log_start_offset, log.recovery_point
+        path, start, point = path_of(log), log.log_start_offset, log.recovery_point
         clean = self._owned is not None and self._owned.is_clean(name)
         try:
             if not path.exists():  # its user has deleted it
@@ -191,7 +239,10 @@ class ManagedDirectory:
             elif not clean:  # a cut that failed may have lowered the checkpoint alone
                 points = known_offsets(self.path, RECOVERY_POINTS)
                 point = min(point, points.get(name, 0))
-            again = self._open(path, log.topic, start, point, clean=clean)
+            checked = check_log(path, disk=self._terms.disk)
+            given = self._terms.settings.given(log.topic)
+            config = log.config if given is None else given
+            again = self._open(checked, config, start, point, clean=clean)
             again.update_high_watermark(log.high_watermark)
         except OSError as error:
             self.fail(error)
@@ -201,27 +252,26 @@ class ManagedDirectory:
 
     def _open(
         self,
-        path: Path,
-        topic: str,
+        checked: CheckedLog,
+        config: LogConfig,
         start: int = 0,
         recovery_point: int = 0,
         *,
         clean: bool = True,
-        topic_id: str | None = None,
     ) -> WritableLog:
         terms, lower = self._terms, None
-        if self._owned is not None and (name := parse_partition_dir(path.name)):
+        directory = checked.directory.name
+        if self._owned is not None and (name := parse_partition_dir(directory)):
             place = name.topic, name.partition
             lower = partial(self._owned.lower_recovery_point, place)
-        log = load_log(
-            path,
-            terms.config_of(topic),
+        log = load_checked(
+            checked,
+            config,
             broker=terms.broker,
             log_start_offset=start,
             recovery_point=recovery_point,
             lower_recovery_point=lower,
             clean=clean,
-            topic_id=topic_id,
             clock=terms.clock,
             scheduler=terms.scheduler,
             disk=terms.disk,
@@ -240,7 +290,7 @@ class ManagedDirectory:
         """Yield the logs there are now, future ones too."""
         yield from [*self.logs.values(), *self.futures.values()]
 
-    def check(self) -> None:
+    def check_logs(self) -> None:
         """Let go of the directory if the disk has failed under one of its logs."""
         for log in self.all_logs():
             if self.failure is None and log.runtime.failure is not None:
@@ -250,9 +300,9 @@ class ManagedDirectory:
         """Do something with each log, and sum what it answers."""
         total = 0
         for log in self.all_logs():
-            with suppress(LogClosedError, OSError):  # the log has it, for `check`
+            with suppress(LogClosedError, OSError):  # the log has it, for `check_logs`
                 total += work(log)
-        self.check()
+        self.check_logs()
         return total
 
     def checkpoint(self, *names: str) -> None:
@@ -294,7 +344,7 @@ class ManagedDirectory:
         log.owner = None
         log.abandon()
         marked = self.path / PartitionDir(*name, uuid4().hex, state).name
-        self._terms.disk.rename(_path_of(log), marked)
+        self._terms.disk.rename(path_of(log), marked)
         self._terms.disk.sync_directory(self.path)
         if self._owned is not None:
             self._owned.forget(name)
@@ -322,7 +372,7 @@ class ManagedDirectory:
         """
         if self.failure is not None or self._owned is None or self.is_inherited:
             return
-        self.check()
+        self.check_logs()
         with self._threads() as threads:
             outcomes = list(threads.map(self._close, self.all_logs()))
         for error in outcomes:
@@ -368,15 +418,15 @@ class ManagedDirectory:
         return ThreadPoolExecutor(count, thread_name_prefix="kafkalog-load")
 
 
-def _path_of(log: WritableLog) -> Path:
+def path_of(log: WritableLog) -> Path:
+    """Return a log's directory, on this machine's disk."""
     return Path(str(log.path))
 
 
-def refuse_twins(directories: Iterable[Mapping[Name, WritableLog]]) -> None:
-    """Refuse a partition that is in two directories."""
-    seen: dict[Name, WritableLog] = {}
-    for logs in directories:
-        for name, log in logs.items():
-            if (other := seen.setdefault(name, log)) is not log:
-                both = f"{other.path} and {log.path}"
-                raise LogStateError(f"two directories of one partition: {both}")
+def refuse_twins(found: Iterable[FoundLog]) -> None:
+    """Refuse a partition that has two directories, wherever they are."""
+    seen: dict[tuple[str, int, bool], FoundLog] = {}
+    for one in found:
+        if (other := seen.setdefault(one.key, one)) is not one:
+            both = f"{other.checked.directory} and {one.checked.directory}"
+            raise LogStateError(f"two directories of one partition: {both}")
