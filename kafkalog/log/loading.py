@@ -9,14 +9,18 @@ Source: ``UnifiedLog.create``, and its constructor.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.files.naming import PARTITION_METADATA
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
 from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
@@ -58,15 +62,24 @@ def check_log(
     That is an unreadable ``partition.metadata`` or ``leader-epoch-checkpoint``
     (`CorruptCheckpointError`, `LogArgumentError`), the id of another topic
     (`InconsistentTopicIdError`), and a file whose name is no segment's
-    (`StrayFileError`).
+    (`StrayFileError`); an `OSError` where what is no file has a file's name.
     """
     path = Path(directory)
     files = list_files(path) if path.is_dir() else None
     if files is not None:
         check_names(files)
+        _check_kinds(path / PARTITION_METADATA, path / LEADER_EPOCHS)
     topic_id_file = TopicIdFile(path, disk)
     topic_id_file.start(topic_id)
     return CheckedLog(path, files, read_epochs(path / LEADER_EPOCHS), topic_id_file)
+
+
+def _check_kinds(*paths: Path) -> None:
+    """Raise `OSError` for what is there and is no file: it is not read as missing."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise OSError(errno.EINVAL, "Not a regular file", str(path))
 
 
 def load_log(

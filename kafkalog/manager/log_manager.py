@@ -11,15 +11,14 @@ Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import ConfigError, InconsistentTopicIdError, LogClosedError
+from kafkalog.errors import InconsistentTopicIdError, LogClosedError
 from kafkalog.files.checkpoint_file import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, ThreadScheduler
@@ -37,15 +36,17 @@ from kafkalog.manager.background import (
     start_tasks,
     unless_closed,
 )
+from kafkalog.manager.found_logs import (
+    AnyDirectories,
+    distinct_directories,
+    refuse_twins,
+)
 from kafkalog.manager.managed_directory import (
     IsStray,
     ManagedDirectory,
     Terms,
     path_of,
-    refuse_twins,
 )
-
-AnyDirectories = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class LogManager(Mapping[Name, WritableLog]):
@@ -55,10 +56,13 @@ class LogManager(Mapping[Name, WritableLog]):
     in them are loaded, and recovered where the last stop was not in order. Closing
     forces all to disk, writes the checkpoints and leaves the marker of a clean stop.
 
-    `config` is that of all topics but those in `topics`; by default it follows from
-    `broker`. `is_stray` says of a loaded log whether it should not be here: it is put
-    aside. A directory that fails is let go of, and listed in `offline`; the others go
-    on.
+    `config` is that of all topics but those in `topics`. By default it follows from
+    `broker`; in a directory that a broker kept, from what ``__cluster_metadata-0`` in
+    one of the directories says of the topic and its brokers, above `broker`. Where a
+    topic's settings are not known, an `UnknownSettingsWarning` names its partitions,
+    and nothing of them is deleted. `is_stray` says of a loaded log whether it should
+    not be here: it is put aside. A directory that fails is let go of, and listed in
+    `offline`; the others go on. Where one is refused, nothing is changed in any.
 
     Raises `LogLockedError`, `ConfigError` for a directory given twice,
     `NotALogDirectoryError` where one holds a directory that is no partition's, and the
@@ -95,7 +99,7 @@ class LogManager(Mapping[Name, WritableLog]):
         self._scheduler = ThreadScheduler(threads) if scheduler is None else scheduler
         self._lock = RLock()
         self._closed = False
-        paths = _distinct(directories)
+        paths = distinct_directories(directories)
         self._settings = TopicSettings(paths, config, topics, broker)
         terms = Terms(
             broker=self.broker,
@@ -110,7 +114,7 @@ class LogManager(Mapping[Name, WritableLog]):
             found = self._find()
             warn_of_settings(found)
             self._load(is_stray)
-            for log in self._all_logs():
+            for log in [*self.values(), *self.futures.values()]:
                 warn_of_lost_offsets(log.report, path_of(log))
             self._schedule()
         except BaseException:
@@ -123,19 +127,16 @@ class LogManager(Mapping[Name, WritableLog]):
             directory.lock()
         for directory in self._online():
             directory.check()
-        found = [log for one in self._online() for log in one.found]
+        found = [log for one in self._online() for log in one.found.logs]
         refuse_twins(found)
         return {one.checked.directory.name: one.settings for one in found}
 
     def _load(self, is_stray: IsStray | None) -> None:
         for directory in self._online():
             directory.load(is_stray)
-            for marked in directory.doomed:
+            for marked in directory.found.doomed:
                 self._doomed.add((directory, marked))
         self._online()
-
-    def _all_logs(self) -> Iterator[WritableLog]:
-        return (log for one in self._directories for log in one.all_logs())
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
@@ -190,7 +191,7 @@ class LogManager(Mapping[Name, WritableLog]):
     @property
     def strays(self) -> list[Path]:
         """Directories that should not be here, and are left alone (``-stray``)."""
-        return [path for one in self._directories for path in one.strays]
+        return [path for one in self._directories for path in one.found.strays]
 
     @property
     def offline(self) -> dict[Path, Exception]:
@@ -301,8 +302,14 @@ class LogManager(Mapping[Name, WritableLog]):
     # What is due
 
     def retain(self) -> int:
-        """Delete the segments that settings no longer keep; answers how many."""
-        return self._retain(compacted=False) + self._retain(compacted=True)
+        """Delete the segments that settings no longer keep; answers how many.
+
+        Of compacted logs, only with ``log.cleaner.enable``, as by a broker.
+        """
+        deleted = self._retain(compacted=False)
+        if self.broker.log_cleaner_enable:
+            deleted += self._retain(compacted=True)
+        return deleted
 
     def _retain(self, *, compacted: bool) -> int:
         """Retain compacted logs, or others and with each the future one of its name."""
@@ -411,15 +418,3 @@ class LogManager(Mapping[Name, WritableLog]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _distinct(directories: AnyDirectories) -> list[Path]:
-    if isinstance(directories, (str, os.PathLike)):
-        directories = [directories]
-    paths = [Path(directory).absolute() for directory in directories]
-    if not paths:
-        raise ConfigError("no log directory is given")
-    for place, path in enumerate(paths):
-        if path.resolve() in [other.resolve() for other in paths[:place]]:
-            raise ConfigError(f"a log directory is given twice: {path}")
-    return paths

@@ -1,11 +1,5 @@
 """One log directory that is written to: all its logs, from locking it to letting go.
 
-    orders-0                            loaded, recovered if the last stop was not clean
-    orders-0.<32 hex>-future            loaded, kept apart
-    orders-0.<32 hex>-delete            to be removed after a delay
-    orders-0.<32 hex>-stray             left alone
-    __cluster_metadata-0                left alone: the controller's
-
 A directory of which a disk fails is let go of: its logs are closed as they are, nothing
 more is written there, and the next to open it recovers it. Its neighbours go on.
 
@@ -16,21 +10,17 @@ Source: ``LogManager.scala``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
 from uuid import uuid4
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import (
-    CorruptCheckpointError,
     LogClosedError,
-    LogStateError,
-    NotALogDirectoryError,
 )
 from kafkalog.files.checkpoint_file import (
     HIGH_WATERMARKS,
@@ -41,7 +31,6 @@ from kafkalog.files.checkpoint_file import (
 )
 from kafkalog.files.durable_file import Disk
 from kafkalog.files.naming import (
-    METADATA_TOPIC,
     DirState,
     PartitionDir,
     parse_partition_dir,
@@ -50,12 +39,9 @@ from kafkalog.formats.partition_files import format_clean_shutdown
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.loading import CheckedLog, check_log, load_checked
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
-from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
+from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
-
-REMOTE_INDEXES: Final = "remote-log-index-cache"
-DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
-"""What lets go of a directory if a log in it raises it, and does not stop all."""
+from kafkalog.manager.found_logs import DISK_FAILURES, FoundLog, FoundLogs, find_logs
 
 IsStray = Callable[[WritableLog], bool]
 """Says of a log just loaded whether it should not be here."""
@@ -72,20 +58,6 @@ class Terms:
     disk: Disk
 
 
-@dataclass(frozen=True, slots=True)
-class FoundLog:
-    """A partition's directory to be loaded, checked, and the settings it is to have."""
-
-    name: PartitionDir
-    checked: CheckedLog
-    settings: PartitionSettings
-
-    @property
-    def key(self) -> tuple[str, int, bool]:
-        """Topic, partition, and whether it is a future one: there is one of each."""
-        return self.name.topic, self.name.partition, self.name.state is not None
-
-
 class ManagedDirectory:
     """A log directory and its logs; `failure` is why it was let go of, if it was."""
 
@@ -93,10 +65,8 @@ class ManagedDirectory:
         self.path = path
         self.logs: dict[Name, WritableLog] = {}
         self.futures: dict[Name, WritableLog] = {}
-        self.doomed: list[Path] = []
-        self.strays: list[Path] = []
+        self.found = FoundLogs()
         self.failure: Exception | None = None
-        self.found: list[FoundLog] = []
         self._terms = terms
         self._owned: OwnedDirectory | None = None
         self._touched = False
@@ -123,37 +93,20 @@ class ManagedDirectory:
     def check(self) -> None:
         """Find the logs a broker would load, and check them; nothing is changed.
 
-        Raises `NotALogDirectoryError` for a directory in it that is no partition's, and
-        what `check_log` raises; but an `OSError` and an unreadable checkpoint of a log
-        are a failure of the directory.
+        Raises what `find_logs` raises; but `DISK_FAILURES` are one of the directory.
         """
-
-        def check(one: tuple[PartitionDir, Path]) -> FoundLog | Exception:
-            name, path = one
-            try:
-                checked = check_log(path, disk=self._terms.disk)
-            except DISK_FAILURES as error:  # raised when all were checked
-                return error
-            settings = self._terms.settings.of(name.topic, checked.stored_topic_id)
-            return FoundLog(name, checked, settings)
-
         try:
-            sorted_ = self._sort()
             with self._threads() as threads:
-                checked = list(threads.map(check, sorted_))
-            for found in checked:
-                if isinstance(found, Exception):
-                    raise found
-                self.found.append(found)
+                terms = self._terms
+                self.found = find_logs(self.path, terms.settings, terms.disk, threads)
         except DISK_FAILURES as error:
             self.fail(error)
 
     def load(self, is_stray: IsStray | None) -> None:
         """Load the logs that `check` has found, side by side.
 
-        Raises what a log that cannot be loaded raises; but an `OSError` and an
-        unreadable checkpoint of a log are a failure of the directory, raised if nothing
-        worse is.
+        Raises what a log that cannot be loaded raises; but `DISK_FAILURES` are one of
+        the directory.
         """
         self._touched = True
         try:
@@ -177,31 +130,15 @@ class ManagedDirectory:
                 return None
 
             with self._threads() as threads:
-                errors = list(threads.map(load, self.found))
+                errors = list(threads.map(load, self.found.logs))
+            self.found.logs.clear()
             if (failed := next(filter(None, errors), None)) is not None:
                 raise failed
             for name, log in list(self.logs.items()):
                 if is_stray is not None and is_stray(log):
-                    self.strays.append(self._mark(name, "stray"))
+                    self.found.strays.append(self._mark(name, "stray"))
         except DISK_FAILURES as error:
             self.fail(error)
-
-    def _sort(self) -> list[tuple[PartitionDir, Path]]:
-        """Find what is to be loaded, and note what is not."""
-        found: list[tuple[PartitionDir, Path]] = []
-        for path in sorted(self.path.iterdir()):
-            if not path.is_dir() or path.name == REMOTE_INDEXES:
-                continue
-            name = parse_partition_dir(path.name)
-            if name is None:
-                raise NotALogDirectoryError(f"not a partition's directory: {path}")
-            if name.state == "delete":
-                self.doomed.append(path)
-            elif name.state == "stray":
-                self.strays.append(path)
-            elif name.topic != METADATA_TOPIC:
-                found.append((name, path))
-        return found
 
     def create(
         self, name: Name, topic_id: str | None, config: LogConfig
@@ -421,12 +358,3 @@ class ManagedDirectory:
 def path_of(log: WritableLog) -> Path:
     """Return a log's directory, on this machine's disk."""
     return Path(str(log.path))
-
-
-def refuse_twins(found: Iterable[FoundLog]) -> None:
-    """Refuse a partition that has two directories, wherever they are."""
-    seen: dict[tuple[str, int, bool], FoundLog] = {}
-    for one in found:
-        if (other := seen.setdefault(one.key, one)) is not one:
-            both = f"{other.checked.directory} and {one.checked.directory}"
-            raise LogStateError(f"two directories of one partition: {both}")
