@@ -80,10 +80,11 @@ def warn_of_lost_offsets(report: RecoveryReport, directory: Path) -> None:
         return
     index = directory / file_name(lost.base_offset, "index")
     warnings.warn(
-        f"the log ends at offset {lost.first_offset}, and its records from there to "
-        f"{lost.last_offset} are lost when more is appended: no whole batch at byte "
-        f"{lost.position} of {lost.file_bytes}, expected one by the last entry of "
-        f"{index}. To keep them, close the log, remove that file and open it again",
+        f"offsets {lost.first_offset} to {lost.last_offset} are lost: the log ends at "
+        f"{lost.first_offset}, as no whole batch begins at byte {lost.position} of "
+        f"{lost.file_bytes}, where the last entry of {index} points. Their records are "
+        "still in the file: to keep them, close the log before anything is appended, "
+        "remove that index and open the log again",
         LostOffsetsWarning,
         stacklevel=3,
     )
