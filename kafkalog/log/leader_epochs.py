@@ -14,7 +14,7 @@ Source: ``LeaderEpochFileCache.java``, ``LeaderEpochCheckpointFile.java``.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -68,9 +68,9 @@ class LeaderEpochs:
     r"""The epochs of one log, kept in its ``leader-epoch-checkpoint``.
 
     Opening makes the file, empty, if it is missing. Raises `CorruptCheckpointError` for
-    one that cannot be read, `LogArgumentError` for one with a negative number. `stored`
-    are its entries where `read_epochs` has read them already. One thread changes it at
-    a time; others may read meanwhile. `latest` is the last epoch, or None.
+    one that cannot be read, `LogArgumentError` for one with a negative number. One
+    thread changes it at a time; others may read meanwhile. `latest` is the last epoch,
+    or None.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -84,19 +84,15 @@ class LeaderEpochs:
     """
 
     def __init__(
-        self,
-        path: Path,
-        disk: Disk = DISK,
-        later: Later | None = None,
-        stored: Iterable[EpochEntry] | None = None,
+        self, path: Path, disk: Disk = DISK, later: Later | None = None
     ) -> None:
         self.path = path
         self._disk = disk
         self._later = later
         self._keep(())
-        for entry in read_epochs(path) if stored is None else stored:
-            self._take(entry)
         disk.create_if_missing(path)
+        for entry in read_epochs(path):
+            self._take(entry)
 
     @property
     def entries(self) -> list[EpochEntry]:

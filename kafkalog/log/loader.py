@@ -87,7 +87,6 @@ class LogLoader:
     `clean` says that it was closed in order; `log_start_offset` and `recovery_point`
     are as checkpointed. `new_producers` makes what recovery keeps its own count in, and
     `lower_recovery_point` checkpoints that from an offset on all is to be read through.
-    `files` are those in the directory, until that changes.
     """
 
     directory: Path
@@ -101,8 +100,8 @@ class LogLoader:
     clean: bool
     log_start_offset: int
     recovery_point: int
-    files: Listing | None = None
     report: RecoveryReport = field(default_factory=RecoveryReport)
+    _files: Listing | None = field(default=None, init=False)
     _opened: list[GrowingSegment] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
     _recovers: bool = field(default=False, init=False)  # snapshots were taken
@@ -112,9 +111,7 @@ class LogLoader:
         self.report.clean = self.clean
         disk = self.runtime.disk
         self._began_ms = self.runtime.now_ms()
-        if self.files is None:
-            self.files = list_files(self.directory)
-        files = self.files
+        files = self._files = list_files(self.directory)
         self.producers.snapshots.note(files)
         clear_leftovers(self.directory, files, disk, self._end_of_swap, self.report)
         self._with_splits(self._load_segments)
@@ -200,7 +197,7 @@ class LogLoader:
 
     def _listing(self) -> Listing:
         """List the files; not again if nothing has changed since."""
-        files, self.files = self.files, None
+        files, self._files = self._files, None
         if files is None or self.report.removed or self.report.renamed:
             files = list_files(self.directory)
         return files

@@ -14,17 +14,15 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.files.naming import PARTITION_METADATA
-from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
 from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
-from kafkalog.log.leftovers import Listing, check_names, list_files
+from kafkalog.log.leftovers import check_names, list_files
 from kafkalog.log.loader import LoadedOffsets, LogLoader
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.partition_metadata import TopicIdFile
@@ -36,42 +34,24 @@ from kafkalog.log.watermarks import find_first_unstable, set_log_start
 from kafkalog.log.writable_log import WritableLog
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedLog:
-    """A log's directory that nothing speaks against loading, and what was read of it.
-
-    `files` are None where there is no directory yet.
-    """
-
-    directory: Path
-    files: Listing | None
-    epochs: list[EpochEntry]
-    topic_id_file: TopicIdFile
-
-    @property
-    def stored_topic_id(self) -> str | None:
-        """The topic's id on disk, None if there is none."""
-        return self.topic_id_file.topic_id if self.topic_id_file.is_there else None
-
-
-def check_log(
-    directory: str | os.PathLike[str], topic_id: str | None = None, disk: Disk = DISK
-) -> CheckedLog:
+def check_log(directory: Path, topic_id: str | None = None) -> str | None:
     """Raise what refuses to load the log in a directory; nothing is changed.
 
     That is an unreadable ``partition.metadata`` or ``leader-epoch-checkpoint``
     (`CorruptCheckpointError`, `LogArgumentError`), the id of another topic
     (`InconsistentTopicIdError`), and a file whose name is no segment's
-    (`StrayFileError`); an `OSError` where what is no file has a file's name.
+    (`StrayFileError`); an `OSError` where what is no file has a file's name. Kafka
+    finds these while it loads the log, with half of that done.
+
+    Returns the topic's id on disk; None where there is none, or no directory.
     """
-    path = Path(directory)
-    files = list_files(path) if path.is_dir() else None
-    if files is not None:
-        check_names(files)
-        _check_kinds(path / PARTITION_METADATA, path / LEADER_EPOCHS)
-    topic_id_file = TopicIdFile(path, disk)
-    topic_id_file.start(topic_id)
-    return CheckedLog(path, files, read_epochs(path / LEADER_EPOCHS), topic_id_file)
+    if not directory.is_dir():
+        return None
+    check_names(list_files(directory))
+    _check_kinds(directory / PARTITION_METADATA, directory / LEADER_EPOCHS)
+    read_epochs(directory / LEADER_EPOCHS)
+    stored = TopicIdFile(directory, DISK)
+    return stored.topic_id if stored.start(topic_id) else None
 
 
 def _check_kinds(*paths: Path) -> None:
@@ -102,7 +82,8 @@ def load_log(
     `recovery_point` is read through, and cut where it is not whole: the log's `report`
     says where. Before an index is made anew, `lower_recovery_point` is called, so that
     all from there on is read through if that is interrupted. Without a scheduler of the
-    caller's, the log has a thread of its own.
+    caller's, the log has a thread of its own. Where this fails, no file stays open and
+    no thread runs.
 
     Raises `CorruptCheckpointError` for what cannot be made anew, and
     `InconsistentTopicIdError`.
@@ -115,42 +96,12 @@ def load_log(
     ...         log.append(batch.build()).last_offset, log.log_end_offset
     (0, 1)
     """
-    return load_checked(
-        check_log(directory, topic_id, disk),
-        LogConfig() if config is None else config,
-        broker=broker,
-        log_start_offset=log_start_offset,
-        recovery_point=recovery_point,
-        lower_recovery_point=lower_recovery_point,
-        clean=clean,
-        clock=clock,
-        scheduler=scheduler,
-        disk=disk,
-    )
-
-
-def load_checked(
-    checked: CheckedLog,
-    config: LogConfig,
-    *,
-    broker: BrokerConfig | None,
-    log_start_offset: int,
-    recovery_point: int,
-    lower_recovery_point: Callable[[int], None] | None,
-    clean: bool,
-    clock: Clock | None,
-    scheduler: Scheduler | None,
-    disk: Disk,
-) -> WritableLog:
-    """Load a log that `check_log` has found nothing against, as `load_log` does.
-
-    Where that fails, no file stays open and no thread runs.
-    """
-    path = checked.directory
+    path = Path(directory)
+    config = LogConfig() if config is None else config
     broker = BrokerConfig() if broker is None else broker
     clock = SystemClock() if clock is None else clock
     runtime = Runtime(clock, scheduler, disk)
-    if checked.files is None:
+    if not path.is_dir():
         disk.make_directory(path)
         disk.sync_directory(path.parent)
 
@@ -168,18 +119,17 @@ def load_checked(
         config=config,
         runtime=runtime,
         segments=SegmentMap(),
-        epochs=LeaderEpochs(path / LEADER_EPOCHS, disk, runtime.later, checked.epochs),
+        epochs=LeaderEpochs(path / LEADER_EPOCHS, disk, runtime.later),
         producers=new_producers(),
         new_producers=new_producers,
         lower_recovery_point=lower_recovery_point or (lambda _: None),
         clean=clean,
         log_start_offset=log_start_offset,
         recovery_point=recovery_point,
-        files=checked.files,
     )
     try:
-        state = _state_of(loader, loader.load(), checked.topic_id_file)
-        _start(state)
+        state = _state_of(loader, loader.load())
+        _start(state, topic_id)
         expiry = _schedule(state, broker.producer_id_expiration_check_interval_ms)
         return WritableLog(state, loader.report, expiry)
     except BaseException:
@@ -189,9 +139,7 @@ def load_checked(
         raise
 
 
-def _state_of(
-    loader: LogLoader, loaded: LoadedOffsets, topic_id_file: TopicIdFile
-) -> LogState:
+def _state_of(loader: LogLoader, loaded: LoadedOffsets) -> LogState:
     return LogState(
         directory=loader.directory,
         config=loader.config,
@@ -199,7 +147,7 @@ def _state_of(
         segments=loader.segments,
         producers=loader.producers,
         leader_epochs=loader.epochs,
-        topic_id_file=topic_id_file,
+        topic_id_file=TopicIdFile(loader.directory, loader.runtime.disk),
         log_start_offset=loaded.log_start_offset,
         recovery_point=loaded.recovery_point,
         end=loaded.end,
@@ -221,9 +169,9 @@ def _schedule(state: LogState, interval_ms: int) -> Task:
     )
 
 
-def _start(state: LogState) -> None:
+def _start(state: LogState, topic_id: str | None) -> None:
     """Settle the offsets of a log just loaded, and its topic's id."""
     set_log_start(state, state.log_start_offset)
     find_first_unstable(state)
-    if not state.topic_id_file.is_there:
+    if not state.topic_id_file.start(topic_id):
         state.runtime.later("flush-metadata-file", state.topic_id_file.flush)

@@ -17,7 +17,7 @@ from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.files.location import AnyPath
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.log.clock import Clock, Scheduler
-from kafkalog.log.loading import check_log, load_checked
+from kafkalog.log.loading import check_log, load_log
 from kafkalog.log.log import Log
 from kafkalog.log.ownership import Name, own_directory
 from kafkalog.log.recovery_report import warn_of_lost_offsets
@@ -91,25 +91,26 @@ def open(
     name = _name_of(directory)
     owned = own_directory(directory.parent, name, disk)
     try:
-        checked = check_log(directory, topic_id, disk)
+        stored_topic_id = check_log(directory, topic_id)
         topics = TopicSettings([directory.parent], config, None, broker)
-        settings = topics.of(name[0], checked.stored_topic_id)
+        settings = topics.of(name[0], stored_topic_id)
         warn_of_settings({directory.name: settings})
     except BaseException:
         owned.release(name, in_order=True)  # nothing was changed
         raise
     try:
         owned.begin()
-        if checked.files is None:
+        if not directory.exists():
             owned.forget(name)
-        log = load_checked(
-            checked,
+        log = load_log(
+            directory,
             settings.config,
             broker=broker,
             log_start_offset=owned.log_start_offset(name),
             recovery_point=owned.recovery_point(name),
             lower_recovery_point=partial(owned.lower_recovery_point, name),
             clean=owned.is_clean(name),
+            topic_id=topic_id,
             clock=clock,
             scheduler=scheduler,
             disk=disk,

@@ -24,12 +24,11 @@ class TopicIdFile:
     def __init__(self, directory: Path, disk: Disk) -> None:
         self.path = directory / PARTITION_METADATA
         self.topic_id: str | None = None
-        self.is_there = False
         self._disk = disk
         self._dirty = False
 
-    def start(self, topic_id: str | None) -> None:
-        """Read the file, or note `topic_id` for it if it is missing.
+    def start(self, topic_id: str | None) -> bool:
+        """Read the file, or note `topic_id` for it; whether there was a file.
 
         Raises `InconsistentTopicIdError` where it has another id.
         """
@@ -38,14 +37,15 @@ class TopicIdFile:
         except FileNotFoundError:
             self.topic_id = topic_id
             self._dirty = topic_id is not None
-            return
+            return False
         except CorruptCheckpointError as error:
             raise error.located(self.path) from None
         if topic_id not in (None, stored):
             raise InconsistentTopicIdError(
                 f"the topic id is {stored}, not {topic_id}: {self.path}"
             )
-        self.topic_id, self.is_there = stored, True
+        self.topic_id = stored
+        return True
 
     def flush(self) -> None:
         """Write the file, if it is to be."""

@@ -26,9 +26,8 @@ from kafkalog.errors import (
     LogStateError,
     NotALogDirectoryError,
 )
-from kafkalog.files.durable_file import Disk
 from kafkalog.files.naming import METADATA_TOPIC, PartitionDir, parse_partition_dir
-from kafkalog.log.loading import CheckedLog, check_log
+from kafkalog.log.loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 
 REMOTE_INDEXES: Final = "remote-log-index-cache"
@@ -57,7 +56,7 @@ class FoundLog:
     """A partition's directory to be loaded, checked, and the settings it is to have."""
 
     name: PartitionDir
-    checked: CheckedLog
+    path: Path
     settings: PartitionSettings
 
     @property
@@ -75,9 +74,7 @@ class FoundLogs:
     strays: list[Path] = field(default_factory=list)
 
 
-def find_logs(
-    directory: Path, settings: TopicSettings, disk: Disk, threads: Executor
-) -> FoundLogs:
+def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> FoundLogs:
     """Find the logs in a directory, and check them, side by side.
 
     Raises `NotALogDirectoryError` for a directory in it that is no partition's, and
@@ -98,18 +95,18 @@ def find_logs(
         elif name.topic != METADATA_TOPIC:
             named.append((name, path))
 
-    def check(one: tuple[PartitionDir, Path]) -> CheckedLog | Exception:
+    def check(one: tuple[PartitionDir, Path]) -> str | Exception | None:
         try:
-            return check_log(one[1], disk=disk)
+            return check_log(one[1])
         except DISK_FAILURES as error:  # raised when all were checked
             return error
 
     checks = list(threads.map(check, named))
-    for (name, _), checked in zip(named, checks, strict=True):
-        if isinstance(checked, Exception):
-            raise checked
-        of_topic = settings.of(name.topic, checked.stored_topic_id)
-        found.logs.append(FoundLog(name, checked, of_topic))
+    for (name, path), topic_id in zip(named, checks, strict=True):
+        if isinstance(topic_id, Exception):
+            raise topic_id
+        of_topic = settings.of(name.topic, topic_id)
+        found.logs.append(FoundLog(name, path, of_topic))
     return found
 
 
@@ -118,5 +115,5 @@ def refuse_twins(found: Iterable[FoundLog]) -> None:
     seen: dict[tuple[str, int, bool], FoundLog] = {}
     for one in found:
         if (other := seen.setdefault(one.key, one)) is not one:
-            both = f"{other.checked.directory} and {one.checked.directory}"
+            both = f"{other.path} and {one.path}"
             raise LogStateError(f"two directories of one partition: {both}")

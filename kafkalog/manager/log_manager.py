@@ -129,7 +129,7 @@ class LogManager(Mapping[Name, WritableLog]):
             directory.check()
         found = [log for one in self._online() for log in one.found.logs]
         refuse_twins(found)
-        return {one.checked.directory.name: one.settings for one in found}
+        return {one.path.name: one.settings for one in found}
 
     def _load(self, is_stray: IsStray | None) -> None:
         for directory in self._online():

@@ -37,7 +37,7 @@ from kafkalog.files.naming import (
 )
 from kafkalog.formats.partition_files import format_clean_shutdown
 from kafkalog.log.clock import Clock, Scheduler
-from kafkalog.log.loading import CheckedLog, check_log, load_checked
+from kafkalog.log.loading import load_log
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
@@ -97,8 +97,7 @@ class ManagedDirectory:
         """
         try:
             with self._threads() as threads:
-                terms = self._terms
-                self.found = find_logs(self.path, terms.settings, terms.disk, threads)
+                self.found = find_logs(self.path, self._terms.settings, threads)
         except DISK_FAILURES as error:
             self.fail(error)
 
@@ -122,7 +121,7 @@ class ManagedDirectory:
                 start, point = starts.get(name, 0), points.get(name, 0)
                 config = one.settings.config
                 try:
-                    log = self._open(one.checked, config, start, point, clean=clean)
+                    log = self._open(one.path, config, start, point, clean=clean)
                 except DISK_FAILURES as error:  # raised when all were tried
                     return error
                 (self.futures if one.name.state else self.logs)[name] = log
@@ -152,8 +151,7 @@ class ManagedDirectory:
         try:
             if self._owned is not None:
                 self._owned.forget(name)  # a crash may have kept one from it
-            checked = check_log(path, topic_id, self._terms.disk)
-            log = self._open(checked, config)
+            log = self._open(path, config, topic_id=topic_id)
         except OSError as error:
             self.fail(error)
             raise
@@ -176,10 +174,9 @@ class ManagedDirectory:
             elif not clean:  # a cut that failed may have lowered the checkpoint alone
                 points = known_offsets(self.path, RECOVERY_POINTS)
                 point = min(point, points.get(name, 0))
-            checked = check_log(path, disk=self._terms.disk)
             given = self._terms.settings.given(log.topic)
             config = log.config if given is None else given
-            again = self._open(checked, config, start, point, clean=clean)
+            again = self._open(path, config, start, point, clean=clean)
             again.update_high_watermark(log.high_watermark)
         except OSError as error:
             self.fail(error)
@@ -189,26 +186,27 @@ class ManagedDirectory:
 
     def _open(
         self,
-        checked: CheckedLog,
+        path: Path,
         config: LogConfig,
         start: int = 0,
         recovery_point: int = 0,
         *,
         clean: bool = True,
+        topic_id: str | None = None,
     ) -> WritableLog:
         terms, lower = self._terms, None
-        directory = checked.directory.name
-        if self._owned is not None and (name := parse_partition_dir(directory)):
+        if self._owned is not None and (name := parse_partition_dir(path.name)):
             place = name.topic, name.partition
             lower = partial(self._owned.lower_recovery_point, place)
-        log = load_checked(
-            checked,
+        log = load_log(
+            path,
             config,
             broker=terms.broker,
             log_start_offset=start,
             recovery_point=recovery_point,
             lower_recovery_point=lower,
             clean=clean,
+            topic_id=topic_id,
             clock=terms.clock,
             scheduler=terms.scheduler,
             disk=terms.disk,
