@@ -51,7 +51,10 @@ from kafkalog.log.cluster_metadata import (
 )
 
 UNLIMITED: Final = {"retention.ms": -1, "retention.bytes": -1}
-KEEP_ALL: Final = {**UNLIMITED, "cleanup.policy": "delete", "segment.ms": LONG_MAX}
+KEEP_ALL: Final = {**UNLIMITED, "cleanup.policy": "delete"}
+"""What the metadata log has: no broker retains it, its snapshots do."""
+
+UNKNOWN: Final = {**KEEP_ALL, "segment.ms": LONG_MAX}
 """What a partition has whose settings are unknown: nothing goes, nothing gets old."""
 
 
@@ -110,9 +113,10 @@ class TopicSettings:
         `topic_id` is that in a partition's ``partition.metadata``, if it has one.
         """
         given = self.given(topic)
-        if topic == METADATA_TOPIC:  # no broker retains it: its snapshots do
-            base = self._broker.log_config() if given is None else given
-            return PartitionSettings(base.with_changes(KEEP_ALL))
+        if topic == METADATA_TOPIC:
+            if given is None:
+                return PartitionSettings(self._broker.log_config(UNKNOWN))
+            return PartitionSettings(given.with_changes(KEEP_ALL))
         if given is not None:
             return PartitionSettings(given)
         if topic_id is None and not self._broker_was_here:
@@ -120,7 +124,7 @@ class TopicSettings:
         try:
             return self._of_cluster(topic, topic_id)
         except UnknownError as error:
-            return PartitionSettings(self._broker.log_config(KEEP_ALL), str(error))
+            return PartitionSettings(self._broker.log_config(UNKNOWN), str(error))
 
     @cached_property
     def _broker_was_here(self) -> bool:
