@@ -130,8 +130,8 @@ def load_log(
     try:
         state = _state_of(loader, loader.load())
         _start(state, topic_id)
-        expiry = _schedule(state, broker.producer_id_expiration_check_interval_ms)
-        return WritableLog(state, loader.report, expiry)
+        every_ms = broker.producer_id_expiration_check_interval_ms
+        return WritableLog(state, loader.report, _schedule(state, every_ms))
     except BaseException:
         runtime.closed = True
         loader.abandon()

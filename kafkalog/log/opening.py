@@ -118,8 +118,8 @@ def open(
     except BaseException:
         owned.release(name, in_order=False)
         raise
-    log.owner = owned
     try:
+        log.owner = owned
         log.update_high_watermark(owned.high_watermark(name))
         warn_of_lost_offsets(log.report, directory)
     except BaseException:

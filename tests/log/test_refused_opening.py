@@ -151,7 +151,8 @@ def _twin(root):
 
 
 def _lock(root):
-    return kafkalog.open(root / "orders-0", "a", SMALL)
+    scheduler = ManualScheduler(ManualClock(NOW))
+    return kafkalog.open(root / "orders-0", "a", SMALL, scheduler=scheduler)
 
 
 @pytest.mark.parametrize(
