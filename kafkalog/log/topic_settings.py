@@ -98,6 +98,7 @@ class TopicSettings:
         self._topics = dict(topics or {})
         self._static = broker
         self._broker = BrokerConfig() if broker is None else broker
+        self._of_topics: dict[str, PartitionSettings] = {}
 
     def given(self, topic: str) -> LogConfig | None:
         """Return the settings that were given for a topic, or for all; None if none."""
@@ -115,16 +116,29 @@ class TopicSettings:
         given = self.given(topic)
         if topic == METADATA_TOPIC:
             if given is None:
-                return PartitionSettings(self._broker.log_config(UNKNOWN))
+                return PartitionSettings(self._unknown)
             return PartitionSettings(given.with_changes(KEEP_ALL))
         if given is not None:
             return PartitionSettings(given)
         if topic_id is None and not self._broker_was_here:
-            return PartitionSettings(self._broker.log_config())
+            return PartitionSettings(self._defaults)
         try:
-            return self._of_cluster(topic, topic_id)
+            cluster = self._known_cluster(topic, topic_id)
+            if topic not in self._of_topics:  # a topic may have many partitions
+                self._of_topics[topic] = self._of_cluster(topic, cluster)
+            return self._of_topics[topic]
         except UnknownError as error:
-            return PartitionSettings(self._broker.log_config(UNKNOWN), str(error))
+            return PartitionSettings(self._unknown, str(error))
+
+    @cached_property
+    def _defaults(self) -> LogConfig:
+        """What a topic has that sets nothing itself."""
+        return self._broker.log_config()
+
+    @cached_property
+    def _unknown(self) -> LogConfig:
+        """What a topic has of which nothing is known."""
+        return self._broker.log_config(UNKNOWN)
 
     @cached_property
     def _broker_was_here(self) -> bool:
@@ -136,16 +150,16 @@ class TopicSettings:
         )
 
     @cached_property
-    def _cluster(self) -> ClusterSettings | UnknownError:
+    def _cluster(self) -> ClusterSettings | str:
+        """The cluster's settings, or why they are not known."""
         for directory in self._directories:
             found = directory / METADATA_PARTITION
             if found.is_dir():
                 try:
                     return read_cluster_settings(found)
                 except (KafkaLogError, OSError) as error:
-                    reason = f"{METADATA_PARTITION} cannot be read: {error}"
-                    return UnknownError(reason)
-        return UnknownError(f"no {METADATA_PARTITION} lies in the log directory")
+                    return f"{METADATA_PARTITION} cannot be read: {error}"
+        return f"no {METADATA_PARTITION} lies in the log directory"
 
     @cached_property
     def _node_id(self) -> str | None:
@@ -156,17 +170,21 @@ class TopicSettings:
                 return None if found.node_id is None else str(found.node_id)
         return None
 
-    def _of_cluster(self, topic: str, topic_id: str | None) -> PartitionSettings:
-        """Return a topic's settings from the cluster; raise `UnknownError`."""
+    def _known_cluster(self, topic: str, topic_id: str | None) -> ClusterSettings:
+        """Return the cluster's settings; `UnknownError` where it has no such topic."""
         cluster = self._cluster
-        if isinstance(cluster, UnknownError):
-            raise cluster
+        if isinstance(cluster, str):
+            raise UnknownError(cluster)
         stored = cluster.topic_ids.get(topic)
         if stored is None:
             raise UnknownError(f"{METADATA_PARTITION} has no such topic")
         if topic_id not in (None, stored):
             found = f"topic id {topic_id}, expected {stored} by {METADATA_PARTITION}"
             raise UnknownError(found)
+        return cluster
+
+    def _of_cluster(self, topic: str, cluster: ClusterSettings) -> PartitionSettings:
+        """Return a topic's settings from the cluster; raise `UnknownError`."""
         own, dynamic = cluster.topics.get(topic, {}), self._dynamic(cluster)
         if own.get("remote.storage.enable", "").strip().lower() == "true":
             raise UnknownError("which segments are in remote storage is not recorded")
