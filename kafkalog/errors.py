@@ -346,6 +346,22 @@ class ConfigError(KafkaLogError, ValueError):
     kafka_name = "ConfigException"
 
 
+class KafkaLogWarning(UserWarning):
+    """Base class of all warnings that this library gives."""
+
+
+class UnknownSettingsWarning(KafkaLogWarning):
+    """Nothing of a log is deleted, as its settings are not known."""
+
+
+class NotCompactedWarning(KafkaLogWarning):
+    """A log's settings ask for compaction, which does not exist yet."""
+
+
+class LostOffsetsWarning(KafkaLogWarning):
+    """Opening a log has set its end before records that are in its files."""
+
+
 class MissingDependencyError(KafkaLogError, ImportError):
     """An optional package is not installed; the message gives the pip line.
 

@@ -200,6 +200,25 @@ class BrokerConfig(Settings):
             )
         return config
 
+    def with_dynamic(self, *layers: Mapping[str, str]) -> BrokerConfig:
+        """Return these settings below those set while brokers ran, the last on top.
+
+        Of a layer only the names in `SYNONYMS` are read. One takes the place of all
+        synonyms in the layers below.
+
+        >>> broker = BrokerConfig(log_retention_ms=-1)
+        >>> dynamic = broker.with_dynamic({"log.retention.hours": "1"})
+        >>> dynamic.log_config().retention_ms
+        3600000
+        """
+        values = self.values()
+        defaults = BrokerConfig().values()
+        for layer in layers:
+            for names in SYNONYMS.values():
+                if found := {name: layer[name] for name in names if name in layer}:
+                    values |= {name: defaults[name] for name in names} | found
+        return self.from_properties(values)
+
     def conflicts(self) -> Iterator[Conflict]:
         """Yield what is wrong between settings that are valid each by itself."""
         yield from self._time_conflicts()

@@ -37,6 +37,8 @@ LOCK: Final = ".lock"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""Whose log is the controller's, not the log manager's."""
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_INT32: Final = 2**31 - 1

@@ -102,6 +102,28 @@ def decode_metadata(
     A version that is too high is taken for the highest there is.
     """
     reader = MessageReader(value or b"", 0, 0, flexible=True)
+    number, version = _metadata_frame(reader)
+    schema = schemas_of(topic).get(("metadata", number))
+    if schema is None:
+        raise UnsupportedFormatError(f"Unknown metadata id {number}", position=0)
+    try:
+        message, end = schema.decode_nearest(reader.data, version, reader.position)
+    except CorruptMessageError as error:
+        error.kafka_message = f"Failed to deserialize record with type {number}"
+        raise
+    if left := len(reader.data) - end:
+        said = f"Found {left} byte(s) of garbage after {number}"
+        raise CorruptMessageError(said, position=end)
+    return schema, number, version, message
+
+
+def metadata_type(value: bytes | None) -> int:
+    """Return the type of a metadata record; its message is not read."""
+    return _metadata_frame(MessageReader(value or b"", 0, 0, flexible=True))[0]
+
+
+def _metadata_frame(reader: MessageReader) -> tuple[int, int]:
+    """Read what a metadata record begins with: type and version."""
     frame = _framed(reader, "frame version")
     if frame == 0:
         raise CorruptMessageError(
@@ -116,19 +138,7 @@ def decode_metadata(
             f"{frame}(only frame version {_FRAME_VERSION} is supported)",
             position=0,
         )
-    number, version = _framed(reader, "type"), _framed(reader, "version")
-    schema = schemas_of(topic).get(("metadata", number))
-    if schema is None:
-        raise UnsupportedFormatError(f"Unknown metadata id {number}", position=0)
-    try:
-        message, end = schema.decode_nearest(reader.data, version, reader.position)
-    except CorruptMessageError as error:
-        error.kafka_message = f"Failed to deserialize record with type {number}"
-        raise
-    if left := len(reader.data) - end:
-        said = f"Found {left} byte(s) of garbage after {number}"
-        raise CorruptMessageError(said, position=end)
-    return schema, number, version, message
+    return _framed(reader, "type"), _framed(reader, "version")
 
 
 def with_consumer_protocol(group: Message) -> Message:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -38,6 +39,29 @@ class EpochEnd(NamedTuple):
 
     epoch: int
     end_offset: int
+
+
+def read_epochs(path: Path) -> list[EpochEntry]:
+    """Read a ``leader-epoch-checkpoint``; a missing one has no entries.
+
+    Raises `CorruptCheckpointError` for one that cannot be read, `LogArgumentError` for
+    one with a negative number.
+    """
+    entries: list[EpochEntry] = []
+    try:
+        with suppress(FileNotFoundError):
+            entries = parse_epochs(read_plain(path))
+    except CorruptCheckpointError as error:
+        raise error.located(path) from None
+    for entry in entries:
+        _check(entry, path)
+    return entries
+
+
+def _check(entry: EpochEntry, path: Path) -> None:
+    if entry.epoch < 0 or entry.start_offset < 0:
+        reason = f"no epoch {entry.epoch} begins at {entry.start_offset}"
+        raise LogArgumentError(f"{reason}: {path}")
 
 
 class LeaderEpochs:
@@ -67,11 +91,7 @@ class LeaderEpochs:
         self._later = later
         self._keep(())
         disk.create_if_missing(path)
-        try:
-            entries = parse_epochs(read_plain(path))
-        except CorruptCheckpointError as error:
-            raise error.located(path) from None
-        for entry in entries:
+        for entry in read_epochs(path):
             self._take(entry)
 
     @property
@@ -160,9 +180,8 @@ class LeaderEpochs:
 
     def _take(self, entry: EpochEntry) -> bool:
         """Take an epoch into memory; whether that changed anything."""
+        _check(entry, self.path)
         epoch, start = entry
-        if epoch < 0 or start < 0:
-            raise LogArgumentError(f"no epoch {epoch} begins at {start}: {self.path}")
         entries = self._entries
         if entries and entries[-1].epoch == epoch and start >= entries[-1].start_offset:
             return False

@@ -31,6 +31,7 @@ DELETED: Final = ".deleted"
 METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
 SWAP: Final = ".swap"
 MARKS: Final = (DELETED, CLEANED, SWAP)
+OF_SEGMENTS: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 NO_CLEANED: Final = 2**63 - 1
 
 OFFSET_DIGITS: Final = 20
@@ -111,6 +112,16 @@ def offset_of(name: str) -> int:
     if not dot:
         raise StrayFileError(f"no offset begins the name {name!r}")
     return offset
+
+
+def check_names(files: Listing) -> None:
+    """Raise `StrayFileError` if a file of a segment has a name without an offset.
+
+    A broker does not start on a directory that has one.
+    """
+    for ending in (*OF_SEGMENTS, CLEANED, SWAP):
+        for name in files[ending]:
+            offset_of(name)
 
 
 def is_offset(text: str) -> bool:

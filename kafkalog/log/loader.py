@@ -14,6 +14,7 @@ Source: ``LogLoader.java``.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -42,12 +43,17 @@ from kafkalog.log.leftovers import (
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producer_loading import rebuild_producers
 from kafkalog.log.producers import ProducerStateManager
-from kafkalog.log.recovery_report import RecoveredSegment, RecoveryReport
+from kafkalog.log.recovery_report import (
+    LostOffsets,
+    RecoveredSegment,
+    RecoveryReport,
+)
 from kafkalog.log.rolling import open_segment
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
-from kafkalog.log.segment_recovery import Cut, recover_segment
+from kafkalog.log.segment_recovery import Cut, count_data, recover_segment
 from kafkalog.log.splitting import split_segment
+from kafkalog.segment.file_batches import windows
 from kafkalog.segment.growing_segment import GrowingSegment
 
 INDEXES: Final = (".index", ".timeindex", ".txnindex")
@@ -96,6 +102,7 @@ class LogLoader:
     recovery_point: int
     report: RecoveryReport = field(default_factory=RecoveryReport)
     _files: Listing | None = field(default=None, init=False)
+    _opened: list[GrowingSegment] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
     _recovers: bool = field(default=False, init=False)  # snapshots were taken
 
@@ -135,9 +142,16 @@ class LogLoader:
             segment.close_handles()
 
     def _open(self, base_offset: int, suffix: str = "") -> GrowingSegment:
-        return open_segment(
+        segment = open_segment(
             self.directory, base_offset, self.config, self.runtime, suffix
         )
+        self._opened.append(segment)
+        return segment
+
+    def abandon(self) -> None:
+        """Close the files as they are, where loading has failed."""
+        for segment in (*self._opened, *self.segments.in_use):
+            segment.close_handles()
 
     def _with_splits(self, load: Callable[[], Loaded]) -> Loaded:
         """Load; a segment whose offsets are too far apart is split, and then again."""
@@ -249,7 +263,9 @@ class LogLoader:
         except LogSegmentOffsetOverflowError:
             raise TooFarError(segment) from None
         producers.take_snapshot()
-        recovered = RecoveredSegment(segment.base_offset, why, *cut)
+        recovered = RecoveredSegment(
+            segment.base_offset, why, cut.bytes_cut, cut.damage
+        )
         self.report.recovered.append(recovered)
         return cut
 
@@ -273,14 +289,15 @@ class LogLoader:
         for place, segment in enumerate(unflushed):
             behind = unflushed[place + 1 :]
             try:
-                bytes_cut = self._recover_segment(segment, UNFLUSHED, behind).bytes_cut
+                is_cut = self._recover_segment(segment, UNFLUSHED, behind).is_cut
             except InvalidOffsetError as error:
                 if segment.find(segment.base_offset) is not None:
                     self._drop_files(behind)
-                bytes_cut = segment.truncate_to(segment.base_offset)
+                bytes_cut = count_data(segment, 0)
+                is_cut = segment.truncate_to(segment.base_offset) > 0
                 emptied = (segment.base_offset, UNFLUSHED, bytes_cut, str(error))
                 self.report.recovered.append(RecoveredSegment(*emptied))
-            if bytes_cut:
+            if is_cut:
                 if behind:
                     self._delete_snapshots(behind)
                 return
@@ -289,7 +306,10 @@ class LogLoader:
         """End of the log; None if there is none, or it lies before the log's start."""
         if not len(self.segments):
             return None
-        end = self.segments.active.next_offset()
+        active = self.segments.active
+        end = active.next_offset()
+        if end == active.base_offset and active.size:
+            self.report.lost = _find_lost(active)
         if end >= self.log_start_offset:
             return end
         # Their snapshots go at once, with all others: there is none left to mark.
@@ -321,6 +341,18 @@ class LogLoader:
     ) -> None:
         now = self.runtime.now_ms()
         rebuild_producers(producers, self.segments, start, offset, now, clean=clean)
+
+
+def _find_lost(segment: GrowingSegment) -> LostOffsets | None:
+    """Find the records of a segment that has no next offset by its offset index."""
+    base, last = segment.base_offset, segment.base_offset - 1
+    with suppress(CorruptRecordError):
+        for rows, _, _ in windows(segment.file, 0, segment.size):
+            last = int(rows["last_offset"][-1])
+    if last < base:
+        return None
+    _, position = segment.offset_index.lookup(segment.offset_index.last_offset)
+    return LostOffsets(base, base, last, position, segment.size)
 
 
 def _log_name(base_offset: int) -> str:

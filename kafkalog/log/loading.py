@@ -9,15 +9,20 @@ Source: ``UnifiedLog.create``, and its constructor.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.files.naming import PARTITION_METADATA
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
-from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
+from kafkalog.log.leftovers import check_names, list_files
 from kafkalog.log.loader import LoadedOffsets, LogLoader
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.partition_metadata import TopicIdFile
@@ -27,6 +32,34 @@ from kafkalog.log.segment_map import SegmentMap
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, set_log_start
 from kafkalog.log.writable_log import WritableLog
+
+
+def check_log(directory: Path, topic_id: str | None = None) -> str | None:
+    """Raise what refuses to load the log in a directory; nothing is changed.
+
+    That is an unreadable ``partition.metadata`` or ``leader-epoch-checkpoint``
+    (`CorruptCheckpointError`, `LogArgumentError`), the id of another topic
+    (`InconsistentTopicIdError`), and a file whose name is no segment's
+    (`StrayFileError`); an `OSError` where what is no file has a file's name. Kafka
+    finds these while it loads the log, with half of that done.
+
+    Returns the topic's id on disk; None where there is none, or no directory.
+    """
+    if not directory.is_dir():
+        return None
+    check_names(list_files(directory))
+    _check_kinds(directory / PARTITION_METADATA, directory / LEADER_EPOCHS)
+    read_epochs(directory / LEADER_EPOCHS)
+    stored = TopicIdFile(directory, DISK)
+    return stored.topic_id if stored.start(topic_id) else None
+
+
+def _check_kinds(*paths: Path) -> None:
+    """Raise `OSError` for what is there and is no file: it is not read as missing."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise OSError(errno.EINVAL, "Not a regular file", str(path))
 
 
 def load_log(
@@ -49,7 +82,8 @@ def load_log(
     `recovery_point` is read through, and cut where it is not whole: the log's `report`
     says where. Before an index is made anew, `lower_recovery_point` is called, so that
     all from there on is read through if that is interrupted. Without a scheduler of the
-    caller's, the log has a thread of its own.
+    caller's, the log has a thread of its own. Where this fails, no file stays open and
+    no thread runs.
 
     Raises `CorruptCheckpointError` for what cannot be made anew, and
     `InconsistentTopicIdError`.
@@ -93,10 +127,16 @@ def load_log(
         log_start_offset=log_start_offset,
         recovery_point=recovery_point,
     )
-    state = _state_of(loader, loader.load())
-    expiry = _schedule(state, broker.producer_id_expiration_check_interval_ms)
-    _start(state, topic_id)
-    return WritableLog(state, loader.report, expiry)
+    try:
+        state = _state_of(loader, loader.load())
+        _start(state, topic_id)
+        every_ms = broker.producer_id_expiration_check_interval_ms
+        return WritableLog(state, loader.report, _schedule(state, every_ms))
+    except BaseException:
+        runtime.closed = True
+        loader.abandon()
+        runtime.stop()
+        raise
 
 
 def _state_of(loader: LogLoader, loaded: LoadedOffsets) -> LogState:

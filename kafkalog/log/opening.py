@@ -17,9 +17,11 @@ from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.files.location import AnyPath
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.log.clock import Clock, Scheduler
-from kafkalog.log.loading import load_log
+from kafkalog.log.loading import check_log, load_log
 from kafkalog.log.log import Log
 from kafkalog.log.ownership import Name, own_directory
+from kafkalog.log.recovery_report import warn_of_lost_offsets
+from kafkalog.log.topic_settings import TopicSettings, warn_of_settings
 from kafkalog.log.writable_log import WritableLog
 
 
@@ -56,11 +58,18 @@ def open(
 
     With ``"a"`` it is written to as by a broker, whose place this takes: the log
     directory around it is locked, and no broker starts on it until the log is closed. A
-    missing directory is made. Checkpoints and the marker of the last stop are read
-    there, and written again on closing, for this log alone.
+    missing directory is made, and so is a missing log directory. Checkpoints and the
+    marker of the last stop are read there, and written again on closing, for this log
+    alone. Where opening is refused, nothing is changed.
+
+    Without a `config` a log that a broker kept has the settings of its topic in
+    ``__cluster_metadata-0`` beside it, with `broker` for those of the broker's
+    ``server.properties``; where they are not known, an `UnknownSettingsWarning` says
+    why, and nothing of the log is deleted.
 
     Raises `FileNotFoundError`, `NotALogDirectoryError` for what is no partition's, and
-    with ``"a"`` `LogLockedError`.
+    with ``"a"`` `LogLockedError`, `InconsistentTopicIdError`, `CorruptCheckpointError`
+    and `StrayFileError`.
 
     >>> import tempfile, kafkalog
     >>> batch = kafkalog.RecordBatchBuilder()
@@ -82,11 +91,20 @@ def open(
     name = _name_of(directory)
     owned = own_directory(directory.parent, name, disk)
     try:
+        stored_topic_id = check_log(directory, topic_id)
+        topics = TopicSettings([directory.parent], config, None, broker)
+        settings = topics.of(name[0], stored_topic_id)
+        warn_of_settings({directory.name: settings})
+    except BaseException:
+        owned.release(name, in_order=True)  # nothing was changed
+        raise
+    try:
+        owned.begin()
         if not directory.exists():
             owned.forget(name)
         log = load_log(
             directory,
-            config,
+            settings.config,
             broker=broker,
             log_start_offset=owned.log_start_offset(name),
             recovery_point=owned.recovery_point(name),
@@ -97,10 +115,16 @@ def open(
             scheduler=scheduler,
             disk=disk,
         )
-        log.owner = owned
-        log.update_high_watermark(owned.high_watermark(name))
     except BaseException:
         owned.release(name, in_order=False)
+        raise
+    try:
+        log.owner = owned
+        log.update_high_watermark(owned.high_watermark(name))
+        warn_of_lost_offsets(log.report, directory)
+    except BaseException:
+        log.abandon()
+        log.runtime.stop()
         raise
     return log
 

@@ -6,9 +6,11 @@ is closed in it; so the file is opened once, for all logs that are open in a dir
 A process that is forked does not get it: there nothing is owned, what the parent has is
 refused, and nothing is written or removed that is the parent's.
 
-The marker of a clean stop, ``.kafka_cleanshutdown``, is taken away with the first log
-that is opened, and put back with the last one closed, if it had been there and none of
-them failed. Of the checkpoints only the lines of logs opened here are changed.
+The marker of a clean stop, ``.kafka_cleanshutdown``, is removed by `begin`, once
+nothing can refuse the first log any more, and put back with the last one closed, if
+none of them failed and it had been there, or the directory was made here. Before
+`begin` nothing is changed: a directory that is released then is as it was. Of the
+checkpoints only the lines of logs opened here are changed.
 
 Knows: a log directory. Does not know: what is in a log.
 Source: ``FileLock.java``, ``CleanShutdownFileHandler.java``, ``LogManager.scala``.
@@ -37,6 +39,7 @@ from kafkalog.files.checkpoint_file import (
 from kafkalog.files.durable_file import DISK, Disk, DurableFile
 from kafkalog.files.naming import CLEAN_SHUTDOWN, LOCK
 from kafkalog.files.reading import read_plain
+from kafkalog.formats.partition_files import format_clean_shutdown
 
 Name = tuple[str, int]
 """Topic and partition."""
@@ -51,11 +54,16 @@ _registry_lock: Final = Lock()
 class OwnedDirectory:
     """A log directory that this process has locked, and the logs open in it.
 
-    `clean` says that whoever wrote to it last stopped in order. `is_inherited` says
-    that this process was forked from the one that has it.
+    `clean` says that whoever wrote to it last stopped in order, or that it is new:
+    made with the lock. `is_inherited` says that this process was forked from the one
+    that has it.
     """
 
     def __init__(self, path: Path, disk: Disk) -> None:
+        is_new = not path.exists()
+        if is_new:
+            disk.make_directory(path)
+            disk.sync_directory(path.parent)
         self.path = path
         self.is_inherited = False
         self._disk = disk
@@ -64,25 +72,33 @@ class OwnedDirectory:
         self._left_undone: set[Name | None] = set()
         self._changed = Lock()
         self._lowered = 0
+        self._has_begun = False
+        self._lock_was_there = (path / LOCK).exists()
         self._lock = _lock(path / LOCK, disk)
         self._marker: bytes | None = None
         try:
-            self._take_marker(path / CLEAN_SHUTDOWN)
+            with suppress(FileNotFoundError):
+                self._marker = read_plain(path / CLEAN_SHUTDOWN)
         except BaseException:
             self._unlock()
             raise
+        if is_new:
+            self._marker, self._has_begun = format_clean_shutdown(), True
         self.clean = self._marker is not None
 
-    def _take_marker(self, marker: Path) -> None:
-        with suppress(FileNotFoundError):
-            self._marker = read_plain(marker)
-        if self._marker is not None:
-            self._disk.remove(marker)
-            self._disk.sync_directory(self.path)
+    def begin(self) -> None:
+        """Remove the marker of a clean stop, before anything else is changed."""
+        with self._changed:
+            had_begun, self._has_begun = self._has_begun, True
+            if not had_begun and self._marker is not None:
+                self._disk.remove(self.path / CLEAN_SHUTDOWN)
+                self._disk.sync_directory(self.path)
 
     def _unlock(self) -> None:
+        """Release the lock; its file goes, but where it was and nothing is changed."""
         try:
-            self._disk.remove_if_there(self.path / LOCK)
+            if self._has_begun or not self._lock_was_there:
+                self._disk.remove_if_there(self.path / LOCK)
         finally:
             self._lock.close()
 
@@ -189,9 +205,10 @@ class OwnedDirectory:
     ) -> None:
         """Let go of one log, and with the last one of the directory.
 
-        `in_order` says that all of it is on disk, and its lines are written. `marker`
-        is put where there was none: by whoever had all logs of the directory. In a
-        forked process nothing is let go of, as nothing is owned.
+        `in_order` says that all of it is on disk, and its lines are written, or that
+        nothing of it was changed. `marker` is put where there was none: by whoever had
+        all logs of the directory. In a forked process nothing is let go of, as nothing
+        is owned.
         """
         if self.is_inherited:
             return
@@ -206,7 +223,7 @@ class OwnedDirectory:
                 return
             _owned.pop(self.path, None)
             try:
-                if self._in_order and self._marker is not None:
+                if self._has_begun and self._in_order and self._marker is not None:
                     self._put_marker_back(self._marker)
             finally:
                 self._unlock()
@@ -230,8 +247,9 @@ class OwnedDirectory:
 def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDirectory:
     """Lock a log directory to write to one of its logs; shared within the process.
 
-    With `WHOLE` for a name it is not shared. Raises `LogLockedError` where another
-    process has it, or this one has the log.
+    It is made where it is missing, but not the directory around it. With `WHOLE` for a
+    name it is not shared. Raises `LogLockedError` where another process has it, or this
+    one has the log.
     """
     path = path.resolve()
     with _registry_lock:

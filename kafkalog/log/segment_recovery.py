@@ -49,10 +49,11 @@ NO_BYTES = Window(np.empty(0, BATCH), np.empty(0, np.uint8), 0)
 
 
 class Cut(NamedTuple):
-    """What was cut: bytes, and because of what damage."""
+    """What was cut: bytes, and because of what damage; `is_cut` if only zeros, too."""
 
     bytes_cut: int
     damage: str | None
+    is_cut: bool
 
 
 def recover_segment(
@@ -76,14 +77,29 @@ def recover_segment(
         damage = error.reason
     except InvalidRecordError as error:
         damage = str(error)
-    if pass_.valid_bytes < segment.size:
+    is_cut = pass_.valid_bytes < segment.size
+    bytes_cut = count_data(segment, pass_.valid_bytes)
+    if is_cut:
         before_cut()
-    lost = segment.cut_for_good(pass_.valid_bytes)
+    segment.cut_for_good(pass_.valid_bytes)
     segment.offset_index.trim()
     segment.time_index.maybe_append(*segment.greatest_timestamp, skip_full=True)
     segment.time_index.trim()
     segment.bytes_since_index_entry = since_entry
-    return Cut(lost, damage)
+    return Cut(bytes_cut, damage if bytes_cut else None, is_cut)
+
+
+def count_data(segment: GrowingSegment, start: int) -> int:
+    """Count the bytes of a ``.log`` from `start` on, but for zeros up to its end."""
+    end = segment.size
+    while start < end:
+        length = min(STEP_BYTES, end - start)
+        data = np.frombuffer(segment.file.read(end - length, length), np.uint8)
+        held = np.flatnonzero(data)
+        if len(held):
+            return end - length + int(held[-1]) + 1 - start
+        end -= length
+    return 0
 
 
 def _windows(segment: GrowingSegment) -> Iterator[Window]:

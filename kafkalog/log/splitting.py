@@ -68,7 +68,12 @@ def split_segment(
             part.delete()
         raise
     # From here on the parts may be all there is: what fails is left to the next load.
-    return replace_segments(segments, new, [segment], directory, config, runtime)
+    try:
+        return replace_segments(segments, new, [segment], directory, config, runtime)
+    except BaseException:
+        for part in new:
+            part.close_handles()
+        raise
 
 
 def replace_segments(

@@ -37,6 +37,7 @@ from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, tell_offset
+from kafkalog.log.topic_settings import warn_not_compacted
 from kafkalog.segment.growing_segment import GrowingSegment
 
 
@@ -55,6 +56,7 @@ class WritableLog(RecordAppends, Log):
         self._appender = Appender(state, self._runs)
         self.owner: OwnedDirectory | None = None
         self.report = report
+        self._was_compacted = state.config.compact  # whoever opened it has warned
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
@@ -296,6 +298,9 @@ class WritableLog(RecordAppends, Log):
     @guarded
     def update_config(self, config: LogConfig) -> None:
         """Take other settings; segments there are keep those of their indexes."""
+        if config.compact and not self._was_compacted:
+            self._was_compacted = True
+            warn_not_compacted(self.path.name, stacklevel=4)
         self._log.config = config
 
     @guarded

@@ -24,9 +24,6 @@ from kafkalog.files.naming import (
     parse_partition_dir,
 )
 
-METADATA_TOPIC: Final = "__cluster_metadata"
-"""Whose log is the controller's, not the log manager's."""
-
 ROOT_FILES: Final = frozenset(
     {RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO, META_PROPERTIES}
 )

@@ -11,19 +11,24 @@ Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import ConfigError, InconsistentTopicIdError, LogClosedError
+from kafkalog.errors import InconsistentTopicIdError, LogClosedError
 from kafkalog.files.checkpoint_file import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, ThreadScheduler
 from kafkalog.log.ownership import Name
+from kafkalog.log.recovery_report import warn_of_lost_offsets
+from kafkalog.log.topic_settings import (
+    PartitionSettings,
+    TopicSettings,
+    warn_of_settings,
+)
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.background import (
     CLEANER,
@@ -31,14 +36,17 @@ from kafkalog.manager.background import (
     start_tasks,
     unless_closed,
 )
+from kafkalog.manager.found_logs import (
+    AnyDirectories,
+    distinct_directories,
+    refuse_twins,
+)
 from kafkalog.manager.managed_directory import (
     IsStray,
     ManagedDirectory,
     Terms,
-    refuse_twins,
+    path_of,
 )
-
-AnyDirectories = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class LogManager(Mapping[Name, WritableLog]):
@@ -48,10 +56,13 @@ class LogManager(Mapping[Name, WritableLog]):
     in them are loaded, and recovered where the last stop was not in order. Closing
     forces all to disk, writes the checkpoints and leaves the marker of a clean stop.
 
-    `config` is that of all topics but those in `topics`; by default it follows from
-    `broker`. `is_stray` says of a loaded log whether it should not be here: it is put
-    aside. A directory that fails is let go of, and listed in `offline`; the others go
-    on.
+    `config` is that of all topics but those in `topics`. By default it follows from
+    `broker`; in a directory that a broker kept, from what ``__cluster_metadata-0`` in
+    one of the directories says of the topic and its brokers, above `broker`. Where a
+    topic's settings are not known, an `UnknownSettingsWarning` names its partitions,
+    and nothing of them is deleted. `is_stray` says of a loaded log whether it should
+    not be here: it is put aside. A directory that fails is let go of, and listed in
+    `offline`; the others go on. Where one is refused, nothing is changed in any.
 
     Raises `LogLockedError`, `ConfigError` for a directory given twice,
     `NotALogDirectoryError` where one holds a directory that is no partition's, and the
@@ -82,39 +93,50 @@ class LogManager(Mapping[Name, WritableLog]):
     ) -> None:
         self.broker = BrokerConfig() if broker is None else broker
         self.config = self.broker.log_config() if config is None else config
-        self._topics = dict(topics or {})
         self._clock = SystemClock() if clock is None else clock
         self._owns_scheduler = scheduler is None
         threads = self.broker.background_threads
         self._scheduler = ThreadScheduler(threads) if scheduler is None else scheduler
         self._lock = RLock()
         self._closed = False
+        paths = distinct_directories(directories)
+        self._settings = TopicSettings(paths, config, topics, broker)
         terms = Terms(
             broker=self.broker,
-            config_of=self.config_of,
+            settings=self._settings,
             clock=self._clock,
             scheduler=self._scheduler,
             disk=disk,
         )
-        paths = _distinct(directories)
         self._directories = [ManagedDirectory(path, terms) for path in paths]
         self._doomed = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
         try:
+            found = self._find()
+            warn_of_settings(found)
             self._load(is_stray)
+            for log in [*self.values(), *self.futures.values()]:
+                warn_of_lost_offsets(log.report, path_of(log))
             self._schedule()
         except BaseException:
             self.abandon()
             raise
 
-    def _load(self, is_stray: IsStray | None) -> None:
+    def _find(self) -> dict[str, PartitionSettings]:
+        """Lock the directories, and check the logs in them; nothing is changed."""
         for directory in self._directories:
             directory.lock()
         for directory in self._online():
+            directory.check()
+        found = [log for one in self._online() for log in one.found.logs]
+        refuse_twins(found)
+        return {one.path.name: one.settings for one in found}
+
+    def _load(self, is_stray: IsStray | None) -> None:
+        for directory in self._online():
             directory.load(is_stray)
-            for marked in directory.doomed:
+            for marked in directory.found.doomed:
                 self._doomed.add((directory, marked))
-        refuse_twins([one.logs for one in self._online()])
-        refuse_twins([one.futures for one in self._online()])
+        self._online()
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
@@ -169,7 +191,7 @@ class LogManager(Mapping[Name, WritableLog]):
     @property
     def strays(self) -> list[Path]:
         """Directories that should not be here, and are left alone (``-stray``)."""
-        return [path for one in self._directories for path in one.strays]
+        return [path for one in self._directories for path in one.found.strays]
 
     @property
     def offline(self) -> dict[Path, Exception]:
@@ -180,8 +202,8 @@ class LogManager(Mapping[Name, WritableLog]):
             return {path: failure for path, failure in found if failure is not None}
 
     def config_of(self, topic: str) -> LogConfig:
-        """Give a topic's settings: its own, or those of all."""
-        return self._topics.get(topic, self.config)
+        """Return a topic's settings, as they follow from what is known of it."""
+        return self._settings.of(topic).config
 
     def _online(self) -> list[ManagedDirectory]:
         """Directories that work. Raises if there is none."""
@@ -192,7 +214,7 @@ class LogManager(Mapping[Name, WritableLog]):
 
     def _check(self) -> None:
         for directory in self._directories:
-            directory.check()
+            directory.check_logs()
 
     # Partitions
 
@@ -215,7 +237,9 @@ class LogManager(Mapping[Name, WritableLog]):
         with self._working():
             name = topic, partition
             if name not in self:
-                return self._create(name, topic_id, is_new=is_new)
+                settings = self._settings.of(topic)
+                warn_of_settings({f"{topic}-{partition}": settings})
+                return self._create(name, topic_id, settings.config, is_new=is_new)
             [directory] = [one for one in self._directories if name in one.logs]
             log = directory.reopened(name)
         if topic_id is not None and log.topic_id not in (None, topic_id):
@@ -224,12 +248,14 @@ class LogManager(Mapping[Name, WritableLog]):
             )
         return log
 
-    def _create(self, name: Name, topic_id: str | None, *, is_new: bool) -> WritableLog:
+    def _create(
+        self, name: Name, topic_id: str | None, config: LogConfig, *, is_new: bool
+    ) -> WritableLog:
         if not is_new:
             self._refuse_if_offline(name)
         while True:
             try:
-                return self._next_directory().create(name, topic_id)
+                return self._next_directory().create(name, topic_id, config)
             except OSError:  # that directory is offline now; another may do
                 self._online()
 
@@ -267,7 +293,7 @@ class LogManager(Mapping[Name, WritableLog]):
     def update_config(self, topic: str, config: LogConfig) -> None:
         """Give a topic settings of its own, its logs here too."""
         with self._lock:
-            self._topics[topic] = config
+            self._settings.give(topic, config)
             for directory in self._online():
                 for log in directory.all_logs():
                     if log.topic == topic:
@@ -276,8 +302,14 @@ class LogManager(Mapping[Name, WritableLog]):
     # What is due
 
     def retain(self) -> int:
-        """Delete the segments that settings no longer keep; answers how many."""
-        return self._retain(compacted=False) + self._retain(compacted=True)
+        """Delete the segments that settings no longer keep; answers how many.
+
+        Of compacted logs, only with ``log.cleaner.enable``, as by a broker.
+        """
+        deleted = self._retain(compacted=False)
+        if self.broker.log_cleaner_enable:
+            deleted += self._retain(compacted=True)
+        return deleted
 
     def _retain(self, *, compacted: bool) -> int:
         """Retain compacted logs, or others and with each the future one of its name."""
@@ -386,15 +418,3 @@ class LogManager(Mapping[Name, WritableLog]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _distinct(directories: AnyDirectories) -> list[Path]:
-    if isinstance(directories, (str, os.PathLike)):
-        directories = [directories]
-    paths = [Path(directory).absolute() for directory in directories]
-    if not paths:
-        raise ConfigError("no log directory is given")
-    for place, path in enumerate(paths):
-        if path.resolve() in [other.resolve() for other in paths[:place]]:
-            raise ConfigError(f"a log directory is given twice: {path}")
-    return paths

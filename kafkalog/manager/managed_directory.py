@@ -1,11 +1,5 @@
 """One log directory that is written to: all its logs, from locking it to letting go.
 
-    orders-0                            loaded, recovered if the last stop was not clean
-    orders-0.<32 hex>-future            loaded, kept apart
-    orders-0.<32 hex>-delete            to be removed after a delay
-    orders-0.<32 hex>-stray             left alone
-    __cluster_metadata-0                left alone: the controller's
-
 A directory of which a disk fails is let go of: its logs are closed as they are, nothing
 more is written there, and the next to open it recovers it. Its neighbours go on.
 
@@ -16,21 +10,17 @@ Source: ``LogManager.scala``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
 from uuid import uuid4
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import (
-    CorruptCheckpointError,
     LogClosedError,
-    LogStateError,
-    NotALogDirectoryError,
 )
 from kafkalog.files.checkpoint_file import (
     HIGH_WATERMARKS,
@@ -40,17 +30,18 @@ from kafkalog.files.checkpoint_file import (
     known_offsets,
 )
 from kafkalog.files.durable_file import Disk
-from kafkalog.files.naming import DirState, PartitionDir, parse_partition_dir
+from kafkalog.files.naming import (
+    DirState,
+    PartitionDir,
+    parse_partition_dir,
+)
 from kafkalog.formats.partition_files import format_clean_shutdown
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.loading import load_log
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
+from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.manager.log_directory import METADATA_TOPIC
-
-REMOTE_INDEXES: Final = "remote-log-index-cache"
-DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
-"""What lets go of a directory if a log in it raises it, and does not stop all."""
+from kafkalog.manager.found_logs import DISK_FAILURES, FoundLog, FoundLogs, find_logs
 
 IsStray = Callable[[WritableLog], bool]
 """Says of a log just loaded whether it should not be here."""
@@ -58,10 +49,10 @@ IsStray = Callable[[WritableLog], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What all logs of a manager live on; `config_of` gives a topic's settings."""
+    """What all logs of a manager live on; `settings` are those of their topics."""
 
     broker: BrokerConfig
-    config_of: Callable[[str], LogConfig]
+    settings: TopicSettings
     clock: Clock
     scheduler: Scheduler
     disk: Disk
@@ -74,8 +65,7 @@ class ManagedDirectory:
         self.path = path
         self.logs: dict[Name, WritableLog] = {}
         self.futures: dict[Name, WritableLog] = {}
-        self.doomed: list[Path] = []
-        self.strays: list[Path] = []
+        self.found = FoundLogs()
         self.failure: Exception | None = None
         self._terms = terms
         self._owned: OwnedDirectory | None = None
@@ -100,65 +90,58 @@ class ManagedDirectory:
 
     # Loading
 
-    def load(self, is_stray: IsStray | None) -> None:
-        """Load all logs, side by side, those a broker would load.
+    def check(self) -> None:
+        """Find the logs a broker would load, and check them; nothing is changed.
 
-        Raises `NotALogDirectoryError` for a directory in it that is no partition's, and
-        what a log that cannot be loaded raises; but an `OSError` and an unreadable
-        checkpoint of a log are a failure of the directory, told if nothing worse is.
+        Raises what `find_logs` raises; but `DISK_FAILURES` are one of the directory.
+        """
+        try:
+            with self._threads() as threads:
+                self.found = find_logs(self.path, self._terms.settings, threads)
+        except DISK_FAILURES as error:
+            self.fail(error)
+
+    def load(self, is_stray: IsStray | None) -> None:
+        """Load the logs that `check` has found, side by side.
+
+        Raises what a log that cannot be loaded raises; but `DISK_FAILURES` are one of
+        the directory.
         """
         self._touched = True
         try:
-            found = self._sort()
+            if self._owned is not None:
+                self._owned.begin()
             clean = self._owned is not None and self._owned.clean
             starts = known_offsets(self.path, LOG_STARTS)
             points = known_offsets(self.path, RECOVERY_POINTS)
             highs = known_offsets(self.path, HIGH_WATERMARKS)
 
-            def load(one: tuple[PartitionDir, Path]) -> Exception | None:
-                parsed, path = one
-                name = parsed.topic, parsed.partition
+            def load(one: FoundLog) -> Exception | None:
+                name = one.name.topic, one.name.partition
                 start, point = starts.get(name, 0), points.get(name, 0)
+                config = one.settings.config
                 try:
-                    log = self._open(path, parsed.topic, start, point, clean=clean)
-                except DISK_FAILURES as error:  # told when all were tried
+                    log = self._open(one.path, config, start, point, clean=clean)
+                except DISK_FAILURES as error:  # raised when all were tried
                     return error
-                (self.futures if parsed.state else self.logs)[name] = log
+                (self.futures if one.name.state else self.logs)[name] = log
                 log.update_high_watermark(highs.get(name, 0))
                 return None
 
             with self._threads() as threads:
-                errors = list(threads.map(load, found.values()))
+                errors = list(threads.map(load, self.found.logs))
+            self.found.logs.clear()
             if (failed := next(filter(None, errors), None)) is not None:
                 raise failed
             for name, log in list(self.logs.items()):
                 if is_stray is not None and is_stray(log):
-                    self.strays.append(self._mark(name, "stray"))
+                    self.found.strays.append(self._mark(name, "stray"))
         except DISK_FAILURES as error:
             self.fail(error)
 
-    def _sort(self) -> dict[tuple[str, int, bool], tuple[PartitionDir, Path]]:
-        """Find what is to be loaded, and note what is not."""
-        found: dict[tuple[str, int, bool], tuple[PartitionDir, Path]] = {}
-        for path in sorted(self.path.iterdir()):
-            if not path.is_dir() or path.name == REMOTE_INDEXES:
-                continue
-            name = parse_partition_dir(path.name)
-            if name is None:
-                raise NotALogDirectoryError(f"not a partition's directory: {path}")
-            if name.state == "delete":
-                self.doomed.append(path)
-            elif name.state == "stray":
-                self.strays.append(path)
-            elif name.topic != METADATA_TOPIC:
-                key = name.topic, name.partition, name.state is not None
-                if key in found:
-                    both = f"{found[key][1]} and {path}"
-                    raise LogStateError(f"two directories of one partition: {both}")
-                found[key] = name, path
-        return found
-
-    def create(self, name: Name, topic_id: str | None) -> WritableLog:
+    def create(
+        self, name: Name, topic_id: str | None, config: LogConfig
+    ) -> WritableLog:
         """Make a log that is in no directory yet.
 
         Raises `OSError`, and is failed then.
@@ -168,7 +151,7 @@ class ManagedDirectory:
         try:
             if self._owned is not None:
                 self._owned.forget(name)  # a crash may have kept one from it
-            log = self._open(path, topic, topic_id=topic_id)
+            log = self._open(path, config, topic_id=topic_id)
         except OSError as error:
             self.fail(error)
             raise
@@ -183,7 +166,7 @@ class ManagedDirectory:
         log = self.logs[name]
         if not log.runtime.closed:
             return log
-        path, start, point = _path_of(log), log.log_start_offset, log.recovery_point
+        path, start, point = path_of(log), log.log_start_offset, log.recovery_point
         clean = self._owned is not None and self._owned.is_clean(name)
         try:
             if not path.exists():  # its user has deleted it
@@ -191,7 +174,9 @@ class ManagedDirectory:
             elif not clean:  # a cut that failed may have lowered the checkpoint alone
                 points = known_offsets(self.path, RECOVERY_POINTS)
                 point = min(point, points.get(name, 0))
-            again = self._open(path, log.topic, start, point, clean=clean)
+            given = self._terms.settings.given(log.topic)
+            config = log.config if given is None else given
+            again = self._open(path, config, start, point, clean=clean)
             again.update_high_watermark(log.high_watermark)
         except OSError as error:
             self.fail(error)
@@ -202,7 +187,7 @@ class ManagedDirectory:
     def _open(
         self,
         path: Path,
-        topic: str,
+        config: LogConfig,
         start: int = 0,
         recovery_point: int = 0,
         *,
@@ -215,7 +200,7 @@ class ManagedDirectory:
             lower = partial(self._owned.lower_recovery_point, place)
         log = load_log(
             path,
-            terms.config_of(topic),
+            config,
             broker=terms.broker,
             log_start_offset=start,
             recovery_point=recovery_point,
@@ -240,7 +225,7 @@ class ManagedDirectory:
         """Yield the logs there are now, future ones too."""
         yield from [*self.logs.values(), *self.futures.values()]
 
-    def check(self) -> None:
+    def check_logs(self) -> None:
         """Let go of the directory if the disk has failed under one of its logs."""
         for log in self.all_logs():
             if self.failure is None and log.runtime.failure is not None:
@@ -250,9 +235,9 @@ class ManagedDirectory:
         """Do something with each log, and sum what it answers."""
         total = 0
         for log in self.all_logs():
-            with suppress(LogClosedError, OSError):  # the log has it, for `check`
+            with suppress(LogClosedError, OSError):  # the log has it, for `check_logs`
                 total += work(log)
-        self.check()
+        self.check_logs()
         return total
 
     def checkpoint(self, *names: str) -> None:
@@ -294,7 +279,7 @@ class ManagedDirectory:
         log.owner = None
         log.abandon()
         marked = self.path / PartitionDir(*name, uuid4().hex, state).name
-        self._terms.disk.rename(_path_of(log), marked)
+        self._terms.disk.rename(path_of(log), marked)
         self._terms.disk.sync_directory(self.path)
         if self._owned is not None:
             self._owned.forget(name)
@@ -322,7 +307,7 @@ class ManagedDirectory:
         """
         if self.failure is not None or self._owned is None or self.is_inherited:
             return
-        self.check()
+        self.check_logs()
         with self._threads() as threads:
             outcomes = list(threads.map(self._close, self.all_logs()))
         for error in outcomes:
@@ -368,15 +353,6 @@ class ManagedDirectory:
         return ThreadPoolExecutor(count, thread_name_prefix="kafkalog-load")
 
 
-def _path_of(log: WritableLog) -> Path:
+def path_of(log: WritableLog) -> Path:
+    """Return a log's directory, on this machine's disk."""
     return Path(str(log.path))
-
-
-def refuse_twins(directories: Iterable[Mapping[Name, WritableLog]]) -> None:
-    """Refuse a partition that is in two directories."""
-    seen: dict[Name, WritableLog] = {}
-    for logs in directories:
-        for name, log in logs.items():
-            if (other := seen.setdefault(name, log)) is not log:
-                both = f"{other.path} and {log.path}"
-                raise LogStateError(f"two directories of one partition: {both}")

@@ -38,12 +38,12 @@ from kafkalog.files.checkpoint_file import (
 from kafkalog.files.location import entries
 from kafkalog.files.naming import (
     CLEAN_SHUTDOWN,
+    METADATA_TOPIC,
     SegmentFile,
     file_name,
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.manager.log_directory import METADATA_TOPIC
 from kafkalog.manager.recovery_cuts import (
     Cut,
     ends_too_early,

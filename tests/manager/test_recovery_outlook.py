@@ -34,6 +34,9 @@ STOPS = {"clean": None, "crash": 0, "crash at 30": 30}
 """How the log was stopped, and the recovery point of a crash."""
 
 
+pytestmark = pytest.mark.filterwarnings("ignore::kafkalog.LostOffsetsWarning")
+
+
 def opened(place, config=SMALL):
     clock = ManualClock(NOW)
     scheduler = ManualScheduler(clock)

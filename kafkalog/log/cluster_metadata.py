@@ -1,0 +1,157 @@
+"""Topics and settings as a KRaft cluster has them: out of ``__cluster_metadata-0``.
+
+The newest ``.checkpoint`` has all of them as of its offset, and the records of the log
+from there on what has changed since. Records of a transaction count once that has
+ended. The log is taken to its end: a record there that its quorum has not committed
+counts as well.
+
+Knows: records of topics and settings. Does not know: what a setting means.
+Source: ``ConfigurationsDelta.java``, ``TopicsDelta.java``,
+``MetadataBatchLoader.java``, ``KafkaRaftLog.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kafkalog.errors import CorruptRecordError, LocatedError
+from kafkalog.files.naming import METADATA_TOPIC, PartitionDir, parse_file_name
+from kafkalog.files.reading import read_plain
+from kafkalog.formats.internal_records import decode_metadata, metadata_type
+from kafkalog.formats.metadata_snapshot import MetadataSnapshot
+from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.segment.file_records import Step
+
+METADATA_PARTITION: Final = PartitionDir(METADATA_TOPIC, 0).name
+
+TOPIC, CONFIG, REMOVE_TOPIC = 2, 4, 9
+BEGIN, END, ABORT = 23, 24, 25
+READ: Final = frozenset({TOPIC, CONFIG, REMOVE_TOPIC, BEGIN, END, ABORT})
+"""Types of the records that are read, by Kafka's numbers; all others are skipped."""
+
+OF_TOPIC, OF_BROKER = 2, 4
+"""Kafka's numbers of the resources whose settings are read."""
+
+CLUSTER_DEFAULT: Final = ""
+"""In place of a broker's id: settings of all brokers that have none of their own."""
+
+Change = tuple[int, dict[str, Any]]
+"""Type and message of a record."""
+
+
+@dataclass(slots=True)
+class ClusterSettings:
+    """Settings of topics and brokers by their names, and the ids of the topics."""
+
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, dict[str, str]] = field(default_factory=dict)
+    brokers: dict[str, dict[str, str]] = field(default_factory=dict)
+    _open: list[Change] | None = None  # records of a transaction that has not ended
+
+    def apply(self, value: bytes | None) -> None:
+        """Apply a record of the metadata log, or skip it."""
+        number = metadata_type(value)
+        if number not in READ:
+            return
+        message = decode_metadata(METADATA_TOPIC, value)[3]
+        if number == BEGIN:
+            self._open = []
+        elif number in (END, ABORT):
+            ended, self._open = self._open or [], None
+            for change in ended if number == END else ():
+                self._change(*change)
+        elif self._open is not None:
+            self._open.append((number, message))
+        else:
+            self._change(number, message)
+
+    def _change(self, number: int, message: dict[str, Any]) -> None:
+        if number == TOPIC:
+            self.topic_ids[message["name"]] = message["topicId"]
+        elif number == REMOVE_TOPIC:
+            for name, topic_id in list(self.topic_ids.items()):
+                if topic_id == message["topicId"]:
+                    del self.topic_ids[name]
+                    self.topics.pop(name, None)
+        else:
+            self._set(message)
+
+    def _set(self, message: dict[str, Any]) -> None:
+        of = {OF_TOPIC: self.topics, OF_BROKER: self.brokers}
+        resources = of.get(message["resourceType"])
+        if resources is None:
+            return
+        settings = resources.setdefault(message["resourceName"], {})
+        if message["value"] is None:
+            settings.pop(message["name"], None)
+        else:
+            settings[message["name"]] = message["value"]
+
+
+def read_cluster_settings(directory: Path) -> ClusterSettings:
+    """Read a directory ``__cluster_metadata-0``.
+
+    Raises `KafkaLogError` for what cannot be read, or has a gap, and `OSError`.
+    """
+    settings = ClusterSettings()
+    start = _apply_snapshot(directory, settings)
+    for batch in _batches(directory, start):
+        if not batch.is_control:
+            for record in batch:
+                if record.offset >= start:
+                    settings.apply(record.value)
+    return settings
+
+
+def _apply_snapshot(directory: Path, settings: ClusterSettings) -> int:
+    """Apply the newest snapshot; return the offset it goes up to, 0 without one."""
+    names = [parse_file_name(path.name) for path in directory.iterdir()]
+    found = [
+        (name.base_offset, name.epoch or 0, name.name)
+        for name in names
+        if name is not None and name.kind == "checkpoint"
+        if name.suffix is None and name.token is None
+    ]
+    if not found:
+        return 0
+    offset, _, newest = max(found)
+    path = directory / newest
+    try:
+        snapshot = MetadataSnapshot.parse(read_plain(path))
+        if snapshot.finished is None:
+            raise CorruptRecordError("no snapshot footer", position=path.stat().st_size)
+    except LocatedError as error:
+        raise error.located(path) from None
+    for records in snapshot.batches:
+        for record in records:
+            settings.apply(record.value)
+    return offset
+
+
+def _batches(directory: Path, start: int) -> Iterator[RecordBatch]:
+    """Yield the batches that reach `start` or lie after it, of which none is missing.
+
+    Their checksums are checked.
+    """
+    end = start
+    segments = list_segments(directory)
+    if not segments and not start:
+        raise CorruptRecordError("neither a segment nor a snapshot").located(directory)
+    for segment, source in read_on(directory, from_offset(segments, start)):
+        for step in segment.records(source, segment.position_for(source, start)):
+            assert isinstance(step, Step)  # damage is raised
+            for row in step.rows:
+                position = int(row["position"])
+                batch = RecordBatch(step.data, position - step.origin)
+                if batch.last_offset < start:
+                    continue
+                if batch.base_offset > end:
+                    reason = f"base offset {batch.base_offset}, expected {end}"
+                    error = CorruptRecordError(reason, position=position)
+                    raise error.located(segment.path)
+                end = batch.last_offset + 1
+                yield batch
