@@ -187,4 +187,5 @@ if not TYPE_CHECKING:
         return found
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        kept = {name for name in globals() if name[:2] == name[-2:] == "__"}
+        return sorted({*kept, *__all__})
