@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from kafkalog.indexes.txn_index import TransactionIndex
     from kafkalog.log.log import Log
     from kafkalog.log.opening import open
+    from kafkalog.log.writable_log import WritableLog
     from kafkalog.manager.log_manager import LogManager
     from kafkalog.query.index_scan import (
         scan_offset_indexes,
@@ -141,6 +142,7 @@ __all__ = [
     "UnfitRecordsError",
     "UnsupportedFormatError",
     "UnsupportedIndexError",
+    "WritableLog",
     "decode_internal",
     "encode_batches",
     "open",
@@ -165,6 +167,7 @@ _HOMES: Final = {
     "Scan": "query.scan",
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
+    "WritableLog": "log.writable_log",
     "decode_internal": "formats.internal_records",
     "encode_batches": "formats.builder",
     "open": "log.opening",
