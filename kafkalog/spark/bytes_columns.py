@@ -36,7 +36,7 @@ from kafkalog.spark.workers import make_ready
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
 
 CONTENT: Final = "content"
 """How ``binaryFile`` calls its column of bytes."""

@@ -39,7 +39,7 @@ from kafkalog.spark.workers import make_ready
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
 
 log = logging.getLogger("kafkalog")
 
