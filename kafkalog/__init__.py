@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from kafkalog.indexes.txn_index import TransactionIndex
     from kafkalog.log.log import Log
     from kafkalog.log.opening import open
+    from kafkalog.log.writable_log import WritableLog
     from kafkalog.manager.log_manager import LogManager
     from kafkalog.query.index_scan import (
         scan_offset_indexes,
@@ -149,6 +150,7 @@ __all__ = [
     "UnknownSettingsWarning",
     "UnsupportedFormatError",
     "UnsupportedIndexError",
+    "WritableLog",
     "decode_internal",
     "encode_batches",
     "open",
@@ -173,6 +175,7 @@ _HOMES: Final = {
     "Scan": "query.scan",
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
+    "WritableLog": "log.writable_log",
     "decode_internal": "formats.internal_records",
     "encode_batches": "formats.builder",
     "open": "log.opening",
@@ -195,4 +198,5 @@ if not TYPE_CHECKING:
         return found
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        kept = {name for name in globals() if name[:2] == name[-2:] == "__"}
+        return sorted({*kept, *__all__})

@@ -2,7 +2,7 @@
 
 Names keep Kafka's stem and end in ``Error``: ``CorruptIndexException`` in a broker's
 log is `CorruptIndexError` here; `kafka_name` says which, or is None where Kafka has no
-such exception. This module imports nothing from kafkalog.
+such exception. This module imports nothing from kafkalog, but for type checkers.
 
 A message is one line: what was expected and found, in which file, at which byte.
 Advice goes in notes (``error.__notes__``), which tracebacks print and log lines do not.
@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
+
+if TYPE_CHECKING:
+    from kafkalog.files.location import AnyPath
+    from kafkalog.files.remote import RemotePath
 
 
 class KafkaLogError(Exception):
@@ -48,9 +52,9 @@ class LocatedError(KafkaLogError):
             self.kafka_name = kafka_name
         self.position = position
         self.cause = self.usual_cause if cause is None else cause
-        self.path: Any = None
+        self.path: Path | RemotePath | None = None
 
-    def located(self, path: Any, origin: int = 0) -> Self:
+    def located(self, path: AnyPath | None, origin: int = 0) -> Self:
         """Return this error placed in `path`, where its buffer began at `origin`."""
         self.path = Path(path) if isinstance(path, (str, os.PathLike)) else path
         self.position = None if self.position is None else origin + self.position

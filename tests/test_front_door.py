@@ -47,6 +47,12 @@ def test_what_is_offered_is_there_each_time(name):
     assert name in dir(kafkalog)
 
 
+def test_dir_lists_the_public_names_and_no_others():
+    shown = {name for name in dir(kafkalog) if not name.startswith("__")}
+    assert shown == set(kafkalog.__all__)
+    assert {"__all__", "__doc__", "__file__", "__version__"} <= set(dir(kafkalog))
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'sacn'"):
         _ = kafkalog.sacn

@@ -6,6 +6,13 @@ for `Tail`, which a log's writer has) and raises nothing about data: it answers 
 `Status`, or an errno, and the floor above turns that into an error that knows its file.
 """
 
+from pathlib import Path
+
+from kafkalog._speedups.source_tree import explain_uncompiled
+
+if _uncompiled := explain_uncompiled(__name__, Path(__file__).parent):
+    raise ImportError(_uncompiled)
+
 from kafkalog._speedups._cursor import Status
 from kafkalog._speedups.batches import (
     add_up,

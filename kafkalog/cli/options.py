@@ -22,7 +22,8 @@ from kafkalog.cli.completion import (
 )
 
 if TYPE_CHECKING:
-    from kafkalog.query.scan import Progress, Scan
+    from kafkalog.log.log import Isolation
+    from kafkalog.query.scan import OnCorruption, Progress, Scan
     from kafkalog.query.tailing import Planned
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -195,8 +196,8 @@ class Reading:
     start_timestamp: int | datetime | None = None
     end_timestamp: int | datetime | None = None
     columns: tuple[str, ...] | None = None
-    isolation: str
-    on_corruption: str
+    isolation: Isolation
+    on_corruption: OnCorruption
     control_records: bool
     max_batch_bytes: int
     threads: int = 1

@@ -28,7 +28,10 @@ from kafkalog.config.log_config import (
     POLICIES,
     TIMESTAMP_TYPES,
     ZSTD_LEVELS,
+    CleanupPolicy,
+    CompressionType,
     LogConfig,
+    MessageTimestampType,
     local_retention_conflicts,
 )
 from kafkalog.config.settings import Conflict, Settings, attribute_of, setting
@@ -127,17 +130,19 @@ class BrokerConfig(Settings):
     log_flush_interval_messages: int = setting(LONG, LONG_MAX, Range(1))
     log_flush_interval_ms: int | None = setting(LONG, None)
     log_flush_scheduler_interval_ms: int = setting(LONG, LONG_MAX)
-    log_cleanup_policy: tuple[str, ...] = setting(LIST, ("delete",), POLICIES)
+    log_cleanup_policy: tuple[CleanupPolicy, ...] = setting(LIST, ("delete",), POLICIES)
     log_retention_bytes: int = setting(LONG, -1)
     log_retention_ms: int | None = setting(LONG, None)
     log_retention_minutes: int | None = setting(INT, None)
     log_retention_hours: int = setting(INT, 7 * 24)
     log_segment_delete_delay_ms: int = setting(LONG, MINUTE_MS, Range(0))
     message_max_bytes: int = setting(INT, (1 << 20) + 12, Range(0))
-    log_message_timestamp_type: str = setting(STRING, "CreateTime", TIMESTAMP_TYPES)
+    log_message_timestamp_type: MessageTimestampType = setting(
+        STRING, "CreateTime", TIMESTAMP_TYPES
+    )
     log_message_timestamp_before_max_ms: int = setting(LONG, LONG_MAX, Range(0))
     log_message_timestamp_after_max_ms: int = setting(LONG, HOUR_MS, Range(0))
-    compression_type: str = setting(STRING, "producer", COMPRESSION_TYPES)
+    compression_type: CompressionType = setting(STRING, "producer", COMPRESSION_TYPES)
     compression_gzip_level: int = setting(INT, -1, GZIP_LEVELS)
     compression_lz4_level: int = setting(INT, 9, LZ4_LEVELS)
     compression_zstd_level: int = setting(INT, 3, ZSTD_LEVELS)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from random import getrandbits
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 from kafkalog.config.settings import Conflict, Settings, setting
 from kafkalog.config.values import (
@@ -36,14 +36,18 @@ LONG_MAX: Final = (1 << 63) - 1
 AS_RETENTION: Final = -2
 """``local.retention.*`` with this value are what ``retention.*`` are."""
 
-POLICIES: Final = Elements(("compact", "delete"))
-COMPRESSION_TYPES: Final = OneOf(
-    ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-)
+CleanupPolicy: TypeAlias = Literal["compact", "delete"]
+CompressionType: TypeAlias = Literal[
+    "uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"
+]
+MessageTimestampType: TypeAlias = Literal["CreateTime", "LogAppendTime"]
+
+POLICIES: Final = Elements(get_args(CleanupPolicy))
+COMPRESSION_TYPES: Final = OneOf(get_args(CompressionType))
 GZIP_LEVELS: Final = Range(1, 9, apart=-1)
 LZ4_LEVELS: Final = Range(1, 17)
 ZSTD_LEVELS: Final = Range(-131072, 22)
-TIMESTAMP_TYPES: Final = OneOf(("CreateTime", "LogAppendTime"))
+TIMESTAMP_TYPES: Final = OneOf(get_args(MessageTimestampType))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +80,7 @@ class LogConfig(Settings):
     preallocate: bool = setting(BOOLEAN, False)
     flush_messages: int = setting(LONG, LONG_MAX, Range(1))
     flush_ms: int = setting(LONG, LONG_MAX, Range(0))
-    cleanup_policy: tuple[str, ...] = setting(LIST, ("delete",), POLICIES)
+    cleanup_policy: tuple[CleanupPolicy, ...] = setting(LIST, ("delete",), POLICIES)
     retention_bytes: int = setting(LONG, -1)
     retention_ms: int = setting(LONG, 7 * DAY_MS, Range(-1))
     file_delete_delay_ms: int = setting(LONG, 60_000, Range(0))
@@ -85,10 +89,12 @@ class LogConfig(Settings):
     max_compaction_lag_ms: int = setting(LONG, LONG_MAX, Range(1))
     min_cleanable_dirty_ratio: float = setting(DOUBLE, 0.5, Range(0, 1))
     max_message_bytes: int = setting(INT, (1 << 20) + 12, Range(0))
-    message_timestamp_type: str = setting(STRING, "CreateTime", TIMESTAMP_TYPES)
+    message_timestamp_type: MessageTimestampType = setting(
+        STRING, "CreateTime", TIMESTAMP_TYPES
+    )
     message_timestamp_before_max_ms: int = setting(LONG, LONG_MAX, Range(0))
     message_timestamp_after_max_ms: int = setting(LONG, HOUR_MS, Range(0))
-    compression_type: str = setting(STRING, "producer", COMPRESSION_TYPES)
+    compression_type: CompressionType = setting(STRING, "producer", COMPRESSION_TYPES)
     compression_gzip_level: int = setting(INT, -1, GZIP_LEVELS)
     compression_lz4_level: int = setting(INT, 9, LZ4_LEVELS)
     compression_zstd_level: int = setting(INT, 3, ZSTD_LEVELS)

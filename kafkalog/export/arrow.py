@@ -10,7 +10,7 @@ Knows: Arrow. Does not know: where records are from.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +122,7 @@ def bytes_array(column: BytesColumn, kind: Any = None) -> pa.Array:
 
 def headers_array(column: HeadersColumn) -> pa.Array:
     """See headers as lists of structs, their keys as text."""
-    key, value = cast("BytesColumn", column.key), cast("BytesColumn", column.value)
+    key, value = column.key, column.value
     struct = pa.StructArray.from_arrays(
         [bytes_array(_as_text(key), pa.string()), bytes_array(value)],
         fields=list(HEADERS.value_type),

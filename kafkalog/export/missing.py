@@ -17,6 +17,7 @@ def require(package: str, extra: str) -> Any:
     try:
         return import_module(package)
     except ModuleNotFoundError as error:
-        if error.name != package.partition(".")[0]:
+        installed = package.partition(".")[0]
+        if error.name != installed:
             raise
-        raise MissingDependencyError(package, extra) from None
+        raise MissingDependencyError(installed, extra) from None

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import accumulate
-from typing import Final, Self
+from typing import Final, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from kafkalog.formats.workspace import Workspace
 _MOST: Final = 2**63 - 1
 UNKNOWN_OFFSET: Final = -1
 """The first offset of an append of magic 0 or 1, which only unpacking it would tell."""
+
+
+Origin: TypeAlias = Literal["client", "coordinator", "replication", "raft_leader"]
 
 
 class AppendOrigin(Enum):

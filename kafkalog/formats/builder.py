@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class BatchSettings:
 
     _: KW_ONLY
     magic: int = 2
-    codec: str | int = Codec.NONE
+    codec: layout.CodecName | int = Codec.NONE
     level: int | None = None
     base_offset: int | None = None
     last_offset: int | None = None
@@ -123,6 +123,25 @@ class BatchSettings:
         )
 
 
+class BatchFields(TypedDict, total=False):
+    """The fields of `BatchSettings`, as keywords."""
+
+    magic: int
+    codec: layout.CodecName | int
+    level: int | None
+    base_offset: int | None
+    last_offset: int | None
+    leader_epoch: int
+    timestamp_type: TimestampType
+    log_append_time: int | None
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+    is_control: bool
+    delete_horizon_ms: int | None
+
+
 class RecordBatchBuilder:
     """Collect records and build one batch of them (below magic 2, a message set).
 
@@ -135,7 +154,7 @@ class RecordBatchBuilder:
     87
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[BatchFields]) -> None:
         self.settings = BatchSettings(**settings)
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []

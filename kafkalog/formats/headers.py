@@ -9,7 +9,7 @@ Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,11 @@ from kafkalog._speedups import Status
 from kafkalog.errors import CorruptRecordError
 from kafkalog.formats.layout import BATCH, SEQUENCE_MASK
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 Bytes = npt.NDArray[np.uint8]
+BytesLike: TypeAlias = "Buffer | Bytes"
 Int32s = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.void]
 

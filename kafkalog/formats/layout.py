@@ -54,7 +54,7 @@ Source: ``DefaultRecordBatch.java``, ``LegacyRecord.java``, ``Records.java``.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -115,7 +115,9 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
-CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+CodecName: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+CODECS: Final[tuple[CodecName, ...]] = get_args(CodecName)
 """Kafka's compression types; the place of a name is its id in the attributes."""
 
 BATCH: Final = np.dtype(

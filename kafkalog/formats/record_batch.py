@@ -10,7 +10,7 @@ Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from kafkalog.errors import LocatedError
 from kafkalog.formats.decoding import Bounds, Views, decode
 from kafkalog.formats.headers import (
     Bytes,
+    BytesLike,
     Rows,
     add_to_sequences,
     corrupt,
@@ -89,7 +90,7 @@ class RecordBatch:
     __slots__ = ("_data", "_max_bytes", "_row")
 
     def __init__(
-        self, data: Any, position: int = 0, *, max_bytes: int = MAX_BATCH_BYTES
+        self, data: BytesLike, position: int = 0, *, max_bytes: int = MAX_BATCH_BYTES
     ) -> None:
         whole = _as_bytes(data)
         rows, status, _ = scan_headers(whole, position, 0, 1)
@@ -276,8 +277,8 @@ def _headers(views: Views, data: memoryview) -> Iterator[tuple[str, bytes | None
         yield text, None if length < 0 else bytes(data[value : value + length])
 
 
-def _as_bytes(data: Any) -> Bytes:
+def _as_bytes(data: BytesLike) -> Bytes:
     """See any contiguous buffer as an array of its bytes; nothing is copied."""
     if isinstance(data, np.ndarray):
         return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-    return np.frombuffer(data, np.uint8)
+    return np.frombuffer(memoryview(data), np.uint8)

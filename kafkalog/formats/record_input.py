@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -53,7 +53,28 @@ _MOST_INT64: Final = 2**63 - 1
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 
-def record_columns(records: Any, now_ms: int) -> RecordColumns:
+class ArrowStream(Protocol):
+    """A table or stream of Arrow's C interface: pyarrow, Polars, a `Scan`."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand over the stream."""
+
+
+class ColumnsByName(Protocol):
+    """What holds columns by their names, as the `Records` of a scan."""
+
+    @property
+    def columns(self) -> Mapping[str, object]:
+        """The columns."""
+
+
+RecordsLike: TypeAlias = (
+    Mapping[str, object] | ArrowStream | ColumnsByName | Iterable[object]
+)
+"""Columns, or rows: mappings, or objects with the attributes."""
+
+
+def record_columns(records: RecordsLike, now_ms: int) -> RecordColumns:
     """Take whatever holds records for columns; their offsets mean nothing.
 
     `now_ms` is the time of records that say nothing of times.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kafkalog.formats.layout import CodecName
+
 
 class AppendResult(NamedTuple):
     """What became of an append: its offsets, and what its batches said.
@@ -24,6 +26,6 @@ class AppendResult(NamedTuple):
     log_append_time: int
     log_start_offset: int
     last_leader_epoch: int | None
-    source_codec: str
+    source_codec: CodecName
     valid_bytes: int
     is_duplicate: bool = False

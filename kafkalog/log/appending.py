@@ -29,7 +29,13 @@ from kafkalog.errors import (
 from kafkalog.formats.analysis import analyze_appends
 from kafkalog.formats.append_rules import AppendRules, Leadership, rules_of
 from kafkalog.formats.appended_records import read_through
-from kafkalog.formats.appends import UNKNOWN_OFFSET, AppendMemory, AppendOrigin, Appends
+from kafkalog.formats.appends import (
+    UNKNOWN_OFFSET,
+    AppendMemory,
+    AppendOrigin,
+    Appends,
+    Origin,
+)
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import (
@@ -77,7 +83,7 @@ class AppendTerms:
 
 @lru_cache(maxsize=64)
 def terms_of(
-    origin: str,
+    origin: Origin,
     leader_epoch: int | None,
     latest: EpochEntry | None,
     guard: int,
@@ -116,7 +122,7 @@ class Appender:
         self._rules = rules_of(log.config)
 
     def terms(
-        self, origin: str, epoch: int | None, guard: int, transaction_version: int
+        self, origin: Origin, epoch: int | None, guard: int, transaction_version: int
     ) -> AppendTerms:
         """Say how a leader appends; see `terms_of`."""
         latest = self._log.leader_epochs.latest

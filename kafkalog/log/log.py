@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,8 @@ from kafkalog.segment.file_records import (
     Step,
 )
 from kafkalog.segment.log_segment import LogSegment
+
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 MAX_READ_BYTES: Final = 1 << 20
 NOT_FOUND: Final = -1
@@ -189,7 +191,7 @@ class Log:
         offset: int,
         *,
         max_bytes: int = MAX_READ_BYTES,
-        isolation: str = "read_uncommitted",
+        isolation: Isolation = "read_uncommitted",
     ) -> LogRead:
         """Read whole batches from the one on that holds `offset`, or the next one.
 
@@ -198,7 +200,7 @@ class Log:
 
         Raises `OffsetOutOfRangeError` outside log start to log end.
         """
-        if isolation not in ("read_uncommitted", "read_committed"):
+        if isolation not in get_args(Isolation):
             raise ValueError(f"no such isolation: {isolation!r}")
         committed = isolation == "read_committed"
         start, end = self.log_start_offset, self.log_end_offset

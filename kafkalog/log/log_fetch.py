@@ -20,7 +20,7 @@ from kafkalog.log.log import LogRead
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.reading import fetch
 from kafkalog.log.state import LogState
-from kafkalog.log.watermarks import sight_of
+from kafkalog.log.watermarks import LogIsolation, sight_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,12 @@ def _is_whole(data: bytes, position: int) -> bool:
 
 
 def read_log(
-    log: LogState, offset: int, max_bytes: int, isolation: str, *, min_one_batch: bool
+    log: LogState,
+    offset: int,
+    max_bytes: int,
+    isolation: LogIsolation,
+    *,
+    min_one_batch: bool,
 ) -> LogFetch:
     """Read from the batch on that holds `offset`, as far as `isolation` lets see."""
     if offset < log.log_start_offset:

@@ -43,7 +43,7 @@ def open(
 
 def open(
     path: AnyPath,
-    mode: str = "r",
+    mode: Literal["r", "a"] = "r",
     config: LogConfig | None = None,
     *,
     broker: BrokerConfig | None = None,

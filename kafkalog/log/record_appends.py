@@ -24,9 +24,14 @@ from kafkalog.errors import KafkaLogError
 from kafkalog.formats.builder import BatchSettings
 from kafkalog.formats.encoding import DEFAULT_BATCH_BYTES
 from kafkalog.formats.headers import Bytes
-from kafkalog.formats.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from kafkalog.formats.layout import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    CodecName,
+)
 from kafkalog.formats.record_columns import Int64s
-from kafkalog.formats.record_input import record_columns
+from kafkalog.formats.record_input import RecordsLike, record_columns
 from kafkalog.formats.sent_batches import (
     PARCEL_BYTES,
     Sending,
@@ -95,9 +100,9 @@ class RecordAppends:
 
     def append_records(
         self,
-        records: Any,
+        records: RecordsLike,
         *,
-        codec: str | None = None,
+        codec: CodecName | None = None,
         level: int | None = None,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         producer_id: int = NO_PRODUCER_ID,
@@ -150,12 +155,12 @@ class RecordAppends:
         return self._send(sending, terms)
 
     def _settings(
-        self, codec: str | None, level: int | None, producer: dict[str, Any]
+        self, codec: CodecName | None, level: int | None, producer: dict[str, Any]
     ) -> BatchSettings:
         """Say what the batches are to be, the topic's codec where none is named."""
         config = self._log.config
         kind = config.compression_type
-        if codec is None and kind not in ("producer", "uncompressed"):
+        if codec is None and kind != "producer" and kind != "uncompressed":
             codec = kind
             level = config.compression_level if level is None else level
         settings = BatchSettings(

@@ -22,7 +22,7 @@ from kafkalog.formats.entry_fields import COUNT, SIZE_AT
 from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP
 from kafkalog.formats.record_batch import Record, RecordBatch
 from kafkalog.log.state import LogState
-from kafkalog.log.watermarks import sight_of
+from kafkalog.log.watermarks import LogIsolation, sight_of
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
 
@@ -43,7 +43,7 @@ class TimestampOffset(NamedTuple):
 
 
 def tell_offset(
-    log: LogState, timestamp: int, isolation: str
+    log: LogState, timestamp: int, isolation: LogIsolation
 ) -> TimestampOffset | None:
     """Find an offset as `find_offset`, and tell no more of it than a reader may see."""
     end = sight_of(isolation).offset(log)

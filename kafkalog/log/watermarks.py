@@ -11,7 +11,7 @@ Source: ``UnifiedLog.java``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kafkalog.errors import LogArgumentError, OffsetOutOfRangeError
 from kafkalog.log.offset_metadata import OffsetMetadata
@@ -94,8 +94,12 @@ class Sight(NamedTuple):
     place: Callable[[LogState], OffsetMetadata]
 
 
+LogIsolation: TypeAlias = Literal[
+    "log_end", "high_watermark", "read_uncommitted", "read_committed"
+]
+
 _REPLICATED: Final = Sight(lambda log: log.high_watermark.offset, high_watermark_place)
-_SIGHTS: Final = {
+_SIGHTS: Final[dict[LogIsolation, Sight]] = {
     "log_end": Sight(lambda log: log.log_end_offset, lambda log: log.end),
     "high_watermark": _REPLICATED,
     "read_uncommitted": _REPLICATED,
@@ -103,7 +107,7 @@ _SIGHTS: Final = {
 }
 
 
-def sight_of(isolation: str) -> Sight:
+def sight_of(isolation: LogIsolation) -> Sight:
     """Say up to where a reader of an isolation sees."""
     if isolation not in _SIGHTS:
         raise ValueError(f"no such isolation: {isolation!r}")

@@ -10,12 +10,13 @@ Source: ``UnifiedLog.java``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kafkalog.config import LogConfig
 from kafkalog.files.location import locate
 from kafkalog.files.naming import parse_partition_dir
+from kafkalog.formats.appends import Origin
 from kafkalog.formats.checkpoint import EpochEntry
+from kafkalog.formats.headers import BytesLike
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, reading, retention, truncation, watermarks
 from kafkalog.log.append_result import AppendResult
@@ -38,6 +39,7 @@ from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, tell_offset
 from kafkalog.log.topic_settings import warn_not_compacted
+from kafkalog.log.watermarks import LogIsolation
 from kafkalog.segment.growing_segment import GrowingSegment
 
 
@@ -131,10 +133,10 @@ class WritableLog(RecordAppends, Log):
     @guarded
     def append(
         self,
-        batches: Any,
+        batches: BytesLike,
         *,
         leader_epoch: int | None = None,
-        origin: str = "client",
+        origin: Origin = "client",
         guard: int = NO_GUARD,
         transaction_version: int = TV_UNKNOWN,
     ) -> AppendResult:
@@ -153,10 +155,10 @@ class WritableLog(RecordAppends, Log):
     @guarded
     def append_many(
         self,
-        appends: Sequence[Any],
+        appends: Sequence[BytesLike],
         *,
         leader_epoch: int | None = None,
-        origin: str = "client",
+        origin: Origin = "client",
         guard: int = NO_GUARD,
         transaction_version: int = TV_UNKNOWN,
     ) -> list[Outcome]:
@@ -168,7 +170,7 @@ class WritableLog(RecordAppends, Log):
         return self._appender.append_all(appends, terms)
 
     def append_as_follower(
-        self, batches: Any, *, leader_epoch: int | None = None
+        self, batches: BytesLike, *, leader_epoch: int | None = None
     ) -> AppendResult:
         """Append batches as they came from a leader, with its offsets and epochs.
 
@@ -187,12 +189,14 @@ class WritableLog(RecordAppends, Log):
         return self._append_as_follower(batches, leader_epoch)
 
     @guarded
-    def _append_as_follower(self, batches: Any, epoch: int | None) -> AppendResult:
+    def _append_as_follower(
+        self, batches: BytesLike, epoch: int | None
+    ) -> AppendResult:
         return self._appender.append(batches, self._appender.terms_of_follower(epoch))
 
     @guarded
     def append_many_as_follower(
-        self, appends: Sequence[Any], *, leader_epoch: int | None = None
+        self, appends: Sequence[BytesLike], *, leader_epoch: int | None = None
     ) -> list[Outcome]:
         """Append many, with the outcome of an `append_as_follower` of each."""
         appender = self._appender
@@ -316,7 +320,7 @@ class WritableLog(RecordAppends, Log):
         offset: int,
         *,
         max_bytes: int = MAX_READ_BYTES,
-        isolation: str = "log_end",
+        isolation: LogIsolation = "log_end",
         min_one_batch: bool = True,
     ) -> LogFetch:
         """Read bytes from the batch on that holds `offset`, or the next one.
@@ -332,7 +336,7 @@ class WritableLog(RecordAppends, Log):
 
     @guarded
     def find_offset(
-        self, timestamp: int, *, isolation: str = "log_end"
+        self, timestamp: int, *, isolation: LogIsolation = "log_end"
     ) -> TimestampOffset | None:
         """Find the first record at or after a timestamp, or a place by a special one.
 

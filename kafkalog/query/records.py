@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,14 @@ from kafkalog.formats.layout import (
     LOG_APPEND_TIME_FLAG,
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
+    CodecName,
     TimestampType,
 )
 from kafkalog.formats.record_headers import find_headers
 from kafkalog.query.columns import FIXED
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
 
 NO_TIMESTAMP_TYPE: Final = int(TimestampType.NO_TIMESTAMP_TYPE)
 
@@ -83,13 +87,21 @@ class ViewColumn:
         ]
 
 
+if TYPE_CHECKING:
+    ByteStrings = TypeVarWithDefault(
+        "ByteStrings", BytesColumn, ViewColumn, default=BytesColumn
+    )
+else:
+    ByteStrings = TypeVar("ByteStrings", BytesColumn, ViewColumn)
+
+
 @dataclass(frozen=True, slots=True)
-class HeadersColumn:
+class HeadersColumn(Generic[ByteStrings]):
     """The headers of n records: those of row i are rows ``offsets[i]`` to the next."""
 
     offsets: npt.NDArray[np.int32]
-    key: BytesColumn | ViewColumn
-    value: BytesColumn | ViewColumn
+    key: ByteStrings
+    value: ByteStrings
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -102,7 +114,14 @@ class HeadersColumn:
         return [pairs[a:b] for a, b in pairwise(ends)]
 
 
-Column = npt.NDArray[Any] | BytesColumn | ViewColumn | HeadersColumn
+Column = (
+    npt.NDArray[np.generic]
+    | BytesColumn
+    | ViewColumn
+    | HeadersColumn[BytesColumn]
+    | HeadersColumn[ViewColumn]
+)
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +134,27 @@ class Origin:
     segment: int = 0
 
 
-class Records:
+class ColumnOf(Generic[Found]):
+    """A column of `Records` under its name, an `AttributeError` if not requested."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, records: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, records: Records[Any], owner: type) -> Found: ...
+
+    def __get__(self, records: Records[Any] | None, owner: type) -> Any:
+        if records is None:
+            return self
+        try:
+            return records.columns[self._name]
+        except KeyError:
+            raise AttributeError(f"no column {self._name!r} was asked for") from None
+
+
+class Records(Generic[ByteStrings]):
     """A chunk of records of one partition: each column asked for is an attribute.
 
     `topic` is a str; `offset`, `timestamp` (ms, -1 none), `partition` and the other
@@ -131,7 +170,25 @@ class Records:
     (array([7]), [b'k'])
     """
 
-    codecs: tuple[str, ...] = CODECS
+    partition = ColumnOf[npt.NDArray[np.int32]]()
+    offset = ColumnOf[npt.NDArray[np.int64]]()
+    timestamp = ColumnOf[npt.NDArray[np.int64]]()
+    timestamp_type = ColumnOf[npt.NDArray[np.int8]]()
+    key = ColumnOf[ByteStrings]()
+    value = ColumnOf[ByteStrings]()
+    headers = ColumnOf[HeadersColumn[ByteStrings]]()
+    leader_epoch = ColumnOf[npt.NDArray[np.int32]]()
+    producer_id = ColumnOf[npt.NDArray[np.int64]]()
+    producer_epoch = ColumnOf[npt.NDArray[np.int16]]()
+    sequence = ColumnOf[npt.NDArray[np.int32]]()
+    is_transactional = ColumnOf[npt.NDArray[np.bool_]]()
+    is_control = ColumnOf[npt.NDArray[np.bool_]]()
+    magic = ColumnOf[npt.NDArray[np.int8]]()
+    codec = ColumnOf[npt.NDArray[np.int8]]()
+    segment = ColumnOf[npt.NDArray[np.int32]]()
+    position = ColumnOf[npt.NDArray[np.int64]]()
+
+    codecs: tuple[CodecName, ...] = CODECS
 
     def __init__(
         self, origin: Origin, length: int, columns: Mapping[str, Column]
@@ -144,14 +201,8 @@ class Records:
     def __len__(self) -> int:
         return self._length
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["columns"][name]
-        except KeyError:
-            raise AttributeError(f"no column {name!r} was asked for") from None
-
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.columns]
+        return [name for name in super().__dir__() if hasattr(self, name)]
 
     def __repr__(self) -> str:
         names = ", ".join(self.columns)
@@ -184,7 +235,7 @@ def make_records(
 
 def make_views(
     views: Views, origin: Origin, columns: tuple[str, ...], buffers: Buffers
-) -> Records:
+) -> Records[ViewColumn]:
     """Make the columns asked for of records that stay where they are."""
     places = views.records
     made: dict[str, Column] = {}

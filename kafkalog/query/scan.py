@@ -9,17 +9,20 @@ Knows: what may be asked for. Does not know: files; Arrow, but where to fetch it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
+from kafkalog.files.location import AnyPath
 from kafkalog.formats.decoding import Bounds
+from kafkalog.formats.headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.log.log import Isolation
 from kafkalog.query import plan
 from kafkalog.query.columns import choose_columns
 from kafkalog.query.counting import count_records
 from kafkalog.query.reading import Problem, Request
-from kafkalog.query.records import Records
+from kafkalog.query.records import Records, ViewColumn
 from kafkalog.query.scan_run import ScanRun
 
 if TYPE_CHECKING:
@@ -27,24 +30,26 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+Source: TypeAlias = "AnyPath | BytesLike | Sequence[Source]"
 Progress = Callable[[int, int], object]
-ISOLATION: Final = ("read_uncommitted", "read_committed")
-ON_CORRUPTION: Final = ("raise", "skip")
+OnCorruption: TypeAlias = Literal["raise", "skip"]
+ISOLATION: Final = get_args(Isolation)
+ON_CORRUPTION: Final = get_args(OnCorruption)
 MOST_BATCH_BYTES: Final = 1 << 30
 
 
 def scan(
-    source: Any,
+    source: Source,
     *,
     columns: Iterable[str] | None = None,
     start_offset: plan.Offset = None,
     end_offset: plan.Offset = None,
     start_timestamp: plan.Time = None,
     end_timestamp: plan.Time = None,
-    isolation: str = "read_uncommitted",
+    isolation: Isolation = "read_uncommitted",
     control_records: bool = False,
     check_crcs: bool = True,
-    on_corruption: str = "raise",
+    on_corruption: OnCorruption = "raise",
     max_batch_bytes: int = MAX_BATCH_BYTES,
     threads: int = 1,
     progress: Progress | None = None,
@@ -149,7 +154,22 @@ class Scan:
     def __repr__(self) -> str:
         return f"<Scan of {len(self.parts)} parts: {', '.join(self.columns)}>"
 
-    def chunks(self, reuse: bool = False, views: bool = False) -> Iterator[Records]:
+    @overload
+    def chunks(
+        self, reuse: bool = False, views: Literal[False] = False
+    ) -> Iterator[Records]: ...
+    @overload
+    def chunks(
+        self, reuse: bool = False, *, views: Literal[True]
+    ) -> Iterator[Records[ViewColumn]]: ...
+    @overload
+    def chunks(
+        self, reuse: bool, views: Literal[True]
+    ) -> Iterator[Records[ViewColumn]]: ...
+
+    def chunks(
+        self, reuse: bool = False, views: bool = False
+    ) -> Iterator[Records[Any]]:
         """Read, and yield `Records`: NumPy columns of a megabyte or two at a time.
 
         With `reuse` a chunk's arrays are valid only until the next is taken. With

@@ -136,7 +136,7 @@ class ScanRun:
 
     def _unpack(
         self, task: Task, step: Step, room: Room[Any], buffers: Buffers
-    ) -> Iterator[Records | Problem | Again]:
+    ) -> Iterator[Records[Any] | Problem | Again]:
         """Decode what headers do not tell, until a checksum is found wrong."""
         scan, piece = self.scan, task.piece
         found = decode(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalog.export.missing import require
+
 if TYPE_CHECKING:
     from kafkalog.spark.bytes_columns import batch_headers, decode_batches
     from kafkalog.spark.counting import count_records
@@ -48,6 +50,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        require("pyarrow", "spark")
         found = getattr(import_module(f"kafkalog.spark.{_HOMES[name]}"), name)
         globals()[name] = found
         return found

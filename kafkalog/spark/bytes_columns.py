@@ -20,7 +20,7 @@ from kafkalog.errors import BatchTooLargeError, ConfigError, LocatedError
 from kafkalog.export.arrow import bitmap
 from kafkalog.export.missing import require
 from kafkalog.query.reading import Problem
-from kafkalog.query.scan import ON_CORRUPTION
+from kafkalog.query.scan import ON_CORRUPTION, OnCorruption
 from kafkalog.spark.byte_rows import Run, find_runs
 from kafkalog.spark.unpacked import (
     DEFAULT_RECORD_COLUMNS,
@@ -36,7 +36,7 @@ from kafkalog.spark.workers import freeze_imports
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
 
 CONTENT: Final = "content"
 """How ``binaryFile`` calls its column of bytes."""
@@ -50,7 +50,7 @@ def decode_batches(
     *,
     keep: Mapping[str, str] | None = None,
     control_records: bool = False,
-    on_corruption: str = "raise",
+    on_corruption: OnCorruption = "raise",
 ) -> BytesDecoder:
     """Say how to decode a column of batches' bytes into records.
 
@@ -96,7 +96,7 @@ def batch_headers(
     column: str = CONTENT,
     *,
     keep: Mapping[str, str] | None = None,
-    on_corruption: str = "raise",
+    on_corruption: OnCorruption = "raise",
 ) -> BytesDecoder:
     """Say how to read the headers of batches in a column of bytes; a row for each.
 
@@ -109,7 +109,7 @@ def batch_headers(
     return BytesDecoder(column, HeadersOf(skip=_skips(on_corruption)), keep or {})
 
 
-def _skips(on_corruption: str) -> bool:
+def _skips(on_corruption: OnCorruption) -> bool:
     if on_corruption not in ON_CORRUPTION:
         known = " or ".join(ON_CORRUPTION)
         raise ConfigError(f"on_corruption: expected {known}, got {on_corruption}")

@@ -74,7 +74,7 @@ def spelled(name: str) -> str | None:
 @cache
 def _arrow_types() -> dict[str, pa.DataType]:
     """Return Arrow's type for each of Spark's; fetched late: not all need pyarrow."""
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     return {
         "binary": pa.binary(),
@@ -113,7 +113,7 @@ def arrow_schema(schema: Any) -> pa.Schema:
     It has the user's spelling of their names, whose case means as little as in SQL.
     Raises `ConfigError`, which names all that the source cannot give.
     """
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
     wrong, fields = [], []
     for field in schema.fields:
         name, asked = spelled(field.name), field.dataType.simpleString()

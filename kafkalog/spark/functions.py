@@ -31,8 +31,9 @@ from kafkalog.spark.task_frames import arrow_form, as_struct, frame_of
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 else:
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
 
 Paths = str | os.PathLike[str] | list[str | os.PathLike[str]]
 Given = Any
@@ -50,7 +51,7 @@ def read(
     path: Paths,
     columns: Iterable[str] | None = None,
     *,
-    schema: Any = None,
+    schema: StructType | str | None = None,
     **options: Any,
 ) -> DataFrame:
     """Read log directories as a table, as they are now.
@@ -82,7 +83,7 @@ def map_batches(
     spark: SparkSession,
     path: Paths,
     fn: Callable[[pa.RecordBatch], Given],
-    schema: Any,
+    schema: StructType | str,
     columns: Iterable[str] | None = None,
     **options: Any,
 ) -> DataFrame:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 else:
-    pa = require("pyarrow", "arrow")
-    pq = require("pyarrow.parquet", "arrow")
+    pa = require("pyarrow", "spark")
+    pq = require("pyarrow.parquet", "spark")
 
 HELD_BYTES: Final = 64 << 20
 """How many bytes of rows wait for row groups; the largest is written when more do."""

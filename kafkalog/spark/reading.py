@@ -39,7 +39,7 @@ from kafkalog.spark.workers import freeze_imports
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
 
 LOGGER: Final = logging.getLogger("kafkalog")
 

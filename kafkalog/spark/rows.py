@@ -26,7 +26,7 @@ from kafkalog.spark.columns import COLUMNS, spelled
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
 
 MOST_ROWS: Final = 32_000
 MOST_BYTES: Final = 8 << 20

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 else:
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

@@ -39,7 +39,7 @@ from kafkalog.spark.rows import RowMaker
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = require("pyarrow", "arrow")
+    pa = require("pyarrow", "spark")
 
 OF_FILES: Final = frozenset({"topic", "partition", "segment"})
 """Columns of the source that bytes by themselves do not tell."""

@@ -1,0 +1,68 @@
+"""Without an optional package, the error has the pip line that is enough."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests import golden_data
+
+ORDERS = golden_data.logs("k431-clean") / "orders.zstd-0"
+SCAN = f"kafkalog.scan({str(ORDERS)!r})"
+OPTIONAL = ("pyarrow", "pandas", "polars", "duckdb", "fsspec", "isal", "pyspark")
+PROGRAM = """
+import sys
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {missing!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing)
+import kafkalog
+{use}
+"""
+
+
+def run(use, *missing):
+    """Run a program in which some packages cannot be imported."""
+    program = PROGRAM.format(use=use, missing=missing)
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=golden_data.GOLDEN.parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("use", "package", "extra"),
+    [
+        (f"{SCAN}.to_arrow()", "pyarrow", "arrow"),
+        (f"{SCAN}.schema", "pyarrow", "arrow"),
+        (f"{SCAN}.__arrow_c_stream__()", "pyarrow", "arrow"),
+        (f"{SCAN}.to_pandas()", "pandas", "pandas"),
+        (f"{SCAN}.to_polars()", "polars", "polars"),
+        ("kafkalog.scan('memory://logs/orders-0')", "fsspec", "remote"),
+        ("kafkalog.scan('s3://logs/orders-0')", "pyarrow", "remote"),
+        ("import kafkalog.spark.source", "pyspark", "spark"),
+        ("from kafkalog.spark import read", "pyarrow", "spark"),
+        ("from kafkalog.spark import decode_batches", "pyarrow", "spark"),
+    ],
+)
+def test_the_error_names_the_package_and_the_extra_that_is_enough(use, package, extra):
+    *_, message = run(use, *OPTIONAL).stderr.splitlines()
+    line = f"pip install 'kafkalog[{extra}]'"
+    assert message == (
+        f"kafkalog.errors.MissingDependencyError: {package} is missing: {line}"
+    )
+
+
+@pytest.mark.parametrize("extra", ["pandas", "polars"])
+def test_a_data_frame_without_pyarrow_asks_for_its_own_extra(extra):
+    *_, message = run(f"{SCAN}.to_{extra}()", "pyarrow").stderr.splitlines()
+    assert message.endswith(f"pyarrow is missing: pip install 'kafkalog[{extra}]'")
+
+
+def test_columns_in_numpy_need_no_optional_package():
+    ran = run(f"print(sum(map(len, {SCAN}.chunks())))", *OPTIONAL)
+    assert (ran.stdout, ran.stderr) == ("212\n", "")

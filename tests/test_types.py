@@ -1,0 +1,253 @@
+"""What a type checker sees of the public API: real types, Literal words, no `Any`."""
+
+import inspect
+import re
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.formats.builder import BatchFields, BatchSettings
+from kafkalog.log.append_result import AppendResult
+from kafkalog.log.log import LogRead
+from kafkalog.log.log_fetch import LogFetch
+from kafkalog.log.record_appends import AppendedRecords, Refusal
+from kafkalog.manager.report import Report
+from kafkalog.query.columns import COLUMNS
+from kafkalog.query.reading import Problem
+from kafkalog.query.records import BytesColumn, HeadersColumn, ViewColumn
+
+ROOT = Path(kafkalog.__file__).parents[1]
+REACHED = (
+    AppendResult, AppendedRecords, BytesColumn, HeadersColumn, LogFetch, LogRead,
+    Problem, Refusal, Report, ViewColumn,
+)  # fmt: skip
+"""What public functions return, and is itself no public name."""
+
+# pyarrow and pandas come without types of their own; these stand in their place.
+PYARROW = """
+from typing import Any
+def __getattr__(name: str) -> Any: ...
+class Schema: ...
+class Table:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+"""
+STUBS = {
+    "pandas": "class DataFrame: ...",
+    "polars": "class DataFrame: ...",
+    "pyarrow": PYARROW,
+}
+SETTINGS = """
+[mypy]
+strict = True
+python_version = 3.11
+ignore_missing_imports = True
+cache_dir = {root}/cache
+mypy_path = {root}/stubs:{checkout}
+[mypy-kafkalog.export.*,pyspark.*]
+follow_imports = skip
+"""
+REVEALED = re.compile(r"^checked\.py:(\d+): note: Revealed type is \"(.*)\"$", re.M)
+ERROR = re.compile(r"^checked\.py:(\d+): error: (.*)$", re.M)
+
+INT64 = "numpy.ndarray[numpy.dtype[int64]]"
+INT32 = INT64.replace("64", "32")
+INT16 = INT64.replace("64", "16")
+INT8 = INT64.replace("64", "8")
+BOOL = "numpy.ndarray[numpy.dtype[numpy.bool[bool]]]"
+BYTES = "kafkalog.query.records.BytesColumn"
+VIEWS = "kafkalog.query.records.ViewColumn"
+
+TYPES = {
+    "scan.to_arrow()": "pyarrow.Table",
+    "scan.to_pandas()": "pandas.DataFrame",
+    "scan.to_polars()": "polars.DataFrame",
+    "scan.schema": "pyarrow.Schema",
+    "scan.problems[0].reason": "str",
+    "records.topic": "str",
+    "records.partition": INT32,
+    "records.offset": INT64,
+    "records.timestamp": INT64,
+    "records.timestamp_type": INT8,
+    "records.key": BYTES,
+    "records.value": BYTES,
+    "records.headers": f"kafkalog.query.records.HeadersColumn[{BYTES}]",
+    "records.leader_epoch": INT32,
+    "records.producer_id": INT64,
+    "records.producer_epoch": INT16,
+    "records.sequence": INT32,
+    "records.is_transactional": BOOL,
+    "records.is_control": BOOL,
+    "records.magic": INT8,
+    "records.codec": INT8,
+    "records.segment": INT32,
+    "records.position": INT64,
+    "views.offset": INT64,
+    "views.value": VIEWS,
+    "views.headers.key": VIEWS,
+    "kafkalog.open('t-0')": "kafkalog.log.log.Log",
+    "kafkalog.open('t-0', 'r')": "kafkalog.log.log.Log",
+    "kafkalog.open('t-0', mode='a')": "kafkalog.log.writable_log.WritableLog",
+}
+"""Expressions, and what they are, with `PREAMBLE` before."""
+
+PREAMBLE = """
+import kafkalog
+import numpy
+import numpy.typing as npt
+import pathlib
+scan = kafkalog.scan(["a.log", "b-0"])
+records = next(scan.chunks(reuse=True))
+views = next(scan.chunks(views=True))
+log = kafkalog.open("t-0", "a")
+def given(values: npt.ArrayLike) -> None:
+    reveal_type(values)
+"""
+
+MESSAGE = "dict[str, Any]"
+"""A message of Kafka's, or settings by name: each value has a type of its own."""
+
+ACCEPTED = (
+    "kafkalog.scan(b'')",
+    "kafkalog.scan(memoryview(b''), isolation='read_committed')",
+    "kafkalog.scan([pathlib.Path('t-0'), 'u-0'], on_corruption='skip')",
+    "kafkalog.scan(numpy.zeros(7, numpy.uint8))",
+    "log.read(0, isolation='high_watermark')",
+    "log.append(kafkalog.RecordBatchBuilder(codec='zstd', base_offset=7).build())",
+    "log.append_records({'key': [b'k']}, codec='lz4')",
+    "log.append_records(scan.to_arrow())",
+    "log.append_records(records)",
+    "log.append_records(scan)",
+    "log.append_records({'value': str(i)} for i in range(9))",
+    "kafkalog.LogConfig(cleanup_policy=('compact', 'delete'))",
+)
+
+REFUSED = (
+    "kafkalog.scan('t-0', isolation='committed')",
+    "kafkalog.scan('t-0', on_corruption='ignore')",
+    "kafkalog.scan(7)",
+    "kafkalog.open('t-0', 'w')",
+    "kafkalog.open('t-0').read(0, isolation='log_end')",
+    "kafkalog.open('t-0').append(b'')",
+    "log.read(0, isolation='end')",
+    "log.append(b'', origin='me')",
+    "log.append_records([], codec='zip')",
+    "kafkalog.RecordBatchBuilder(codec='zip')",
+    "kafkalog.RecordBatchBuilder(bass_offset=7)",
+    "kafkalog.LogConfig(compression_type='zip')",
+    "kafkalog.LogConfig(message_timestamp_type='create')",
+    "records.no_such_column",
+)
+
+
+def own_members(kind):
+    """Yield the public names of a class that it, or another of ours, defines."""
+    for name in dir(kind):
+        owners = [base for base in kind.__mro__ if name in vars(base)]
+        ours = owners and owners[0].__module__.startswith("kafkalog")
+        if ours and not name.startswith("_"):
+            yield name
+
+
+def everything_public():
+    """Return lines that declare one of each class, and expressions for all there is."""
+    kinds = [getattr(kafkalog, name) for name in kafkalog.__all__]
+    declared, public = [], [f"kafkalog.{name}" for name in kafkalog.__all__]
+    for kind in filter(inspect.isclass, [*kinds, *REACHED]):
+        one = f"one_{kind.__name__}"
+        declared += [
+            f"import {kind.__module__}",
+            f"{one}: {kind.__module__}.{kind.__name__}",
+        ]
+        public += [f"{one}.{name}" for name in own_members(kind)]
+    return declared, public
+
+
+def plain(revealed):
+    """Write a type without what is the same in each: shapes, modules, bits."""
+    shorter = revealed.replace("tuple[Any, ...], numpy.dtype", "numpy.dtype")
+    shorter = shorter.replace("builtins.", "").replace("generic[Any]", "generic")
+    return re.sub(r"numpy\.signedinteger\[[\w.]*_(\d+)Bit\]", r"int\1", shorter)
+
+
+@pytest.fixture(scope="module")
+def check(tmp_path_factory):
+    """Run mypy over lines after `PREAMBLE`; gives types and errors by line."""
+    root = tmp_path_factory.mktemp("checked")
+    for package, stub in STUBS.items():
+        (root / "stubs" / package).mkdir(parents=True)
+        (root / "stubs" / package / "__init__.pyi").write_text(stub)
+    settings = root / "mypy.ini"
+    settings.write_text(SETTINGS.format(root=root, checkout=ROOT))
+
+    def checked(lines):
+        before = PREAMBLE.splitlines()
+        (root / "checked.py").write_text("\n".join([*before, *lines]) + "\n")
+        command = [sys.executable, "-m", "mypy", "--config-file", str(settings)]
+        ran = subprocess.run(
+            [*command, "checked.py"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode in (0, 1), ran.stderr
+        first = len(before) + 1
+        types = {int(line): plain(text) for line, text in REVEALED.findall(ran.stdout)}
+        errors = {int(line) - first: text for line, text in ERROR.findall(ran.stdout)}
+        array_like = types.pop(len(before))
+        found = {
+            line - first: text.replace(array_like, "ArrayLike")
+            for line, text in types.items()
+        }
+        return found, errors
+
+    return checked
+
+
+def test_columns_tables_and_logs_have_types(check):
+    found, errors = check([f"reveal_type({expression})" for expression in TYPES])
+    assert dict(zip(TYPES, found.values(), strict=True)) == TYPES
+    assert not errors
+
+
+def test_each_column_of_a_scan_is_among_the_types_held_here():
+    assert {f"records.{name}" for name in COLUMNS} <= TYPES.keys()
+
+
+def test_a_word_or_a_source_that_there_is_none_of_is_an_error(check):
+    _, errors = check(REFUSED)
+    assert {REFUSED[line] for line in errors} == set(REFUSED)
+
+
+def test_what_may_be_given_is_no_error(check):
+    _, errors = check(ACCEPTED)
+    assert not {ACCEPTED[line] for line in errors}
+
+
+def test_nothing_public_is_any(check):
+    declared, public = everything_public()
+    lines = [*declared, *(f"reveal_type({name})" for name in public)]
+    found, errors = check(lines)
+    assert len(found) == len(public)
+    assert not errors
+    revealed = {lines[line]: text for line, text in found.items()}
+    loose = {
+        line: text
+        for line, text in revealed.items()
+        if re.search(r"\bAny\b", text.replace(MESSAGE, "Message"))
+    }
+    assert not loose
+
+
+def test_the_settings_of_a_batch_are_the_keywords_of_a_builder():
+    fields = typing.get_type_hints(BatchSettings)
+    del fields["_"]
+    assert typing.get_type_hints(BatchFields) == fields
+
+
+def test_the_package_is_marked_as_typed():
+    assert (ROOT / "kafkalog" / "py.typed").exists()
