@@ -14,7 +14,7 @@ from typing import Literal, overload
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.files.durable_file import DISK, Disk
-from kafkalog.files.location import AnyPath
+from kafkalog.files.location import AnyPath, local_path
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.loading import load_log
@@ -60,7 +60,7 @@ def open(
     there, and written again on closing, for this log alone.
 
     Raises `FileNotFoundError`, `NotALogDirectoryError` for what is no partition's, and
-    with ``"a"`` `LogLockedError`.
+    with ``"a"`` `LogLockedError`, and `LogArgumentError` for a URL.
 
     >>> import tempfile, kafkalog
     >>> batch = kafkalog.RecordBatchBuilder()
@@ -78,8 +78,9 @@ def open(
         return Log(path)
     if mode != "a":
         raise ValueError(f"a log is opened with mode 'r' or 'a', not {mode!r}")
-    directory = Path(os.fspath(path)).absolute()  # type: ignore[arg-type]
+    directory = local_path(path).absolute()
     name = _name_of(directory)
+    _check_parent(directory.parent)
     owned = own_directory(directory.parent, name, disk)
     try:
         if not directory.exists():
@@ -103,6 +104,14 @@ def open(
         owned.release(name, in_order=False)
         raise
     return log
+
+
+def _check_parent(log_directory: Path) -> None:
+    """Raise `FileNotFoundError` where the log directory is missing."""
+    if not log_directory.is_dir():
+        error = FileNotFoundError(2, "No such log directory", str(log_directory))
+        error.add_note("A missing partition directory is made, the one it lies in not.")
+        raise error
 
 
 def _name_of(directory: Path) -> Name:

@@ -18,8 +18,8 @@ import numpy as np
 from kafkalog.errors import LocatedError, OffsetNotAvailableError
 from kafkalog.formats.appended_records import refusal_of
 from kafkalog.formats.decoding import first_records
-from kafkalog.formats.entry_fields import COUNT, SIZE_AT
-from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP
+from kafkalog.formats.entry_fields import COUNT
+from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP, SIZE_AT
 from kafkalog.formats.record_batch import Record, RecordBatch
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import sight_of

@@ -64,7 +64,7 @@ def test_a_text_file_is_said_to_be_no_log_by_its_magic(tmp_path):
 def test_a_flipped_magic_does_not_make_a_log_none():
     data = bytearray(build(2, "none", 0) + build(2, "none", 3))
     data[16] ^= 1
-    with pytest.raises(kafkalog.CorruptRecordError, match=r"^magic 3, expected 0, 1 or"):
+    with pytest.raises(kafkalog.CorruptRecordError, match=r"^magic 3, expected 0, 1"):
         kafkalog.scan(bytes(data)).count()
 
 
