@@ -41,7 +41,12 @@ from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.formats.times import Times, all_as_ms
 from kafkalog.formats.workspace import Workspace
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.log_segments import (
+    find_lost_tail,
+    from_offset,
+    list_segments,
+    read_on,
+)
 from kafkalog.log.newest_snapshot import newest_snapshot
 from kafkalog.log.producer_state import apply, as_entries, from_entries
 from kafkalog.log.transactions import replay_partition
@@ -262,10 +267,14 @@ class Log:
 
         for segment, source in read_on(self.path, list_segments(self.path)):
             position = segment.position_for_time(source, timestamp)
-            for step in segment.records(source, position, late):
+            records = segment.records(source, position, late)
+            for step in records:
                 first = _first_offset(step, bounds, segment)
                 if first is not None:
                     return first
+            lost = find_lost_tail(self.path, segment, records)
+            if lost is not None and lost.last_offset >= start:
+                raise lost.error
         return NOT_FOUND
 
     # What changes a log, and is refused
@@ -301,10 +310,14 @@ class Log:
         segments = from_offset(list_segments(self.path), offset)
         for segment, source in read_on(self.path, segments):
             start = segment.position_for(source, offset)
-            for step in segment.records(source, start, wanted, first_bytes):
+            records = segment.records(source, start, wanted, first_bytes)
+            for step in records:
                 if isinstance(step, Step):
                     yield step
                     offset = int(step.rows["last_offset"][-1]) + 1
+            lost = find_lost_tail(self.path, segment, records)
+            if lost is not None and lost.first_offset < end:
+                raise lost.error
 
     def _checkpointed(self, name: str, default: int) -> int:
         """Read this partition's line of a checkpoint in the log directory."""

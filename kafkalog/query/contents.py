@@ -31,8 +31,9 @@ from kafkalog.formats.layout import (
 from kafkalog.query.counting import count_records, counting
 from kafkalog.query.plan import Part
 from kafkalog.query.reading import Problem, Request
-from kafkalog.segment.file_records import FileRecords, Limits, Step
+from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.strays import Limits
 
 UNKNOWN_CODEC: Final = "unknown"
 MOST_PRODUCERS: Final = 100_000

@@ -29,7 +29,6 @@ from kafkalog._speedups import Status
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
 from kafkalog.files.reading import ByteSource, Rooms, Take
 from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.entry_start import LIKELY_OFFSETS
 from kafkalog.formats.headers import Bytes, Rows, checksum_error, find_unsound
 from kafkalog.formats.layout import (
     BATCH,
@@ -47,9 +46,7 @@ from kafkalog.segment.resync import (
     sound_entry,
     tail_error,
 )
-from kafkalog.segment.strays import find_strays
-
-UNBOUNDED: Final = 2**63 - 1
+from kafkalog.segment.strays import Limits, find_strays
 
 STEP_BYTES: Final = 4 << 20
 FIRST_STEP_BYTES: Final = 64 << 10
@@ -92,15 +89,6 @@ class Skipped:
     error: LocatedError
     first_offset: int | None
     last_offset: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Between which offsets a segment's must lie, and whether they must rise."""
-
-    least: int = 0
-    most: int = UNBOUNDED
-    ordered: bool = True
 
 
 def everything(_rows: Rows) -> tuple[None, bool]:
@@ -188,20 +176,14 @@ class FileRecords:
                 if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
                     yield self._too_large(size)
             elif status != Status.OK:
-                error = self._tail_error(status)
+                offsets = self.limits.of_a_tail
+                error = tail_error(self.source, self.end, status, offsets)
                 if error is None:
                     self.has_tail = True
                     return
                 if self._sound_when_read_again(self.end):
                     continue
                 yield self._resume(error, self.end + 1)
-
-    def _tail_error(self, status: int) -> LocatedError | None:
-        """Return why no entry lies at `end`; None for a legal tail of the file."""
-        limits = self.limits
-        known = limits.most < UNBOUNDED
-        offsets = (limits.least, limits.most) if known else LIKELY_OFFSETS
-        return tail_error(self.source, self.end, status, offsets)
 
     def _scan(self, data: Bytes, origin: int) -> tuple[int, Rows, int]:
         """Read headers from `end` on: status, rows, and the place behind them."""
