@@ -1,6 +1,6 @@
 # One entry where it lies: its header read, its checksum looked at.
 # Each module that asks `is_sound` calls `crc_setup` when it is imported.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
 from kafkalog._speedups._batch cimport (
     BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, HEADER_UP_TO_MAGIC, LEAST_SIZE,
@@ -40,16 +40,27 @@ cdef inline void read_message(const uint8_t* at, Batch* row) noexcept nogil:
     row.count = -1 if wrapper else 1
 
 
+cdef inline int8_t layout_of(int8_t magic) noexcept nogil:
+    # By which layout Kafka's storage engine reads an entry, whatever its magic: no
+    # checksum covers that of a batch (FileLogInputStream.java).
+    if magic >= 2:
+        return 2
+    return 1 if magic < 0 else magic
+
+
 cdef inline Status read_entry(
-    const uint8_t* src, int64_t pos, int64_t end, Batch* row
+    const uint8_t* src, int64_t pos, int64_t end, Batch* row, bint any_magic
 ) noexcept nogil:
-    # The header of the entry at `pos`, which must lie whole before `end`.
+    # The header of the entry at `pos`, which must lie whole before `end`. With
+    # `any_magic` the row has the magic of the layout that it was read by.
     cdef int32_t size
     cdef int32_t least
     if end - pos < HEADER_UP_TO_MAGIC:
         return Status.ENTRY_INCOMPLETE
     size = be32(src + pos + 8)
-    row.magic = <signed char>src[pos + 16]
+    row.magic = <int8_t>src[pos + 16]
+    if any_magic:
+        row.magic = layout_of(row.magic)
     if size < LEAST_SIZE:
         return Status.ENTRY_TOO_SMALL
     if row.magic < 0 or row.magic > 2:

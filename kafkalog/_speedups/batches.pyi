@@ -6,6 +6,7 @@ def scan_batches(
     start: int,
     origin: int,
     out: npt.NDArray[np.void],  # Batch[::1], (capacity,), filled
+    any_magic: bool = False,
 ) -> tuple[int, int, int]: ...  # Status, rows filled, next place in src
 def in_order(
     rows: npt.NDArray[np.void],  # const Batch[::1], (n,)

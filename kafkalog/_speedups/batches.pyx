@@ -27,12 +27,16 @@ def scan_batches(
     int64_t start,
     int64_t origin,
     out not None,
+    bint any_magic=False,
 ):
     """Fill `out` with the headers of the entries that lie whole in `src` from `start`.
 
     Positions in the rows count from `origin`, the position of ``src[0]``. Answers
     (status, rows filled, where the next entry begins in `src`): OK when `out` is full
     or `src` ends with an entry, else why no entry is at that place.
+
+    With `any_magic` a magic above 2 is read as 2, and one below 0 as 1, as Kafka's
+    storage engine does; the row has that magic.
     """
     cdef Status status = Status.OK
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
@@ -44,7 +48,7 @@ def scan_batches(
     hold_rows(out, &held, True)
     with nogil:
         while count < held.count and pos < end:
-            status = read_entry(data, pos, end, &held.at[count])
+            status = read_entry(data, pos, end, &held.at[count], any_magic)
             if status != Status.OK:
                 break
             held.at[count].position = origin + pos
@@ -138,7 +142,7 @@ def find_batch(
     with nogil:
         for pos in range(start, end):
             if (
-                read_entry(data, pos, end, &row) != Status.OK
+                read_entry(data, pos, end, &row, False) != Status.OK
                 or not plausible(&row)
             ):
                 continue

@@ -54,7 +54,7 @@ cdef inline bint take_batch(
     const Append* info
 ) noexcept nogil:
     # Whether a batch lies whole and sound at `pos`, and is as wanted.
-    if read_entry(src, pos, end, row) != Status.OK:
+    if read_entry(src, pos, end, row, False) != Status.OK:
         return False
     return (
         row.size_in_bytes <= wanted.most_bytes

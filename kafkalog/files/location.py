@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from kafkalog.errors import LogArgumentError
 from kafkalog.files.reading import FileSource, check_small, read_plain
 from kafkalog.files.remote import RemotePath, RemoteSource, as_path, is_url
 
@@ -48,6 +49,19 @@ def locate(path: AnyPath) -> Location:
     if isinstance(path, (Path, RemotePath)):
         return path
     return as_path(path, {}) if isinstance(path, str) and is_url(path) else Path(path)
+
+
+def local_path(path: AnyPath) -> Path:
+    """Take a path for a local one; text may be a ``file:`` URL.
+
+    Raises `LogArgumentError` for any other URL, of which only the scheme is named: the
+    rest may hold a secret.
+    """
+    text = str(path) if isinstance(path, (str, RemotePath)) else ""
+    scheme = text.partition(":")[0]
+    if is_url(text) and scheme.lower() != "file":
+        raise LogArgumentError(f"expected a local path to write to, got {scheme}:")
+    return Path(locate(path))  # type: ignore[arg-type]  # no RemotePath any more
 
 
 def entries(directory: Location) -> Sequence[Entry]:

@@ -19,6 +19,7 @@ from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.codecs.compression import Codec
 from kafkalog.errors import (
+    CorruptRecordError,
     InvalidRecordError,
     KafkaLogError,
     LogArgumentError,
@@ -34,7 +35,13 @@ from kafkalog.formats.appends import (
     as_bytes,
     bounds_of,
 )
-from kafkalog.formats.entry_fields import epoch_field, offset_field, size_field
+from kafkalog.formats.entry_fields import (
+    MAGIC_AT,
+    epoch_field,
+    offset_field,
+    size_field,
+)
+from kafkalog.formats.entry_start import find_no_entry
 from kafkalog.formats.headers import (
     Bytes,
     Rows,
@@ -182,6 +189,8 @@ def _batches(data: Bytes, asked: Asked) -> Rows:
             last_offset = int(row["last_offset"][0])
             kept.append(row)
         position += size
+    if not position and (error := _no_entry(data, position)):
+        raise error
     return np.concatenate(kept) if kept else np.empty(0, BATCH)
 
 
@@ -197,15 +206,19 @@ def _whole_batch(data: Bytes, position: int) -> int | None:
     left = len(data) - position
     if left < LOG_OVERHEAD:
         return None
-    size = size_field(data, position)
-    if size < LEAST_SIZE:
-        raise corrupt(Status.ENTRY_TOO_SMALL, position)
-    if left < HEADER_SIZE_UP_TO_MAGIC:
-        return None
-    if data[position + 16] > 2:
-        raise corrupt(Status.ENTRY_MAGIC, position)
+    size, has_magic = size_field(data, position), left >= HEADER_SIZE_UP_TO_MAGIC
+    strange = size < LEAST_SIZE or (has_magic and data[position + MAGIC_AT] > 2)
+    if strange and (error := _no_entry(data, position)):
+        raise error
     whole = LOG_OVERHEAD + size
-    return whole if whole <= left else None
+    return whole if has_magic and whole <= left else None
+
+
+def _no_entry(data: Bytes, position: int) -> CorruptRecordError | None:
+    """Return the error that no entry begins at `position`, not even a part of one."""
+    head = data[position : position + HEADER_SIZE_UP_TO_MAGIC]
+    found = find_no_entry(head, first=position == 0)
+    return None if found is None else found.at(position)
 
 
 def _check_sender(entry: Bytes, asked: Asked) -> None:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from kafkalog.formats.headers import Bytes
-from kafkalog.formats.layout import LOG_OVERHEAD
+from kafkalog.formats.layout import LOG_OVERHEAD, SIZE_AT
 
 MAGIC_AT: Final = 16
-SIZE_AT: Final = 8
 COUNT: Final = slice(57, 61)
 
 _EPOCH: Final = slice(12, 16)

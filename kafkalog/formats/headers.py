@@ -66,16 +66,24 @@ def add_to_sequences(base: Int32s, delta: Int32s) -> Int32s:
 
 
 def scan_headers(
-    data: Bytes, start: int = 0, origin: int = 0, capacity: int = 1 << 16
+    data: Bytes,
+    start: int = 0,
+    origin: int = 0,
+    capacity: int = 1 << 16,
+    *,
+    any_magic: bool = False,
 ) -> tuple[Rows, int, int]:
     """Read the headers of the entries that lie whole in `data` from `start` on.
 
     Answers the rows, `capacity` of them at most, with positions counted from `origin`;
     a status, OK where the rows are as many as asked for or the bytes end with an entry;
     and the place in `data` behind the last of them.
+
+    With `any_magic` no magic is damage: one above 2 is read as 2, and one below 0 as 1,
+    as Kafka's storage engine reads its own files; the row has that magic.
     """
     rows = np.empty(capacity, BATCH)
-    status, count, place = _speedups.scan_batches(data, start, origin, rows)
+    status, count, place = _speedups.scan_batches(data, start, origin, rows, any_magic)
     return rows[:count].copy() if count < capacity // 2 else rows[:count], status, place
 
 

@@ -58,13 +58,20 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
+SIZE_AT: Final = 8
+"""First byte of the size field, and how many the offset before it has."""
+
 LOG_OVERHEAD: Final = 12
 """Bytes before and with the size field."""
 
 HEADER_SIZE_UP_TO_MAGIC: Final = 17
 """What must be there before an entry can be told from a tail."""
 
-LEAST_SIZE: Final = 14
+LEAST_SIZES: Final = (14, 22, 49)
+"""The smallest value of the size field of each magic: what comes before the records, or
+before key and value."""
+
+LEAST_SIZE: Final = LEAST_SIZES[0]
 """The smallest value of the size field that any reader accepts: magic 0's overhead."""
 
 BATCH_HEADER_BYTES: Final = 61

@@ -18,6 +18,7 @@ from kafkalog._speedups import Status
 from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.errors import LocatedError
 from kafkalog.formats.decoding import Bounds, Views, decode
+from kafkalog.formats.entry_fields import magic_field
 from kafkalog.formats.headers import (
     Bytes,
     BytesLike,
@@ -64,6 +65,9 @@ class RecordBatch:
         Byte of `data` at which it begins.
     max_bytes : int
         How much its records may take once unpacked, in bytes.
+    any_magic : bool
+        Whether a magic that no format has is read as Kafka's storage engine does, above
+        2 as 2 and below 0 as 1; else no entry lies there.
 
     Raises
     ------
@@ -90,10 +94,15 @@ class RecordBatch:
     __slots__ = ("_data", "_max_bytes", "_row")
 
     def __init__(
-        self, data: BytesLike, position: int = 0, *, max_bytes: int = MAX_BATCH_BYTES
+        self,
+        data: BytesLike,
+        position: int = 0,
+        *,
+        max_bytes: int = MAX_BATCH_BYTES,
+        any_magic: bool = False,
     ) -> None:
         whole = _as_bytes(data)
-        rows, status, _ = scan_headers(whole, position, 0, 1)
+        rows, status, _ = scan_headers(whole, position, 0, 1, any_magic=any_magic)
         if not len(rows):
             raise corrupt(status or Status.ENTRY_INCOMPLETE, position)
         self._row: Rows = rows
@@ -106,7 +115,12 @@ class RecordBatch:
 
     @property
     def magic(self) -> int:
-        """0, 1 or 2."""
+        """The magic as stored: 0, 1 or 2, unless any was taken."""
+        return magic_field(self._data)
+
+    @property
+    def _layout(self) -> int:
+        """The magic by whose layout it is read."""
         return self._field("magic")
 
     @property
@@ -117,7 +131,7 @@ class RecordBatch:
     @property
     def base_offset(self) -> int:
         """Offset of the first record; in a wrapper that takes unpacking it."""
-        if self.magic == 2 or self._field("base_offset") >= 0:
+        if self._layout == 2 or self._field("base_offset") >= 0:
             return self._field("base_offset")
         return next(iter(self)).offset
 
@@ -155,7 +169,7 @@ class RecordBatch:
     @property
     def timestamp_type(self) -> TimestampType:
         """Whose clock the timestamps are from."""
-        if self.magic == 0:
+        if self._layout == 0:
             return TimestampType.NO_TIMESTAMP_TYPE
         return TimestampType(bool(self.attributes & LOG_APPEND_TIME_FLAG))
 
@@ -172,7 +186,7 @@ class RecordBatch:
     @property
     def delete_horizon_ms(self) -> int | None:
         """When tombstones in here may go, ms, if compaction has set it."""
-        has = self.magic == 2 and self.attributes & DELETE_HORIZON_FLAG
+        has = self._layout == 2 and self.attributes & DELETE_HORIZON_FLAG
         return self.base_timestamp if has else None
 
     @property
@@ -202,18 +216,18 @@ class RecordBatch:
     @property
     def is_transactional(self) -> bool:
         """Whether it belongs to a transaction."""
-        return self.magic == 2 and bool(self.attributes & TRANSACTIONAL_FLAG)
+        return self._layout == 2 and bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_control(self) -> bool:
         """Whether its records are control records."""
-        return self.magic == 2 and bool(self.attributes & CONTROL_FLAG)
+        return self._layout == 2 and bool(self.attributes & CONTROL_FLAG)
 
     @property
     def count(self) -> int | None:
         """Number of records; None in a wrapper, which does not say."""
         count = self._field("count")
-        return None if self.magic < 2 and count < 0 else count
+        return None if self._layout < 2 and count < 0 else count
 
     def __bytes__(self) -> bytes:
         return self._data.tobytes()

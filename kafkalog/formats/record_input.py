@@ -28,6 +28,7 @@ from kafkalog.formats.arrow_input import (
     timestamps_from_arrow,
 )
 from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.formats.near_names import with_nearest
 from kafkalog.formats.record_columns import (
     ByteColumn,
     HeaderColumns,
@@ -92,7 +93,8 @@ def record_columns(records: RecordsLike, now_ms: int) -> RecordColumns:
         if column is not None and name not in LEFT_ASIDE
     }
     if unknown := [str(name) for name in named if name not in WRITTEN]:
-        faults.append(f"no such columns: {', '.join(sorted(unknown))}")
+        named_near = [with_nearest(name, WRITTEN) for name in sorted(unknown)]
+        faults.append(f"no such columns: {', '.join(named_near)}")
     if not faults and not {"key", "value"} & named.keys():
         faults.append("neither a key nor a value")
     made: dict[str, Any] = {}

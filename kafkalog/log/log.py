@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from kafkalog.errors import (
     LocatedError,
     NotALogDirectoryError,
     OffsetOutOfRangeError,
+    ReadOnlyLogError,
 )
 from kafkalog.files.checkpoint_file import (
     HIGH_WATERMARKS,
@@ -37,9 +38,15 @@ from kafkalog.formats.decoding import Bounds, decode
 from kafkalog.formats.headers import Rows
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.formats.times import Times, all_as_ms
 from kafkalog.formats.workspace import Workspace
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.log_segments import (
+    find_lost_tail,
+    from_offset,
+    list_segments,
+    read_on,
+)
 from kafkalog.log.newest_snapshot import newest_snapshot
 from kafkalog.log.producer_state import apply, as_entries, from_entries
 from kafkalog.log.transactions import replay_partition
@@ -75,6 +82,19 @@ class LogRead:
             batch = RecordBatch(self.data, position)
             yield batch
             position += batch.size_in_bytes
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    """Make the method of a log open for reading that refuses to change it."""
+
+    def refuse(self: Log, *_: Any, **__: Any) -> Any:
+        raise ReadOnlyLogError(
+            f"{name}: the log is open for reading, expected mode 'a': {self.path}"
+        )
+
+    refuse.__name__, refuse.__qualname__ = name, f"Log.{name}"
+    refuse.__doc__ = f"Raise `ReadOnlyLogError`; `WritableLog.{name}` does it."
+    return refuse
 
 
 class Log:
@@ -228,12 +248,13 @@ class Log:
             return LogRead(data, following, aborted)
         return LogRead(b"", offset)
 
-    def offsets_for_times(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """First offset with a timestamp at or above each of many, in ms since 1970.
+    def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
+        """Return the first offset with a timestamp at or above each of many.
 
-        `timestamps` are integers, of any shape, or ``datetime64``; the offsets come in
-        the same shape, -1 where there is none. Those before 1970 are times, too: what a
-        broker takes -1 to -6 for, `find_offset` of a log opened for writing tells.
+        `timestamps` are ints, ms since 1970, or aware datetimes, one or many, in any
+        shape, or ``datetime64``; the offsets come in the same shape, -1 where there is
+        none. Those before 1970 are times, too: what a broker takes -1 to -6 for,
+        `find_offset` of a log opened for writing tells.
         """
         start = self.log_start_offset
         return for_each_time(timestamps, lambda one: self._offset_for_time(one, start))
@@ -248,11 +269,36 @@ class Log:
 
         for segment, source in read_on(self.path, list_segments(self.path)):
             position = segment.position_for_time(source, timestamp)
-            for step in segment.records(source, position, late):
+            records = segment.records(source, position, late)
+            for step in records:
                 first = _first_offset(step, bounds, segment)
                 if first is not None:
                     return first
+            lost = find_lost_tail(self.path, segment, records)
+            if lost is not None and lost.last_offset >= start:
+                raise lost.error
         return NOT_FOUND
+
+    # What changes a log, and is refused
+
+    append = _refused("append")
+    append_many = _refused("append_many")
+    append_as_follower = _refused("append_as_follower")
+    append_many_as_follower = _refused("append_many_as_follower")
+    append_records = _refused("append_records")
+    start_verification = _refused("start_verification")
+    assign_epoch = _refused("assign_epoch")
+    update_high_watermark = _refused("update_high_watermark")
+    increment_high_watermark = _refused("increment_high_watermark")
+    roll = _refused("roll")
+    flush = _refused("flush")
+    delete_old_segments = _refused("delete_old_segments")
+    delete_records = _refused("delete_records")
+    truncate_to = _refused("truncate_to")
+    truncate_fully = _refused("truncate_fully")
+    update_config = _refused("update_config")
+    take_producer_snapshot = _refused("take_producer_snapshot")
+    delete = _refused("delete")
 
     def _steps(
         self, offset: int, end: int = MAX_OFFSET, first_bytes: int = FIRST_STEP_BYTES
@@ -266,10 +312,14 @@ class Log:
         segments = from_offset(list_segments(self.path), offset)
         for segment, source in read_on(self.path, segments):
             start = segment.position_for(source, offset)
-            for step in segment.records(source, start, wanted, first_bytes):
+            records = segment.records(source, start, wanted, first_bytes)
+            for step in records:
                 if isinstance(step, Step):
                     yield step
                     offset = int(step.rows["last_offset"][-1]) + 1
+            lost = find_lost_tail(self.path, segment, records)
+            if lost is not None and lost.first_offset < end:
+                raise lost.error
 
     def _checkpointed(self, name: str, default: int) -> int:
         """Read this partition's line of a checkpoint in the log directory."""
@@ -320,17 +370,13 @@ def _first_offset(
 
 
 def for_each_time(
-    timestamps: npt.ArrayLike, find: Callable[[int], int]
+    timestamps: Times, find: Callable[[int], int]
 ) -> npt.NDArray[np.int64]:
     """Ask `find` for the offset of each of many timestamps, once each, in their shape.
 
-    They are integers, ms since 1970, or ``datetime64``.
+    They are what `all_as_ms` takes.
     """
-    asked = np.asarray(timestamps)
-    if asked.dtype.kind == "M":
-        asked = asked.astype("datetime64[ms]").astype(np.int64)
-    if asked.size and asked.dtype.kind not in "iu":
-        raise TypeError(f"timestamps must be whole numbers, not {asked.dtype}")
+    asked = all_as_ms(timestamps)
     wanted, places = np.unique(asked, return_inverse=True)
     found = [find(int(one)) for one in wanted]
     return np.array(found, np.int64)[places].reshape(asked.shape)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kafkalog._speedups import Status
 from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.formats.entry_fields import size_field
 from kafkalog.formats.headers import scan_headers
@@ -37,10 +38,13 @@ class LogFetch(LogRead):
     lists_aborted: bool = False
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Yield the whole batches one by one, and nothing of a part at the end."""
+        """Yield the whole batches one by one, and nothing of a part at the end.
+
+        No checksum covers a batch's magic: as in Kafka one above 2 does not end them.
+        """
         position = 0
         while _is_whole(self.data, position):
-            batch = RecordBatch(self.data, position)
+            batch = RecordBatch(self.data, position, any_magic=True)
             yield batch
             position += batch.size_in_bytes
 
@@ -73,13 +77,24 @@ def read_log(
         aborted=isolation == "read_committed",
     )
     data = fetched.data()
-    rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     aborted = fetched.aborted or ()
     return LogFetch(
         data=data,
-        next_offset=int(rows["last_offset"][-1]) + 1 if len(rows) else offset,
+        next_offset=_end_of(data, offset),
         aborted=tuple((one.producer_id, one.first_offset) for one in aborted),
         place=fetched.place,
         first_entry_incomplete=fetched.first_entry_incomplete,
         lists_aborted=fetched.aborted is not None,
     )
+
+
+def _end_of(data: bytes, offset: int) -> int:
+    """Return one past the last offset of the whole batches, or `offset` without any."""
+    place, status = 0, int(Status.OK)
+    while status == Status.OK and place < len(data):
+        rows, status, place = scan_headers(
+            np.frombuffer(data, np.uint8), place, any_magic=True
+        )
+        if len(rows):
+            offset = int(rows["last_offset"][-1]) + 1
+    return offset

@@ -22,9 +22,12 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafkalog.errors import CorruptRecordError
 from kafkalog.files.location import AnyPath, Location, OpenedSource, entries, locate
 from kafkalog.files.naming import MAX_OFFSET, file_name, parse_file_names
+from kafkalog.segment.file_records import FileRecords
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.resync import sound_entry
 
 QUIET_NS: Final = 50_000_000
 """A directory that did not change for so long does not while it is listed, by its time:
@@ -53,6 +56,14 @@ class Look(NamedTuple):
 
     files: list[tuple[int, str]]
     swaps: bool
+
+
+class LostTail(NamedTuple):
+    """Records that a segment has lost at its end: the error, and their offsets."""
+
+    error: CorruptRecordError
+    first_offset: int
+    last_offset: int
 
 
 def list_segments(directory: AnyPath) -> list[LogSegment]:
@@ -147,6 +158,41 @@ def read_on(
             listings = 0
             yield segment, source
         segments = segments[1:]
+
+
+def find_lost_tail(
+    directory: Location, segment: LogSegment, records: FileRecords
+) -> LostTail | None:
+    """Return what is lost where a segment ends in part of an entry; None if nothing is.
+
+    `records` is a reading of the segment that came to its end. Only the last segment of
+    a log may just end; any other ends where the next begins. A gap without such a tail
+    is none of this: compaction leaves gaps. What a broker has changed meanwhile is not
+    damage: the directory and the file are looked at again.
+    """
+    if not records.has_tail or segment.most == MAX_OFFSET:
+        return None
+    first = max(records.before + 1, segment.base_offset)
+    if first > segment.most or not _still_ends_so(directory, segment, records.end):
+        return None
+    reason = (
+        f"the segment ends in part of a batch after offset {first - 1}, and the next "
+        f"begins at {segment.most + 1}, expected {first}"
+    )
+    error = CorruptRecordError(reason, position=records.end, cause="size")
+    return LostTail(error.located(segment.path), first, segment.most)
+
+
+def _still_ends_so(directory: Location, segment: LogSegment, end: int) -> bool:
+    """Whether a segment and the next are still there, and it has no entry at `end`."""
+    if not directory.is_dir() or segment not in list_segments(directory):
+        return False
+    try:
+        source = segment.open()
+    except FileNotFoundError:
+        return False
+    with source:
+        return source.size > end and sound_entry(source, end) is None
 
 
 def _anew(directory: Location, segments: list[LogSegment]) -> list[LogSegment]:

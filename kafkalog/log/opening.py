@@ -14,7 +14,7 @@ from typing import Literal, overload
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.files.durable_file import DISK, Disk
-from kafkalog.files.location import AnyPath
+from kafkalog.files.location import AnyPath, local_path
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.loading import check_log, load_log
@@ -68,8 +68,8 @@ def open(
     why, and nothing of the log is deleted.
 
     Raises `FileNotFoundError`, `NotALogDirectoryError` for what is no partition's, and
-    with ``"a"`` `LogLockedError`, `InconsistentTopicIdError`, `CorruptCheckpointError`
-    and `StrayFileError`.
+    with ``"a"`` `LogLockedError`, `InconsistentTopicIdError`, `CorruptCheckpointError`,
+    `StrayFileError`, and `LogArgumentError` for a URL.
 
     >>> import tempfile, kafkalog
     >>> batch = kafkalog.RecordBatchBuilder()
@@ -87,8 +87,9 @@ def open(
         return Log(path)
     if mode != "a":
         raise ValueError(f"a log is opened with mode 'r' or 'a', not {mode!r}")
-    directory = Path(os.fspath(path)).absolute()  # type: ignore[arg-type]
+    directory = local_path(path).absolute()
     name = _name_of(directory)
+    _check_parent(directory.parent)
     owned = own_directory(directory.parent, name, disk)
     try:
         stored_topic_id = check_log(directory, topic_id)
@@ -127,6 +128,15 @@ def open(
         log.runtime.stop()
         raise
     return log
+
+
+def _check_parent(log_directory: Path) -> None:
+    """Raise `FileNotFoundError` if the directory around a log directory is missing."""
+    parent = log_directory.parent
+    if not parent.is_dir():
+        error = FileNotFoundError(2, "No such directory", str(parent))
+        error.add_note("A missing log directory is made, the one around it is not.")
+        raise error
 
 
 def _name_of(directory: Path) -> Name:

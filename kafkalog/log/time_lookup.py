@@ -18,8 +18,8 @@ import numpy as np
 from kafkalog.errors import LocatedError, OffsetNotAvailableError
 from kafkalog.formats.appended_records import refusal_of
 from kafkalog.formats.decoding import first_records
-from kafkalog.formats.entry_fields import COUNT, SIZE_AT
-from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP
+from kafkalog.formats.entry_fields import COUNT
+from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP, SIZE_AT
 from kafkalog.formats.record_batch import Record, RecordBatch
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import LogIsolation, sight_of
@@ -145,8 +145,10 @@ def _first_record(
 def _records_of(window: Window, row: np.void) -> Iterator[Record]:
     """Yield the records of a batch; those before a broken one come before its error."""
     start = int(row["position"]) - window.origin
+    # Of a magic above 2 records are read all the same, and of one below 0 they are not.
+    any_magic = bool(row["magic"] == 2)
     try:
-        yield from RecordBatch(window.data, start)
+        yield from RecordBatch(window.data, start, any_magic=any_magic)
     except LocatedError:
         for most in range(1, int(row["count"])):
             cut = first_records(window.data, window.origin, row, most)
@@ -156,6 +158,6 @@ def _records_of(window: Window, row: np.void) -> Iterator[Record]:
             part = window.data[start : start + size].copy()
             part[SIZE_AT:LOG_OVERHEAD].view(">i4")[:] = size - LOG_OVERHEAD
             part[COUNT].view(">i4")[:] = most
-            *_, record = RecordBatch(part)
+            *_, record = RecordBatch(part, any_magic=any_magic)
             yield record
         raise

@@ -29,7 +29,8 @@ from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.markers import control_records
 from kafkalog.log.newest_snapshot import newest_snapshot
-from kafkalog.segment.file_records import FileRecords, Limits, Step
+from kafkalog.segment.file_records import FileRecords, Step
+from kafkalog.segment.strays import Limits
 
 ABORTED: Final = np.dtype(
     [("producer_id", np.int64), ("first_offset", np.int64), ("last_offset", np.int64)]

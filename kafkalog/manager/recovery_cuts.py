@@ -24,7 +24,7 @@ from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptIndexError, KafkaLogError
 from kafkalog.files.naming import file_name
 from kafkalog.files.reading import FileSource
-from kafkalog.formats.entry_fields import MAGIC_AT, size_field
+from kafkalog.formats.entry_fields import size_field
 from kafkalog.formats.headers import Bytes, Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
@@ -132,16 +132,14 @@ def ends_too_early(path: Path, base_offset: int) -> bool:
 
 
 def _entry(source: FileSource, position: int) -> tuple[Bytes, Rows]:
-    """Read the entry at a position; of a magic from 3 on as of magic 2, like Kafka.
+    """Read the entry at a position, whatever its magic, like Kafka.
 
     Of one that is larger than any should be there is no row.
     """
     size = size_field(source.read(position, LOG_OVERHEAD))
     most = min(max(LOG_OVERHEAD + size, BATCH_HEADER_BYTES), MAX_BATCH_BYTES)
-    data = source.read(position, min(most, source.size - position)).copy()
-    if len(data) > MAGIC_AT and 2 < data[MAGIC_AT] < 128:
-        data[MAGIC_AT] = 2
-    rows, _, _ = scan_headers(data, 0, position, 1)
+    data = source.read(position, min(most, source.size - position))
+    rows, _, _ = scan_headers(data, 0, position, 1, any_magic=True)
     return data, rows
 
 

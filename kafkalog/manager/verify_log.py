@@ -39,7 +39,8 @@ from kafkalog.formats.layout import (
 from kafkalog.formats.workspace import Workspace
 from kafkalog.manager.report import Cause, Findings
 from kafkalog.manager.verify_transactions import DATA, EVENT, events_of
-from kafkalog.segment.file_records import FileRecords, Limits, Skipped, Step
+from kafkalog.segment.file_records import FileRecords, Skipped, Step
+from kafkalog.segment.strays import Limits
 
 CONTROL_KEY_BYTES: Final = 4
 NO_TYPE: Final = -1

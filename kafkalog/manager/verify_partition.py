@@ -59,8 +59,8 @@ from kafkalog.manager.verify_sidecars import (
     reading,
 )
 from kafkalog.manager.verify_transactions import check_transactions, spans_of
-from kafkalog.segment.file_records import Limits
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.strays import Limits
 
 HALF_WRITTEN: Final = ("cleaned", "part")
 INDEXES: Final[tuple[FileKind, ...]] = ("index", "timeindex", "txnindex")

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from kafkalog.formats.near_names import with_nearest
+
 FIXED: Final[dict[str, np.dtype[Any]]] = {
     "partition": np.dtype(np.int32),
     "offset": np.dtype(np.int64),
@@ -68,8 +70,9 @@ def choose_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
     unknown = [name for name in chosen if name not in COLUMNS]
     if unknown:
         raise ValueError(
-            f"no such columns: {', '.join(map(str, unknown))}; there are "
-            f"{', '.join(COLUMNS)}"
+            f"no such columns: "
+            f"{', '.join(with_nearest(name, COLUMNS) for name in unknown)}; "
+            f"there are {', '.join(COLUMNS)}"
         )
     repeated = {name for name in chosen if chosen.count(name) > 1}
     if repeated:

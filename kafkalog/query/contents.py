@@ -28,11 +28,12 @@ from kafkalog.formats.layout import (
     LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
 )
-from kafkalog.query.counting import count_records
+from kafkalog.query.counting import count_records, counting
 from kafkalog.query.plan import Part
 from kafkalog.query.reading import Problem, Request
-from kafkalog.segment.file_records import FileRecords, Limits, Step
+from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.strays import Limits
 
 UNKNOWN_CODEC: Final = "unknown"
 MOST_PRODUCERS: Final = 100_000
@@ -161,7 +162,8 @@ def _count(segment: LogSegment, end: int) -> int:
     problems: list[Problem] = []
     request = Request(skip=True, control_records=True)
     bounds = Bounds(end_offset=end)
-    return count_records(Part(file=segment.path), bounds, request, problems)
+    reading = counting(Part(file=segment.path), bounds, request)
+    return sum(count_records(reading, problems))
 
 
 def _of_rows(rows: Rows) -> Contents:

@@ -5,6 +5,8 @@ Knows: how those are counted that a header does not tell. Does not know: columns
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,22 +19,26 @@ from kafkalog.query.plan import Part
 from kafkalog.query.reading import PartReading, Piece, Problem, Request, left_out
 
 
-def count_records(
-    part: Part, bounds: Bounds, request: Request, problems: list[Problem]
-) -> int:
-    """Count a part's records within `bounds`; what is left out goes to `problems`."""
-    reading = PartReading(part=part, bounds=bounds, request=request, told=tell_count)
-    total, workspace = 0, Workspace()
+def counting(part: Part, bounds: Bounds, request: Request) -> PartReading:
+    """Return the reading of a part by which its records are counted."""
+    return PartReading(part=part, bounds=bounds, request=request, told=tell_count)
+
+
+def count_records(reading: PartReading, problems: list[Problem]) -> Iterator[int]:
+    """Yield how many records each step of a reading has; adds to `problems`."""
+    workspace = Workspace()
     for piece in reading.pieces():
         if isinstance(piece, Problem):
             problems.append(piece)
             continue
         rows = piece.step.rows
         whole = tell_count(rows, piece.bounds)
-        total += int(rows["count"][whole].sum(dtype=np.int64))
+        records = int(rows["count"][whole].sum(dtype=np.int64))
         if not whole.all():
-            total += _count_inside(piece, ~whole, request, problems, workspace)
-    return total
+            records += _count_inside(
+                piece, ~whole, reading.request, problems, workspace
+            )
+        yield records
 
 
 def _count_inside(

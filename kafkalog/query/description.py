@@ -43,8 +43,8 @@ from kafkalog.query.contents import Contents, LogContents, contents_of
 from kafkalog.query.listing import PartitionSummary, list_path
 from kafkalog.query.plan import FILE_ENDINGS
 from kafkalog.query.small_files import INDEXES, PARSERS, describe_small_file
-from kafkalog.segment.file_records import Limits
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.strays import Limits
 
 Facts = dict[str, Any]
 

@@ -6,9 +6,9 @@ Knows: which bytes are asked for. Does not know: what is in them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import NotALogDirectoryError
@@ -17,6 +17,7 @@ from kafkalog.files.location import Location, OpenedSource, locate
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.files.remote import RemotePath
 from kafkalog.formats.decoding import FIRST, LAST, Bounds
+from kafkalog.formats.times import Time, as_ms
 from kafkalog.manager.log_directory import is_partition, list_partitions
 from kafkalog.segment.log_segment import LogSegment
 
@@ -27,12 +28,10 @@ FILE_ENDINGS: Final = tuple(
 )
 """How the name of a file ends that holds entries."""
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MILLISECOND: Final = timedelta(milliseconds=1)
+SHOWN: Final = 5
+"""How many partitions an error names."""
 
-Path_ = str | os.PathLike[str]
 Offset = int | Mapping[tuple[str, int], int] | None
-Time = int | datetime | None
 
 
 class Span(NamedTuple):
@@ -65,19 +64,54 @@ class Part:
 
 
 def find_parts(source: Any) -> list[Part]:
-    """Say what a source is made of; a list of sources, in its order.
+    """Return the parts of a source; of a list of sources, in its order, each once.
+
+    A directory or file that comes by several names, links among them, is one part.
 
     Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is there and holds
     nothing of Kafka's.
     """
+    return list(_without_repeats(_all_parts(source)))
+
+
+def _all_parts(source: Any) -> Iterator[Part]:
     if isinstance(source, (list, tuple)):
-        return [part for one in source for part in find_parts(one)]
-    if not isinstance(source, (str, os.PathLike, RemotePath)):
-        with memoryview(source) as view:
-            if not view.contiguous:
-                raise ValueError("batches in memory must lie behind one another")
-        return [Part(memory=source)]
-    path = locate(source)
+        for one in source:
+            yield from _all_parts(one)
+    elif isinstance(source, (str, os.PathLike, RemotePath)):
+        yield from _of_path(locate(source))
+    else:
+        yield _of_memory(source)
+
+
+def _without_repeats(parts: Iterator[Part]) -> Iterator[Part]:
+    """Yield each directory and file once, by whichever of its names comes first."""
+    seen = set[object]()
+    for part in parts:
+        place = part.directory or part.file
+        if place is not None:
+            known = place.resolve() if isinstance(place, Path) else place
+            if known in seen:
+                continue
+            seen.add(known)
+        yield part
+
+
+def _of_memory(source: Any) -> Part:
+    try:
+        view = memoryview(source)
+    except TypeError:
+        raise TypeError(
+            "a source is a path, a URL, bytes in memory, or a list of such, not "
+            f"{type(source).__name__}"
+        ) from None
+    with view:
+        if not view.contiguous:
+            raise ValueError("batches in memory must lie behind one another")
+    return Part(memory=source)
+
+
+def _of_path(path: Location) -> list[Part]:
     if path.is_dir():
         return list(_of_directory(path))
     if not path.exists():
@@ -110,18 +144,19 @@ def _named(directory: Location) -> tuple[str, int]:
 
 
 def bounds_of(
-    part: Part, start: Offset, end: Offset, times: tuple[Time, Time]
+    part: Part, start: Offset, end: Offset, times: tuple[Time | None, Time | None]
 ) -> Bounds:
     """Say which records of a part are wanted.
 
     Without a start offset a partition is read from its log start.
     """
     first, last = _offset_for(part, start), _offset_for(part, end)
+    earliest, latest = (None if time is None else as_ms(time) for time in times)
     return Bounds(
         start_offset=part.log_start_offset if first is None else _in_64_bits(first),
         end_offset=LAST if last is None else _in_64_bits(last),
-        start_timestamp=as_ms(times[0]),
-        end_timestamp=as_ms(times[1]),
+        start_timestamp=earliest,
+        end_timestamp=latest,
     )
 
 
@@ -138,26 +173,40 @@ def _offset_for(part: Part, offset: Offset) -> int | None:
 
 def check_offset(name: str, offset: Offset) -> None:
     """Refuse what is neither an offset nor offsets by (topic, partition)."""
-    values = offset.values() if isinstance(offset, Mapping) else [offset]
-    for value in values:
-        if value is None and offset is None:
-            continue
+    if offset is None:
+        return
+    if isinstance(offset, Mapping):
+        for key in offset:
+            if not _is_partition_key(key):
+                raise TypeError(
+                    f"{name}: key {key!r}, expected (topic, partition), such as "
+                    '("orders", 0)'
+                )
+    for value in offset.values() if isinstance(offset, Mapping) else [offset]:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise TypeError(f"{name} must be whole numbers, not {value!r}")
 
 
-def as_ms(time: Time) -> int | None:
-    """Milliseconds since 1970 of a bound; of a datetime between two, the later.
+def _is_partition_key(key: object) -> bool:
+    if not isinstance(key, tuple) or len(key) != 2:
+        return False
+    topic, partition = key
+    is_number = hasattr(partition, "__index__") and not isinstance(partition, bool)
+    return isinstance(topic, str) and is_number
 
-    >>> as_ms(datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC))
-    1700000000000
-    """
-    if time is None:
-        return None
-    if isinstance(time, datetime):
-        if time.tzinfo is None:
-            raise ValueError(f"a time needs a zone to be one: {time!r} has none")
-        return -((EPOCH - time) // MILLISECOND)
-    if isinstance(time, bool) or not hasattr(time, "__index__"):
-        raise TypeError(f"a time is ms since 1970 or a datetime, not {time!r}")
-    return _in_64_bits(time)
+
+def check_known(name: str, offset: Offset, parts: Iterable[Part]) -> None:
+    """Refuse offsets of partitions that are not among `parts`, naming some that are."""
+    if not isinstance(offset, Mapping):
+        return
+    there = {(part.topic, part.partition) for part in parts}
+    unknown = [key for key in offset if key not in there]
+    if not unknown:
+        return
+    some = ", ".join(map(str, sorted(there)[:SHOWN]))
+    more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
+    raise ValueError(
+        f"{name}: no partition {unknown[0]}; there are {some}{more}"
+        if there
+        else f"{name}: no partition {unknown[0]}; there are none"
+    )

@@ -33,11 +33,17 @@ from kafkalog.formats.layout import (
     LOG_APPEND_TIME_FLAG,
     MAX_BATCH_BYTES,
 )
-from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.log_segments import (
+    find_lost_tail,
+    from_offset,
+    list_segments,
+    read_on,
+)
 from kafkalog.log.transactions import Transactions, replay, replay_partition
 from kafkalog.query.plan import Part
-from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Limits, Skipped, Step
+from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.strays import Limits
 
 GLANCED_BYTES: Final = 64 << 20
 
@@ -272,8 +278,23 @@ class PartReading:
                 yield Piece(step, name, source.path, self.bounds, already)
             if limits.ordered:
                 reached = max(reached, int(step.rows["last_offset"][-1]) + 1)
+        yield from self._lost_tail(segment, records)
         # Where a segment is found anew, as compaction leaves it, go on there.
         self.bounds = replace(self.bounds, start_offset=reached)
+
+    def _lost_tail(
+        self, segment: LogSegment | None, records: FileRecords
+    ) -> Iterator[Problem]:
+        """Raise, or with `skip` yield, that a segment has lost records at its end."""
+        directory = self.part.directory
+        if directory is None or segment is None:
+            return
+        lost = find_lost_tail(directory, segment, records)
+        if lost is None or lost.first_offset >= self.bounds.end_offset:
+            return
+        if not self.request.skip:
+            raise lost.error
+        yield Problem.of(lost.error, lost.first_offset, lost.last_offset)
 
     def _step_bytes(self) -> int:
         """Size of a step; a large one where headers in memory are all that is read."""

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
 from kafkalog.files.location import AnyPath
 from kafkalog.formats.decoding import Bounds
 from kafkalog.formats.headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.formats.times import Time
 from kafkalog.log.log import Isolation
 from kafkalog.query import plan
 from kafkalog.query.columns import choose_columns
-from kafkalog.query.counting import count_records
+from kafkalog.query.counting import count_records, counting
 from kafkalog.query.reading import Problem, Request
 from kafkalog.query.records import Records, ViewColumn
 from kafkalog.query.scan_run import ScanRun
@@ -44,8 +46,8 @@ def scan(
     columns: Iterable[str] | None = None,
     start_offset: plan.Offset = None,
     end_offset: plan.Offset = None,
-    start_timestamp: plan.Time = None,
-    end_timestamp: plan.Time = None,
+    start_timestamp: Time | None = None,
+    end_timestamp: Time | None = None,
     isolation: Isolation = "read_uncommitted",
     control_records: bool = False,
     check_crcs: bool = True,
@@ -63,11 +65,12 @@ def scan(
         many partitions, local or behind a URL (``s3://``, ``hdfs://``, ...; with
         options by `kafkalog.files.remote.as_path`); or whole batches in memory. A
         partition is read from its log start offset, unless `start_offset` says
-        otherwise. A live broker's directory may be read; nothing is ever written.
+        otherwise. One that is named twice is read once. A live broker's directory may
+        be read; nothing is ever written.
     columns : iterable of str, optional
         Which columns, in which order; the first eight of `COLUMNS` if None.
     start_offset, end_offset : int or {(topic, partition): int}, optional
-        Records with ``start <= offset < end``.
+        Records with ``start <= offset < end``; of partitions that are there.
     start_timestamp, end_timestamp : int or aware datetime, optional
         Records with ``start <= timestamp < end``, in ms since 1970. One without a
         timestamp is outside.
@@ -93,6 +96,8 @@ def scan(
     ------
     FileNotFoundError, NotALogDirectoryError
         If there is nothing to read there.
+    TypeError, ValueError
+        If the source is none of these, or a bound or name is wrong.
     CorruptRecordError
         While reading, at damage: with file and byte.
 
@@ -116,8 +121,10 @@ def scan(
         raise ValueError(f"max_batch_bytes must be in 1..2**30, not {max_batch_bytes}")
     plan.check_offset("start_offset", start_offset)
     plan.check_offset("end_offset", end_offset)
-    times = (plan.as_ms(start_timestamp), plan.as_ms(end_timestamp))
+    times = (start_timestamp, end_timestamp)
     parts = plan.find_parts(source)
+    plan.check_known("start_offset", start_offset, parts)
+    plan.check_known("end_offset", end_offset, parts)
     return Scan(
         parts=tuple(
             (part, plan.bounds_of(part, start_offset, end_offset, times))
@@ -187,10 +194,19 @@ class Scan:
         a bound cuts, and messages of magic 0 and 1.
         """
         self.problems = []
-        return sum(
-            count_records(part, bounds, self.request, self.problems)
-            for part, bounds in self.parts
-        )
+        tell = self.progress
+        readings = [counting(*one, self.request) for one in self.parts]
+        sizes = [0 if tell is None else one.size() for one in readings]
+        *before, total = accumulate(sizes, initial=0)
+        records = 0
+        for done, reading in zip(before, readings, strict=True):
+            for more in count_records(reading, self.problems):
+                records += more
+                if tell is not None:
+                    tell(min(done + reading.bytes_done, total), total)
+        if tell is not None:
+            tell(total, total)
+        return records
 
     @property
     def schema(self) -> pa.Schema:

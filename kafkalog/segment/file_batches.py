@@ -20,11 +20,10 @@ from kafkalog._speedups import Status
 from kafkalog.errors import CorruptRecordError, LocatedError, LogArgumentError
 from kafkalog.files.durable_file import DurableFile
 from kafkalog.formats.appended_records import refusal_of
-from kafkalog.formats.entry_fields import MAGIC_AT, size_field
+from kafkalog.formats.entry_fields import size_field
 from kafkalog.formats.headers import Bytes, Rows, scan_headers
 from kafkalog.formats.layout import (
     BATCH,
-    BATCH_HEADER_BYTES,
     HEADER_SIZE_UP_TO_MAGIC,
     LEAST_SIZE,
     LOG_OVERHEAD,
@@ -73,7 +72,7 @@ def windows(
         raise LogArgumentError(f"position {start} is before the file: {file.path}")
     while position < end - HEADER_SIZE_UP_TO_MAGIC:
         data = _read(file, position, min(length, end - position), room)
-        rows, status, place = scan_headers(data, 0, position)
+        rows, status, place = scan_headers(data, 0, position, any_magic=True)
         if len(rows):
             yield Window(rows, data, position)
         length = max(length, min(length * STEP_GROWTH, most_bytes))
@@ -85,12 +84,9 @@ def windows(
         size = _size(file, position, data[place:])
         if position + LOG_OVERHEAD + size > end:
             return
-        if status == Status.ENTRY_INCOMPLETE:
-            length = max(length, LOG_OVERHEAD + size)
-        else:
-            window = _of_strange_magic(file, position, size)
-            yield window
-            position += LOG_OVERHEAD + size
+        if status == Status.ENTRY_TOO_SMALL:
+            raise _too_small(file, position, size)
+        length = max(length, LOG_OVERHEAD + size)
 
 
 def position_of(file: DurableFile, offset: int, start: int, end: int) -> Found | None:
@@ -180,21 +176,10 @@ def _size(file: DurableFile, position: int, known: Bytes) -> int:
     return size
 
 
-def _of_strange_magic(file: DurableFile, position: int, size: int) -> Window:
-    """Read an entry as Kafka does whatever its magic says: as 2 from 2 on, else as 1.
-
-    The magic lies outside the checksum of a batch, so that one of magic 3 may be sound.
-    """
-    data = np.frombuffer(file.read(position, LOG_OVERHEAD + size), np.uint8)
-    header = data[:BATCH_HEADER_BYTES].copy()
-    header[MAGIC_AT] = 2 if 2 <= header[MAGIC_AT] < 128 else 1
-    known = np.concatenate((header, data[BATCH_HEADER_BYTES:]))
-    rows, status, _ = scan_headers(known, 0, position, 1)
-    if status != Status.OK:
-        reason = f"a size of {size} is below what its magic needs"
-        error = CorruptRecordError(reason, position=position, cause="size")
-        raise error.located(file.path)
-    return Window(rows, known if header[MAGIC_AT] == 2 else data, position)
+def _too_small(file: DurableFile, position: int, size: int) -> CorruptRecordError:
+    reason = f"a size of {size} is below what its magic needs"
+    error = CorruptRecordError(reason, position=position, cause="size")
+    return error.located(file.path)
 
 
 def _cut_short(file: DurableFile, position: int) -> CorruptRecordError:

@@ -46,7 +46,7 @@ from kafkalog.segment.resync import (
     sound_entry,
     tail_error,
 )
-from kafkalog.segment.strays import find_strays
+from kafkalog.segment.strays import Limits, find_strays
 
 STEP_BYTES: Final = 4 << 20
 FIRST_STEP_BYTES: Final = 64 << 10
@@ -91,15 +91,6 @@ class Skipped:
     last_offset: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Between which offsets a segment's must lie, and whether they must rise."""
-
-    least: int = 0
-    most: int = 2**63 - 1
-    ordered: bool = True
-
-
 def everything(_rows: Rows) -> tuple[None, bool]:
     """Want every entry, to the end."""
     return None, False
@@ -139,6 +130,8 @@ class FileRecords:
     max_batch_bytes: int = MAX_BATCH_BYTES
     end: int = 0
     """Position behind the last whole entry, so far."""
+    has_tail: bool = False
+    """Whether it ended at part of an entry, or at zeros."""
     _read_again: int = -1
 
     def __iter__(self) -> Iterator[Step | Skipped]:
@@ -183,8 +176,10 @@ class FileRecords:
                 if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
                     yield self._too_large(size)
             elif status != Status.OK:
-                error = tail_error(self.source, self.end, status)
+                offsets = self.limits.of_a_tail
+                error = tail_error(self.source, self.end, status, offsets)
                 if error is None:
+                    self.has_tail = True
                     return
                 if self._sound_when_read_again(self.end):
                     continue

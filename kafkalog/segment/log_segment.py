@@ -40,12 +40,12 @@ from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
     FileRecords,
-    Limits,
     Select,
     Step,
     everything,
 )
 from kafkalog.segment.resync import sound_entry
+from kafkalog.segment.strays import Limits
 
 DELETED: Final = ".deleted"
 CANDIDATES: Final = 2

@@ -20,6 +20,7 @@ from kafkalog._speedups import Status, find_batch
 from kafkalog.errors import CorruptRecordError
 from kafkalog.files.reading import ByteSource, only_zeros
 from kafkalog.formats.entry_fields import offset_field, size_field
+from kafkalog.formats.entry_start import find_no_entry
 from kafkalog.formats.headers import (
     REASONS,
     Bytes,
@@ -39,12 +40,6 @@ NONE: Final = np.empty(0, np.intp)
 WINDOW_BYTES: Final = 8 << 20
 CHECKSUMMED_PER_BYTE: Final = 16
 """How many bytes may be checksummed for each byte searched: bounds hostile input."""
-
-CAUSES: Final[dict[int, str]] = {
-    Status.ENTRY_INCOMPLETE: "size",
-    Status.ENTRY_TOO_SMALL: "size",
-    Status.ENTRY_MAGIC: "magic",
-}
 
 
 def sound_entry(source: ByteSource, position: int) -> Rows | None:
@@ -129,28 +124,31 @@ def belongs(source: ByteSource, position: int, before: int | None, most: int) ->
 
 
 def tail_error(
-    source: ByteSource, position: int, status: int
+    source: ByteSource, position: int, status: int, offsets: tuple[int, int]
 ) -> CorruptRecordError | None:
-    """Why the bytes from `position` on are no entry, unless they are a legal tail.
+    """Return why the bytes from `position` on are no entry; None for a legal tail.
 
     `status` is what the scan of headers found there, the whole rest of the file being
-    at hand.
+    at hand. The offset of an entry there would lie in `offsets`, both included.
     """
     if status in (Status.ENTRY_INCOMPLETE, Status.ENTRY_TOO_SMALL) and only_zeros(
         source, position
     ):
         return None
-    reason = REASONS[status]
-    if status == Status.ENTRY_INCOMPLETE:
-        if source.size - position < HEADER_SIZE_UP_TO_MAGIC:
-            return None
-        follows = find_sound_entry(source, position + 1)
-        while follows is not None and not _lies_behind(source, follows, position):
-            follows = find_sound_entry(source, follows + 1)
-        if follows is None:
-            return None
-        reason = f"the size of an entry leads past the end, yet one lies at {follows}"
-    return CorruptRecordError(reason, position=position, cause=CAUSES[status])
+    head = source.read(position, HEADER_SIZE_UP_TO_MAGIC)
+    if no_entry := find_no_entry(head, offsets, first=position == 0):
+        return no_entry.at(position)
+    if status != Status.ENTRY_INCOMPLETE:  # something was written there since
+        return CorruptRecordError(REASONS[status], position=position)
+    if len(head) < HEADER_SIZE_UP_TO_MAGIC:
+        return None
+    follows = find_sound_entry(source, position + 1)
+    while follows is not None and not _lies_behind(source, follows, position):
+        follows = find_sound_entry(source, follows + 1)
+    if follows is None:
+        return None
+    reason = f"the size of an entry leads past the end, yet one lies at {follows}"
+    return CorruptRecordError(reason, position=position, cause="size")
 
 
 def _lies_behind(source: ByteSource, position: int, cut: int) -> bool:

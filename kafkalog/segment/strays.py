@@ -7,14 +7,40 @@ Knows: entries in a row. Does not know: files, what is wanted.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.formats.entry_start import LIKELY_OFFSETS
 from kafkalog.formats.headers import Bytes, Rows, find_unsound
+from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.formats.order import find_stray, rises
 from kafkalog.formats.wrappers import first_offsets
 
 Bools = npt.NDArray[np.bool_]
+
+UNBOUNDED: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Between which offsets a segment's must lie, and whether they must rise."""
+
+    least: int = 0
+    most: int = UNBOUNDED
+    ordered: bool = True
+
+    @property
+    def of_a_tail(self) -> tuple[int, int]:
+        """The offsets that an entry cut short at the end may have.
+
+        It need not lie below the next segment: there it may have been written anew.
+        """
+        if self.most == UNBOUNDED:
+            return LIKELY_OFFSETS
+        return self.least, self.least + MAX_OFFSET_DELTA
 
 
 def find_strays(

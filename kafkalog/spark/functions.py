@@ -20,7 +20,7 @@ from kafkalog.errors import ConfigError
 from kafkalog.export.missing import require
 from kafkalog.files.location import Location
 from kafkalog.files.remote import RemotePath
-from kafkalog.query.plan import as_ms
+from kafkalog.formats.times import as_ms
 from kafkalog.spark.columns import sql_schema
 from kafkalog.spark.offset_json import to_json
 from kafkalog.spark.options import asked_columns

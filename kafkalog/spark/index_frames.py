@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
 from kafkalog.files.location import Location
+from kafkalog.formats.times import as_ms
 from kafkalog.log.log import Log
 from kafkalog.query.listing import SegmentSummary, list_path
-from kafkalog.query.plan import as_ms
 from kafkalog.spark.functions import Paths, source_options
 from kafkalog.spark.options import SourceOptions, parse_options
 from kafkalog.spark.rows import MOST_MS, US_PER_MS
@@ -94,7 +94,7 @@ def list_segments(spark: SparkSession, path: Paths, **options: Any) -> DataFrame
 def _times(timestamps: Time | Iterable[Time]) -> tuple[int, ...]:
     alone = isinstance(timestamps, (int, datetime))
     given: Sequence[Any] = [timestamps] if alone else list(timestamps)  # type: ignore[arg-type]
-    times = tuple(int(ms) for time in given if (ms := as_ms(time)) is not None)
+    times = tuple(map(as_ms, given))
     if beyond := [ms for ms in times if abs(ms) > MOST_MS]:
         raise ConfigError(f"a timestamp of {beyond[0]} ms is beyond Spark's")
     return times

@@ -32,7 +32,8 @@ from kafkalog.formats.layout import (
 from kafkalog.query.plan import Part
 from kafkalog.query.reading import Problem, Request
 from kafkalog.query.scan import Scan
-from kafkalog.segment.file_records import FileRecords, Limits, Skipped
+from kafkalog.segment.file_records import FileRecords, Skipped
+from kafkalog.segment.strays import Limits
 from kafkalog.spark.columns import COLUMNS, default_columns
 from kafkalog.spark.rows import RowMaker
 

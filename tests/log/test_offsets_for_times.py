@@ -1,5 +1,7 @@
 """`offsets_for_times` says the same of a log opened for reading and for writing."""
 
+from datetime import UTC, datetime, timedelta, timezone
+
 import numpy as np
 import pytest
 
@@ -51,3 +53,36 @@ def test_records_of_old_formats_are_found_alike(tmp_path):
         asked = [*SPECIAL, 0, NOW, NOW + 1, NOW + 2]
         for log in (writable, readable):
             assert log.offsets_for_times(asked).tolist() == [0] * 8 + [1, -1]
+
+
+def test_times_may_be_datetimes(logs):
+    at = NOW + 1_000
+    utc = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=at)
+    elsewhere = utc.astimezone(timezone(timedelta(hours=-7)))
+    between = timedelta(microseconds=1)
+    for log in logs:
+        found = int(log.offsets_for_times(at))
+        following = int(log.offsets_for_times(at + 1))
+        assert found < following
+        assert int(log.offsets_for_times(utc)) == found
+        mixed = log.offsets_for_times([[utc, elsewhere], [at, utc + between]])
+        assert mixed.tolist() == [[found, found], [found, following]]
+        finer = np.array([at * 1000, at * 1000 + 1], "datetime64[us]")
+        assert log.offsets_for_times(finer).tolist() == [found, following]
+
+
+@pytest.mark.parametrize(
+    ("time", "error"),
+    [
+        (datetime(2026, 1, 1), ValueError),
+        (np.datetime64("NaT"), ValueError),
+        (None, TypeError),
+        ("2026-01-01", TypeError),
+        (True, TypeError),
+        (1.5, TypeError),
+    ],
+)
+def test_what_is_no_time_is_refused(logs, time, error):
+    for log in logs:
+        with pytest.raises(error):
+            log.offsets_for_times([time])

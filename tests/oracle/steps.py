@@ -8,10 +8,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from kafkalog import RecordValidationError
-from kafkalog.formats.headers import scan_headers
 from kafkalog.log.append_result import AppendResult
 
 if TYPE_CHECKING:
@@ -191,13 +188,14 @@ def read(player: Player, step: Step) -> Step:
     if not found.place.is_bare:
         result["segment"] = found.place.segment_base
         result["position"] = found.place.position
-    rows, _, _ = scan_headers(np.frombuffer(found.data, np.uint8))
-    firsts = np.where(rows["magic"] < 2, rows["last_offset"], rows["base_offset"])
     result |= {
         "size": len(found.data),
         "sha256": hashlib.sha256(found.data).hexdigest(),
         "first_entry_incomplete": found.first_entry_incomplete,
-        "batches": np.stack((firsts, rows["last_offset"]), axis=1).tolist(),
+        "batches": [
+            [one.last_offset if one.magic < 2 else one.base_offset, one.last_offset]
+            for one in found.batches()
+        ],
     }
     if found.lists_aborted:
         result["aborted"] = [list(one) for one in found.aborted]

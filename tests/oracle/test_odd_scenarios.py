@@ -41,4 +41,4 @@ def test_an_odd_scenario_ends_as_in_kafka(name, chunked, tmp_path):
 
 
 def test_there_are_odd_scenarios():
-    assert len(NAMES) == 63
+    assert len(NAMES) == 66

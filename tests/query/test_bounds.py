@@ -216,7 +216,7 @@ def test_offsets_by_partition_bound_only_the_partitions_they_name():
         sources,
         columns=["partition", "offset"],
         start_offset={("once", 0): 9},
-        end_offset={("once", 1): 5, ("other", 1): 0},
+        end_offset={("once", 1): 5},
     )
     rows = scan.to_arrow().to_pylist()
     first = [row["offset"] for row in rows if row["partition"] == 0]
@@ -246,7 +246,7 @@ def test_an_unknown_choice_is_refused_with_those_there_are(option, known):
 
 
 def test_wrong_columns_are_named():
-    with pytest.raises(ValueError, match="no such columns: valeu; there are topic"):
+    with pytest.raises(ValueError, match=r"no such columns: valeu .*; there are topic"):
         kafkalog.scan(ORDERS, columns=["key", "valeu"])
     with pytest.raises(ValueError, match="columns named twice: key"):
         kafkalog.scan(ORDERS, columns=["key", "key"])

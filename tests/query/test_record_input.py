@@ -313,7 +313,7 @@ def test_all_faults_are_told_at_once():
         "valeu": [],
     }
     assert faults(given) == (
-        "no such columns: valeu",
+        "no such columns: valeu (did you mean value?)",
         "key: row 0 is of type int, neither bytes nor text",
         "timestamp: row 0 is 'now', neither ms nor a time with its zone",
         "the columns differ in length: value 2, headers 3",

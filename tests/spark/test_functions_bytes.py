@@ -193,8 +193,8 @@ def test_bytes_beneath_a_null_are_not_read():
     ("rows", "row", "position", "reason"),
     [
         ([GOOD, LATER + FLIPPED, GOOD], 1, len(LATER), "the checksum is not"),
-        ([GOOD, LATER, HEADLESS], 2, 0, "the size of an entry is below"),
-        ([None, GOOD + HEADLESS], 1, len(GOOD), "the size of an entry is below"),
+        ([GOOD, LATER, HEADLESS], 2, 0, "size 0, expected at least"),
+        ([None, GOOD + HEADLESS], 1, len(GOOD), "size 0, expected at least"),
     ],
 )
 def test_damage_is_an_error_with_row_and_byte(rows, row, position, reason):

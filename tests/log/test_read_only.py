@@ -1,0 +1,40 @@
+"""A log that is open for reading refuses each call that would change it."""
+
+import inspect
+
+import pytest
+
+import kafkalog
+from kafkalog.log.log import Log
+from kafkalog.log.writable_log import WritableLog
+from tests import golden_data
+
+ASKING = {"close", "abandon", "find_offset", "find_aborted", "end_offset_for_epoch"}
+"""What only a log that is written to is asked, or does at its end."""
+
+
+def methods(kind):
+    return {
+        name
+        for name, _ in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+
+READING = {"close", "read", "offsets_for_times", "producer_states"} | {
+    "aborted_transactions"
+}
+CHANGING = sorted(methods(WritableLog) - READING - ASKING)
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_call_that_changes_a_log_is_refused_where_it_is_read_only(name):
+    with kafkalog.open(golden_data.logs("k431-clean") / "once-0") as log:
+        said = f"^{name}: the log is open for reading, expected mode 'a': "
+        with pytest.raises(kafkalog.ReadOnlyLogError, match=said):
+            getattr(log, name)(b"anything", of=1)
+
+
+def test_what_is_refused_is_what_a_log_that_is_written_to_does():
+    assert "append_records" in CHANGING
+    assert set(CHANGING) == methods(Log) - READING
