@@ -29,6 +29,7 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.errors import (
     CorruptIndexError,
+    IndexFullError,
     IndexOffsetOverflowError,
     LogArgumentError,
     LogClosedError,
@@ -183,7 +184,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def resize(self, size: int) -> bool:
         """Give the file a size, rounded down to whole entries; whether it changed.
 
-        Raises `LogArgumentError` if there are more entries than that, which then are
+        Raises `IndexFullError` if there are more entries than that, which then are
         lost, as in Kafka: the limit was lowered while the log was closed.
         """
         with self._lock:
@@ -197,7 +198,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             self._size = size
             if self._count > self.max_entries:
                 reason = f"{self._count} entries do not fit in {size} bytes"
-                raise LogArgumentError(f"{reason}: {self.path}")
+                raise IndexFullError(f"{reason}: {self.path}")
             return True
 
     def trim(self) -> None:
@@ -307,7 +308,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             raise
         if not room:  # as in Kafka the file is there now, and stays
             file.close()
-            raise LogArgumentError(f"no room in {self.max_bytes} bytes: {self.path}")
+            raise IndexFullError(f"no slot in {self.max_bytes} bytes: {self.path}")
         self._file = file
         self._size = room * self.ENTRY_BYTES
 
@@ -374,8 +375,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             raise IndexOffsetOverflowError(f"{reason}: {self.path}")
         return offset - self.base_offset
 
-    def _full(self) -> LogArgumentError:
-        return LogArgumentError(f"full with {self._count} entries: {self.path}")
+    def _full(self) -> IndexFullError:
+        return IndexFullError(f"full with {self._count} entries: {self.path}")
 
     def _find(
         self, field: tuple[int, int], base: int, target: int, *, above: bool = False
