@@ -133,8 +133,6 @@ class GrowingSegment(SegmentFiles):
             )
         if not self._is_named:
             self._force_names()
-        if size > self._reserved:
-            self._reserve(size)
         self.file.write(data.data, position)
         self._is_forced = False
         self._size = size
@@ -159,8 +157,6 @@ class GrowingSegment(SegmentFiles):
             file = self.file
         position = self._size
         size = position + len(data)
-        if size > self._reserved:
-            self._reserve(size)
         writes: list[Write] = [(file, data, position)]
         offsets, times, _ = self._all_indexes()
         if index_entries:
