@@ -21,7 +21,7 @@ import mmap
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -36,7 +36,7 @@ from kafkalog.errors import (
 )
 from kafkalog.files.durable_file import DISK, Disk, DurableFile, Write
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
-from kafkalog.indexes.mapped_indexes import forget_mapped, note_mapped
+from kafkalog.indexes.open_indexes import forget_open, note_open
 
 SMALL_BYTES: Final = 1 << 16
 """Up to here a copy is better than a mapping, which keeps the file open."""
@@ -73,6 +73,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         self.max_bytes = max_bytes
         self._disk = disk
         self._lock = RLock()
+        self.writing = Lock()  # held from `place` until what goes there is written
 
     @property
     def is_loaded(self) -> bool:
@@ -155,7 +156,11 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         self.count_written(entries)
 
     def place(self, entries: bytes) -> Write:
-        """Say where entries go that are to be added, to have them written."""
+        """Say where entries go that are to be added, to have them written.
+
+        With `writing` held, or nothing else done in between: else the file may be
+        closed.
+        """
         if self._file is None:
             self._ready()
         return self._file or self._handle(), entries, self._used
@@ -309,18 +314,22 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         if not room:  # as in Kafka the file is there now, and stays
             file.close()
             raise IndexFullError(f"no slot in {self.max_bytes} bytes: {self.path}")
-        self._file = file
         self._size = room * self.ENTRY_BYTES
+        self._keep(file)
 
     def _handle(self) -> DurableFile:
-        if self._file is None:
-            self._file = self._disk.open(self.path)
-        return self._file
+        return self._file or self._keep(self._disk.open(self.path))
+
+    def _keep(self, file: DurableFile) -> DurableFile:
+        self._file = file
+        note_open(self)
+        return file
 
     def _release(self) -> None:
         if self._file is not None:
             file, self._file = self._file, None
             file.close()
+        self._forget_if_closed()
 
     def _cut_to(self, count: int) -> None:
         self._newest = bytes(self._entry(count - 1)) if count else b""
@@ -336,24 +345,34 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             file = self._file or self._disk.open(self.path)
             if self._size > SMALL_BYTES:
                 self._view, self._viewed = file.map(self._size), self._size
-                note_mapped(self)
+                note_open(self)
             else:
                 self._view, self._viewed = file.read(0, used), used
             if file is not self._file:
                 file.close()
         return self._view
 
-    def unmap_if_idle(self) -> None:
-        """Let go of the mapping, unless it is being asked."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._view, self._viewed = b"", 0
-            finally:
-                self._lock.release()
+    def close_if_idle(self) -> None:
+        """Close the file and its mapping, unless they are in use."""
+        if not self.writing.acquire(blocking=False):
+            return
+        try:
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._forget_view()
+                    self._release()
+                finally:
+                    self._lock.release()
+        finally:
+            self.writing.release()
 
     def _forget_view(self) -> None:
         self._view, self._viewed = b"", 0
-        forget_mapped(self)
+        self._forget_if_closed()
+
+    def _forget_if_closed(self) -> None:
+        if self._file is None and not isinstance(self._view, mmap.mmap):
+            forget_open(self)
 
     def _entry(self, slot: int) -> memoryview:
         at = slot * self.ENTRY_BYTES

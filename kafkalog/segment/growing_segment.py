@@ -158,20 +158,28 @@ class GrowingSegment(SegmentFiles):
         position = self._size
         size = position + len(data)
         writes: list[Write] = [(file, data, position)]
-        offsets, times, _ = self._all_indexes()
         if index_entries:
-            writes.append(offsets.place(index_entries))
-        if time_entries:
-            writes.append(times.place(time_entries))
-        self._disk.write_each(writes)
-        if index_entries:
-            offsets.count_written(index_entries)
-        if time_entries:
-            times.count_written(time_entries)
+            self._write_entries(writes, index_entries, time_entries)
+        else:
+            self._disk.write_each(writes)
         self._is_forced = False
         self._size = size
         self.bytes_since_index_entry = bytes_since_index_entry
         self._greatest = greatest_timestamp
+
+    def _write_entries(
+        self, writes: list[Write], index_entries: bytes, time_entries: bytes
+    ) -> None:
+        """Write what is in `writes`, and behind it entries of the indexes."""
+        offsets, times, _ = self._all_indexes()
+        with offsets.writing, times.writing:
+            writes.append(offsets.place(index_entries))
+            if time_entries:
+                writes.append(times.place(time_entries))
+            self._disk.write_each(writes)
+            offsets.count_written(index_entries)
+            if time_entries:
+                times.count_written(time_entries)
 
     def make_entries(
         self, rows: Rows, position: int, *, skip_full: bool = False

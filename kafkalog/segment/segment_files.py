@@ -151,6 +151,13 @@ class SegmentFiles:
             self._file = None
             self._is_forced = self._was_released = True
 
+    def close_forced(self) -> None:
+        """Close the ``.log``, all of which is on disk, until it is used again."""
+        if self._file is not None and self._file.is_open:
+            self._is_forced = True
+            self._open_files.forget(self)
+            self.release()
+
     def finish_log(self) -> None:
         """Cut the ``.log`` behind what is used, force it and let go, if it was open."""
         released = self._file is None and self._was_released
