@@ -36,7 +36,8 @@ from kafkalog.errors import (
 )
 from kafkalog.files.durable_file import DISK, Disk, DurableFile, Write
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
-from kafkalog.indexes.open_indexes import forget_open, note_open
+from kafkalog.indexes.open_indexes import forget_open, held_if_free, note_open
+from kafkalog.indexes.table import torn_error
 
 SMALL_BYTES: Final = 1 << 16
 """Up to here a copy is better than a mapping, which keeps the file open."""
@@ -156,11 +157,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         self.count_written(entries)
 
     def place(self, entries: bytes) -> Write:
-        """Say where entries go that are to be added, to have them written.
-
-        With `writing` held, or nothing else done in between: else the file may be
-        closed.
-        """
+        """Return where entries go; with a lock held until they are written there."""
         if self._file is None:
             self._ready()
         return self._file or self._handle(), entries, self._used
@@ -174,16 +171,11 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         self._used += len(entries)
         self._forced = False
 
-    def truncate(self) -> None:
-        """Drop all entries; the file keeps its size and bytes."""
-        with self._lock:
-            self._ready()
-            self._cut_to(0)
-
     def reset(self) -> None:
         """Drop all entries, and make the file as large as it may be."""
         with self._lock:
-            self.truncate()
+            self._ready()
+            self._cut_to(0)
             self.resize(self.max_bytes)
 
     def resize(self, size: int) -> bool:
@@ -329,7 +321,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         if self._file is not None:
             file, self._file = self._file, None
             file.close()
-        self._forget_if_closed()
+        if not isinstance(self._view, mmap.mmap):
+            forget_open(self)
 
     def _cut_to(self, count: int) -> None:
         self._newest = bytes(self._entry(count - 1)) if count else b""
@@ -354,24 +347,14 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     def close_if_idle(self) -> None:
         """Close the file and its mapping, unless they are in use."""
-        if not self.writing.acquire(blocking=False):
-            return
-        try:
-            if self._lock.acquire(blocking=False):
-                try:
-                    self._forget_view()
-                    self._release()
-                finally:
-                    self._lock.release()
-        finally:
-            self.writing.release()
+        with held_if_free(self.writing, self._lock) as is_idle:
+            if is_idle:
+                self._forget_view()
+                self._release()
 
     def _forget_view(self) -> None:
         self._view, self._viewed = b"", 0
-        self._forget_if_closed()
-
-    def _forget_if_closed(self) -> None:
-        if self._file is None and not isinstance(self._view, mmap.mmap):
+        if self._file is None:
             forget_open(self)
 
     def _entry(self, slot: int) -> memoryview:
@@ -405,12 +388,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         return _speedups.find_slot(used, self.ENTRY_BYTES, *field, base, target, above)
 
     def _torn(self) -> CorruptIndexError | None:
-        left = self._size % self.ENTRY_BYTES
-        if not left:
-            return None
-        reason = f"{left} bytes remain behind {self._size // self.ENTRY_BYTES} entries"
-        error = CorruptIndexError(reason, position=self._size - left, cause="truncated")
-        return error.located(self.path)
+        torn = torn_error(self._size, self.ENTRY_BYTES)
+        return None if torn is None else torn.located(self.path)
 
     def __repr__(self) -> str:
         count = f"{self._count} entries" if self._loaded else "not loaded"

@@ -8,9 +8,11 @@ Knows: that an index can be closed. Does not know: what it holds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from threading import Lock
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 MOST_OPEN: Final = 128
 """So many indexes of a process hold descriptors, two each at the most."""
@@ -41,3 +43,15 @@ def forget_open(index: Closable) -> None:
     """Take note that an index holds no descriptor."""
     with _lock:
         _open.pop(index, None)
+
+
+@contextmanager
+def held_if_free(*locks: Any) -> Iterator[bool]:
+    """Hold locks if nobody has one of them, and tell whether they are held."""
+    with ExitStack() as held:
+        for lock in locks:
+            if not lock.acquire(blocking=False):
+                yield False
+                return
+            held.callback(lock.release)
+        yield True

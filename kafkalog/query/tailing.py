@@ -155,6 +155,7 @@ class _Followed:
     next_offset: int
     given: Given
     stamp: Stamp | None = None
+    was_cut: bool = False  # since records were given last
 
 
 @dataclass(slots=True)
@@ -206,8 +207,7 @@ class Follower:
             return
         most = self.scan.request.max_batch_bytes
         end = yield from _catch_up(part, state, most)
-        if part.log_start_offset > state.next_offset:
-            yield _told_of_skip(part, state, part.log_start_offset)
+        yield from _skip_to(part.log_start_offset, part, state)
         yield from self._records(part, bounds, state, end)
         if end < LAST and not self.scan.request.read_committed:
             state.next_offset = max(state.next_offset, end)  # behind markers, too
@@ -227,11 +227,9 @@ class Follower:
         for records in scan.chunks():
             first = int(records.offset[0])
             if first > state.next_offset:  # by compaction, or retention meanwhile
-                start = min(first, _first_offset(part))
-                if start > state.next_offset:
-                    yield _told_of_skip(part, state, start)
+                yield from _skip_to(min(first, _first_offset(part)), part, state)
             yield records
-            state.next_offset = int(records.offset[-1]) + 1
+            state.next_offset, state.was_cut = int(records.offset[-1]) + 1, False
         for problem in scan.problems:
             if problem not in self._told:
                 self._told.add(problem)
@@ -275,6 +273,7 @@ def _catch_up(
             given.start = min(given.start, _end_of(segments[-1]))
         if given.end < state.next_offset:
             shown, state.next_offset = state.next_offset - 1, given.end
+            state.was_cut = True
             yield _told_of_cut(part, max(given.end, segments[0].base_offset), shown)
 
 
@@ -288,12 +287,17 @@ def _told_of_cut(part: Part, offset: int, last: int) -> str:
     return f"{message}: what was there from {offset} to {last} counts no more"
 
 
-def _told_of_skip(part: Part, state: _Followed, start: int) -> str:
-    """Say which offsets are never given, and go on at the log's start."""
-    skipped = f"offsets {state.next_offset} to {start - 1}"
-    state.next_offset = start
-    reason = f"the log was deleted up to {start} before they were read"
-    return f"skipped {skipped} of {part.topic}-{part.partition}: {reason}"
+def _skip_to(start: int, part: Part, state: _Followed) -> Iterator[str]:
+    """Go on at the log's start, and say which offsets are never given by that.
+
+    Behind a cut that was told of it is not known what was there.
+    """
+    if start > state.next_offset:
+        skipped = f"offsets {state.next_offset} to {start - 1}"
+        state.next_offset = start
+        if not state.was_cut:
+            reason = f"the log was deleted up to {start} before they were read"
+            yield f"skipped {skipped} of {part.topic}-{part.partition}: {reason}"
 
 
 def _first_offset(part: Part) -> int:
