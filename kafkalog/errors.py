@@ -285,9 +285,11 @@ class LogArgumentError(LogStateError, ValueError):
 
 
 class IndexFullError(LogArgumentError):
-    """An index has no slot left, not even the one kept for its closing entry."""
+    """An index has no slot for another entry.
 
-    kafka_name = "BufferOverflowException"
+    `kafka_name` is ``BufferOverflowException`` where the slot that was missing is the
+    one kept for the closing entry of a time index.
+    """
 
 
 class LogRollError(LogStateError):

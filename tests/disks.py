@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import pytest
-
-from kafkalog.files.durable_file import DISK, Disk, DurableFile, Write
+from kafkalog.files.durable_file import Disk, DurableFile, Write
 
 EFFECTS: Final = (
     "open",
@@ -78,22 +74,6 @@ class FailingDisk(NotingDisk):
     def fails(self) -> bool:
         """Whether the call that was noted last is the one."""
         return self.fail_at == len(self.calls) - 1
-
-
-def sets_space_aside() -> bool:
-    """Whether the file system of temporary files sets space aside, and shows it."""
-    with (
-        TemporaryDirectory() as directory,
-        DISK.open(Path(directory, "probe"), create=True) as file,
-    ):
-        shown = DISK.reserve(file, 0, 1 << 20) and file.size_and_space()[1]
-    return shown >= 1 << 20
-
-
-# macOS sets none aside, nor does every file system, or it does not tell.
-needs_space_ahead = pytest.mark.skipif(
-    not sets_space_aside(), reason="the file system sets no space aside"
-)
 
 
 def _name(what: Any) -> str:

@@ -1,7 +1,7 @@
 """The compiled cellar: typed loops over bytes the caller owns.
 
 The boundary is this page. A kernel takes arrays and fills arrays; it opens no file
-(`fetch_headers`, `write_each` and `reserve` are given open ones), keeps no state (but
+(`fetch_headers` and `write_each` are given open ones), keeps no state (but
 for `Tail`, which a log's writer has) and raises nothing about data: it answers with a
 `Status`, or an errno, and the floor above turns that into an error that knows its file.
 """
@@ -62,7 +62,7 @@ from kafkalog._speedups.validate import (
     take_batches,
 )
 from kafkalog._speedups.varint import decode_varints, encode_varints
-from kafkalog._speedups.writing import reserve, write_each
+from kafkalog._speedups.writing import write_each
 
 __all__ = [
     "Framing",
@@ -99,7 +99,6 @@ __all__ = [
     "measure_wrappers",
     "pass_records",
     "place_batches",
-    "reserve",
     "scan_batches",
     "search_ranges",
     "search_slots",

@@ -13,4 +13,3 @@ class _Opened(Protocol):
 def write_each(
     writes: Sequence[tuple[_Opened, ReadableBuffer, int]],  # a list
 ) -> None: ...
-def reserve(descriptor: int, start: int, length: int) -> int: ...  # errno

@@ -1,4 +1,4 @@
-"""Writes to files, several by one call; and space set aside for those to come."""
+"""Writes to files, several by one call; for a large one space is allocated first."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EINTR, EIO, errno
@@ -13,10 +13,10 @@ cdef extern from *:
     #if defined(__linux__)
     #include <fcntl.h>
     #include <linux/falloc.h>
-    #define reserve_ahead(file, start, length) \\
+    #define allocate(file, start, length) \\
         fallocate(file, FALLOC_FL_KEEP_SIZE, start, length)
     #else
-    #define reserve_ahead(file, start, length) (errno = ENOTSUP, -1)
+    #define allocate(file, start, length) (-1)
     #endif
 
     static int fail(int error, PyObject *path) {
@@ -25,12 +25,13 @@ cdef extern from *:
         return -1;
     }
     """
-    int reserve_ahead(int file, off_t start, off_t length) nogil
+    int allocate(int file, off_t start, off_t length) nogil
     int fail(int error, str path) except -1  # with what the operating system says
 
 
 cdef enum:
     MOST = 4  # writes that are made ready together
+    LARGE = 1 << 18  # bytes of a write that is sooner done where space is allocated
 
 
 cdef struct Write:
@@ -41,7 +42,10 @@ cdef struct Write:
 
 cdef int write_one(const Write* one, Py_ssize_t* written) noexcept nogil:
     # Write what is left of a piece; answers 0, or the error of the operating system.
+    # Allocating changes neither size nor bytes; where it fails, the write finds out why.
     cdef Py_ssize_t size
+    if one.piece.len >= LARGE and written[0] == 0:
+        allocate(one.descriptor, one.pos, one.piece.len)
     while written[0] < one.piece.len:
         size = pwrite(
             one.descriptor, <const char*>one.piece.buf + written[0],
@@ -97,16 +101,3 @@ def write_each(list writes not None):
         if error:
             fail(error, str(writes[done][0].path))
 
-
-def reserve(int descriptor, int64_t start, int64_t length):
-    """Have the file system set space aside; answers 0, or its errno.
-
-    The file's size and bytes stay as they are. ``ENOTSUP`` where the operating system
-    has no such call.
-    """
-    cdef int failed
-    with nogil:
-        failed = reserve_ahead(descriptor, start, length)
-        if failed:
-            failed = errno
-    return failed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kafkalog.cli.exits import Exit
-from kafkalog.cli.options import FORMATS, examples
+from kafkalog.cli.options import FORMATS, LocalPath, examples, refuse_url
 from kafkalog.cli.row_printer import RowPrinter
 from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.arguments import Argument, spell_out
@@ -46,7 +47,12 @@ class DumpCommand(click.Command):
     """A command that takes the tool's flags as the tool does."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; ends with 1 where the tool ends by an exception."""
+        """Read the arguments; ends with 1 where the tool ends by an exception.
+
+        No argument of the tool's is a URL: one is refused before anything prints it.
+        """
+        for part in re.split("[=,]", ",".join(args)):
+            refuse_url(part)
         try:
             args = list(spell_out(args))
         except ToolEnded as ended:
@@ -71,7 +77,7 @@ class DumpCommand(click.Command):
     "paths",
     nargs=-1,
     metavar="[PATH]...",
-    type=click.Path(readable=False, path_type=Path),
+    type=LocalPath(),
 )
 @click.option(
     "--files", multiple=True, metavar="FILE,...", help="Files to dump, in this order."

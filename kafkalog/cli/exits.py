@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -119,7 +120,16 @@ def complain(message: str) -> None:
     """Print a line on standard error, harmless whatever is in it."""
     from kafkalog.cli.terminal import harmless
 
-    click.echo(f"kafkalog: {harmless(message)}", err=True)
+    click.echo(f"kafkalog: {without_urls(harmless(message))}", err=True)
+
+
+def without_urls(text: str) -> str:
+    """Leave of each URL in a text its scheme: the rest may be secret.
+
+    >>> without_urls("no such file: s3://KEY:SECRET@bucket/x")
+    'no such file: s3://...'
+    """
+    return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*)://\S+", r"\1://...", text)
 
 
 class _ClosedOutput(io.FileIO):

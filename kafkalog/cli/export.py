@@ -8,10 +8,20 @@ from typing import Final
 import click
 
 from kafkalog.cli import exits
-from kafkalog.cli.options import Reading, compression_option, examples, reading_options
+from kafkalog.cli.options import (
+    LocalPath,
+    Reading,
+    compression_option,
+    examples,
+    reading_options,
+)
 from kafkalog.cli.progress import bar
 
 FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
+COMPRESSED: Final = frozenset(
+    ("gz", "gzip", "zst", "zstd", "bz2", "xz", "lz4", "snappy", "sz", "br", "zip")
+)
+"""Extensions that say a file is compressed as a whole: none is."""
 
 
 @click.command(
@@ -23,13 +33,13 @@ FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
         "--columns offset,value",
     ),
 )
-@click.argument("path", type=click.Path(readable=False, path_type=Path))
-@click.argument("out", type=click.Path(readable=False, path_type=Path))
+@click.argument("path", type=LocalPath())
+@click.argument("out", type=LocalPath())
 @click.option(
     "--to",
     "form",
     type=click.Choice(FORMATS),
-    help="The format; by default told by the extension of OUT, else parquet.",
+    help="The format; by default told by the extension of OUT, parquet of none.",
 )
 @reading_options
 @compression_option
@@ -46,19 +56,23 @@ def command(
 ) -> None:
     """Write the records under PATH as files.
 
-    OUT is a directory, for OUT/topic=T/partition=P/part-00000.parquet and so on; or,
-    where it ends with the format's extension, one file. Files get their names when all
-    are whole. Where damage ends the reading, what was sound before it is written.
+    OUT without an extension, or a directory that is there, is a directory, for
+    OUT/topic=T/partition=P/part-00000.parquet and so on. With one it is a file:
+    .parquet, .jsonl, .csv or .arrow say its format; any other extension needs --to, and
+    one that says another format, or a compression (.parquet.gz), is refused. The
+    directory of OUT must be there. Files get their names when all are whole. Where
+    damage ends the reading, what was sound before it is written.
 
     Parquet and Arrow need pyarrow; without it the command ends with 3.
     """
     from kafkalog.export import files
 
-    form = form or _form_of(out)
+    form = _form_of(out, form)
     try:
-        files.check_target(out, form, overwrite=overwrite)
+        files.check_target(out, overwrite=overwrite)
     except (FileExistsError, PermissionError) as error:
         raise exits.Refused(exits.describe(error)) from None
+    files.check_parent(out)
     with bar(out.name, quiet=quiet) as tell:
         scan = reading.scan([path], tell)
         done = files.write_files(scan, out, form, compression=compression)
@@ -67,6 +81,21 @@ def command(
     exits.report_problems(done.problems)
 
 
-def _form_of(out: Path) -> str:
-    form = out.suffix.removeprefix(".")
-    return form if form in FORMATS else "parquet"
+def _form_of(out: Path, form: str | None) -> str:
+    """Return the format of OUT; `click.UsageError` where its extension misleads."""
+    extension = out.suffix[1:].lower()
+    if not extension or out.is_dir():
+        return form or "parquet"
+    known = ", ".join(f".{one}" for one in FORMATS)
+    if extension in COMPRESSED:
+        reason = f"no file is compressed as a whole, as .{extension} would say"
+        raise click.UsageError(f"{reason}; OUT may end with {known}")
+    if extension in FORMATS:
+        if form not in (None, extension):
+            reason = f"OUT ends with .{extension}, and --to says {form}"
+            raise click.UsageError(f"{reason}: end it with .{form}")
+        return extension
+    if form is None:
+        reason = f".{extension} says no format: OUT may end with {known}"
+        raise click.UsageError(f"{reason}; or say which by --to")
+    return form

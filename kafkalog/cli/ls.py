@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
@@ -23,12 +24,20 @@ TIMES: Final = (
     Field("max_timestamp", "latest time, UTC", terminal.in_seconds),
     Field("state", "state"),
 )
-SIZE: Final = Field("size_in_bytes", "size", terminal.in_units, right=True)
+if TYPE_CHECKING:
+    from kafkalog.query.listing import PartitionSummary, SegmentSummary
+
+    Summary: TypeAlias = PartitionSummary | SegmentSummary
+
+SIZES: Final = (
+    Field("size_in_bytes", "size", terminal.in_units, right=True),
+    Field("all_files_bytes", "all files", terminal.in_units, right=True),
+)
 PARTITION: Final = (
     Field("topic", "topic"),
     Field("partition", "partition", right=True),
     Field("segments", "segments", right=True),
-    SIZE,
+    *SIZES,
     Field("log_start_offset", "start", right=True),
     Field("log_end_offset", "end", right=True),
     *TIMES,
@@ -37,7 +46,7 @@ SEGMENT: Final = (
     Field("file", "segment"),
     Field("base_offset", "base offset", right=True),
     Field("next_offset", "next offset", right=True),
-    SIZE,
+    *SIZES,
     Field("index_entries", "index", right=True),
     Field("time_index_entries", "timeindex", right=True),
     Field("txn_index_entries", "txnindex", right=True),
@@ -55,27 +64,39 @@ SEGMENT: Final = (
 )
 @paths_argument
 @selection_options
+@click.option(
+    "--sort",
+    type=click.Choice(["name", "size"]),
+    default="name",
+    show_default=True,
+    help="By size: the most bytes of all files first.",
+)
 @printing_options
 def command(
     paths: tuple[Path, ...],
     topics: tuple[str, ...],
     partitions: tuple[int, ...],
+    sort: str,
     form: str | None,
     no_color: bool,
 ) -> None:
     """List the partitions of a log directory, or the segments of a partition.
 
-    Of a partition: its .log files and their size, log start and end offset, the time of
-    its first batch and the latest time. Directories marked -delete, -future or -stray
-    are listed, too, with their state. Of a segment: its size, the entries of its
-    indexes (- where one is missing), times, and .deleted, .cleaned, .swap as state.
+    Of a partition: its .log files and their size, the size of all its files, log start
+    and end offset, the time of its first batch and the latest time. Directories marked
+    -delete, -future or -stray are listed, too, with their state. Of a segment: the size
+    of its .log, and of all its files, the entries of its indexes (- where one is
+    missing), times, and .deleted, .cleaned, .swap as state.
+
+    Segments and sizes count all files there are, those marked .deleted, .cleaned or
+    .swap, too: their space is taken until they are removed. Of an open index the room
+    that is not used yet is not counted.
     """
     from kafkalog.query.listing import list_path
 
     form = output.chosen_format(form)
     listed = (
-        (path, [asdict(one) for one in list_path(path, topics, partitions)])
-        for path in paths
+        (path, _sorted(list_path(path, topics, partitions), sort)) for path in paths
     )
     if form != "table":
         rows = (row for _, some in listed for row in some)
@@ -85,6 +106,13 @@ def command(
         output.emit(f"{_title(path, some)}\n")
         fields = PARTITION if _are_partitions(some) else SEGMENT
         output.print_rows(some, fields, form, no_color=no_color)
+
+
+def _sorted(summaries: Iterable[Summary], sort: str) -> list[output.Row]:
+    rows = [asdict(one) for one in summaries]
+    if sort == "size":
+        rows.sort(key=itemgetter("all_files_bytes"), reverse=True)
+    return rows
 
 
 def _are_partitions(rows: Sequence[output.Row]) -> bool:

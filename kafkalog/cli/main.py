@@ -54,7 +54,13 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; say what ended it, if anything did."""
         with exits.reported(ctx):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except click.UsageError as error:
+                message = error.format_message()
+                if (shown := exits.without_urls(message)) == message:
+                    raise
+                raise click.UsageError(shown, error.ctx) from None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -30,6 +30,30 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS: Final = ("table", "jsonl", "json", "csv")
 
 
+URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+class LocalPath(click.Path):
+    """A path of this machine. URLs are refused: they may hold secrets."""
+
+    def __init__(self) -> None:
+        super().__init__(readable=False, path_type=Path)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Return the path; `click.UsageError` for a URL."""
+        refuse_url(str(value))
+        return super().convert(value, param, ctx)
+
+
+def refuse_url(text: str) -> None:
+    """Raise `click.UsageError` for a URL, of which the scheme alone is shown."""
+    if found := URL.match(text):
+        reason = f"{found[1]}:// URLs are not supported on the command line"
+        raise click.UsageError(reason)
+
+
 def examples(*commands: str) -> str:
     """Lay out what ``--help`` ends with: commands as they would be typed."""
     return "\n".join(("\b", "Examples:", *(f"  {command}" for command in commands)))
@@ -245,9 +269,8 @@ class Reading:
 
 def paths_argument(function: Function) -> Function:
     """Add the argument PATH..., one or more."""
-    kind = click.Path(readable=False, path_type=Path)
     return click.argument(
-        "paths", metavar="PATH...", nargs=-1, required=True, type=kind
+        "paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath()
     )(function)
 
 

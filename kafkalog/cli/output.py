@@ -165,7 +165,7 @@ class RecordPrinter:
             from kafkalog.cli.record_cells import table_columns
 
             self._table = Table(
-                table_columns(self._columns),
+                table_columns(self._columns, decode=self._decode),
                 rows[:LOOKED_AT],
                 width=terminal.columns_wide(),
                 coloured=self._coloured,

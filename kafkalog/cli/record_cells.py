@@ -16,12 +16,21 @@ NULL: Final = "null"
 SHOWN_BYTES: Final = 1024
 """More of a value is not looked at: no terminal is that wide."""
 CUTTABLE: Final = ("key", "value", "headers")
+DECODED: Final = ("key", "value")
 LEFT: Final = ("topic", "timestamp", "codec", "segment", *CUTTABLE)
 
 
-def table_columns(names: tuple[str, ...]) -> list[Column]:
-    """Head the columns of a scan."""
-    return [Column(name, name not in LEFT, name in CUTTABLE) for name in names]
+def table_columns(names: tuple[str, ...], *, decode: bool = False) -> list[Column]:
+    """Head the columns of a scan; of what is decoded nothing is cut."""
+    return [
+        Column(
+            name,
+            name not in LEFT,
+            may_be_cut=name in CUTTABLE,
+            wraps=decode and name in DECODED,
+        )
+        for name in names
+    ]
 
 
 def rows(

@@ -1,4 +1,4 @@
-"""Tables for people: aligned, as wide as the terminal, long cells cut.
+"""Tables for people: aligned, as wide as the terminal, long cells cut or wrapped.
 
 Widths are found from the first rows and kept, so that rows can be printed as they come.
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Final
 
 import click
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 GAP: Final = "  "
 CUT: Final = "…"
@@ -25,11 +25,21 @@ LEAST_WIDTH: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading, to which side its cells lean, and whether they may be cut."""
+    """A heading, to which side its cells lean, and whether they may be cut, or wrapped.
+
+    Of a column that wraps, too, the width is made smaller; what does not fit goes into
+    further lines of the row.
+    """
 
     title: str
     right: bool = False
     may_be_cut: bool = False
+    wraps: bool = False
+
+    @property
+    def may_shrink(self) -> bool:
+        """Whether it may be narrower than its cells."""
+        return self.may_be_cut or self.wraps
 
 
 def lines_of(
@@ -81,13 +91,17 @@ class Table:
         self.heading = click.style(heading, bold=True) if coloured else heading
 
     def line(self, cells: Sequence[str]) -> str:
-        """Put cells into their columns."""
-        fitted = [
-            _fit(cell, column, width)
+        """Put cells into their columns: of one that wraps, in further lines."""
+        parted = [
+            _wrapped(cell, width) if column.wraps else [cell]
             for cell, column, width in zip(
                 cells, self._columns, self._widths, strict=True
             )
         ]
+        return "\n".join(map(self._fitted, zip_longest(*parted, fillvalue="")))
+
+    def _fitted(self, cells: Sequence[str]) -> str:
+        fitted = map(_fit, cells, self._columns, self._widths)
         return GAP.join(fitted).rstrip()
 
 
@@ -113,7 +127,7 @@ def _widths(
         for column, *cells in zip(columns, *rows, strict=True)
     ]
     room = width - len(GAP) * (len(columns) - 1)
-    cuttable = [i for i, column in enumerate(columns) if column.may_be_cut]
+    cuttable = [i for i, column in enumerate(columns) if column.may_shrink]
     while cuttable and sum(widths) > room:
         widest = max(cuttable, key=lambda i: widths[i])
         others = [widths[i] for i in cuttable if widths[i] < widths[widest]]
@@ -124,6 +138,11 @@ def _widths(
             break
         widths[widest] = max(least, widths[widest] - excess, LEAST_WIDTH)
     return widths
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    """Part a cell into lines of at most `width`, of which nothing is lost."""
+    return chop_cells(cell, width) or [""]
 
 
 def _fit(cell: str, column: Column, width: int) -> str:

@@ -71,7 +71,8 @@ def command(
     With -f the command goes on until it is interrupted, or nobody reads its output any
     more. It follows a log that is being written to across new segments, retention and
     partitions that come and go. Where a broker cuts a log back, that is told on
-    standard error, and what is written behind the cut comes next.
+    standard error, and what is written behind the cut comes next. So are offsets that
+    are skipped, since retention deleted them before they were read.
     """
     from kafkalog.query.tailing import last_records
 

@@ -7,7 +7,7 @@ Spark, Polars and pyarrow read back as columns:
 
 Parquet and Arrow files then do without the columns ``topic`` and ``partition``: the
 path has them. JSON Lines and CSV keep them, since such files are often joined. A path
-that ends with the format's extension is one file of all partitions, with all columns.
+that has an extension is one file of all partitions, with all columns.
 
 Files are written under temporary names, and given theirs at the end, all together: a
 reader sees a whole export or none. Memory is bounded by a row group, whatever is read.
@@ -137,16 +137,23 @@ class Exported:
     problems: list[Any] = field(default_factory=list)
 
 
-def is_one_file(out: Path, form: str) -> bool:
-    """Whether `out` is to be one file of all partitions.
+def is_one_file(out: Path) -> bool:
+    """Whether `out` is to be one file of all partitions: it has an extension.
 
-    >>> is_one_file(Path("orders.parquet"), "parquet"), is_one_file(Path("o"), "csv")
+    >>> is_one_file(Path("orders.parquet")), is_one_file(Path("orders"))
     (True, False)
     """
-    return out.name.endswith(f".{form}") and not out.is_dir()
+    return bool(out.suffix) and not out.is_dir()
 
 
-def check_target(out: Path, form: str, *, overwrite: bool = False) -> None:
+def check_parent(out: Path) -> None:
+    """Raise `FileNotFoundError` where the directory of `out` is missing."""
+    parent = out.absolute().parent
+    if not parent.is_dir():
+        raise FileNotFoundError(2, "No such directory", str(out.parent))
+
+
+def check_target(out: Path, *, overwrite: bool = False) -> None:
     """Refuse to write over what is there, or among Kafka's own files.
 
     Raises `FileExistsError` for a file, or a directory that is not empty, unless
@@ -162,7 +169,7 @@ def check_target(out: Path, form: str, *, overwrite: bool = False) -> None:
             raise PermissionError(1, reason, str(out))
         if not overwrite and any(out.iterdir()):
             raise FileExistsError(39, "the directory is not empty", str(out))
-    elif out.exists() and not (overwrite and is_one_file(out, form)):
+    elif out.exists() and not (overwrite and is_one_file(out)):
         raise FileExistsError(17, "the file is there already", str(out))
 
 
@@ -207,7 +214,7 @@ class _Exporting:
 
     def __init__(self, scan: Scan, out: Path, form: str, compression: str) -> None:
         self._out, self._form, self._compression = out, form, compression
-        self._whole = is_one_file(out, form)
+        self._whole = is_one_file(out)
         self._columns = scan.columns
         read = scan.columns
         if not self._whole:

@@ -35,15 +35,6 @@ Path_ = str | os.PathLike[str]
 Data = bytes | bytearray | memoryview
 """Bytes, of which `len` tells how many."""
 
-NOT_RESERVED: Final = frozenset(
-    {errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
-    | {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EINTR}
-)
-"""Why a file system sets no space aside, though the file is sound."""
-
-STAT_BLOCK: Final = 512
-"""Bytes of what ``st_blocks`` counts, whatever the file system's own blocks are."""
-
 TEMPORARY: Final = ".tmp"
 """What is added to a file's name while its replacement is written, as Kafka does."""
 
@@ -118,11 +109,6 @@ class DurableFile:
         """Return the size of the file in bytes."""
         return os.fstat(self.descriptor).st_size
 
-    def size_and_space(self) -> tuple[int, int]:
-        """Return the size of the file, and the space that it takes, in bytes."""
-        found = os.fstat(self.descriptor)
-        return found.st_size, found.st_blocks * STAT_BLOCK
-
     @property
     def is_open(self) -> bool:
         """Whether `close` has not been called."""
@@ -177,17 +163,6 @@ class Disk:
         What fails, or makes no headway, raises `OSError`, and what follows is not done.
         """
         _speedups.write_each(writes)
-
-    def reserve(self, file: DurableFile, start: int, length: int) -> bool:
-        """Have the file system set space aside for what will come; whether it did.
-
-        Neither size nor bytes of the file change. Where there is no such thing, or not
-        so much space, nothing is lost: what is written later takes its own.
-        """
-        error = _speedups.reserve(file.descriptor, start, length)
-        if error and error not in NOT_RESERVED:
-            raise OSError(error, os.strerror(error), str(file.path))
-        return not error
 
     def truncate(self, file: DurableFile, size: int) -> None:
         """Give a file a size: less cuts it, more adds zeros."""

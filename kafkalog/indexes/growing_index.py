@@ -21,7 +21,7 @@ import mmap
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -29,13 +29,15 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.errors import (
     CorruptIndexError,
+    IndexFullError,
     IndexOffsetOverflowError,
     LogArgumentError,
     LogClosedError,
 )
 from kafkalog.files.durable_file import DISK, Disk, DurableFile, Write
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
-from kafkalog.indexes.mapped_indexes import forget_mapped, note_mapped
+from kafkalog.indexes.open_indexes import forget_open, held_if_free, note_open
+from kafkalog.indexes.table import torn_error
 
 SMALL_BYTES: Final = 1 << 16
 """Up to here a copy is better than a mapping, which keeps the file open."""
@@ -72,6 +74,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         self.max_bytes = max_bytes
         self._disk = disk
         self._lock = RLock()
+        self.writing = Lock()  # held from `place` until what goes there is written
 
     @property
     def is_loaded(self) -> bool:
@@ -154,7 +157,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         self.count_written(entries)
 
     def place(self, entries: bytes) -> Write:
-        """Say where entries go that are to be added, to have them written."""
+        """Return where entries go; with a lock held until they are written there."""
         if self._file is None:
             self._ready()
         return self._file or self._handle(), entries, self._used
@@ -168,22 +171,17 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         self._used += len(entries)
         self._forced = False
 
-    def truncate(self) -> None:
-        """Drop all entries; the file keeps its size and bytes."""
-        with self._lock:
-            self._ready()
-            self._cut_to(0)
-
     def reset(self) -> None:
         """Drop all entries, and make the file as large as it may be."""
         with self._lock:
-            self.truncate()
+            self._ready()
+            self._cut_to(0)
             self.resize(self.max_bytes)
 
     def resize(self, size: int) -> bool:
         """Give the file a size, rounded down to whole entries; whether it changed.
 
-        Raises `LogArgumentError` if there are more entries than that, which then are
+        Raises `IndexFullError` if there are more entries than that, which then are
         lost, as in Kafka: the limit was lowered while the log was closed.
         """
         with self._lock:
@@ -197,7 +195,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             self._size = size
             if self._count > self.max_entries:
                 reason = f"{self._count} entries do not fit in {size} bytes"
-                raise LogArgumentError(f"{reason}: {self.path}")
+                raise IndexFullError(f"{reason}: {self.path}")
             return True
 
     def trim(self) -> None:
@@ -307,19 +305,24 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             raise
         if not room:  # as in Kafka the file is there now, and stays
             file.close()
-            raise LogArgumentError(f"no room in {self.max_bytes} bytes: {self.path}")
-        self._file = file
+            raise IndexFullError(f"no slot in {self.max_bytes} bytes: {self.path}")
         self._size = room * self.ENTRY_BYTES
+        self._keep(file)
 
     def _handle(self) -> DurableFile:
-        if self._file is None:
-            self._file = self._disk.open(self.path)
-        return self._file
+        return self._file or self._keep(self._disk.open(self.path))
+
+    def _keep(self, file: DurableFile) -> DurableFile:
+        self._file = file
+        note_open(self)
+        return file
 
     def _release(self) -> None:
         if self._file is not None:
             file, self._file = self._file, None
             file.close()
+        if not isinstance(self._view, mmap.mmap):
+            forget_open(self)
 
     def _cut_to(self, count: int) -> None:
         self._newest = bytes(self._entry(count - 1)) if count else b""
@@ -335,24 +338,24 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             file = self._file or self._disk.open(self.path)
             if self._size > SMALL_BYTES:
                 self._view, self._viewed = file.map(self._size), self._size
-                note_mapped(self)
+                note_open(self)
             else:
                 self._view, self._viewed = file.read(0, used), used
             if file is not self._file:
                 file.close()
         return self._view
 
-    def unmap_if_idle(self) -> None:
-        """Let go of the mapping, unless it is being asked."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._view, self._viewed = b"", 0
-            finally:
-                self._lock.release()
+    def close_if_idle(self) -> None:
+        """Close the file and its mapping, unless they are in use."""
+        with held_if_free(self.writing, self._lock) as is_idle:
+            if is_idle:
+                self._forget_view()
+                self._release()
 
     def _forget_view(self) -> None:
         self._view, self._viewed = b"", 0
-        forget_mapped(self)
+        if self._file is None:
+            forget_open(self)
 
     def _entry(self, slot: int) -> memoryview:
         at = slot * self.ENTRY_BYTES
@@ -374,8 +377,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             raise IndexOffsetOverflowError(f"{reason}: {self.path}")
         return offset - self.base_offset
 
-    def _full(self) -> LogArgumentError:
-        return LogArgumentError(f"full with {self._count} entries: {self.path}")
+    def _full(self) -> IndexFullError:
+        return IndexFullError(f"full with {self._count} entries: {self.path}")
 
     def _find(
         self, field: tuple[int, int], base: int, target: int, *, above: bool = False
@@ -385,12 +388,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         return _speedups.find_slot(used, self.ENTRY_BYTES, *field, base, target, above)
 
     def _torn(self) -> CorruptIndexError | None:
-        left = self._size % self.ENTRY_BYTES
-        if not left:
-            return None
-        reason = f"{left} bytes remain behind {self._size // self.ENTRY_BYTES} entries"
-        error = CorruptIndexError(reason, position=self._size - left, cause="truncated")
-        return error.located(self.path)
+        torn = torn_error(self._size, self.ENTRY_BYTES)
+        return None if torn is None else torn.located(self.path)
 
     def __repr__(self) -> str:
         count = f"{self._count} entries" if self._loaded else "not loaded"

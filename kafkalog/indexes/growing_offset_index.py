@@ -33,7 +33,7 @@ class OffsetPosition(NamedTuple):
 class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
     """One segment's offset index, as its writer has it.
 
-    `append` and `append_many` raise `LogArgumentError` for an entry too many,
+    `append` and `append_many` raise `IndexFullError` for an entry too many,
     `InvalidOffsetError` for one that does not rise, `IndexOffsetOverflowError` for one
     too far from the base; entries before it stay.
 

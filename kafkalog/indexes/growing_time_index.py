@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from kafkalog.errors import (
     CorruptIndexError,
-    IndexFullError,
     InvalidOffsetError,
     LogStateError,
 )
@@ -39,7 +38,7 @@ class TimestampOffset(NamedTuple):
 class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
     """One segment's time index, as its writer has it.
 
-    `maybe_append` and `maybe_append_many` raise `LogArgumentError` where no slot is
+    `maybe_append` and `maybe_append_many` raise `IndexFullError` where no slot is
     left but the one kept, even for an entry that would be left out,
     `InvalidOffsetError` for an offset below the last, `LogStateError` for a timestamp
     below the last, `IndexOffsetOverflowError` for an offset too far from the base;
@@ -97,7 +96,9 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
                 raise self._refusal(timestamp, offset)
             if timestamp > last.timestamp:
                 if self._count >= self.max_entries:
-                    raise IndexFullError(str(self._full()))
+                    error = self._full()
+                    error.kafka_name = "BufferOverflowException"
+                    raise error
                 self.extend(_SLOT.pack(timestamp, self._relative(offset)))
 
     def maybe_append_many(

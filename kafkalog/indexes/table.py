@@ -137,10 +137,8 @@ class IndexTable(ABC):
         `data` is its bytes, all but zeros at the end.
         """
         width = cls.ENTRY.itemsize
-        whole, torn = divmod(size, width)
-        if torn:
-            reason = f"{torn} bytes remain behind {whole} entries of {width} bytes"
-            return CorruptIndexError(reason, position=whole * width, cause="truncated")
+        if torn := torn_error(size, width):
+            return torn
         if _speedups.first_nonzero(data, used * width) == len(data):
             return None
         entries = data[: len(data) // width * width].view(cls.ENTRY)
@@ -226,6 +224,15 @@ class IndexTable(ABC):
         last_below = [max(bound - 1, int(OFFSETS.min)) for bound in (start, end)]
         low, high = (self._slots(field, base, last_below) + 1).tolist()
         return slice(low, max(low, high))
+
+
+def torn_error(size: int, width: int) -> CorruptIndexError | None:
+    """Return what is wrong with a file of `size` bytes that ends within an entry."""
+    whole, torn = divmod(size, width)
+    if not torn:
+        return None
+    reason = f"{torn} bytes remain behind {whole} entries of {width} bytes"
+    return CorruptIndexError(reason, position=whole * width, cause="truncated")
 
 
 def as_int64(values: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -72,6 +72,10 @@ def _force(log: LogState, segment: GrowingSegment) -> None:
             handles = [files.enter_context(one) for one in segment.to_force()]
         for file in handles:
             file.sync()
+    with log.runtime.lock:
+        here = log.segments.floor(segment.base_offset) is segment
+        if here and segment is not log.segments.active:
+            segment.close_forced()
 
 
 def _force_names(log: LogState, segments: list[GrowingSegment], start: int) -> None:

@@ -3,7 +3,11 @@
 It is cut behind its last sound batch, and its indexes are made anew.
 
 Bytes between index entries are counted from the beginning here, by a running log from
-when it was opened. So the indexes differ, and both are right.
+when it was opened. So the indexes differ, and both are right. There may be entries more
+here than a running log made, one for each time that it was opened, and more than fit:
+those are skipped, so that whatever was appended can be opened. Kafka refuses to open
+such a log. As in Kafka, `IndexFullError` is raised where a running log could not have
+made its entries either.
 
 Knows: one segment, and producers up to its beginning. Does not know: its neighbours.
 Source: ``LogSegment.recover``.
@@ -21,6 +25,7 @@ from kafkalog.errors import (
     CorruptRecordError,
     InvalidRecordError,
     KafkaLogError,
+    LogArgumentError,
     LogSegmentOffsetOverflowError,
     LogStateError,
 )
@@ -33,6 +38,8 @@ from kafkalog.formats.layout import (
     NO_PRODUCER_ID,
 )
 from kafkalog.formats.workspace import Workspace
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.markers import Markers, read_markers
@@ -116,6 +123,7 @@ class _Pass:
         producers: ProducerStateManager,
         epochs: LeaderEpochs,
     ) -> None:
+        self._skip_full = _had_slots(segment)
         segment.forget_entries()
         self.valid_bytes = 0
         self._segment = segment
@@ -181,7 +189,9 @@ class _Pass:
     def _take_run(self, window: Window, rows: Rows) -> None:
         """Take batches of which none but the last ends a transaction."""
         try:
-            self._segment.make_entries(rows, int(rows["position"][0]))
+            self._segment.make_entries(
+                rows, int(rows["position"][0]), skip_full=self._skip_full
+            )
         except LogStateError:
             tried = self._segment.tried_position
             self._note(window, rows[rows["position"] < tried])
@@ -223,6 +233,30 @@ class _Pass:
             producers.complete_txn(completed)
         if len(rows):
             producers.map_end_offset = int(rows["last_offset"][-1]) + 1
+
+
+def _had_slots(segment: GrowingSegment) -> bool:
+    """Whether a running log had slots for the entries of all that was appended.
+
+    It had if there cannot be too many; or if the indexes, as they were left, are no
+    larger than they may be and lead to the end: no batch that was due an entry lies
+    after the last one. Behind an append that an index had no slot for one does.
+    """
+    base, interval = segment.base_offset, segment.settings.index_interval_bytes
+    most = segment.settings.segment_index_bytes
+    slots = most // OffsetIndex.ENTRY.itemsize, most // TimeIndex.ENTRY.itemsize
+    if segment.size // (interval + 1) <= min(slots[0], slots[1] - 1):
+        return True
+    try:
+        offsets = OffsetIndex.read_live(segment.offset_index.path, base)
+        times = TimeIndex.read_live(segment.time_index.path, base)
+        if len(offsets) > slots[0] or len(times) > slots[1]:
+            return False
+        last = int(offsets.entries["position"][-1]) if len(offsets) else 0
+        rest = windows(segment.file, last, segment.size)
+        return all((rows["position"] - last <= interval).all() for rows, _, _ in rest)
+    except (FileNotFoundError, CorruptRecordError, LogArgumentError):
+        return False  # none, or none that leads to a batch
 
 
 def _of_producers(rows: Rows) -> Rows:

@@ -10,9 +10,10 @@ Knows: what a listing says. Does not know: how it is shown.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -31,7 +32,7 @@ from kafkalog.files.naming import (
     parse_file_names,
 )
 from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.table import Entries, IndexTable
+from kafkalog.indexes.table import LARGE_BYTES, Entries, IndexTable
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import list_segments
@@ -46,11 +47,17 @@ from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 
 LOG: Final = ".log"
+INDEX: Final = "index"
+INDEXES: Final = ("index", "timeindex", "txnindex")
+BLOCK_BYTES: Final = 512
+"""Bytes of what ``st_blocks`` counts, whatever the file system's own blocks are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
     """A segment. Entries of an index are None where it is missing.
+
+    `size_in_bytes` is that of its ``.log``, `all_files_bytes` that of its indexes, too.
 
     `first_timestamp` is that of the first batch that tells it, `max_timestamp` the
     greatest, in ms, None where there is none; `state` is ``deleted``, ``cleaned``,
@@ -61,6 +68,7 @@ class SegmentSummary:
     base_offset: int
     next_offset: int
     size_in_bytes: int
+    all_files_bytes: int
     index_entries: int | None
     time_index_entries: int | None
     txn_index_entries: int | None
@@ -73,6 +81,9 @@ class SegmentSummary:
 class PartitionSummary:
     """A partition: `segments` and `size_in_bytes` count its ``.log`` files.
 
+    Those marked ``.deleted``, ``.cleaned`` or ``.swap`` are counted, too, as they are
+    listed. `all_files_bytes` is the size of all files in the directory.
+
     `state` is ``delete``, ``future``, ``stray`` or None; `clean_shutdown` says whether
     the log directory bears the mark that its broker stopped in order.
     """
@@ -81,6 +92,7 @@ class PartitionSummary:
     partition: int
     segments: int
     size_in_bytes: int
+    all_files_bytes: int
     log_start_offset: int
     log_end_offset: int
     first_timestamp: int | None
@@ -126,7 +138,8 @@ def _partitions(
 def _partition(
     name: PartitionDir, path: Location, start: int, *, clean_shutdown: bool
 ) -> PartitionSummary:
-    segments = list_segments(path)
+    segments, files = list_segments(path), _files(path)
+    logs = _log_files(files)
     ends = [_end_of(segment) for segment in segments[-1:]]
     times = [_latest_indexed(segment) for segment in segments]
     times += [latest for _, latest in ends]
@@ -135,8 +148,9 @@ def _partition(
     return PartitionSummary(
         topic=name.topic,
         partition=name.partition,
-        segments=len(segments),
-        size_in_bytes=sum(segment.size_in_bytes for segment in segments),
+        segments=len(logs),
+        size_in_bytes=sum(_size_of(path / file) for file in logs),
+        all_files_bytes=sum(_bytes_of(path / file) for file in files),
         log_start_offset=max(start, first),
         log_end_offset=max([start, *(next_offset for next_offset, _ in ends)]),
         first_timestamp=next((time for time in begins if time is not None), None),
@@ -150,12 +164,42 @@ def _partition(
 def _segments(directory: Location) -> Iterator[SegmentSummary]:
     """Summarize all segments, those marked as deleted and the like among them."""
     live = {segment.path: segment for segment in list_segments(directory)}
-    listed = {entry.name: entry for entry in entries(directory)}
-    for file, name in parse_file_names(sorted(listed)).items():
+    for file in _log_files(_files(directory)):
         path = directory / file
-        if name.kind == "log" and listed[file].is_file(follow_symlinks=False):
-            with suppress(FileNotFoundError):
-                yield _summarize(live.get(path) or LogSegment.of(path))
+        with suppress(FileNotFoundError):
+            yield _summarize(live.get(path) or LogSegment.of(path))
+
+
+def _log_files(names: Iterable[str]) -> list[str]:
+    """Name the ``.log`` files that are counted: marked ones, too; by offset."""
+    parsed = parse_file_names(sorted(names))
+    return [file for file, name in parsed.items() if name.kind == "log"]
+
+
+def _files(directory: Location) -> list[str]:
+    """Name the files in a directory; a link is none."""
+    listed = entries(directory)
+    return [one.name for one in listed if one.is_file(follow_symlinks=False)]
+
+
+def _size_of(path: Location) -> int:
+    """Size of a file; of one that is gone 0."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _bytes_of(path: Location) -> int:
+    """Size of a file, but of an index only the space it takes on the disk, if less.
+
+    That of an active segment has a size for all entries that may come.
+    """
+    size = _size_of(path)
+    if size > LARGE_BYTES and isinstance(path, Path) and INDEX in path.name:
+        with suppress(FileNotFoundError):
+            return min(size, path.stat().st_blocks * BLOCK_BYTES)
+    return size
 
 
 def _summarize(segment: LogSegment) -> SegmentSummary:
@@ -168,6 +212,8 @@ def _summarize(segment: LogSegment) -> SegmentSummary:
         base_offset=segment.base_offset,
         next_offset=next_offset,
         size_in_bytes=segment.size_in_bytes,
+        all_files_bytes=_bytes_of(segment.path)
+        + sum(_bytes_of(_beside(segment, kind)) for kind in INDEXES),
         index_entries=_count(OffsetIndex, segment, "index"),
         time_index_entries=_count(TimeIndex, segment, "timeindex"),
         txn_index_entries=_count(TransactionIndex, segment, "txnindex"),

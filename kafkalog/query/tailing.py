@@ -155,6 +155,7 @@ class _Followed:
     next_offset: int
     given: Given
     stamp: Stamp | None = None
+    was_cut: bool = False  # since records were given last
 
 
 @dataclass(slots=True)
@@ -206,8 +207,10 @@ class Follower:
             return
         most = self.scan.request.max_batch_bytes
         end = yield from _catch_up(part, state, most)
-        state.next_offset = max(state.next_offset, part.log_start_offset)
+        yield from _skip_to(part.log_start_offset, part, state)
         yield from self._records(part, bounds, state, end)
+        if end < LAST and not self.scan.request.read_committed:
+            state.next_offset = max(state.next_offset, end)  # behind markers, too
         state.stamp = stamp
 
     def _records(
@@ -222,8 +225,11 @@ class Follower:
             columns=columns if "offset" in columns else (*columns, "offset"),
         )
         for records in scan.chunks():
+            first = int(records.offset[0])
+            if first > state.next_offset:  # by compaction, or retention meanwhile
+                yield from _skip_to(min(first, _first_offset(part)), part, state)
             yield records
-            state.next_offset = int(records.offset[-1]) + 1
+            state.next_offset, state.was_cut = int(records.offset[-1]) + 1, False
         for problem in scan.problems:
             if problem not in self._told:
                 self._told.add(problem)
@@ -266,14 +272,38 @@ def _catch_up(
         if not given.marks:
             given.start = min(given.start, _end_of(segments[-1]))
         if given.end < state.next_offset:
-            state.next_offset = given.end
-            yield _told_of_cut(part, max(given.end, segments[0].base_offset))
+            shown, state.next_offset = state.next_offset - 1, given.end
+            state.was_cut = True
+            yield _told_of_cut(part, max(given.end, segments[0].base_offset), shown)
 
 
-def _told_of_cut(part: Part, offset: int) -> str:
+def _told_of_cut(part: Part, offset: int, last: int) -> str:
+    """Say that a log was cut, and which of the offsets given were: up to `last`."""
     if offset < 0:
         return f"it was emptied: {_place(part)}"
-    return f"it was cut back to offset {offset}: {_place(part)}"
+    message = f"it was cut back to offset {offset}: {_place(part)}"
+    if offset > last:
+        return message
+    return f"{message}: what was there from {offset} to {last} counts no more"
+
+
+def _skip_to(start: int, part: Part, state: _Followed) -> Iterator[str]:
+    """Go on at the log's start, and say which offsets are never given by that.
+
+    Behind a cut that was told of it is not known what was there.
+    """
+    if start > state.next_offset:
+        skipped = f"offsets {state.next_offset} to {start - 1}"
+        state.next_offset = start
+        if not state.was_cut:
+            reason = f"the log was deleted up to {start} before they were read"
+            yield f"skipped {skipped} of {part.topic}-{part.partition}: {reason}"
+
+
+def _first_offset(part: Part) -> int:
+    """Offset with which the first segment that is there begins."""
+    segments = _segments(part)
+    return segments[0].base_offset if segments else FIRST
 
 
 def _end_of(segment: LogSegment) -> int:

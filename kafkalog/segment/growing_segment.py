@@ -133,8 +133,6 @@ class GrowingSegment(SegmentFiles):
             )
         if not self._is_named:
             self._force_names()
-        if size > self._reserved:
-            self._reserve(size)
         self.file.write(data.data, position)
         self._is_forced = False
         self._size = size
@@ -159,29 +157,38 @@ class GrowingSegment(SegmentFiles):
             file = self.file
         position = self._size
         size = position + len(data)
-        if size > self._reserved:
-            self._reserve(size)
         writes: list[Write] = [(file, data, position)]
-        offsets, times, _ = self._all_indexes()
         if index_entries:
-            writes.append(offsets.place(index_entries))
-        if time_entries:
-            writes.append(times.place(time_entries))
-        self._disk.write_each(writes)
-        if index_entries:
-            offsets.count_written(index_entries)
-        if time_entries:
-            times.count_written(time_entries)
+            self._write_entries(writes, index_entries, time_entries)
+        else:
+            self._disk.write_each(writes)
         self._is_forced = False
         self._size = size
         self.bytes_since_index_entry = bytes_since_index_entry
         self._greatest = greatest_timestamp
 
-    def make_entries(self, rows: Rows, position: int) -> None:
+    def _write_entries(
+        self, writes: list[Write], index_entries: bytes, time_entries: bytes
+    ) -> None:
+        """Write what is in `writes`, and behind it entries of the indexes."""
+        offsets, times, _ = self._all_indexes()
+        with offsets.writing, times.writing:
+            writes.append(offsets.place(index_entries))
+            if time_entries:
+                writes.append(times.place(time_entries))
+            self._disk.write_each(writes)
+            offsets.count_written(index_entries)
+            if time_entries:
+                times.count_written(time_entries)
+
+    def make_entries(
+        self, rows: Rows, position: int, *, skip_full: bool = False
+    ) -> None:
         """Make the entries of the indexes that batches are due, from `position` on.
 
         What an index refuses leaves the entries of the batches before, and
-        `tried_position` says which batch it was.
+        `tried_position` says which batch it was. With `skip_full` no entries are made
+        once an index is full.
         """
         room = np.empty((5, len(rows)), np.int64)
         due, since, timestamp, offset = _speedups.due_entries(
@@ -195,11 +202,11 @@ class GrowingSegment(SegmentFiles):
             room,
         )
         if due:
-            self._enter(room[:, :due])
+            self._enter(room[:, :due], skip_full=skip_full)
         self._greatest = (timestamp, offset)
         self.bytes_since_index_entry = since
 
-    def _enter(self, due: npt.NDArray[np.int64]) -> None:
+    def _enter(self, due: npt.NDArray[np.int64], *, skip_full: bool) -> None:
         """Enter what is due into both indexes, by one write each if they take all."""
         offsets, positions, timestamps, time_offsets, _ = due
         if (
@@ -211,6 +218,8 @@ class GrowingSegment(SegmentFiles):
             self.time_index.maybe_append_many(timestamps, time_offsets)
             return
         for offset, position, timestamp, time_offset, since in due.T.tolist():
+            if skip_full and (self.offset_index.is_full or self.time_index.is_full):
+                break
             self.tried_position = position
             self._greatest = (timestamp, time_offset)
             self.bytes_since_index_entry = since

@@ -1,6 +1,7 @@
 """Which segments of a log keep their ``.log`` open: those used last, up to `MOST`.
 
-A process may hold open some thousand files, and a log have more segments.
+A process may hold open a thousand files, and have hundreds of logs. Beside the active
+segment these are segments that were read last, or rolled and not forced to disk yet.
 
 Knows: the order of use. Does not know: files, or what is done with them.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-MOST: Final = 128
+MOST: Final = 8
 
 
 class Releasable(Protocol):

@@ -12,22 +12,14 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kafkalog.files.durable_file import Disk, DurableFile
 from kafkalog.files.naming import FileKind, file_name
-from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
 from kafkalog.indexes.growing_time_index import GrowingTimeIndex
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
 from kafkalog.segment.open_files import OpenFiles
-
-MOST_AHEAD: Final = 8 << 20
-"""Bytes behind the end for which space is set aside, at the most."""
-
-SLACK_BYTES: Final = 1 << 16
-"""So much more than its bytes a file may take by itself."""
-
 
 Indexes: TypeAlias = tuple[
     GrowingOffsetIndex, GrowingTimeIndex, GrowingTransactionIndex
@@ -55,7 +47,6 @@ class SegmentFiles:
     _is_forced = True  # all that was written here
     _has_txn_index = True
     _was_released = False
-    _reserved = 0  # bytes for which space is there, or of which there is no use to ask
     _size = -1  # until it is asked for
     _log_path: Path | None = None
     _file: DurableFile | None = None
@@ -160,11 +151,18 @@ class SegmentFiles:
             self._file = None
             self._is_forced = self._was_released = True
 
+    def close_forced(self) -> None:
+        """Close the ``.log``, all of which is on disk, until it is used again."""
+        if self._file is not None and self._file.is_open:
+            self._is_forced = True
+            self._open_files.forget(self)
+            self.release()
+
     def finish_log(self) -> None:
         """Cut the ``.log`` behind what is used, force it and let go, if it was open."""
         released = self._file is None and self._was_released
         if released:
-            to_cut = self._reserved or self.path.stat().st_size > self.size
+            to_cut = self.path.stat().st_size > self.size
         else:
             to_cut = self._file is not None and self._file.is_open
         if to_cut:
@@ -206,33 +204,12 @@ class SegmentFiles:
         self.time_index.resize(self.settings.segment_index_bytes)
 
     def cut(self, size: int) -> int:
-        """Cut the ``.log`` to `size`, if it is longer; how many bytes it loses.
-
-        Space set aside behind the end is given back, which changes no time of the file.
-        """
+        """Cut the ``.log`` to `size`, if it is longer; how many bytes it loses."""
         lost = self.size - size
-        used, space = self.file.size_and_space()
-        if size < used:
+        if size < self.file.size():
             self.file.truncate(size)
             self._size = size
-        elif space > used + SLACK_BYTES:
-            modified = self.modified_ms
-            self.file.truncate(used)
-            self._disk.set_modified(self.path, modified)
-        self._reserved = 0
         return lost
-
-    def _reserve(self, size: int) -> None:
-        """Have space set aside for `size` bytes and as many more, to a limit.
-
-        Written there, bytes take a file system half the time, and lie together.
-        """
-        ahead = min(size, MOST_AHEAD)
-        start = self.size
-        if self._disk.reserve(self.file, start, size + ahead - start):
-            self._reserved = size + ahead
-        else:
-            self._reserved = MAX_FILE_BYTES
 
     def cut_for_good(self, size: int) -> int:
         """Cut as `cut` does, and force that to disk.

@@ -107,7 +107,7 @@ def check_out(out: Path) -> None:
 
     Raises `FileExistsError`, or `PermissionError` among Kafka's own files.
     """
-    check_target(out, "parquet", overwrite=(out / FOLDER).is_dir())
+    check_target(out, overwrite=(out / FOLDER).is_dir())
 
 
 class News(NamedTuple):

@@ -10,7 +10,7 @@ import kafkalog
 from tests import golden_data
 
 from . import golden
-from .shell import call, objects
+from .shell import call, objects, on_terminal
 
 KEY_AND_VALUE = "--columns", "offset,key,value"
 COORDINATORS = [
@@ -104,3 +104,22 @@ def test_what_cannot_be_decoded_is_told_with_its_bytes(tmp_path):
     assert separator["value"] is None
     printed = call("cat", folder, "--decode", "--format", "jsonl").stdout
     assert len(printed.splitlines()) == 3
+
+
+def test_a_table_wraps_what_is_decoded_and_loses_nothing_of_it():
+    cat = "cat", OFFSETS, "--decode", "--columns"
+    shown = on_terminal(*cat, "value", width=40, NO_COLOR="1").splitlines()[1:]
+    assert max(map(len, shown)) == 40
+    text = call(*cat, "offset,value", "--format", "csv").stdout
+    rows = csv.DictReader(io.StringIO(text))
+    values = [row["value"] or "null" for row in rows]
+    assert max(map(len, values)) > 100
+    assert "".join(shown) == "".join(values)
+
+
+def test_the_cells_beside_one_that_is_wrapped_come_once():
+    shown = on_terminal("head", OFFSETS, *KEY_AND_VALUE, "--decode", width=60)
+    offsets = [line[:6].strip() for line in shown.splitlines()[1:]]
+    told = [str(row["offset"]) for row in lines("head", OFFSETS)]
+    assert [one for one in offsets if one] == told
+    assert len(offsets) > len(told)

@@ -20,11 +20,12 @@ from tests import golden_data
 from tests.query import told
 
 from . import golden
-from .shell import call, objects, told_of
+from .shell import call, objects, run, told_of
 from .test_cat import with_damage
 
 ALL = "--columns", ",".join(COLUMNS), "--control-records"
 ORDERS = golden.CLEAN / "orders.zstd-0"
+LEDGER = golden.CLEAN / "ledger-0"
 
 
 def exported(name, out, form, *options):
@@ -249,3 +250,46 @@ sys.exit(main(["export", path, {str(tmp_path / "a.parquet")!r}]))
     assert ran.returncode == Exit.UNREADABLE
     assert "pip install 'kafkalog[arrow]'" in ran.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("x.txt", [], ".txt says no format: OUT may end with .parquet, .jsonl, .csv"),
+        ("x.parquet.gz", [], "no file is compressed as a whole, as .gz would say"),
+        ("x.jsonl.zst", [], ".arrow"),
+        ("x.parquet.gz", ["--to", "parquet"], "as .gz would say"),
+        ("x.csv", ["--to", "jsonl"], "OUT ends with .csv, and --to says jsonl"),
+    ],
+)
+def test_a_name_that_says_no_format_or_another_is_refused(
+    tmp_path, name, options, said
+):
+    ran = call("export", LEDGER, tmp_path / name, *options)
+    assert ran.exit_code == 2
+    assert said in " ".join(ran.output.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_may_have_any_extension_where_its_format_is_said(tmp_path):
+    out = tmp_path / "x.txt"
+    assert call("export", LEDGER, out, "--to", "jsonl").exit_code == 0
+    assert call("export", LEDGER, tmp_path / "x.JSONL").exit_code == 0
+    assert out.read_bytes() == (tmp_path / "x.JSONL").read_bytes()
+    assert len(objects(out.read_text())) == len(objects(call("cat", LEDGER).stdout))
+
+
+def test_a_directory_that_is_there_may_have_any_name(tmp_path):
+    out = tmp_path / "lake.v2"
+    out.mkdir()
+    assert call("export", LEDGER, out).exit_code == 0
+    assert list(out.glob("topic=*/partition=*/part-00000.parquet"))
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "lake"])
+def test_a_missing_directory_of_the_output_is_named(tmp_path, name):
+    ran = run("export", LEDGER, tmp_path / "nowhere" / name)
+    assert ran.returncode == 3
+    said = f"kafkalog: No such directory: {tmp_path / 'nowhere'}\n"
+    assert ran.stderr.decode() == said
+    assert not list(tmp_path.iterdir())

@@ -10,6 +10,7 @@ import pytest
 import kafkalog
 from kafkalog.query.columns import COLUMNS
 from tests import golden_data
+from tests.log.writing import batch
 from tests.query import told
 
 from . import golden
@@ -94,10 +95,43 @@ def test_the_time_under_log_append_time_is_the_brokers():
 
 def test_the_table_is_for_people():
     lines = call("ls", golden.CLEAN, "--format", "table").stdout.splitlines()
-    assert lines[0].endswith("39 partitions, 391.9 KiB, shut down cleanly")
+    assert lines[0].endswith("39 partitions, 399.4 KiB, shut down cleanly")
     assert lines[1].split()[:4] == ["topic", "partition", "segments", "size"]
     crashed = call("ls", golden_data.logs("k431-crash"), "--format", "table").stdout
     assert "not shut down cleanly" in crashed.splitlines()[0]
+
+
+def test_marked_files_count_in_a_partition_as_in_a_log_directory():
+    rows = objects(call("ls", golden.CLEAN).stdout)
+    for row in rows:
+        place = golden.CLEAN / row["directory"]
+        segments = objects(call("ls", place).stdout)
+        logs = [path for path in place.iterdir() if ".log" in path.suffixes]
+        assert row["segments"] == len(segments) == len(logs)
+        sizes = [path.stat().st_size for path in logs]
+        assert row["size_in_bytes"] == sum(sizes)
+        assert sorted(one["size_in_bytes"] for one in segments) == sorted(sizes)
+        every = sum(path.stat().st_size for path in place.iterdir())
+        assert row["all_files_bytes"] == every
+        assert sum(one["all_files_bytes"] for one in segments) <= every
+    assert any(".deleted" in path.name for path in golden.CLEAN.glob("*/*.deleted"))
+
+
+@pytest.mark.parametrize("path", [golden.CLEAN, golden.CLEAN / "state.none-0"])
+def test_the_largest_come_first_by_all_their_files(path):
+    rows = objects(call("ls", path, "--sort", "size").stdout)
+    sizes = [row["all_files_bytes"] for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len({*sizes}) > 1
+    plain = objects(call("ls", path).stdout)
+    assert sorted(map(str, rows)) == sorted(map(str, plain)) != list(map(str, rows))
+
+
+def test_the_room_of_an_open_index_is_not_counted(tmp_path):
+    with kafkalog.open(tmp_path / "t-0", "a") as log:
+        log.append(batch())
+        [row] = objects(call("ls", tmp_path).stdout)
+        assert row["size_in_bytes"] < row["all_files_bytes"] < 100_000
 
 
 def test_csv_has_plain_numbers():

@@ -274,3 +274,42 @@ def test_that_a_path_may_not_be_read_is_found_by_reading_it(command, monkeypatch
     before = call(command, ORDERS).exit_code
     monkeypatch.setattr("os.access", lambda *_: False)  # root may read everything
     assert call(command, ORDERS).exit_code == before == 0
+
+
+SECRET = "AKIAKEY:hunter2@bucket/logs"
+URLS = [
+    *([name, f"s3://{SECRET}"] for name in COMMANDS if name != "export"),
+    ["cat", ORDERS, f"s3://{SECRET}"],
+    ["export", f"s3://{SECRET}", "out.parquet"],
+    ["export", ORDERS, f"s3://{SECRET}/out.parquet"],
+    ["dump", "--files", f"{ORDERS},s3://{SECRET}"],
+    ["dump", f"--files=s3://{SECRET}"],
+    ["dump", f"-files=s3://{SECRET}", "--max-bytes", "1", "--max-bytes", "2"],
+]
+
+
+@pytest.mark.parametrize("arguments", URLS)
+def test_a_url_is_refused_and_nothing_of_it_shown_but_its_scheme(arguments):
+    ran = run(*arguments)
+    assert ran.returncode == 2
+    shown = (ran.stdout + ran.stderr).decode()
+    assert "s3:// URLs are not supported on the command line" in shown
+    assert not any(part in shown for part in ("AKIAKEY", "hunter2", "bucket"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [f"s3://{SECRET}"],
+        ["export", ORDERS, "out.parquet", f"s3://{SECRET}"],
+        ["ls", ORDERS, "--topic", f"s3://{SECRET}"],
+        ["tail", ORDERS, "-n", f"s3://{SECRET}"],
+        ["cat", ORDERS, f"--s3://{SECRET}"],
+    ],
+)
+def test_a_url_where_none_belongs_is_not_shown_either(arguments):
+    ran = run(*arguments)
+    assert ran.returncode in (2, 3)
+    shown = (ran.stdout + ran.stderr).decode()
+    assert "s3://..." in shown
+    assert not any(part in shown for part in ("AKIAKEY", "hunter2", "bucket"))

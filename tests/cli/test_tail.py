@@ -168,7 +168,9 @@ def test_a_cut_is_told_and_what_comes_behind_it_is_given(tmp_path):
             log.append(batch(2, size=9))
             assert tail.offsets(2) == [5, 6]
             _, _, said = tail.stop()
-    assert said.startswith(f"kafkalog: it was cut back to offset 5: {tmp_path / 't-0'}")
+    place = tmp_path / "t-0"
+    cut = f"kafkalog: it was cut back to offset 5: {place}: what was there from 5 to 9 "
+    assert said.startswith(cut)
 
 
 def test_a_cut_that_was_written_over_shows_by_its_leader_epoch(tmp_path):
@@ -209,6 +211,28 @@ def test_what_retention_deletes_is_passed_over(tmp_path):
             assert rows == list(range(start, 55))
             log.append(batch(1))
             assert tail.offsets(1) == [55]
+            _, _, said = tail.stop()
+    skipped = f"skipped offsets 5 to {start - 1} of t-0"
+    assert said.count("skipped") == 1
+    assert said.startswith(f"kafkalog: {skipped}: the log was deleted up to {start} ")
+
+
+def test_what_was_given_before_retention_deletes_it_is_not_said_to_be_skipped(tmp_path):
+    with opened(tmp_path / "t-0") as log:
+        log.append(batch(5))
+        with following(tmp_path / "t-0") as tail:
+            assert tail.offsets(5) == list(range(5))
+            log.append(commit(PRODUCER), origin="coordinator", transaction_version=0)
+            log.roll()
+            time.sleep(0.5)
+            log.update_high_watermark(log.log_end_offset)
+            log.delete_records(log.log_end_offset)
+            log.delete_old_segments()
+            assert log.log_start_offset == 6
+            log.append(batch(1))
+            assert tail.offsets(1) == [6]
+            _, _, said = tail.stop()
+    assert "skipped" not in said
 
 
 def test_partitions_come_and_go(tmp_path):
@@ -233,6 +257,9 @@ def test_partitions_come_and_go(tmp_path):
     assert f"it is gone: {tmp_path / 't-1'}" in said
 
 
+PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+
+
 def commit(producer):
     """Encode the marker that commits a producer's transaction."""
     builder = RecordBatchBuilder(is_transactional=True, is_control=True, **producer)
@@ -243,17 +270,16 @@ def commit(producer):
 
 def test_what_is_not_committed_yet_waits(tmp_path):
     place = tmp_path / "t-0"
-    producer = {"producer_id": 7, "producer_epoch": 0}
     with opened(place) as log:
         log.append(batch(1))
         with following(place, "--isolation", "read_committed") as tail:
             assert tail.offsets(1) == [0]
-            undecided = batch(2, is_transactional=True, base_sequence=0, **producer)
+            undecided = batch(2, is_transactional=True, base_sequence=0, **PRODUCER)
             log.append(undecided, guard=log.start_verification(7, 0, 0))
             log.append(batch(1))
             time.sleep(0.3)
             assert not select.select([tail.process.stdout], [], [], 0)[0]
-            end = commit(producer)
+            end = commit(PRODUCER)
             log.append(end, origin="coordinator", transaction_version=1)
             assert tail.offsets(3) == [1, 2, 3]
 

@@ -90,7 +90,7 @@ def failing(effect):
 
 EFFECTS = (
     *("open", "truncate", "sync", "sync_directory"),
-    *("rename", "remove", "make_directory", "reserve"),
+    *("rename", "remove", "make_directory"),
 )
 for _effect in EFFECTS:
     setattr(FailingDisk, _effect, failing(_effect))

@@ -1,6 +1,5 @@
 """Durable writes: in which order, and what a failure at each step leaves."""
 
-import errno
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 
 from kafkalog.files import durable_file
 from kafkalog.files.durable_file import DISK, Disk
-from tests.disks import EFFECTS, FailingDisk, NotingDisk, needs_space_ahead
+from tests.disks import EFFECTS, FailingDisk, NotingDisk
 
 
 def test_a_replacement_is_on_disk_before_it_has_its_name(tmp_path):
@@ -127,32 +126,15 @@ def test_of_several_writes_those_behind_a_failed_one_are_not_done(tmp_path):
         file.close()
 
 
-@needs_space_ahead
-def test_space_is_set_aside_and_nothing_else_changes(tmp_path):
+def test_a_large_write_changes_nothing_but_its_bytes(tmp_path):
+    data = bytes(range(256)) * 4096
     with DISK.open(tmp_path / "0.log", create=True) as file:
         file.write(b"abc", 0)
-        assert DISK.reserve(file, 3, 1 << 20)
-        size, space = file.size_and_space()
-        assert size == 3
-        assert space >= 1 << 20
-        assert file.read(0, 10) == b"abc"
-        file.truncate(3)
-        assert file.size_and_space()[1] < 1 << 16
-
-
-@pytest.mark.parametrize("error", ["ENOSPC", "EOPNOTSUPP", "EIO"])
-def test_only_a_fault_of_the_file_keeps_from_setting_space_aside(
-    tmp_path, monkeypatch, error
-):
-    number = getattr(errno, error)
-    monkeypatch.setattr(durable_file._speedups, "reserve", lambda *_: number)
-    with DISK.open(tmp_path / "0.log", create=True) as file:
-        if error == "EIO":
-            with pytest.raises(OSError, match="Input/output") as raised:
-                DISK.reserve(file, 0, 4096)
-            assert raised.value.filename == str(file.path)
-        else:
-            assert not DISK.reserve(file, 0, 4096)
+        file.write(data, 5)
+        assert file.size() == 5 + len(data)
+        file.write(data[1:], 7)
+        assert file.size() == 6 + len(data)
+        assert file.read(0, 1 << 21) == b"abc\0\0" + data[:2] + data[1:]
 
 
 def test_arrays_are_written_as_the_bytes_they_are(tmp_path):
@@ -244,4 +226,4 @@ def test_every_effect_of_a_disk_can_be_watched():
         "write_over",
     }
     public = {name for name in vars(Disk) if not name.startswith("_")}
-    assert public - composed == {*EFFECTS, "write_each", "reserve"}
+    assert public - composed == {*EFFECTS, "write_each"}

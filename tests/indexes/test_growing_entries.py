@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from kafkalog.errors import (
     CorruptIndexError,
+    IndexFullError,
     IndexOffsetOverflowError,
     InvalidOffsetError,
-    LogArgumentError,
     LogStateError,
 )
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex, OffsetPosition
@@ -61,7 +61,7 @@ def test_an_offset_out_of_reach_does_not_tear_a_time_index(tmp_path, offset):
 
 def test_a_full_index_is_said_before_anything_else(tmp_path):
     index = filled(tmp_path, [(510, 40)], max_bytes=8)
-    with pytest.raises(LogArgumentError, match="full with 1 entries") as raised:
+    with pytest.raises(IndexFullError, match="full with 1 entries") as raised:
         index.append(2, 0)
     assert raised.value.kafka_name == "IllegalArgumentException"
 
@@ -71,7 +71,7 @@ def test_a_full_index_is_said_before_anything_else(tmp_path):
     [
         ([510, 520, 520, 530], 2, InvalidOffsetError),
         ([510, 505], 1, InvalidOffsetError),
-        ([510, 511, 512, 513], 3, LogArgumentError),
+        ([510, 511, 512, 513], 3, IndexFullError),
         ([499, 510], 0, IndexOffsetOverflowError),
         ([510, BASE + 2**31], 1, IndexOffsetOverflowError),
     ],
@@ -129,13 +129,13 @@ def test_one_slot_of_a_time_index_is_kept_for_the_closing_entry(tmp_path):
     assert not index.is_full
     index.maybe_append(2, 502)
     assert index.is_full
-    with pytest.raises(LogArgumentError, match="full"):
+    with pytest.raises(IndexFullError, match="full"):
         index.maybe_append(2, 502)
     index.maybe_append(2, 502, skip_full=True)
     assert index.entry_count == 2
     index.maybe_append(3, 503, skip_full=True)
     assert index.entry_count == 3
-    with pytest.raises(LogArgumentError, match="full with 3"):
+    with pytest.raises(IndexFullError, match="full with 3"):
         index.maybe_append(4, 504, skip_full=True)
 
 

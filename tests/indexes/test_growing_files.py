@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kafkalog.errors import (
+    IndexFullError,
     LogArgumentError,
     LogClosedError,
 )
@@ -59,7 +60,7 @@ def test_what_concerns_names_alone_makes_no_file(tmp_path, act):
 
 
 def test_a_limit_below_one_entry_is_refused_once_the_file_is_there(tmp_path):
-    with pytest.raises(LogArgumentError, match="no room"):
+    with pytest.raises(IndexFullError, match="no slot"):
         assert offset_index(tmp_path, max_bytes=7).is_full
     again = offset_index(tmp_path, max_bytes=7)
     assert again.is_full
@@ -106,7 +107,7 @@ def test_the_last_segment_grows_again_and_keeps_its_entries(tmp_path):
 
 def test_a_limit_lowered_below_the_entries_is_refused(tmp_path):
     filled(tmp_path, [(510, 40), (520, 80)]).close()
-    with pytest.raises(LogArgumentError, match="2 entries do not fit in 8 bytes"):
+    with pytest.raises(IndexFullError, match="2 entries do not fit in 8 bytes"):
         offset_index(tmp_path).resize(8)
 
 

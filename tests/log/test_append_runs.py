@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog import KafkaLogError, LogArgumentError, LogConfig
+from kafkalog import IndexFullError, KafkaLogError, LogConfig
 from kafkalog.log import append_runs
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
@@ -104,7 +104,7 @@ def test_what_an_index_was_too_full_for_is_known_to_the_next_append(tmp_path):
         ]
         for one in batches[:3]:
             log.append_as_follower(one)
-        with pytest.raises(LogArgumentError, match="full with"):
+        with pytest.raises(IndexFullError, match="full with"):
             log.append_as_follower(b"".join(batches[3:]))  # and they are in the file
         log.append_as_follower(batches[3])
         assert len(list(log.path.glob("*.log"))) == 2

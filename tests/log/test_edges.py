@@ -1,6 +1,8 @@
 """A log cut, rolled or read just at an edge: of its first segment, of its end."""
 
-from kafkalog import BrokerConfig, RecordBatchBuilder
+import pytest
+
+from kafkalog import BrokerConfig, IndexFullError, LogConfig, RecordBatchBuilder
 from kafkalog.formats.control import ControlRecordType, end_transaction_marker
 from tests.log.writing import NOW, batch, load, offsets_in
 
@@ -66,3 +68,48 @@ def test_below_the_first_segment_nothing_was_aborted(tmp_path):
         append_aborted(log)
         assert log.find_aborted(0, 8) == []
         assert [one.first_offset for one in log.find_aborted(5, 8)] == [5]
+
+
+@pytest.mark.parametrize("stop", ["abandon", "close"])
+@pytest.mark.parametrize("rolled", [True, False])
+def test_a_log_whose_index_was_full_is_opened_after_a_crash(tmp_path, stop, rolled):
+    """Recovery wants an entry more for each time that the log was opened."""
+    config = LogConfig(segment_index_bytes=120, index_interval_bytes=0)
+    at, opened = 0, load(tmp_path, config)
+    for count in (8, 1, 1, 6 if rolled else 0):
+        for _ in range(count):
+            opened.append(batch(timestamp=NOW + at))
+            at += 1
+        opened.flush()
+        getattr(opened, stop)()
+        opened = load(tmp_path, config, clean=stop == "close")
+    opened.abandon()
+    with load(tmp_path, config, clean=False) as log:
+        assert offsets_in(log) == list(range(at))
+        assert len(log.growing_segments) == 1 + rolled
+        for segment in log.growing_segments:
+            times = segment.time_index
+            assert times.entry_count <= 120 // times.ENTRY_BYTES
+        assert log.growing_segments[0].greatest_timestamp[1] > 8
+        assert log.append(batch()).first_offset == at
+
+
+@pytest.mark.parametrize("stop", ["abandon", "close"])
+def test_an_index_that_may_hold_less_than_it_does_is_full(tmp_path, stop):
+    config = LogConfig(segment_index_bytes=240, index_interval_bytes=0)
+    log = load(tmp_path, config)
+    for at in range(9):
+        log.append(batch(timestamp=NOW + at))
+    getattr(log, stop)()
+    smaller = config.with_changes({"segment.index.bytes": 48})
+    with pytest.raises(IndexFullError, match=r"full with|do not fit") as caught:
+        load(tmp_path, smaller, clean=stop == "close")
+    assert caught.value.kafka_name == "IllegalArgumentException"
+    with load(tmp_path, config, clean=False) as log:
+        assert offsets_in(log) == list(range(9))
+
+
+def test_an_index_without_a_slot_is_full(tmp_path):
+    config = LogConfig(segment_index_bytes=4)
+    with pytest.raises(IndexFullError, match="no slot in 4 bytes"):
+        load(tmp_path, config)

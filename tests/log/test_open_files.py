@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,12 @@ import pytest
 from kafkalog.errors import LogStateError
 from kafkalog.indexes import growing_index
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
-from kafkalog.indexes.mapped_indexes import MOST_MAPPED
+from kafkalog.indexes.open_indexes import MOST_OPEN
+from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.segment import open_files
 from kafkalog.segment.open_files import OpenFiles
 from tests.disks import NotingDisk
-from tests.log.writing import SMALL, batch, load
+from tests.log.writing import NOW, SMALL, batch, load, offsets_in
 
 SEGMENTS = open_files.MOST + 50
 
@@ -101,7 +104,7 @@ def test_few_indexes_stay_mapped(tmp_path):
     before, room = descriptors(), 2 * growing_index.SMALL_BYTES
     indexes = [
         GrowingOffsetIndex(tmp_path / f"{base}.index", base, room)
-        for base in range(MOST_MAPPED + 50)
+        for base in range(MOST_OPEN + 50)
     ]
     for index in indexes:
         index.append(index.base_offset + 1, 5)
@@ -110,7 +113,50 @@ def test_few_indexes_stay_mapped(tmp_path):
     for _ in range(2):
         for index in opened:
             index.lookup(index.base_offset)
-    assert descriptors() - before <= MOST_MAPPED
+    assert descriptors() - before <= MOST_OPEN
     for index in opened:
         index.close_handle()
     assert descriptors() <= before  # what other tests held may be let go of meanwhile
+
+
+def test_a_rolled_segment_is_closed_once_it_is_on_disk(tmp_path):
+    scheduler = ManualScheduler(ManualClock(NOW))
+    with load(tmp_path, scheduler=scheduler) as log:
+        for _ in range(4):
+            log.append(batch())
+            log.roll()
+        before = descriptors()
+        scheduler.run_due()
+        assert descriptors() == before - 4
+        assert offsets_in(log) == [0, 1, 2, 3]
+
+
+PARTITIONS = """
+import resource, sys
+from pathlib import Path
+from kafkalog import LogConfig, LogManager, RecordBatchBuilder
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+builder = RecordBatchBuilder()
+builder.append(b"key", bytes(100), timestamp=1_700_000_000_000)
+batch = builder.build()
+config = LogConfig(index_interval_bytes=0, retention_ms=-1)
+manager = LogManager(sys.argv[1], config)
+logs = [manager.open("t", number) for number in range(400)]
+for _ in range(3):
+    for log in logs:
+        log.append(batch)
+        log.append_many([batch] * 2)
+for log in logs:
+    assert log.log_end_offset == 9
+    assert log.find_offset(1_700_000_000_000).offset == 0
+print(len(list(Path("/proc/self/fd").iterdir())))
+manager.abandon()
+"""
+
+
+def test_400_partitions_are_written_by_a_process_that_may_open_1024_files(tmp_path):
+    command = [sys.executable, "-c", PARTITIONS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 400 + 2 * MOST_OPEN + 20
