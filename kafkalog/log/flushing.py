@@ -37,14 +37,15 @@ def flush_beside(
 ) -> None:
     """Force to disk what `flush` does, by default all, without holding the lock.
 
-    What is cut off meanwhile counts for nothing: the recovery point stays then. A
+    No more than the log holds now: `offset` may lie beyond its end, if the log was cut
+    after this was scheduled. Where it is cut meanwhile, the recovery point stays. A
     segment left at `offset` meanwhile is forced again: rolling has trimmed it since,
     and whoever rolled finds all below the recovery point done.
     """
     runtime = log.runtime
     with runtime.lock:
         runtime.check_untold()
-        offset = log.log_end_offset if offset is None else offset
+        offset = log.log_end_offset if offset is None else min(offset, log.reach)
         end = offset + 1 if inclusive else offset
         start, cuts, was_left = log.recovery_point, log.cuts, offset in log.segments
         if end <= start:

@@ -37,12 +37,14 @@ class Expected:
 
     Batches that end at `start` or behind are the first of one of `lives`; with
     `may_leave_holes`, of those some may be missing. All are in `known`, and `forced`
-    is among them. The log is opened with `config`.
+    is among them. Of `were_forced`, some may be cut, but only with all that follows.
+    The log is opened with `config`.
     """
 
     lives: tuple[tuple[Batch, ...], ...]
     known: frozenset[Batch]
     forced: frozenset[Batch]
+    were_forced: frozenset[Batch]
     start: int
     may_leave_holes: bool
     config: LogConfig = CONFIG
@@ -65,6 +67,7 @@ def expected_in(marks: list[Mark], done: int, *, inside: bool) -> Expected:
         (before.content, after.content),
         frozenset(known),
         before.forced & kept if inside else before.forced,
+        before.forced,
         max(mark.start for mark in [*_since_jump(passed), after]),
         inside and after.may_leave_holes,
     )
@@ -179,12 +182,17 @@ def check_batches(
         return
     for life in expected.lives:
         could = [one for one in life if one.last_offset >= expected.start]
-        if _follows(behind, could, bases):
+        if _follows(behind, could, bases, expected.were_forced):
             return
     raise Lost(f"not the first of what was appended: {[one[:2] for one in behind]}")
 
 
-def _follows(behind: list[Batch], could: list[Batch], bases: set[int]) -> bool:
+def _follows(
+    behind: list[Batch],
+    could: list[Batch],
+    bases: set[int],
+    were_forced: frozenset[Batch],
+) -> bool:
     """Whether batches are the first of what could be there, segment by segment.
 
     Of one that was rolled, and not forced to disk yet, the end may be lost, though what
@@ -193,7 +201,7 @@ def _follows(behind: list[Batch], could: list[Batch], bases: set[int]) -> bool:
     place = 0
     for batch in behind:
         while place < len(could) and could[place] != batch:
-            if batch.base_offset not in bases:
+            if batch.base_offset not in bases or could[place] in were_forced:
                 return False
             place += 1
         if place == len(could):
