@@ -51,6 +51,7 @@ class Mark:
     forced: frozenset[Batch] = frozenset()
     start: int = 0
     may_leave_holes: bool = False
+    is_removed: bool = False
 
 
 class Life:
@@ -103,7 +104,8 @@ class Life:
     def delete(self) -> None:
         """Remove the log."""
         self.log.delete()
-        self.marks.append(Mark(len(self.disk.events), may_leave_holes=True))
+        event = len(self.disk.events)
+        self.marks.append(Mark(event, may_leave_holes=True, is_removed=True))
 
     def mark(self, *, may_leave_holes: bool = False) -> None:
         """Take note of what the log holds, and what of it is forced."""
