@@ -32,6 +32,19 @@ def flush(log: LogState, offset: int, *, inclusive: bool = False) -> None:
     _note_flushed(log, offset)
 
 
+def force_segments_before(log: LogState, offset: int) -> None:
+    """Force the segments before that of `offset` to disk, where they were not.
+
+    That one is read through after a crash, if the recovery point lies in it.
+    """
+    segment = log.segments.floor(offset)
+    if segment is not None and segment.base_offset > log.recovery_point:
+        segments = log.segments.between(log.recovery_point, segment.base_offset)
+        for one in segments:
+            one.flush()
+        _force_names(log, segments, log.recovery_point)
+
+
 def flush_beside(
     log: LogState, offset: int | None = None, *, inclusive: bool = False
 ) -> None:
