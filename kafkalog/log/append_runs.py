@@ -246,6 +246,7 @@ class RunWriter:
     def _settle(self, segment: GrowingSegment) -> bool:
         log = self._log
         log.topic_id_file.flush()
+        log.leader_epochs.flush()
         epoch = log.leader_epochs.latest
         if epoch is None or not segment.has_indexes_to(log.end.offset):
             return False

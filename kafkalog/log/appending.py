@@ -304,6 +304,7 @@ def _note_epochs(log: LogState, rows: Rows) -> None:
             log.leader_epochs.assign(epoch, offset)
         elif log.leader_epochs.latest_epoch is not None:
             log.leader_epochs.clear_and_flush()
+    log.leader_epochs.flush()
 
 
 def _make_room(

@@ -10,7 +10,9 @@ Source: ``LocalLog.deleteSegmentFiles``, ``UnifiedLog.deleteProducerSnapshots``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from kafkalog.files.durable_file import Disk
 from kafkalog.log.ownership import Name, OwnedDirectory
 from kafkalog.log.producers import ProducerStateManager
 from kafkalog.log.runtime import Runtime
@@ -33,6 +35,18 @@ def remove_segments(
     for segment in doomed:
         segments.remove(segment.base_offset)
     delete_files(doomed, runtime, delay_ms)
+
+
+def mark_from_the_end(
+    doomed: Sequence[GrowingSegment], directory: Path, disk: Disk
+) -> None:
+    """Mark the files of a log's last segments, the last first, on disk one by one.
+
+    A crash in between leaves the first segments of those there were, without a gap.
+    """
+    for segment in reversed(doomed):
+        segment.rename("", DELETED)
+        disk.sync_directory(directory)
 
 
 def delete_files(

@@ -32,19 +32,33 @@ def flush(log: LogState, offset: int, *, inclusive: bool = False) -> None:
     _note_flushed(log, offset)
 
 
+def force_segments_before(log: LogState, offset: int) -> None:
+    """Force the segments before that of `offset` to disk, where they were not.
+
+    That one is read through after a crash, if the recovery point lies in it.
+    """
+    segment = log.segments.floor(offset)
+    if segment is not None and segment.base_offset > log.recovery_point:
+        segments = log.segments.between(log.recovery_point, segment.base_offset)
+        for one in segments:
+            one.flush()
+        _force_names(log, segments, log.recovery_point)
+
+
 def flush_beside(
     log: LogState, offset: int | None = None, *, inclusive: bool = False
 ) -> None:
     """Force to disk what `flush` does, by default all, without holding the lock.
 
-    What is cut off meanwhile counts for nothing: the recovery point stays then. A
+    No more than the log holds now: `offset` may lie beyond its end, if the log was cut
+    after this was scheduled. Where it is cut meanwhile, the recovery point stays. A
     segment left at `offset` meanwhile is forced again: rolling has trimmed it since,
     and whoever rolled finds all below the recovery point done.
     """
     runtime = log.runtime
     with runtime.lock:
         runtime.check_untold()
-        offset = log.log_end_offset if offset is None else offset
+        offset = log.log_end_offset if offset is None else min(offset, log.reach)
         end = offset + 1 if inclusive else offset
         start, cuts, was_left = log.recovery_point, log.cuts, offset in log.segments
         if end <= start:

@@ -5,7 +5,8 @@
 Both rise strictly. An epoch that is assigned is in the file, forced to disk, before
 anything is written under it, so the file may know of epochs that have been cut, never
 the other way round. Cutting writes it later: what a crash leaves too much of is cut
-again when the log is opened.
+again when the log is opened. That works as long as nothing was appended where those
+epochs began, so `flush` is called before an append.
 
 Knows: epochs and the file that keeps them. Does not know: records, who leads.
 Source: ``LeaderEpochFileCache.java``, ``LeaderEpochCheckpointFile.java``.
@@ -89,6 +90,7 @@ class LeaderEpochs:
         self.path = path
         self._disk = disk
         self._later = later
+        self._is_behind = False
         self._keep(())
         disk.create_if_missing(path)
         for entry in read_epochs(path):
@@ -129,6 +131,7 @@ class LeaderEpochs:
         kept = bisect_left(self._entries, offset, key=_START)
         if offset >= 0 and kept < len(self._entries):
             self._keep(self._entries[:kept])
+            self._is_behind = True
             self._write_later()
 
     def truncate_from_start(self, offset: int) -> None:
@@ -142,6 +145,11 @@ class LeaderEpochs:
             first = EpochEntry(self._entries[behind - 1].epoch, offset)
             self._keep((first, *self._entries[behind:]))
             self._write_later()
+
+    def flush(self) -> None:
+        """Write the file, if it has epochs that were dropped from the end."""
+        if self._is_behind:
+            self._write()
 
     def clear(self) -> None:
         """Drop all epochs here, and leave the file as it is."""
@@ -198,6 +206,7 @@ class LeaderEpochs:
 
     def _write(self) -> None:
         self._disk.replace(self.path, format_epochs(self._entries))
+        self._is_behind = False
 
     def _write_later(self) -> None:
         if self._later is None:

@@ -278,9 +278,11 @@ class LogLoader:
             segment = self._open(self.log_start_offset)
             segment.create(self.config.initial_file_size)
             self.segments.add(segment)
-        if end is None:
-            end = self.segments.active.next_offset()
-        elif self.clean:
+        was_emptied = end is None
+        end = self.segments.active.next_offset() if end is None else end
+        if self.recovery_point > end:  # else what is appended there would count as
+            self.lower_recovery_point(end)  # forced, after a crash
+        if self.clean and not was_emptied:
             return end, end
         return min(self.recovery_point, end), end
 

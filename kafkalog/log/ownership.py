@@ -71,7 +71,7 @@ class OwnedDirectory:
         self._in_order = True
         self._left_undone: set[Name | None] = set()
         self._changed = Lock()
-        self._lowered = 0
+        self._truncations = 0
         self._has_begun = False
         self._lock_was_there = (path / LOCK).exists()
         self._lock = _lock(path / LOCK, disk)
@@ -157,9 +157,20 @@ class OwnedDirectory:
         """
         self._refuse_in_child()
         with self._changed:
-            self._lowered += 1
+            self._truncations += 1
             if self.recovery_point(name) > offset:
                 self._write_line(RECOVERY_POINTS, name, offset)
+
+    def set_log_start(self, name: Name, offset: int) -> None:
+        """Write that a log begins at `offset`, if another start was written.
+
+        Before it is appended to there: what begins before its start is not read.
+        """
+        self._refuse_in_child()
+        with self._changed:
+            self._truncations += 1
+            if self.log_start_offset(name) != offset:
+                self._write_line(LOG_STARTS, name, offset)
 
     def forget(self, name: Name) -> None:
         """Take a log that is not there any more out of all checkpoints.
@@ -181,14 +192,14 @@ class OwnedDirectory:
     def write(self, checkpoint: str, offsets_now: Callable[[], Offsets]) -> None:
         """Make what `offsets_now` tells of all logs the whole of a checkpoint.
 
-        It is asked once more if a recovery point was lowered meanwhile.
+        It is asked once more if a log was truncated meanwhile.
         """
         self._refuse_in_child()
         while True:
-            lowered = self._lowered
+            truncations = self._truncations
             offsets = offsets_now()
             with self._changed:
-                if lowered == self._lowered:
+                if truncations == self._truncations:
                     write_offsets(self.path, checkpoint, offsets, self._disk)
                     return
 

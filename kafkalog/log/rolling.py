@@ -15,13 +15,14 @@ Source: ``LogSegment.shouldRoll``, ``LocalLog.roll``, ``UnifiedLog.roll``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from kafkalog.config import LogConfig
 from kafkalog.errors import LogRollError
 from kafkalog.files.naming import file_name
-from kafkalog.log.deletion import DELETED, delete_files
+from kafkalog.log.deletion import delete_files, mark_from_the_end
 from kafkalog.log.flushing import flush_beside
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.state import LogState
@@ -93,16 +94,26 @@ def roll(log: LogState, wanted_base: int = 0) -> GrowingSegment:
     return segment
 
 
-def replace_segment(log: LogState, base: int, old: GrowingSegment) -> GrowingSegment:
-    """Begin a segment at `base` in place of the log's last, whose files are to go."""
-    if base == old.base_offset:
-        old.rename("", DELETED)
+def replace_segments(
+    log: LogState, base: int, replaced: Sequence[GrowingSegment]
+) -> GrowingSegment:
+    """Begin a segment at `base` in place of the log's last ones; returns the new one.
+
+    Their files are marked, on disk, before the new one is made: a crash in between
+    leaves none of them beside it.
+    """
+    mark_from_the_end(replaced, log.directory, log.runtime.disk)
     segment = open_segment(log.directory, base, log.config, log.runtime)
     segment.create(log.config.initial_file_size)
     log.segments.add(segment)
-    if base != old.base_offset:
-        log.segments.remove(old.base_offset)
-    delete_files([old], log.runtime, log.config.file_delete_delay_ms)
+    for old in replaced:
+        if old.base_offset != base:
+            log.segments.remove(old.base_offset)
+    delay = log.config.file_delete_delay_ms
+    *others, last = replaced
+    if others:
+        delete_files(others, log.runtime, delay)
+    delete_files([last], log.runtime, delay)
     return segment
 
 
@@ -113,7 +124,7 @@ def _begin(log: LogState, base: int) -> GrowingSegment:
             # An index too small for one entry makes every segment full. Kafka warns of
             # it, with the numbers of entries, and so makes the indexes.
             active.make_indexes()
-            return replace_segment(log, base, active)
+            return replace_segments(log, base, [active])
         raise LogRollError(f"a segment at {base} is there already: {log.directory}")
     if base < active.base_offset:
         raise LogRollError(

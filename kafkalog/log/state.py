@@ -6,7 +6,7 @@ Each takes a `LogState`, holds one of Kafka's concerns, and is called with the l
 the log held.
 
     log_start_offset <= last stable offset <= high_watermark <= end
-    recovery_point <= end         all below it was forced to disk
+    recovery_point <= reach       all below it was forced to disk
 
 Knows: the parts of a log. Does not know: what is done with them.
 Source: ``UnifiedLog.java``, ``LocalLog.java``.
@@ -49,6 +49,14 @@ class LogState:
     def log_end_offset(self) -> int:
         """Offset that the next record will have."""
         return self.end.offset
+
+    @property
+    def reach(self) -> int:
+        """The log's end, or the base of an active segment that begins beyond it.
+
+        As one does that was rolled at an offset: nothing is appended in between.
+        """
+        return max(self.end.offset, self.segments.active.base_offset)
 
     @property
     def log_start_to_checkpoint(self) -> int | None:

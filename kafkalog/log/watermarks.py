@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kafkalog.errors import LogArgumentError, OffsetOutOfRangeError
+from kafkalog.log.flushing import force_segments_before
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.reading import place_of
 from kafkalog.log.state import LogState
@@ -142,11 +143,17 @@ def raise_log_start(log: LogState, offset: int) -> bool:
 
 
 def set_log_start(log: LogState, offset: int) -> None:
-    """Set the log's start; the high watermark and recovery point do not stay behind."""
+    """Set the log's start; the high watermark and recovery point do not stay behind.
+
+    For the recovery point what lies before is forced to disk, though it is to go. Kafka
+    leaves that out: damaged by a power cut, it would take along what was flushed since.
+    """
     log.log_start_offset = offset
     if log.high_watermark.offset < offset:
         update_high_watermark(log, OffsetMetadata(offset))
-    log.recovery_point = max(log.recovery_point, offset)
+    if log.recovery_point < offset:
+        force_segments_before(log, offset)
+        log.recovery_point = offset
 
 
 def _set_high_watermark(log: LogState, place: OffsetMetadata) -> None:

@@ -285,19 +285,14 @@ class WritableLog(RecordAppends, Log):
     @guarded
     def truncate_to(self, offset: int) -> bool:
         """Cut off `offset` and all behind it; whether there was anything."""
-        self._lower_recovery_point(offset)
-        return truncation.truncate_to(self._log, offset)
+        name = self.topic, self.partition
+        return truncation.truncate_to(self._log, offset, self.owner, name)
 
     @guarded
     def truncate_fully(self, offset: int, log_start_offset: int | None = None) -> None:
         """Delete all, and go on at `offset`."""
-        self._lower_recovery_point(offset)
-        truncation.truncate_fully(self._log, offset, log_start_offset)
-
-    def _lower_recovery_point(self, offset: int) -> None:
-        """Let the checkpoint not say that something else at an offset is on disk."""
-        if self.owner is not None:
-            self.owner.lower_recovery_point((self.topic, self.partition), offset)
+        owner, name = self.owner, (self.topic, self.partition)
+        truncation.truncate_fully(self._log, offset, owner, name, log_start_offset)
 
     @guarded
     def update_config(self, config: LogConfig) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +51,7 @@ class Mark:
     forced: frozenset[Batch] = frozenset()
     start: int = 0
     may_leave_holes: bool = False
+    is_removed: bool = False
 
 
 class Life:
@@ -70,15 +72,40 @@ class Life:
         self.epochs: dict[int, int] = {}
         self.log: Any = None
         self.least_start = 0  # what lies before it was deleted in an earlier life
+        self.runs_due = True
 
     # Steps
 
     def step(self, work: Callable[[], Any], *, may_leave_holes: bool = False) -> Any:
-        """Do something to the log, and what it leaves to be done; mark it."""
+        """Do something to the log, and what it leaves to be done; mark it.
+
+        Unless `runs_due` is false: then that waits for `run_some`.
+        """
         result = work()
-        self.scheduler.run_due()
+        if self.runs_due:
+            self.scheduler.run_due()
         self.mark(may_leave_holes=may_leave_holes)
         return result
+
+    def run_some(self, random: Random) -> None:
+        """Do some of what waits, in any order, whether it is due or not."""
+        waiting = self.scheduler.pending()
+        for task in random.sample(waiting, random.randint(0, len(waiting))):
+            task.cancel()
+            task.work()
+            if self.log.runtime.closed:
+                event = len(self.disk.events)
+                assert event == self.marks[-1].event, (
+                    f"{task.name} changes a closed log"
+                )
+            else:
+                self.mark()
+
+    def delete(self) -> None:
+        """Remove the log."""
+        self.log.delete()
+        event = len(self.disk.events)
+        self.marks.append(Mark(event, may_leave_holes=True, is_removed=True))
 
     def mark(self, *, may_leave_holes: bool = False) -> None:
         """Take note of what the log holds, and what of it is forced."""
@@ -99,7 +126,8 @@ class Life:
         self.log = open_log(
             self.root, self.disk, self.clock, self.scheduler, self.config, **options
         )
-        self.scheduler.run_due()
+        if self.runs_due:
+            self.scheduler.run_due()
         self.mark(may_leave_holes=may_leave_holes)
 
     def crash(self) -> None:

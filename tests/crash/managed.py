@@ -8,6 +8,7 @@ place is another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -72,21 +73,39 @@ class ManagedLife:
         self.scheduler = ManualScheduler(self.clock)
         self.marks = {name: [Mark(0)] for name in NAMES}
         self.count = 0
+        self.runs_due = True
         self.manager: Any = None
 
     def step(self, work: Callable[[], Any], *, may_leave_holes: bool = False) -> None:
-        """Do something, and what is due, and mark what each log holds behind it."""
+        """Do something, and what is due, and mark what each log holds behind it.
+
+        Unless `runs_due` is false: then what is due waits for `run_some`.
+        """
         work()
-        self.scheduler.run_due()
+        if self.runs_due:
+            self.scheduler.run_due()
         self.mark(may_leave_holes=may_leave_holes)
+
+    def run_some(self, random: Random) -> None:
+        """Do some of what waits, in any order, whether it is due or not."""
+        waiting = self.scheduler.pending()
+        for task in random.sample(waiting, random.randint(0, len(waiting))):
+            if task.period_ms < 0:
+                task.cancel()
+            task.work()
+            self.mark(may_leave_holes=True)
 
     def mark(self, *, may_leave_holes: bool = False) -> None:
         """Take note of what each log holds, and what of it is forced."""
         event = len(self.disk.events)
         for name, marks in self.marks.items():
             log = self.manager.get(name)
-            mark = Mark(event) if log is None else marked(log, event, may_leave_holes)
-            marks.append(mark)
+            if log is None:
+                marks.append(Mark(event))
+            elif log.runtime.closed:  # it is as it was
+                marks.append(replace(marks[-1], event=event))
+            else:
+                marks.append(marked(log, event, may_leave_holes))
 
     def flush(self, log: Any) -> None:
         """Force all that a log has to disk."""
@@ -184,6 +203,35 @@ def cutting(life: ManagedLife, random: Random) -> None:
     for _ in range(6):  # what is due is not done: nothing is forced
         life.append(NAMES[0], 1400)
         life.mark()
+
+
+def waiting(life: ManagedLife, random: Random) -> None:
+    """What is due is done behind a cut, a deletion, or a close; checkpoints, too."""
+    life.runs_due = False
+    life.open()
+    name = NAMES[0]
+    for turn in range(6):
+        _fill(life)
+        log = life.manager[name]
+        if turn % 3 == 0:
+            log.update_high_watermark(log.log_end_offset)
+            start = log.log_end_offset - 1
+            life.step(partial(log.delete_records, start), may_leave_holes=True)
+            life.step(life.manager.checkpoint)
+        match turn % 3:
+            case 0:
+                cut = {name: random.randint(log.log_end_offset - 6, start)}
+                life.step(partial(life.manager.truncate_to, cut))
+            case 1:
+                life.step(partial(life.manager.delete, *name))
+            case _:
+                log.close()
+        life.run_some(random)
+        for _ in range(3):
+            life.step(partial(life.append, name, random.choice((300, 1400))))
+        life.run_some(random)
+        life.flush(life.manager[name])
+        life.step(partial(life.append, name, 300))
 
 
 def _fill(life: ManagedLife) -> None:

@@ -88,18 +88,114 @@ def cutting(life: Life, random: Random) -> None:
             life.checkpoint()
         start, end = life.log.log_start_offset, life.log.log_end_offset
         if epoch == 2 and random.random() < 0.4:
-            _deleting(life, lambda end=end: life.log.truncate_fully(end + 5))
+            life.step(lambda end=end: life.log.truncate_fully(end + 5))
         else:
             cut = random.randint((start + end) // 2, end)
-            _deleting(life, lambda cut=cut: life.log.truncate_to(cut))
-        life.sequences.clear()
-        known = life.log.producers.get(7)
-        if known is not None:
-            life.sequences[7] = known.last_sequence + 1
+            life.step(lambda cut=cut: life.log.truncate_to(cut))
+        _go_on_with_sequences(life)
         for _ in range(random.randint(0, 3)):
             life.append_from(7, size=random.choice((379, 891, 120)))
         if random.random() < 0.5:
             life.flush()
+
+
+def truncating(life: Life, random: Random) -> None:
+    """Cut over several segments, and below a start that was checkpointed."""
+    life.open()
+    for _ in range(3):
+        for _ in range(random.randint(6, 9)):
+            life.append_from(7, size=random.choice((891, 1200, 1400)))
+        life.flush()
+        if random.random() < 0.6:
+            _delete_records(life, random)
+        first = life.log.growing_segments[0].base_offset
+        cut = random.randint(first, max(first, life.log.log_end_offset - 3))
+        life.step(lambda cut=cut: life.log.truncate_to(cut))
+        _go_on_with_sequences(life)
+        for _ in range(random.randint(1, 3)):
+            life.append_from(7, size=random.choice((120, 891)))
+        if random.random() < 0.6:
+            life.flush()
+
+
+def beginning_anew(life: Life, random: Random) -> None:
+    """Cut wholly: to go on inside the last segment, before it, and behind the end."""
+    life.open()
+    for _ in range(4):
+        for _ in range(random.randint(3, 7)):
+            life.append_from(7, size=random.choice((400, 891, 1400)))
+        life.flush()
+        if random.random() < 0.5:
+            _delete_records(life, random)
+        bases = [segment.base_offset for segment in life.log.growing_segments]
+        end = life.log.log_end_offset
+        first, last = bases[0], bases[-1]
+        inside = random.randint(last, end)
+        cut = random.choice((inside, inside, last, first, max(0, first - 2), end + 5))
+        life.step(lambda cut=cut: life.log.truncate_fully(cut))
+        life.sequences.clear()
+        for _ in range(random.randint(1, 2)):
+            life.append_from(7, size=120)
+        if random.random() < 0.6:
+            life.flush()
+
+
+def waiting(life: Life, random: Random) -> None:
+    """What is left to be done later is done behind a cut, a deletion, or a close."""
+    life.runs_due = False
+    life.open()
+    for turn in range(5):
+        known = life.log.leader_epochs
+        epoch = known[-1].epoch + 1 if known else 0
+        for part in range(2):
+            life.step(lambda epoch=epoch + part: life.log.assign_epoch(epoch))
+            for _ in range(random.randint(2, 4)):
+                life.append(random.randint(1, 3), random.choice((120, 400, 891)))
+            if random.random() < 0.7:
+                life.step(lambda: life.log.roll())
+        if random.random() < 0.3:
+            life.run_some(random)
+        start, end = life.log.log_start_offset, life.log.log_end_offset
+        cut = random.randint((start + end) // 2, end)
+        match turn if turn < 2 else random.randrange(5):
+            case 0 | 1:
+                life.step(lambda cut=cut: life.log.truncate_to(cut))
+            case 2:
+                life.step(lambda cut=cut: life.log.truncate_fully(cut))
+            case 3:
+                life.close()
+                life.run_some(random)
+                life.open()
+            case _:
+                life.delete()
+                life.run_some(random)
+                life.open()
+        for _ in range(random.randint(1, 4)):
+            life.append(random.randint(1, 3), random.choice((120, 891)))
+        life.run_some(random)
+        if random.random() < 0.5:
+            life.checkpoint()
+        life.append(2, 120)
+        life.flush()
+
+
+def _delete_records(life: Life, random: Random) -> None:
+    """Let the log begin later, as the checkpoint tells, or its files."""
+    life.replicate()
+    start = random.randint(life.log.log_start_offset, life.log.log_end_offset)
+    _deleting(life, lambda: life.log.delete_records(start))
+    if random.random() < 0.7:
+        life.checkpoint()
+    if random.random() < 0.5:
+        _deleting(life, life.log.delete_old_segments)
+
+
+def _go_on_with_sequences(life: Life) -> None:
+    """Take note of the sequence that a cut has left the producer with."""
+    life.sequences.clear()
+    known = life.log.producers.get(7)
+    if known is not None:
+        life.sequences[7] = known.last_sequence + 1
 
 
 def stopping(life: Life, random: Random) -> None:
@@ -167,7 +263,7 @@ def preallocating(life: Life, random: Random) -> None:
                 life.roll()
             case 1:
                 cut = life.log.log_end_offset - 1
-                _deleting(life, lambda cut=cut: life.log.truncate_to(cut))
+                life.step(lambda cut=cut: life.log.truncate_to(cut))
                 life.sequences[7] = life.log.producers[7].last_sequence + 1
         if random.random() < 0.7:
             life.close()
@@ -292,7 +388,8 @@ def _deleting(life: Life, work: Any) -> None:
 STORIES = {
     story.__name__: story
     for story in (
-        *(plain, producing, keeping, cutting, stopping, following),
+        *(plain, producing, keeping, cutting, truncating, beginning_anew, waiting),
+        *(stopping, following),
         *(aborting, deciding, preallocating, compressing, swapping, splitting),
     )
 }

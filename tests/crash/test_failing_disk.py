@@ -13,7 +13,7 @@ import pytest
 import kafkalog
 from kafkalog.files.durable_file import Disk as RealDisk
 from kafkalog.log.clock import ManualClock, ThreadScheduler
-from tests.crash.judging import expected_in, judge
+from tests.crash.judging import Opened, expected_in, judge
 from tests.crash.lives import CONFIG, NOW_MS, PARTITION, Life
 from tests.crash.power_cut import Disk
 from tests.crash.recording import RecordingDisk, read_tree, write_tree
@@ -222,3 +222,63 @@ def test_a_failing_call_while_a_log_is_recovered_empties_nothing(tmp_path):
             again.log.abandon()
             break
     assert calls > 10
+
+
+def cut_short(root, call, cut):
+    """Cut a log of four segments on a disk that fails at a call; whether it did."""
+    write_tree(root, {})
+    disk = FailingDisk(root)
+    life = Life(root, disk)
+    life.open()
+    for _ in range(8):
+        life.append(1, 1300)
+    life.flush()
+    assert [one.base_offset for one in life.log.growing_segments] == [0, 2, 4, 6]
+    disk.fail_at = disk.calls + call
+    try:
+        cut(life.log)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        disk.fail_at = -1
+        life.log.abandon()
+
+
+def scanned(root):
+    """Read the offsets that whoever looks at the directory finds."""
+    return [int(at) for one in kafkalog.scan(root).chunks() for at in one.offset]
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3, 7])
+def test_whichever_call_fails_in_a_cut_over_segments_the_first_records_are_left(
+    memory_path, offset
+):
+    call = 0
+    while cut_short(memory_path, call, lambda log: log.truncate_to(offset)):
+        left = scanned(memory_path)
+        assert left == list(range(8))[: len(left)]
+        with Opened(memory_path) as log:
+            assert log.log_end_offset == len(left) >= offset
+            assert log.recovery_point <= offset
+        call += 1
+    assert call > 5
+    assert scanned(memory_path) == list(range(offset))
+
+
+@pytest.mark.parametrize("offset", [3, 6, 7, 8, 20])
+def test_whichever_call_fails_in_a_log_that_is_cut_wholly_old_and_new_do_not_mix(
+    memory_path, offset
+):
+    call = 0
+    while cut_short(memory_path, call, lambda log: log.truncate_fully(offset)):
+        with Opened(memory_path) as log:
+            left, start = scanned(memory_path), log.log_start_offset
+            assert left == list(range(start, 8))[: len(left)]
+            assert log.log_end_offset == (left[-1] + 1 if left else offset)
+        call += 1
+    assert call > 9
+    assert scanned(memory_path) == []
+    with Opened(memory_path) as log:
+        assert log.log_start_offset == log.log_end_offset == offset

@@ -5,9 +5,12 @@ from collections import Counter
 
 import pytest
 
+from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
-from kafkalog.log import flushing, ownership, rolling
+from kafkalog.log import deletion, flushing, ownership, rolling, truncation
+from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
 from tests.crash.judging import Lost
 from tests.crash.power_cuts import cuts, told, tried
@@ -98,7 +101,12 @@ def test_a_directory_that_is_not_forced_is_missed(memory_path, name, place):
 
 @pytest.mark.parametrize(
     ("name", "function"),
-    [("splitting", "replace_segments"), ("swapping", "clear_leftovers")],
+    [
+        ("splitting", "replace_segments"),
+        ("swapping", "clear_leftovers"),
+        ("truncating", "mark_from_the_end"),
+        ("beginning_anew", "mark_from_the_end"),
+    ],
 )
 def test_renamings_that_are_not_forced_one_by_one_are_missed(
     memory_path, name, function
@@ -197,6 +205,57 @@ def test_a_recovery_point_that_stays_behind_a_cut_is_missed(memory_path, monkeyp
 
 def forget(*_):
     """Stand for taking note."""
+
+
+def mark_from_the_beginning(doomed, directory, disk):
+    deletion.mark_from_the_end(doomed[::-1], directory, disk)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("truncating", truncation), ("beginning_anew", rolling)]
+)
+def test_segments_that_are_cut_from_the_beginning_are_missed(
+    memory_path, monkeypatch, name, module
+):
+    monkeypatch.setattr(module, "mark_from_the_end", mark_from_the_beginning)
+    assert finds(memory_path, name)
+
+
+@pytest.mark.parametrize("name", ["truncating", "beginning_anew"])
+def test_a_log_start_that_stays_beyond_a_cut_is_missed(memory_path, monkeypatch, name):
+    monkeypatch.setattr(ownership.OwnedDirectory, "set_log_start", forget)
+    assert finds(memory_path, name)
+
+
+def flush_late(life, random):
+    """Cut a log while the flush of a roll is due, and append in the place of it."""
+    del random
+    life.runs_due = False
+    life.open()
+    life.append(3)
+    life.append(3)
+    life.step(lambda: life.log.roll())
+    life.step(lambda: life.log.truncate_to(3))
+    life.scheduler.run_due()
+    life.mark()
+    life.append(3, 300)
+    life.flush()
+
+
+def test_a_flush_that_was_due_before_a_cut_and_counts_beyond_it_is_missed(
+    memory_path, monkeypatch
+):
+    monkeypatch.setitem(STORIES, "late", flush_late)
+    assert finds(memory_path, "late") is None
+    monkeypatch.setattr(LogState, "reach", property(lambda _: MAX_OFFSET))
+    assert "forced to disk, and lost" in finds(memory_path, "late")
+
+
+def test_epochs_that_were_cut_and_stay_in_their_file_are_missed(
+    memory_path, monkeypatch
+):
+    monkeypatch.setattr(LeaderEpochs, "flush", forget)
+    assert "of epoch" in finds(memory_path, "waiting")
 
 
 @pytest.mark.parametrize("name", ["plain", "following", "preallocating"])

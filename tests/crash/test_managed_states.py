@@ -8,6 +8,7 @@ from itertools import count, islice
 
 from kafkalog import LogManager
 from kafkalog.files.checkpoint_file import LOG_STARTS
+from kafkalog.log import watermarks
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.manager.managed_directory import ManagedDirectory
 from tests.crash import managed
@@ -28,6 +29,15 @@ def test_a_power_cut_loses_nothing_that_was_flushed_in_any_log(roots, figure):
         if figures.total() >= STATES:
             break
     figure("crash states", "managed", figures.total(), f"{seed + 1} seeds")
+
+
+def test_what_is_done_late_loses_nothing_that_was_flushed_in_any_log(roots, figure):
+    figures = Counter()
+    for seed in SEEDS:
+        life = managed.told(roots[0], seed, story=managed.waiting)
+        figures.update(cut.kind for cut in managed.tried(life, roots[1], seed, SHARE))
+    assert figures.total() > 100
+    figure("crash states", "managed, late", figures.total())
 
 
 def test_a_power_cut_while_several_logs_are_recovered_is_harmless(roots, figure):
@@ -131,17 +141,22 @@ def test_a_log_made_anew_does_not_begin_where_a_deleted_one_did(roots):
 def test_a_recovery_point_behind_a_cut_is_missed(roots, monkeypatch):
     """It is lowered before a log is cut, and forced with the others' behind that.
 
-    The second is what a broker does, and comes late for a power cut between the two; as
-    the first was there, it is harmless to take it out.
+    The second is what a broker does. Either suffices: a power cut between the two finds
+    a log that ends before its recovery point, which is lowered then.
     """
     assert finds_in(roots, managed.cutting) is None
     with monkeypatch.context() as without_checkpoint:
         without_checkpoint.setattr(LogManager, "truncate_to", only_cut)
         assert finds_in(roots, managed.cutting) is None
     monkeypatch.setattr(OwnedDirectory, "lower_recovery_point", do_nothing)
-    assert finds_in(roots, managed.cutting)
+    assert finds_in(roots, managed.cutting) is None
     monkeypatch.setattr(LogManager, "truncate_to", only_cut)
     assert finds_in(roots, managed.cutting)
+
+
+def test_segments_before_a_new_start_that_are_not_forced_are_missed(roots, monkeypatch):
+    monkeypatch.setattr(watermarks, "force_segments_before", do_nothing)
+    assert finds_in(roots, managed.waiting)
 
 
 class DiskForcingNoSegmentsNames(RecordingDisk):

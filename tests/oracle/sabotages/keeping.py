@@ -206,7 +206,7 @@ def _(patch):
 @sabotage("segments behind a cut go", "truncation-across-segments")
 def _(patch):
     """They stay."""
-    patch.setattr(truncation, "remove_segments", nothing)
+    patch.setattr(SegmentMap, "above", lambda *_: [])
 
 
 @sabotage("the batch that holds the cut goes whole", "truncation-inside-batch")
@@ -228,10 +228,10 @@ def _(patch):
     """It begins anew."""
     truncate_to = truncation.truncate_to
 
-    def begin_anew(log, offset):
+    def begin_anew(log, offset, *place):
         if offset > log.segments.first.base_offset:
-            return truncate_to(log, offset)
-        truncation.truncate_fully(log, offset)
+            return truncate_to(log, offset, *place)
+        truncation.truncate_fully(log, offset, *place)
         return True
 
     patch.setattr(truncation, "truncate_to", begin_anew)

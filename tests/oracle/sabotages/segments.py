@@ -164,7 +164,7 @@ def _(patch):
 )
 def _(patch):
     """It stays as it is."""
-    patch.setattr(rolling, "replace_segment", lambda log, base, active: active)
+    patch.setattr(rolling, "replace_segments", lambda log, base, replaced: replaced[-1])
 
 
 @sabotage(

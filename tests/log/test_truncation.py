@@ -1,0 +1,159 @@
+"""A log that is cut: what counts as forced to disk, and what the checkpoints say."""
+
+import pytest
+
+import kafkalog
+from kafkalog.files.checkpoint_file import LOG_STARTS, RECOVERY_POINTS
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from tests.disks import NotingDisk
+from tests.log.writing import NOW, SMALL, batch, load
+
+NAME = "orders", 0
+DELAYED = SMALL.with_changes({"file.delete.delay.ms": "60000"})
+
+
+def opened(root, scheduler=None, **options):
+    """Open ``orders-0`` in a log directory, with tasks that wait."""
+    scheduler = scheduler or ManualScheduler(ManualClock(NOW))
+    return kafkalog.open(
+        root / "orders-0", "a", DELAYED, scheduler=scheduler, **options
+    )
+
+
+def filled(root, count, **options):
+    log = opened(root, **options)
+    for _ in range(count):
+        log.append(batch())
+    return log
+
+
+def scanned(root):
+    """Read the offsets that whoever looks at the directory finds."""
+    return [int(at) for one in kafkalog.scan(root).chunks() for at in one.offset]
+
+
+# Forcing to disk
+
+
+def test_a_flush_that_was_due_before_a_cut_counts_no_further_than_the_log(tmp_path):
+    scheduler = ManualScheduler(ManualClock(NOW))
+    log = load(tmp_path, scheduler=scheduler)
+    log.append(batch(3))
+    log.append(batch(3))
+    log.roll()
+    log.truncate_to(3)
+    assert "flush-log" in scheduler.run_due()
+    assert log.recovery_point == log.log_end_offset == 3
+    log.append(batch(3))
+    assert log.recovery_point == 3
+    log.flush()
+    assert log.recovery_point == 6
+    log.close()
+
+
+def test_what_was_appended_since_a_cut_is_forced_before_it_counts(tmp_path):
+    clock, disk = ManualClock(NOW), NotingDisk()
+    scheduler = ManualScheduler(clock)
+    log = load(tmp_path, clock=clock, scheduler=scheduler, disk=disk)
+    log.append(batch(3))
+    log.append(batch(3))
+    log.roll()
+    log.truncate_to(3)
+    for _ in range(3):
+        log.append(batch(1))
+    assert (log.recovery_point, log.log_end_offset) == (0, 6)
+    disk.calls.clear()
+    scheduler.run_due()
+    assert log.recovery_point == 6
+    assert ("sync", f"{0:020d}.log") in disk.calls
+    log.close()
+
+
+@pytest.mark.parametrize("offset", [6, 7, 1000])
+def test_no_flush_counts_beyond_the_end(tmp_path, offset):
+    log = load(tmp_path)
+    log.append(batch(3))
+    log.flush(offset)
+    assert log.recovery_point == 3
+    log.append(batch(3))
+    assert log.recovery_point == 3
+    log.close()
+
+
+def test_a_recovery_point_beyond_the_end_is_lowered_when_a_log_is_opened(tmp_path):
+    filled(tmp_path, 3).close()
+    points = tmp_path / RECOVERY_POINTS
+    for marker in ("", '{"version":0,"brokerEpoch":-1}'):
+        points.write_text("0\n1\norders 0 6\n")
+        if marker:
+            (tmp_path / ".kafka_cleanshutdown").write_text(marker)
+        log = opened(tmp_path)
+        assert log.recovery_point == 3
+        assert points.read_text() == "0\n1\norders 0 3\n"
+        log.abandon()
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize("cut", ["truncate_to", "truncate_fully"])
+def test_what_is_flushed_below_a_start_that_was_checkpointed_is_there(tmp_path, cut):
+    log = filled(tmp_path, 10)
+    log.update_high_watermark(10)
+    log.delete_records(9)
+    log.close()
+    assert (tmp_path / LOG_STARTS).read_text() == "0\n1\norders 0 9\n"
+    log = opened(tmp_path)
+    getattr(log, cut)(2)
+    assert log.log_start_offset == 2
+    for _ in range(3):
+        log.append(batch())
+    log.flush()
+    assert scanned(tmp_path) == [2, 3, 4]
+    log.abandon()
+    log = opened(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset) == (2, 5)
+    assert scanned(tmp_path) == [2, 3, 4]
+    log.close()
+
+
+@pytest.mark.parametrize("cut", ["truncate_to", "truncate_fully"])
+def test_a_cut_that_is_refused_changes_no_checkpoint(tmp_path, cut):
+    filled(tmp_path, 3).close()
+    log = opened(tmp_path)
+    before = (tmp_path / RECOVERY_POINTS).read_bytes()
+    with pytest.raises(kafkalog.errors.LogArgumentError):
+        getattr(log, cut)(-1)
+    assert (tmp_path / RECOVERY_POINTS).read_bytes() == before
+    log.close()
+
+
+def test_a_checkpoint_written_while_a_log_is_cut_has_the_start_behind_it(tmp_path):
+    log = filled(tmp_path, 3)
+    asked = []
+
+    def starts():
+        asked.append(len(asked))
+        if len(asked) == 1:
+            log.owner.set_log_start(NAME, 2)
+            return {NAME: 9}
+        return {NAME: 2}
+
+    log.owner.write(LOG_STARTS, starts)
+    assert asked == [0, 1]
+    assert log.owner.log_start_offset(NAME) == 2
+    log.close()
+
+
+def test_epochs_that_are_cut_are_out_of_their_file_before_an_append(tmp_path):
+    log = filled(tmp_path, 3)
+    log.assign_epoch(1)
+    log.truncate_to(2)
+    for _ in range(3):
+        log.append(batch())
+    log.flush()
+    log.abandon()
+    log = opened(tmp_path)
+    assert log.log_end_offset == 5
+    assert [(one.epoch, one.start_offset) for one in log.leader_epochs] == [(0, 0)]
+    log.close()
