@@ -47,9 +47,9 @@ def find_no_entry(
     >>> import numpy as np
     >>> text = np.frombuffer(b"a text of more bytes", np.uint8)
     >>> find_no_entry(text, first=True).reason
-    'not a Kafka log: magic 98, expected 0, 1 or 2'
+    'not a Kafka log: magic 121, expected 0, 1 or 2'
     >>> find_no_entry(text[:5]).reason
-    'offset 6998719627278286848 or more, expected 0 to 72057594037927935'
+    'offset 6998721800087535616 or more, expected 0 to 72057594037927935'
     """
     if not len(head):
         return None

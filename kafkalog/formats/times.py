@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Time = int | datetime
-Times = npt.ArrayLike | Time | Sequence[Any]
+Times = npt.ArrayLike | Time | Sequence[Time]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)

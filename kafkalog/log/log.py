@@ -84,19 +84,6 @@ class LogRead:
             position += batch.size_in_bytes
 
 
-def _refused(name: str) -> Callable[..., Any]:
-    """Make the method of a log open for reading that refuses to change it."""
-
-    def refuse(self: Log, *_: Any, **__: Any) -> Any:
-        raise ReadOnlyLogError(
-            f"{name}: the log is open for reading, expected mode 'a': {self.path}"
-        )
-
-    refuse.__name__, refuse.__qualname__ = name, f"Log.{name}"
-    refuse.__doc__ = f"Raise `ReadOnlyLogError`; `WritableLog.{name}` does it."
-    return refuse
-
-
 class Log:
     """A partition's log, for reading; made by ``kafkalog.open``.
 
@@ -279,27 +266,6 @@ class Log:
                 raise lost.error
         return NOT_FOUND
 
-    # What changes a log, and is refused
-
-    append = _refused("append")
-    append_many = _refused("append_many")
-    append_as_follower = _refused("append_as_follower")
-    append_many_as_follower = _refused("append_many_as_follower")
-    append_records = _refused("append_records")
-    start_verification = _refused("start_verification")
-    assign_epoch = _refused("assign_epoch")
-    update_high_watermark = _refused("update_high_watermark")
-    increment_high_watermark = _refused("increment_high_watermark")
-    roll = _refused("roll")
-    flush = _refused("flush")
-    delete_old_segments = _refused("delete_old_segments")
-    delete_records = _refused("delete_records")
-    truncate_to = _refused("truncate_to")
-    truncate_fully = _refused("truncate_fully")
-    update_config = _refused("update_config")
-    take_producer_snapshot = _refused("take_producer_snapshot")
-    delete = _refused("delete")
-
     def _steps(
         self, offset: int, end: int = MAX_OFFSET, first_bytes: int = FIRST_STEP_BYTES
     ) -> Iterator[Step]:
@@ -380,3 +346,45 @@ def for_each_time(
     wanted, places = np.unique(asked, return_inverse=True)
     found = [find(int(one)) for one in wanted]
     return np.array(found, np.int64)[places].reshape(asked.shape)
+
+
+CHANGING: Final = (
+    "append",
+    "append_many",
+    "append_as_follower",
+    "append_many_as_follower",
+    "append_records",
+    "start_verification",
+    "assign_epoch",
+    "update_high_watermark",
+    "increment_high_watermark",
+    "roll",
+    "flush",
+    "delete_old_segments",
+    "delete_records",
+    "truncate_to",
+    "truncate_fully",
+    "update_config",
+    "take_producer_snapshot",
+    "delete",
+)
+"""Methods of `WritableLog` that change a log: refused by a log open for reading."""
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    """Make the method of a log open for reading that refuses to change it."""
+
+    def refuse(self: Log, *_: Any, **__: Any) -> Any:
+        raise ReadOnlyLogError(
+            f"{name}: the log is open for reading, expected mode 'a': {self.path}"
+        )
+
+    refuse.__name__, refuse.__qualname__ = name, f"Log.{name}"
+    refuse.__doc__ = f"Raise `ReadOnlyLogError`; `WritableLog.{name}` does it."
+    return refuse
+
+
+for (
+    _name
+) in CHANGING:  # which type checkers do not see: to them there is no such method
+    setattr(Log, _name, _refused(_name))

@@ -193,8 +193,11 @@ def _size_of(path: Location) -> int:
 def _bytes_of(path: Location) -> int:
     """Size of a file, but of an index only the space it takes on the disk, if less.
 
-    That of an active segment has a size for all entries that may come.
+    That of an active segment has a size for all entries that may come. A link counts
+    as missing.
     """
+    if isinstance(path, Path) and path.is_symlink():
+        return 0
     size = _size_of(path)
     if size > LARGE_BYTES and isinstance(path, Path) and INDEX in path.name:
         with suppress(FileNotFoundError):
@@ -212,7 +215,7 @@ def _summarize(segment: LogSegment) -> SegmentSummary:
         base_offset=segment.base_offset,
         next_offset=next_offset,
         size_in_bytes=segment.size_in_bytes,
-        all_files_bytes=_bytes_of(segment.path)
+        all_files_bytes=segment.size_in_bytes
         + sum(_bytes_of(_beside(segment, kind)) for kind in INDEXES),
         index_entries=_count(OffsetIndex, segment, "index"),
         time_index_entries=_count(TimeIndex, segment, "timeindex"),

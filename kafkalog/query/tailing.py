@@ -290,12 +290,14 @@ def _told_of_cut(part: Part, offset: int, last: int) -> str:
 def _skip_to(start: int, part: Part, state: _Followed) -> Iterator[str]:
     """Go on at the log's start, and say which offsets are never given by that.
 
-    Behind a cut that was told of it is not known what was there.
+    Nothing is skipped where no first offset was requested. After a truncation that was
+    reported it is not known what was there.
     """
     if start > state.next_offset:
         skipped = f"offsets {state.next_offset} to {start - 1}"
+        is_skipped = state.next_offset > FIRST and not state.was_cut
         state.next_offset = start
-        if not state.was_cut:
+        if is_skipped:
             reason = f"the log was deleted up to {start} before they were read"
             yield f"skipped {skipped} of {part.topic}-{part.partition}: {reason}"
 

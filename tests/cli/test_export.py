@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import subprocess
 import sys
 
@@ -123,7 +124,9 @@ def test_files_of_no_topic_lie_where_hive_puts_null(tmp_path):
 
 
 def test_the_same_partition_again_is_another_part(tmp_path):
-    scan = kafkalog.scan([ORDERS, golden.CLEAN / "ledger-0", ORDERS])
+    replica = tmp_path / "another-directory" / ORDERS.name
+    shutil.copytree(ORDERS, replica)
+    scan = kafkalog.scan([ORDERS, golden.CLEAN / "ledger-0", replica])
     done = files.write_files(scan, tmp_path / "out", "jsonl")
     assert [path.name for path in done.files] == [
         "part-00000.jsonl", "part-00000.jsonl", "part-00001.jsonl",

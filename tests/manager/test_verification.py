@@ -114,7 +114,8 @@ def test_a_gap_is_none(tmp_path):
     [
         (bytes(100), "preallocated", "warning"),
         (batch(6, epoch=3)[:-1], "incomplete", "warning"),
-        (b"\1", "incomplete", "warning"),
+        (b"\0", "preallocated", "warning"),
+        (b"\1", "offset", "error"),
         (bytes(8) + b"\0\0\1\0" + batch(6)[12:], "size", "error"),
         (b"\0" * 11 + b"\x40" + batch(6)[12:16] + b"\5" + b"\7" * 80, "magic", "error"),
     ],

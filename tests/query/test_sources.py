@@ -152,11 +152,11 @@ def test_a_file_url_is_a_local_path_to_write_to(tmp_path):
     assert kafkalog.scan(tmp_path / "t-0").count() == 3
 
 
-def test_a_missing_log_directory_is_named(tmp_path):
+def test_a_missing_directory_around_a_log_directory_is_named(tmp_path):
     missing = tmp_path / "no" / "such"
     with pytest.raises(FileNotFoundError) as caught:
         kafkalog.open(missing / "t-0", "a")
-    assert caught.value.filename == str(missing)
+    assert caught.value.filename == str(missing.parent)
     assert not (tmp_path / "no").exists()
 
 

@@ -238,9 +238,9 @@ def _(patch):
     """The entry is left out, and no more is said."""
     make_entries = GrowingSegment.make_entries
 
-    def make_some(self, *batches):
+    def make_some(self, *batches, **options):
         with suppress(KafkaLogError):
-            make_entries(self, *batches)
+            make_entries(self, *batches, **options)
 
     patch.setattr(GrowingSegment, "make_entries", make_some)
 
