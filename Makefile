@@ -1,11 +1,11 @@
 # One word per task; each does all its own set-up, and a second run rebuilds nothing
 # that has not changed.
 #
-#   make test       the whole suite, Spark on its newest release and on 4.0, against Spark's
-#                   own Kafka source on a live broker, the kernels on every Python found,
-#                   the packages, hostile input for a minute, then kernels and parsers
-#                   under sanitizers and with bounds checks on
-#   make test-all   the whole suite on every Python found
+#   make test       the suite, Spark's newest release with it: a few minutes
+#   make test-long  what is slow: crash states and campaigns, PySpark 4.0, Spark's own Kafka
+#                   source and a live broker, the kernels on every Python found, the
+#                   packages, hostile input, then kernels and parsers under sanitizers and
+#                   with bounds checks on
 #   make lint       style, types, spelling, and no warning from the compiler
 #   make build      sdist and wheel into dist/, each tried in an empty environment
 #   make fuzz       hostile input, SECONDS of it for each parser (600)
@@ -22,7 +22,7 @@ SHELL := bash
 .ONESHELL:
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PRECIOUS: .venv-%/installed .venv-%/compiled .venv-%/whole .venv-spark%/installed
+.PRECIOUS: .venv-%/installed .venv-%/compiled .venv-spark%/installed
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -57,9 +57,10 @@ SANITIZED = KAFKALOG_SANITIZE=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 
 	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libstdc++.so)" \
 	../../$(BIN)/python -m pytest -q -n $(JOBS)
 
-.PHONY: help test test-all lint build fuzz sanitize bench docs demo clean
+.PHONY: help test test-long lint build fuzz sanitize bench docs demo clean
 .PHONY: compile debug sanitized kafka-classes measured $(PARTS:%=bench-%)
-.PHONY: test-release test-spark test-interop test-pythons test-fuzz test-sanitize test-debug
+.PHONY: test-suite test-slow test-spark test-spark-oldest test-interop test-pythons test-fuzz
+.PHONY: test-sanitize test-debug
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -92,10 +93,6 @@ compile: .venv/compiled
 
 .venv-%/compiled: .venv-%/installed $(KERNELS)
 	test -z "$$(find $(KERNELS) -newer $<)" || .venv-$*/bin/python setup.py --quiet build_ext --inplace
-	touch $@
-
-.venv-%/whole: .venv-%/compiled
-	.venv-$*/bin/$(PIP) --no-build-isolation --editable '.[test,spark]'
 	touch $@
 
 # Another PySpark on the Python of .venv, and so on its kernels: this checkout is put on
@@ -144,17 +141,27 @@ sanitized: .venv/compiled build/sanitize/settings
 
 # --- tasks --------------------------------------------------------------------------
 
-test: test-release test-spark test-interop test-pythons build test-fuzz test-sanitize test-debug
+test: test-suite test-spark
 
-test-release: .venv/compiled
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not packaging and not spark and not interop" --ignore tests/interop
+test-long: test-slow test-spark-oldest test-interop test-pythons build test-fuzz test-sanitize test-debug
+
+SUITE := -m "not packaging and not spark and not interop and not slow" --ignore tests/interop
+
+test-suite: .venv/compiled
+	$(BIN)/python -m pytest -q -n $(JOBS) $(SUITE)
+
+test-slow: .venv/compiled
+	$(BIN)/python -m pytest -q -n $(JOBS) -m slow tests
 
 # A session is a Java machine of its own, so a file's tests stay together. What needs none
-# has been run on the newest release by `test-release`.
+# has been run on the newest release by `test-suite`.
 test-spark: .venv/compiled
 	$(NEEDS_JAVA)
-	$(MAKE) .venv-spark$(OLDEST)/installed
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m spark tests/spark
+
+test-spark-oldest: .venv/compiled
+	$(NEEDS_JAVA)
+	$(MAKE) .venv-spark$(OLDEST)/installed
 	.venv-spark$(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadfile tests/spark
 
 test-interop: .venv/compiled
@@ -167,12 +174,6 @@ test-pythons: .venv/compiled
 	for version in $(OTHERS); do
 		$(MAKE) .venv-$$version/compiled
 		.venv-$$version/bin/python -m pytest -q -n $(JOBS) $(PARSERS)
-	done
-
-test-all: test
-	for version in $(OTHERS); do
-		$(MAKE) .venv-$$version/whole
-		.venv-$$version/bin/python -m pytest -q -n $(JOBS) -m "not packaging and not spark and not interop" --ignore tests/interop --ignore tests/test_stubs.py
 	done
 
 test-fuzz: .venv/compiled

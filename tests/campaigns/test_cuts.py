@@ -26,6 +26,8 @@ from kafkalog.indexes.txn_index import TransactionIndex
 from tests.campaigns import sources
 from tests.query.batches import KINDS
 
+pytestmark = pytest.mark.slow
+
 LEAST_CUTS = 50_000
 PARTS = 8  # of brokers' entries
 

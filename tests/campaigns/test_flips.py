@@ -17,6 +17,8 @@ from kafkalog.indexes.txn_index import TransactionIndex
 from tests.campaigns import sources
 from tests.query.batches import rows_of
 
+pytestmark = pytest.mark.slow
+
 MAGIC_AT = 16
 CRC_AT = {0: 12, 1: 12, 2: 17}
 LEAST_FLIPS = 500_000

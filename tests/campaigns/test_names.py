@@ -11,6 +11,8 @@ from tests.fuzz.archives import PARTITION, unpack
 from tests.fuzz.commands import OBEYED, commands
 from tests.fuzz.seeds import directories
 
+pytestmark = pytest.mark.slow
+
 ORDERS = {
     "colour": "\x1b[35;45m",
     "title": "\x1b]0;owned\x07",

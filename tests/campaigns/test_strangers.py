@@ -18,6 +18,8 @@ import pytest
 from tests.fuzz.archives import NAMES, PARTITION, unpack
 from tests.fuzz.seeds import directories
 
+pytestmark = pytest.mark.slow
+
 HOUSE = Path(__file__).parents[2]
 SECONDS = 60
 CAP = """

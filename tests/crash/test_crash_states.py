@@ -16,6 +16,8 @@ from tests.crash.power_cuts import another_life, cuts, told, tried
 from tests.crash.recording import read_tree
 from tests.crash.stories import STORIES
 
+pytestmark = pytest.mark.slow
+
 STATES_OF_A_STORY = 1700
 STATES_WHILE_RECOVERED = 250
 MIXED = 3

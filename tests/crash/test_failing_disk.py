@@ -18,6 +18,8 @@ from tests.crash.lives import CONFIG, NOW_MS, PARTITION, Life
 from tests.crash.power_cut import Disk
 from tests.crash.recording import RecordingDisk, read_tree, write_tree
 
+pytestmark = pytest.mark.slow
+
 CLEAN = {".kafka_cleanshutdown": b'{"version":0,"brokerEpoch":-1}'}
 SHARES = 4
 ERRORS = (errno.ENOSPC, errno.EIO)

@@ -18,6 +18,8 @@ from tests.crash.recording import RecordingDisk, read_tree, write_tree
 from tests.crash.stories import STORIES
 from tests.crash.test_failing_disk import CLEAN, whole_life
 
+pytestmark = pytest.mark.slow
+
 SHARES = 2
 
 

@@ -17,6 +17,8 @@ from tests.crash.power_cuts import cuts, told, tried
 from tests.crash.recording import RecordingDisk
 from tests.crash.stories import STORIES
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(4)
 MIXED = 2
 

@@ -6,6 +6,8 @@ Of each log all is true that is true of a single one; and none of the directory 
 from collections import Counter, deque
 from itertools import count, islice
 
+import pytest
+
 from kafkalog import LogManager
 from kafkalog.files.checkpoint_file import LOG_STARTS
 from kafkalog.log import watermarks
@@ -14,6 +16,8 @@ from kafkalog.manager.managed_directory import ManagedDirectory
 from tests.crash import managed
 from tests.crash.judging import Lost
 from tests.crash.recording import RecordingDisk
+
+pytestmark = pytest.mark.slow
 
 STATES = 600
 STATES_WHILE_RECOVERED = 400

@@ -12,6 +12,8 @@ from kafkalog.log.clock import ManualClock, ManualScheduler
 from tests.disks import FailingDisk, SingleWrites
 from tests.manager.managing import MARKER, NOW_MS, SMALL, batch, fill, manage
 
+pytestmark = pytest.mark.slow
+
 
 class DyingDisk(SingleWrites):
     """A disk on which nothing below a directory can be forced any more."""

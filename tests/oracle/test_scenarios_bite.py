@@ -19,6 +19,8 @@ from tests.oracle.sabotages import (
 )
 from tests.oracle.sabotages.register import SABOTAGES, one_by_one
 
+pytestmark = pytest.mark.slow
+
 PARTS = [
     appends,
     refusals,

@@ -8,9 +8,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import pytest
+
 import kafkalog
 from kafkalog.query.columns import COLUMNS
 from tests.query.writers import writing
+
+pytestmark = pytest.mark.slow
 
 STEPS = 1_000
 SEED = 4_711

@@ -21,6 +21,8 @@ from kafkalog.query.tailing import Follower
 from tests.query.journal import NEVER, Journal
 from tests.query.writers import writing
 
+pytestmark = pytest.mark.slow
+
 STEPS = 1_000
 SEED = 2_026
 SKIPPED = re.compile(r"skipped offsets (\d+) to (\d+) of ")

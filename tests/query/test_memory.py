@@ -19,6 +19,8 @@ import zstandard
 
 from tests.query.big_segment import write_segment
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 MAX_BATCH_BYTES = 64 * MIB
 CHUNKS_MIB = 128

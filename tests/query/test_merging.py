@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 import kafkalog
 from tests.query.writers import writing
+
+pytestmark = pytest.mark.slow
 
 STEPS = 1_500
 SEED = 1_848
