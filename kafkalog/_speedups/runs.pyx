@@ -288,8 +288,8 @@ cdef class Tail:
         """Make ready to be written, as it is, what a follower is given in one append.
 
         That is whole, sound batches, none of an epoch above `leader_epoch`, or with
-        None the latest. Answers what is told of them, or None where they need more, and
-        what they made.
+        None the latest. Answers what is told of them and what they made; None where
+        they need more.
         """
         cdef int32_t epoch = (
             self.limits.epoch if leader_epoch is None else leader_epoch
@@ -304,5 +304,5 @@ cdef class Tail:
             with nogil:
                 taken = self.take_followed(at, size, epoch, now_ms, &info)
         if not taken:
-            return None, None
+            return None
         return self.told(&info, log_start), self.made()

@@ -178,12 +178,13 @@ class RunWriter:
             return None
         log = self._log
         self._end = None  # until all is done
-        told, made = self._tail.follow(
+        taken = self._tail.follow(
             piece, leader_epoch, log.log_start_offset, log.runtime.clock.now_ms()
         )
-        if told is None:
+        if taken is None:
             self._end = log.end
             return None
+        told, made = taken
         self._extend(piece, made)
         return AppendResult._make(told)
 
