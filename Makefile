@@ -15,7 +15,8 @@
 #   make demo       the main job, on log directories that brokers wrote, and on its own
 #   make clean      back to what git holds
 #
-# PYTHON=... chooses another Python than the first that tests/packaging/pythons.sh lists.
+# PYTHON=... chooses another Python than the first that tests/packaging/pythons.sh lists
+# (3.11 to 3.14).
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -70,7 +71,7 @@ help:
 compile: .venv/compiled
 
 .venv/installed: $(SETTINGS)
-	command -v "$(PYTHON)" || { echo "needs Python 3.11 or newer with venv and headers" >&2; exit 1; }
+	command -v "$(PYTHON)" || { echo "needs Python 3.11 to 3.14 with venv and headers" >&2; exit 1; }
 	rm -rf .venv build/release
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/$(PIP) $(COMPILERS)

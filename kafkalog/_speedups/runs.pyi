@@ -4,12 +4,10 @@ from typing import Any, Self, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.log.append_result import AppendResult
-from kafkalog.log.offset_metadata import OffsetMetadata
-
 _Limits: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 _State: TypeAlias = tuple[int, int, int, int, int, int, int]
-_Made: TypeAlias = tuple[OffsetMetadata, int, tuple[int, int], bytes, bytes]
+_Told: TypeAlias = tuple[int, int, int, int, int, int | None, str, int, bool]
+_Made: TypeAlias = tuple[tuple[int, int, int], int, tuple[int, int], bytes, bytes]
 _Room: TypeAlias = bytearray | memoryview | npt.NDArray[np.uint8]  # uint8_t[::1]
 
 @final
@@ -20,8 +18,6 @@ class Tail:
         rows: _Room,
         codecs: tuple[str, ...],
         unpack: Callable[[int, memoryview, int], bytes | None],
-        result_type: type[AppendResult],
-        end_type: type[OffsetMetadata],
     ) -> Self: ...
     def settle(self, limits: _Limits, state: _State) -> None: ...
     def lead_by(
@@ -38,10 +34,10 @@ class Tail:
         plain_rows: int,
         log_start: int,
         now_ms: int,
-    ) -> tuple[list[AppendResult], _Made]: ...
+    ) -> tuple[list[_Told], _Made]: ...
     def lead(
         self, pieces: list[Any], log_start: int, owned: bool
-    ) -> tuple[list[AppendResult], int, _Made]: ...
+    ) -> tuple[list[_Told], int, _Made]: ...
     def follow(
         self, piece: bytes, leader_epoch: int | None, log_start: int, now_ms: int
-    ) -> tuple[AppendResult | None, _Made | None]: ...
+    ) -> tuple[_Told, _Made] | None: ...

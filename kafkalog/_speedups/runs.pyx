@@ -1,8 +1,5 @@
 """Runs of appends: how many of a call go into the segment as it is, by one write."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.object cimport PyTypeObject
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_SET_ITEM
 from cython cimport final
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -20,23 +17,8 @@ from kafkalog._speedups.validate cimport (
 )
 
 
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t items)
-
-
 cdef enum:
     QUICK_BYTES = 65536  # are judged sooner than the lock of Python is passed on
-
-
-cdef object named(type kind, tuple fields):
-    # Make a named tuple, as `kind._make` does, in a fifth of its time.
-    cdef Py_ssize_t i
-    made = PyType_GenericAlloc(<PyTypeObject*>kind, PyTuple_GET_SIZE(fields))
-    for i in range(PyTuple_GET_SIZE(fields)):
-        field = <object>PyTuple_GET_ITEM(fields, i)
-        Py_INCREF(field)  # which is handed over
-        PyTuple_SET_ITEM(made, i, field)
-    return made
 
 
 cdef Py_ssize_t take_run(
@@ -77,7 +59,8 @@ cdef class Tail:
     Each method takes what it can of the appends that it is given, from the first on,
     and then *made* is what they come to: the log's end behind them, the bytes since the
     last index entry, the greatest timestamp with its offset, and the entries of both
-    indexes, as they are on disk. *Told* of an append is its ``AppendResult``.
+    indexes, as they are on disk. *Told* of an append are the fields of its
+    ``AppendResult``, and the log's end are those of its ``OffsetMetadata``.
     """
     cdef Limits limits
     cdef Run run
@@ -89,24 +72,17 @@ cdef class Tail:
     cdef uint8_t[::1] rows
     cdef tuple codecs
     cdef object unpack
-    cdef type result_type, end_type
     cdef int64_t most_unpacked
     cdef bint owned  # by producers: what `lead` takes
 
     def __cinit__(
         self, uint8_t[::1] data not None, uint8_t[::1] rows not None,
-        tuple codecs not None, unpack not None, type result_type not None,
-        type end_type not None,
+        tuple codecs not None, unpack not None,
     ):
         # Room for what a leader is given, and for a follower's headers; codecs' names;
-        # what unpacks: of a codec, records, and a limit it makes bytes, or None; and
-        # the named tuples that results and the log's end are.
-        for kind in (result_type, end_type):
-            if not issubclass(kind, tuple):
-                raise TypeError(f"{kind} is no tuple")
+        # what unpacks: of a codec, records, and a limit it makes bytes, or None.
         self.data, self.rows, self.codecs = data, rows, codecs
         self.unpack = unpack
-        self.result_type, self.end_type = result_type, end_type
 
     def settle(self, tuple limits not None, tuple state not None):
         """Say how far a run may go, and where it begins.
@@ -150,20 +126,20 @@ cdef class Tail:
         self.limits.time_room -= times
         run.index_entries = run.time_entries = 0
         return (
-            named(self.end_type, (run.next_offset, self.limits.base, run.size)),
+            (run.next_offset, self.limits.base, run.size),
             run.filling.since,
             (run.filling.timestamp, run.filling.timestamp_offset),
             (<const char*>self.out.index)[:entries * INDEX_ENTRY],
             (<const char*>self.out.time)[:times * TIME_ENTRY],
         )
 
-    cdef object told(self, const Append* info, int64_t log_start):
-        return named(self.result_type, (
+    cdef tuple told(self, const Append* info, int64_t log_start):
+        return (
             info.first_offset, info.last_offset, info.max_timestamp,
             info.log_append_time, log_start,
             None if info.last_leader_epoch == -1 else info.last_leader_epoch,
             self.codecs[info.source_codec], info.valid_bytes, False,
-        ))
+        )
 
     def plan(
         self, list appends not None, Py_ssize_t first, Py_ssize_t plain_rows,
@@ -312,8 +288,8 @@ cdef class Tail:
         """Make ready to be written, as it is, what a follower is given in one append.
 
         That is whole, sound batches, none of an epoch above `leader_epoch`, or with
-        None the latest. Answers what is told of them, or None where they need more, and
-        what they made.
+        None the latest. Answers what is told of them and what they made; None where
+        they need more.
         """
         cdef int32_t epoch = (
             self.limits.epoch if leader_epoch is None else leader_epoch
@@ -328,5 +304,5 @@ cdef class Tail:
             with nogil:
                 taken = self.take_followed(at, size, epoch, now_ms, &info)
         if not taken:
-            return None, None
+            return None
         return self.told(&info, log_start), self.made()

@@ -38,7 +38,7 @@ ROOM_BYTES: Final = 4 << 20
 HEADERS: Final = 1024
 """Batches that a follower is given at once: more go the long way."""
 
-Made: TypeAlias = tuple[OffsetMetadata, int, tuple[int, int], bytes, bytes]
+Made: TypeAlias = tuple[tuple[int, int, int], int, tuple[int, int], bytes, bytes]
 
 
 class RunWriter:
@@ -68,8 +68,7 @@ class RunWriter:
         # Never touched as long as it is not used, unlike a bytearray.
         self._room = np.empty(ROOM_BYTES, np.uint8).data
         headers = np.empty(HEADERS * BATCH.itemsize, np.uint8)
-        told = AppendResult, OffsetMetadata
-        self._tail = _speedups.Tail(self._room, headers, CODECS, _unpack, *told)
+        self._tail = _speedups.Tail(self._room, headers, CODECS, _unpack)
         self._asked: tuple[AppendRules, AppendOrigin, int, int] | None = None
         self._end: OffsetMetadata | None = None
         self._watermark: OffsetMetadata | None = None  # known not to be above it
@@ -130,7 +129,7 @@ class RunWriter:
             self._extend(written.data, made)
         else:
             self._end = log.end
-        return told
+        return list(map(AppendResult._make, told))
 
     def lead(
         self,
@@ -167,7 +166,7 @@ class RunWriter:
             self._extend(self._room[:size], made)
         else:
             self._end = log.end
-        return told
+        return list(map(AppendResult._make, told))
 
     def follow(self, piece: Any, leader_epoch: int | None) -> AppendResult | None:
         """Append what is plain, as a follower; answers its result, None if it is not.
@@ -179,14 +178,15 @@ class RunWriter:
             return None
         log = self._log
         self._end = None  # until all is done
-        told, made = self._tail.follow(
+        taken = self._tail.follow(
             piece, leader_epoch, log.log_start_offset, log.runtime.clock.now_ms()
         )
-        if made is None:
+        if taken is None:
             self._end = log.end
-        else:
-            self._extend(piece, made)
-        return told
+            return None
+        told, made = taken
+        self._extend(piece, made)
+        return AppendResult._make(told)
 
     def follow_all(
         self, pieces: Sequence[Any], leader_epoch: int
@@ -203,7 +203,8 @@ class RunWriter:
     def _extend(self, data: bytes | memoryview, made: Made) -> None:
         """Write a run, and let the log end behind it."""
         log, segment, producers = self._log, self._segment, self._log.producers
-        end, since, greatest, index_entries, time_entries = made
+        fields, since, greatest, index_entries, time_entries = made
+        end = OffsetMetadata._make(fields)
         segment.extend(data, index_entries, time_entries, since, greatest)
         self._end = log.end = end
         producers.map_end_offset = offset = end.offset

@@ -1,7 +1,8 @@
 """Removing segments and snapshots: marked at once, removed after a delay.
 
 Files get ``.deleted`` behind their names, so that they are gone for the log and for
-whoever opens it, while those who are reading them go on.
+whoever opens it, while those who are reading them go on. The log itself closes them: if
+it is closed before the delay has passed, they are removed when it is loaded again.
 
 Knows: marking and removing. Does not know: why something is to go.
 Source: ``LocalLog.deleteSegmentFiles``, ``UnifiedLog.deleteProducerSnapshots``.
@@ -52,7 +53,9 @@ def mark_from_the_end(
 def delete_files(
     doomed: Sequence[GrowingSegment], runtime: Runtime, delay_ms: int
 ) -> None:
-    """Mark the files of segments, where they are not, and remove them in `delay_ms`."""
+    """Close and mark the files of segments, and remove them in `delay_ms`."""
+    for segment in doomed:
+        segment.close_handles()
     for segment in doomed:
         if not segment.is_marked(DELETED):
             segment.rename("", DELETED)

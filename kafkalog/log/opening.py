@@ -125,7 +125,6 @@ def open(
         warn_of_lost_offsets(log.report, directory)
     except BaseException:
         log.abandon()
-        log.runtime.stop()
         raise
     return log
 

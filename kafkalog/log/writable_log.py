@@ -376,7 +376,7 @@ class WritableLog(RecordAppends, Log):
                 runtime.run(lambda: close_in_order(self._log, self.owner, name))
                 self._release(in_order=True)
         finally:
-            self.abandon()
+            self._abandon()
 
     def _release(self, *, in_order: bool) -> None:
         owner, self.owner = self.owner, None
@@ -384,17 +384,27 @@ class WritableLog(RecordAppends, Log):
             owner.release((self.topic, self.partition), in_order=in_order)
 
     def abandon(self) -> None:
-        """Let go of the files as they are, as when the process dies."""
-        with self.runtime.lock:
-            self._expiry.cancel()
-            self.runtime.closed = True
-            for segment in self._log.segments.in_use:
-                segment.close_handles()
-            self._release(in_order=False)
+        """Close the files as they are, as when the process dies, and end the thread."""
+        try:
+            with self.runtime.lock:
+                self._abandon()
+        finally:
+            self.runtime.stop()
 
-    @guarded
+    def _abandon(self) -> None:
+        self._expiry.cancel()
+        self.runtime.closed = True
+        for segment in self._log.segments.in_use:
+            segment.close_handles()
+        self._release(in_order=False)
+
     def delete(self) -> None:
         """Remove the log with its directory, at once, and close it."""
+        self._delete()
+        self.runtime.stop()
+
+    @guarded
+    def _delete(self) -> None:
         deletion.delete_log(self._log, self.owner, (self.topic, self.partition))
         self._release(in_order=True)
-        self.abandon()
+        self._abandon()

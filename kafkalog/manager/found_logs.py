@@ -26,7 +26,9 @@ from kafkalog.errors import (
     LogStateError,
     NotALogDirectoryError,
 )
+from kafkalog.files.location import AnyPath, local_path
 from kafkalog.files.naming import METADATA_TOPIC, PartitionDir, parse_partition_dir
+from kafkalog.files.remote import RemotePath
 from kafkalog.log.loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 
@@ -35,14 +37,17 @@ DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
 """What closes a directory if a log in it raises it, and does not stop all."""
 
 
-AnyDirectories = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+AnyDirectories = AnyPath | Iterable[AnyPath]
 
 
 def distinct_directories(directories: AnyDirectories) -> list[Path]:
-    """Return one or several log directories as paths; `ConfigError` for none, twins."""
-    if isinstance(directories, (str, os.PathLike)):
+    """Return one or several log directories as paths; `ConfigError` for none, twins.
+
+    Raises `LogArgumentError` for a URL.
+    """
+    if isinstance(directories, (str, os.PathLike, RemotePath)):
         directories = [directories]
-    paths = [Path(directory).absolute() for directory in directories]
+    paths = [local_path(directory).absolute() for directory in directories]
     if not paths:
         raise ConfigError("no log directory is given")
     for place, path in enumerate(paths):

@@ -65,8 +65,8 @@ class LogManager(Mapping[Name, WritableLog]):
     `offline`; the others go on. Where one is refused, nothing is changed in any.
 
     Raises `LogLockedError`, `ConfigError` for a directory given twice,
-    `NotALogDirectoryError` where one holds a directory that is no partition's, and the
-    `OSError` of the last directory that fails.
+    `LogArgumentError` for a URL, `NotALogDirectoryError` where one holds a directory
+    that is no partition's, and the `OSError` of the last directory that fails.
 
     >>> import tempfile, kafkalog
     >>> batch = kafkalog.RecordBatchBuilder()

@@ -75,7 +75,7 @@ def test_times_may_be_datetimes(logs):
     ("time", "error"),
     [
         (datetime(2026, 1, 1), ValueError),
-        (np.datetime64("NaT"), ValueError),
+        (np.datetime64("NaT", "ms"), ValueError),
         (None, TypeError),
         ("2026-01-01", TypeError),
         (True, TypeError),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+import kafkalog
 from kafkalog.errors import LogStateError
 from kafkalog.indexes import growing_index
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
@@ -15,14 +19,21 @@ from kafkalog.indexes.open_indexes import MOST_OPEN
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.segment import open_files
 from kafkalog.segment.open_files import OpenFiles
-from tests.disks import NotingDisk
+from tests.disks import FailingDisk, NotingDisk
 from tests.log.writing import NOW, SMALL, batch, load, offsets_in
 
 SEGMENTS = open_files.MOST + 50
 
 
+KEEPS_LITTLE = SMALL.with_changes({"retention.bytes": "0"})
+
+
 def descriptors():
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def open_names():
+    return [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
 
 
 class Holder:
@@ -160,3 +171,56 @@ def test_400_partitions_are_written_by_a_process_that_may_open_1024_files(tmp_pa
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 400 + 2 * MOST_OPEN + 20
+
+
+def test_a_closed_log_holds_no_file_of_the_segments_it_removed(tmp_path):
+    before = descriptors()
+    for _ in range(50):
+        with kafkalog.open(tmp_path / "t-0", "a", KEEPS_LITTLE) as log:
+            assert not list(log.path.glob("*.deleted"))  # those of the last cycle
+            log.append(batch())
+            log.roll()
+            log.update_high_watermark(log.log_end_offset)
+            assert log.delete_old_segments() == 1
+        assert list(log.path.glob("*.log.deleted"))
+    assert descriptors() <= before  # what other tests held may be let go of meanwhile
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        lambda log: log.delete_old_segments(),
+        lambda log: log.truncate_to(0),
+        lambda log: log.truncate_fully(7),
+        lambda log: log.roll(),  # in place of the active segment, which is empty
+    ],
+    ids=["retention", "truncation", "full truncation", "roll"],
+)
+def test_segments_that_wait_for_their_removal_have_no_file_open(tmp_path, remove):
+    with load(tmp_path, KEEPS_LITTLE) as log:
+        log.append(batch())
+        log.roll()
+        log.update_high_watermark(log.log_end_offset)
+        for segment in log.growing_segments:
+            segment.make_indexes()
+        remove(log)
+        assert list(log.path.glob("*.log.deleted"))
+        assert not [name for name in open_names() if name.endswith(".deleted")]
+
+
+def test_a_disk_that_fails_while_segments_are_removed_leaves_no_file_open(tmp_path):
+    for call in count():
+        before, disk = descriptors(), FailingDisk()
+        (tmp_path / str(call)).mkdir()
+        log = load(tmp_path / str(call), KEEPS_LITTLE, disk=disk)
+        log.append(batch())
+        log.roll()
+        log.update_high_watermark(log.log_end_offset)
+        disk.fail_at = len(disk.calls) + call
+        with suppress(OSError):
+            log.delete_old_segments()
+        log.abandon()
+        assert descriptors() <= before
+        if len(disk.calls) <= disk.fail_at:
+            break
+    assert call > 3

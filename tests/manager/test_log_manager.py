@@ -12,6 +12,7 @@ from kafkalog import (
     BrokerConfig,
     ConfigError,
     InconsistentTopicIdError,
+    LogArgumentError,
     LogClosedError,
     LogConfig,
     LogLockedError,
@@ -22,6 +23,7 @@ from kafkalog import (
 )
 from kafkalog.files.checkpoint_file import read_offsets
 from kafkalog.files.durable_file import Disk
+from kafkalog.files.location import locate
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from tests.manager.managing import (
     HIGHS,
@@ -394,3 +396,20 @@ def test_a_thread_does_it_all_by_itself(tmp_path):
         manager.delete("orders", 0)
         assert gone.wait(30)
     assert not list(tmp_path.glob("orders*"))
+
+
+@pytest.mark.parametrize("secret", ["s3://key:secret@bucket/logs", "hdfs://secret/x"])
+@pytest.mark.parametrize("give", [str, lambda url: [url], locate])
+def test_a_url_is_no_log_directory_and_not_shown(secret, give, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LogArgumentError) as caught:
+        LogManager(give(secret))
+    scheme = secret.partition(":")[0]
+    assert str(caught.value) == f"expected a local path to write to, got {scheme}:"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_url_is_a_local_log_directory(tmp_path):
+    with LogManager(f"file://{tmp_path}/logs") as manager:
+        manager.open("t", 0).append(batch())
+    assert (tmp_path / "logs" / "t-0").is_dir()

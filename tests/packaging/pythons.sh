@@ -14,7 +14,7 @@ if sys.implementation.name == "cpython" and minor >= (3, 11) and os.path.exists(
 '
 
 {
-    for name in python3 python3.13 python3.12 python3.11 python3.14; do
+    for name in python3 python3.11 python3.12 python3.13 python3.14; do
         command -v "$name" || true
     done
     ls -d "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3 2>/dev/null || true
