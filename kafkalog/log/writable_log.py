@@ -1,7 +1,8 @@
 """`WritableLog`: one partition's log, written to as Kafka's broker writes.
 
-Every call is done alone, under the log's lock, by the room that knows how. One during
-which the disk fails raises that `OSError`, and closes the log to all but closing.
+Every call is done alone, under the log's lock, by the module that knows how. One during
+which the disk fails raises that `OSError`, and closes the log to all but closing; so
+does one that an interrupt, or anything else but a `KafkaLogError`, cuts off.
 
 Knows: what may be asked of a log. Does not know: how it is done; other partitions.
 Source: ``UnifiedLog.java``.
@@ -169,6 +170,7 @@ class WritableLog(RecordAppends, Log):
         terms = self._appender.terms(origin, leader_epoch, guard, transaction_version)
         return self._appender.append_all(appends, terms)
 
+    @guarded
     def append_as_follower(
         self, batches: BytesLike, *, leader_epoch: int | None = None
     ) -> AppendResult:
@@ -176,23 +178,11 @@ class WritableLog(RecordAppends, Log):
 
         Batches of an epoch above `leader_epoch` are left out, and all that follow.
         """
-        runtime = self.runtime
-        with runtime.lock:  # what `guarded` does, in half the time: nearly all go here
-            if not runtime.closed and runtime.failure is None:
-                try:
-                    told = self._runs.follow(batches, leader_epoch)
-                except OSError as error:
-                    runtime.failure = error
-                    raise
-                if told is not None:
-                    return told
-        return self._append_as_follower(batches, leader_epoch)
-
-    @guarded
-    def _append_as_follower(
-        self, batches: BytesLike, epoch: int | None
-    ) -> AppendResult:
-        return self._appender.append(batches, self._appender.terms_of_follower(epoch))
+        result = self._runs.follow(batches, leader_epoch)
+        if result is not None:
+            return result
+        terms = self._appender.terms_of_follower(leader_epoch)
+        return self._appender.append(batches, terms)
 
     @guarded
     def append_many_as_follower(
@@ -360,34 +350,35 @@ class WritableLog(RecordAppends, Log):
 
         Producers are written down, the files cut to what is used, and what was opened
         by ``kafkalog.open`` is forced to disk and checkpointed. If that fails, or had
-        failed untold in the background, it raises, and closes as `abandon` does.
+        failed untold in the background, it raises, and closes as `abandon` does. Where
+        it is interrupted, it may be called again, and closes as `abandon` does.
         """
+        runtime = self.runtime
         try:
-            with self.runtime.lock:
-                if not self.runtime.closed:
-                    self._close()
+            with runtime.lock:
+                try:
+                    untold = runtime.failure is not None and not runtime.told
+                    if not runtime.closed and (runtime.failure is None or untold):
+                        runtime.run(self._close_in_order)
+                finally:
+                    self.abandon()
         finally:
-            self.runtime.stop()
+            runtime.stop()
 
-    def _close(self) -> None:
-        name, runtime = (self.topic, self.partition), self.runtime
-        try:
-            if runtime.failure is None or not runtime.told:
-                runtime.run(lambda: close_in_order(self._log, self.owner, name))
-                self._release(in_order=True)
-        finally:
-            self.abandon()
+    def _close_in_order(self) -> None:
+        close_in_order(self._log, self.owner, (self.topic, self.partition))
+        self._release(in_order=True)
 
     def _release(self, *, in_order: bool) -> None:
-        owner, self.owner = self.owner, None
-        if owner is not None:
-            owner.release((self.topic, self.partition), in_order=in_order)
+        if self.owner is not None:
+            self.owner.release((self.topic, self.partition), in_order=in_order)
+            self.owner = None
 
     def abandon(self) -> None:
-        """Let go of the files as they are, as when the process dies."""
+        """Let go of the files as they are, as when the process dies; twice is once."""
         with self.runtime.lock:
-            self._expiry.cancel()
             self.runtime.closed = True
+            self._expiry.cancel()
             for segment in self._log.segments.in_use:
                 segment.close_handles()
             self._release(in_order=False)
