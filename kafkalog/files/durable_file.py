@@ -156,16 +156,11 @@ class Disk:
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         flags |= os.O_CREAT if create or exclusive else 0
         flags |= os.O_EXCL if exclusive else 0
-        file = None
-        try:
-            file = DurableFile(self, Path(path), flags)
-            if not stat.S_ISREG(os.fstat(file.descriptor).st_mode):
-                raise OSError(errno.EINVAL, "Not a regular file", str(path))
-            return file
-        except BaseException:
-            if file is not None:
-                file.close()
-            raise
+        file = DurableFile(self, Path(path), flags)
+        if not stat.S_ISREG(os.fstat(file.descriptor).st_mode):
+            file.close()
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+        return file
 
     def write_each(self, writes: list[Write]) -> None:
         """Write to files at positions, one after another, each time all of the data.

@@ -118,7 +118,6 @@ def open(
         log.owner = owned
         log.update_high_watermark(owned.high_watermark(name))
         warn_of_lost_offsets(log.report, directory)
-        return log
     except BaseException:
         if log is not None:
             log.owner = owned
@@ -127,6 +126,7 @@ def open(
         elif owned is not None:
             owned.release(name, in_order=is_untouched)
         raise
+    return log
 
 
 def _check_parent(log_directory: Path) -> None:

@@ -235,7 +235,8 @@ class OwnedDirectory:
         if self.is_inherited:
             return
         with _registry_lock:
-            if name not in self._open:
+            # Of a directory that is owned as a whole no log is in `_open` by its name.
+            if name not in self._open and WHOLE not in self._open:
                 return
             self._in_order &= in_order
             if not in_order:
@@ -247,8 +248,11 @@ class OwnedDirectory:
                     if self._has_begun and self._in_order and self._marker is not None:
                         self._put_marker_back(self._marker)
                 finally:
-                    self._unlock()
-                    _owned.pop(self.path, None)
+                    try:
+                        self._unlock()
+                    finally:
+                        _owned.pop(self.path, None)
+                        self._open.discard(name)
             self._open.discard(name)
 
     def _put_marker_back(self, content: bytes) -> None:
@@ -285,11 +289,10 @@ def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDire
             owned.lock()
             owned._open.add(name)
             _owned[path] = owned
-            return owned
         except BaseException:
             owned._unlock()
-            _owned.pop(path, None)
             raise
+        return owned
 
 
 def _lock(path: Path, disk: Disk) -> DurableFile:

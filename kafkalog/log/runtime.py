@@ -69,16 +69,12 @@ class Runtime:
     def check_untold(self) -> None:
         """Raise what `check` does, in the background, where nobody is told by it."""
         if self.failure is not None:
-            kind = "the disk failed" if self.is_disk_failure else "a call was cut off"
+            is_disk = isinstance(self.failure, OSError)
+            kind = "the disk failed" if is_disk else "a call was cut off"
             reason = f"the log closed itself when {kind}: {self.failure}"
             raise LogClosedError(reason) from self.failure
         if self.closed:
             raise LogClosedError(self._closed_because)
-
-    @property
-    def is_disk_failure(self) -> bool:
-        """Whether the log closed itself because its disk failed."""
-        return isinstance(self.failure, OSError)
 
     def fail(self, error: BaseException) -> None:
         """Close the log to all but closing, for what was raised in work on it.

@@ -229,11 +229,7 @@ class ManagedDirectory:
         """Let go of the directory if the disk has failed under one of its logs."""
         for log in self.all_logs():
             error = log.runtime.failure
-            if (
-                self.failure is None
-                and error is not None
-                and log.runtime.is_disk_failure
-            ):
+            if self.failure is None and isinstance(error, OSError):
                 self.fail(error)
 
     def do_for_each(self, work: Callable[[WritableLog], int]) -> int:
