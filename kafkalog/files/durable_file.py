@@ -56,7 +56,7 @@ class DurableFile:
     (4, b'bcd')
     """
 
-    descriptor = -1
+    descriptor = -1  # of one that is closed
 
     def __init__(self, disk: Disk, path: Path, flags: int) -> None:
         self._disk = disk
@@ -121,9 +121,8 @@ class DurableFile:
 
     def close(self) -> None:
         """Give up the handle, without forcing anything; twice is once."""
-        if self.is_open:
-            descriptor, self.descriptor = self.descriptor, -1
-            os.close(descriptor)
+        if self.is_open:  # at once: between two lines an interrupt would leave it open
+            os.close(vars(self).pop("descriptor"))
 
     def __enter__(self) -> Self:
         return self

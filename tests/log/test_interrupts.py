@@ -63,7 +63,7 @@ class Interrupting:
         return self.line if frame.f_code.co_filename.startswith(PACKAGE) else None
 
     def line(self, frame, event, _argument):
-        if event != "line" or frame.f_code.co_name == "__del__":
+        if event != "line" or is_finalizing(frame):
             return self.line
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
         if not text.lstrip().startswith("with "):
@@ -72,6 +72,15 @@ class Interrupting:
                 sys.settrace(None)
                 raise self.error(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
         return self.line
+
+
+def is_finalizing(frame):
+    """Whether an object is being removed: what is raised there, Python only prints."""
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Story:
