@@ -317,7 +317,7 @@ class IndexOffsetOverflowError(LogStateError):
 
 
 class LogClosedError(LogStateError):
-    """The log was closed, or closed itself to writers when the disk failed."""
+    """The log was closed, or closed itself: the disk failed, or a call was cut off."""
 
     kafka_name = "KafkaStorageException"
 

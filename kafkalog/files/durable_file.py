@@ -42,7 +42,9 @@ TEMPORARY: Final = ".tmp"
 class DurableFile:
     r"""A file open for reading and writing at positions; made by `Disk.open`.
 
-    `path` is its name as far as this handle was told; `rename` keeps it right.
+    `path` is its name as far as this handle was told; `rename` keeps it right. Like a
+    file of Python's own it is closed once nobody holds it, as where an interrupt came
+    before it was kept.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -54,12 +56,15 @@ class DurableFile:
     (4, b'bcd')
     """
 
-    __slots__ = ("_disk", "descriptor", "path")
+    descriptor = -1  # of one that is closed
 
-    def __init__(self, disk: Disk, path: Path, descriptor: int) -> None:
+    def __init__(self, disk: Disk, path: Path, flags: int) -> None:
         self._disk = disk
         self.path = path
-        self.descriptor = descriptor
+        self.descriptor = os.open(path, flags, 0o666)
+
+    def __del__(self) -> None:
+        self.close()
 
     def write(self, data: Data, position: int) -> None:
         """Write all of `data` at `position`; zeros fill what lies before it."""
@@ -116,9 +121,8 @@ class DurableFile:
 
     def close(self) -> None:
         """Give up the handle, without forcing anything; twice is once."""
-        if self.is_open:
-            descriptor, self.descriptor = self.descriptor, -1
-            os.close(descriptor)
+        if self.is_open:  # at once: between two lines an interrupt would leave it open
+            os.close(vars(self).pop("descriptor"))
 
     def __enter__(self) -> Self:
         return self
@@ -151,11 +155,11 @@ class Disk:
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         flags |= os.O_CREAT if create or exclusive else 0
         flags |= os.O_EXCL if exclusive else 0
-        descriptor = os.open(path, flags, 0o666)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
+        file = DurableFile(self, Path(path), flags)
+        if not stat.S_ISREG(os.fstat(file.descriptor).st_mode):
+            file.close()
             raise OSError(errno.EINVAL, "Not a regular file", str(path))
-        return DurableFile(self, Path(path), descriptor)
+        return file
 
     def write_each(self, writes: list[Write]) -> None:
         """Write to files at positions, one after another, each time all of the data.
@@ -174,11 +178,8 @@ class Disk:
 
     def sync_directory(self, path: Path_) -> None:
         """Force the names in a directory to disk: creations, renames, removals."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with DurableFile(self, Path(path), os.O_RDONLY | os.O_DIRECTORY) as names:
+            os.fsync(names.descriptor)
 
     def rename(self, source: Path_, target: Path_) -> None:
         """Rename a file or directory at once, over a file that has the name."""

@@ -137,10 +137,12 @@ def analyze_appends(
 
 def as_views(pieces: Sequence[Any]) -> list[Any]:
     """See each of `pieces` as bytes, one by one."""
-    return [
-        piece if type(piece) is bytes else memoryview(piece).cast("B")
-        for piece in pieces
-    ]
+    return list(map(as_view, pieces))
+
+
+def as_view(piece: Any) -> Any:
+    """See what holds bytes as bytes; raises `TypeError` for what holds none."""
+    return piece if type(piece) is bytes else memoryview(piece).cast("B")
 
 
 def take_plain(views: list[Any], asked: Asked, memory: AppendMemory) -> Appends | None:

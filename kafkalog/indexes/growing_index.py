@@ -237,10 +237,9 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def close_handle(self) -> None:
         """Let go of the file as it is, as a crash would."""
         with self._lock:
-            if self._loaded:
-                self._closed = True
-                self._forget_view()
-                self._release()
+            self._closed = self._loaded
+            self._forget_view()
+            self._release()
 
     def remove(self) -> bool:
         """Remove the file; whether there was one."""

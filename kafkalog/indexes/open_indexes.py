@@ -49,9 +49,5 @@ def forget_open(index: Closable) -> None:
 def held_if_free(*locks: Any) -> Iterator[bool]:
     """Hold locks if nobody has one of them, and tell whether they are held."""
     with ExitStack() as held:
-        for lock in locks:
-            if not lock.acquire(blocking=False):
-                yield False
-                return
-            held.callback(lock.release)
-        yield True
+        # At once: an interrupt between the two would leave a lock held.
+        yield all(lock.acquire(blocking=False) and held.push(lock) for lock in locks)

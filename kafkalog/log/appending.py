@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from kafkalog.errors import (
     KafkaLogError,
+    LogArgumentError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
@@ -81,6 +82,15 @@ class AppendTerms:
         object.__setattr__(self, "assigns", assigns)
 
 
+def origin_of(name: str) -> AppendOrigin:
+    """Return the origin of this name; raises `LogArgumentError` where there is none."""
+    try:
+        return AppendOrigin(name)
+    except ValueError:
+        names = ", ".join(one.value for one in AppendOrigin)
+        raise LogArgumentError(f"origin {name!r}, expected one of {names}") from None
+
+
 @lru_cache(maxsize=64)
 def terms_of(
     origin: Origin,
@@ -97,7 +107,7 @@ def terms_of(
     if leader_epoch is None:
         leader_epoch = 0 if latest is None else latest.epoch
     return AppendTerms(
-        origin=AppendOrigin(origin),
+        origin=origin_of(origin),
         leader_epoch=leader_epoch,
         follows=follows,
         guard=guard,

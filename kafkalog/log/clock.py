@@ -175,7 +175,10 @@ class ThreadScheduler:
         self._most = threads
         self._tasks: list[Task] = []
         self._numbers = count()
-        self._changed = threading.Condition()
+        # Held by `with` itself: a condition is entered and left by code in Python, and
+        # a signal handler that raises in there would leave it held.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
         self._closed = False
 
@@ -190,31 +193,34 @@ class ThreadScheduler:
     ) -> Task:
         """Do `work` in a thread once it is due; nothing after `shutdown`."""
         due = time.monotonic_ns() // 1_000_000 + max(0, delay_ms)
-        with self._changed:
+        with self._lock:
             task = Task(due, next(self._numbers), name, work, period_ms)
             if self._closed:
                 task.cancel()
                 return task
             heapq.heappush(self._tasks, task)
+            # One whose start was interrupted is not alive, and another takes its place.
+            self._threads = [one for one in self._threads if one.is_alive()]
             if len(self._threads) < self._most:
-                self._threads.append(
-                    threading.Thread(
-                        target=self._run, name="kafkalog-scheduler", daemon=True
-                    )
+                thread = threading.Thread(
+                    target=self._run, name="kafkalog-scheduler", daemon=True
                 )
-                self._threads[-1].start()
+                self._threads.append(thread)
+                thread.start()
             self._changed.notify()
         return task
 
     def shutdown(self) -> None:
-        """Drop what has not been done, and wait for what is being done."""
-        with self._changed:
+        """Drop what has not been done, and wait for what is being done; twice is once.
+
+        Whoever is interrupted while it waits may call it again.
+        """
+        with self._lock:
             self._closed = True
             self._tasks.clear()
             self._changed.notify_all()
-            threads, self._threads = self._threads, []
-        for thread in threads:
-            if thread is not threading.current_thread():
+        for thread in self._threads:
+            if thread.is_alive() and thread is not threading.current_thread():
                 thread.join()
 
     def _run(self) -> None:
@@ -226,13 +232,13 @@ class ThreadScheduler:
                 continue
             if task.period_ms >= 0 and not task.cancelled:
                 task.due_ms += max(1, task.period_ms)
-                with self._changed:
+                with self._lock:
                     if not self._closed:
                         heapq.heappush(self._tasks, task)
                         self._changed.notify()
 
     def _wait_for_due(self) -> Task | None:
-        with self._changed:
+        with self._lock:
             while not self._closed:
                 now = time.monotonic_ns() // 1_000_000
                 if not self._tasks:

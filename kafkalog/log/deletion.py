@@ -30,12 +30,15 @@ def remove_segments(
     runtime: Runtime,
     delay_ms: int,
 ) -> None:
-    """Take segments out of the log, mark their files, and remove them in `delay_ms`."""
+    """Mark the files of segments, take them out of the log, and remove the files later.
+
+    In this order: a log that is cut off in between closes the files it still has.
+    """
     if not doomed:
         return
+    delete_files(doomed, runtime, delay_ms)
     for segment in doomed:
         segments.remove(segment.base_offset)
-    delete_files(doomed, runtime, delay_ms)
 
 
 def mark_from_the_end(

@@ -90,16 +90,15 @@ def open(
     directory = local_path(path).absolute()
     name = _name_of(directory)
     _check_parent(directory.parent)
-    owned = own_directory(directory.parent, name, disk)
+    owned = log = None
+    is_untouched = True
     try:
+        owned = own_directory(directory.parent, name, disk)
         stored_topic_id = check_log(directory, topic_id)
         topics = TopicSettings([directory.parent], config, None, broker)
         settings = topics.of(name[0], stored_topic_id)
         warn_of_settings({directory.name: settings})
-    except BaseException:
-        owned.release(name, in_order=True)  # nothing was changed
-        raise
-    try:
+        is_untouched = False
         owned.begin()
         if not directory.exists():
             owned.forget(name)
@@ -116,15 +115,15 @@ def open(
             scheduler=scheduler,
             disk=disk,
         )
-    except BaseException:
-        owned.release(name, in_order=False)
-        raise
-    try:
         log.owner = owned
         log.update_high_watermark(owned.high_watermark(name))
         warn_of_lost_offsets(log.report, directory)
     except BaseException:
-        log.abandon()
+        if log is not None:
+            log.owner = owned
+            log.abandon()
+        elif owned is not None:
+            owned.release(name, in_order=is_untouched)
         raise
     return log
 

@@ -59,11 +59,9 @@ class OwnedDirectory:
     that has it.
     """
 
+    clean = False
+
     def __init__(self, path: Path, disk: Disk) -> None:
-        is_new = not path.exists()
-        if is_new:
-            disk.make_directory(path)
-            disk.sync_directory(path.parent)
         self.path = path
         self.is_inherited = False
         self._disk = disk
@@ -73,15 +71,20 @@ class OwnedDirectory:
         self._changed = Lock()
         self._truncations = 0
         self._has_begun = False
-        self._lock_was_there = (path / LOCK).exists()
-        self._lock = _lock(path / LOCK, disk)
+        self._lock_was_there = False
+        self._lock: DurableFile | None = None
         self._marker: bytes | None = None
-        try:
-            with suppress(FileNotFoundError):
-                self._marker = read_plain(path / CLEAN_SHUTDOWN)
-        except BaseException:
-            self._unlock()
-            raise
+
+    def lock(self) -> None:
+        """Lock the directory, and make it if it is missing."""
+        is_new = not self.path.exists()
+        if is_new:
+            self._disk.make_directory(self.path)
+            self._disk.sync_directory(self.path.parent)
+        self._lock_was_there = (self.path / LOCK).exists()
+        self._lock = _lock(self.path / LOCK, self._disk)
+        with suppress(FileNotFoundError):
+            self._marker = read_plain(self.path / CLEAN_SHUTDOWN)
         if is_new:
             self._marker, self._has_begun = format_clean_shutdown(), True
         self.clean = self._marker is not None
@@ -95,12 +98,17 @@ class OwnedDirectory:
                 self._disk.sync_directory(self.path)
 
     def _unlock(self) -> None:
-        """Release the lock; its file goes, but where it was and nothing is changed."""
-        try:
-            if self._has_begun or not self._lock_was_there:
-                self._disk.remove_if_there(self.path / LOCK)
-        finally:
-            self._lock.close()
+        """Release the lock; its file goes, but where it was and nothing is changed.
+
+        Twice is once: the file may be another's by then.
+        """
+        if self._lock is not None:
+            try:
+                if self._has_begun or not self._lock_was_there:
+                    self._disk.remove_if_there(self.path / LOCK)
+            finally:
+                self._lock.close()
+                self._lock = None
 
     def leave_to_parent(self) -> None:
         """Take note that this is a process forked from the one that has the lock.
@@ -109,7 +117,8 @@ class OwnedDirectory:
         """
         self.is_inherited = True
         self._changed = Lock()
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
 
     def _refuse_in_child(self) -> None:
         if self.is_inherited:
@@ -214,7 +223,9 @@ class OwnedDirectory:
     def release(
         self, name: Name | None, *, in_order: bool, marker: bytes | None = None
     ) -> None:
-        """Let go of one log, and with the last one of the directory.
+        """Let go of one log, and with the last one of the directory; twice is once.
+
+        Where it is interrupted, it may be called again.
 
         `in_order` says that all of it is on disk, and its lines are written, or that
         nothing of it was changed. `marker` is put where there was none: by whoever had
@@ -224,20 +235,25 @@ class OwnedDirectory:
         if self.is_inherited:
             return
         with _registry_lock:
+            # Of a directory that is owned as a whole no log is in `_open` by its name.
+            if name not in self._open and WHOLE not in self._open:
+                return
             self._in_order &= in_order
             if not in_order:
                 self._left_undone.add(name)
             if self._marker is None:
                 self._marker = marker
+            if self._open == {name}:
+                try:
+                    if self._has_begun and self._in_order and self._marker is not None:
+                        self._put_marker_back(self._marker)
+                finally:
+                    try:
+                        self._unlock()
+                    finally:
+                        _owned.pop(self.path, None)
+                        self._open.discard(name)
             self._open.discard(name)
-            if self._open:
-                return
-            _owned.pop(self.path, None)
-            try:
-                if self._has_begun and self._in_order and self._marker is not None:
-                    self._put_marker_back(self._marker)
-            finally:
-                self._unlock()
 
     def _put_marker_back(self, content: bytes) -> None:
         with self._disk.open(self.path / CLEAN_SHUTDOWN, create=True) as file:
@@ -245,14 +261,13 @@ class OwnedDirectory:
             file.sync()
         self._disk.sync_directory(self.path)
 
-    def _add(self, name: Name | None) -> None:
+    def _refuse_twice(self, name: Name | None) -> None:
         if WHOLE in self._open or (name is WHOLE and self._open):
             raise LogLockedError(f"its logs are open for writing already: {self.path}")
         if name is not WHOLE and name in self._open:
             raise LogLockedError(
                 f"{name[0]}-{name[1]} is open for writing already: {self.path}"
             )
-        self._open.add(name)
 
 
 def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDirectory:
@@ -265,30 +280,38 @@ def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDire
     path = path.resolve()
     with _registry_lock:
         owned = _owned.get(path)
-        if owned is None:
-            owned = OwnedDirectory(path, disk)
+        if owned is not None:
+            owned._refuse_twice(name)
+            owned._open.add(name)
+            return owned
+        owned = OwnedDirectory(path, disk)
+        try:
+            owned.lock()
+            owned._open.add(name)
             _owned[path] = owned
-        owned._add(name)
+        except BaseException:
+            owned._unlock()
+            raise
         return owned
 
 
 def _lock(path: Path, disk: Disk) -> DurableFile:
     """Lock a file, which is made if it is missing."""
     while True:
-        file = disk.open(path, create=True)
+        file = None
         try:
+            file = disk.open(path, create=True)
             fcntl.lockf(file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_named = _is_still(path, file)
-        except BlockingIOError:
+            if _is_still(path, file):
+                return file
             file.close()
-            reason = "a broker, or another kafkalog, writes to the log directory"
-            raise LogLockedError(f"{reason}: {path}") from None
-        except BaseException:
-            file.close()
+        except BaseException as error:
+            if file is not None:
+                file.close()
+            if isinstance(error, BlockingIOError):
+                reason = "a broker, or another kafkalog, writes to the log directory"
+                raise LogLockedError(f"{reason}: {path}") from None
             raise
-        if is_named:
-            return file
-        file.close()
 
 
 def _is_still(path: Path, file: DurableFile) -> bool:

@@ -1,8 +1,11 @@
 """What a log that is written to lives on: clock, scheduler, disk, and one lock.
 
-When the disk fails, the error goes to the caller as it is, and from then on the log
-takes nothing more: what is in memory may be ahead of the files, and only opening it
-again tells.
+One rule holds for all work on a log: a `KafkaLogError` refuses something and leaves the
+log as it was; whatever else is raised in it closes the log. That is an error of the
+disk, but also a `KeyboardInterrupt` or what another signal handler raises, between any
+two lines. It goes to the caller as it is, and from then on the log takes nothing more:
+what is in memory may differ from the files, and only opening the log again brings them
+together.
 
 In a process that is forked, the logs of its parent are closed: they go on there, and
 two would write to the same files, or cut them to what each has in memory.
@@ -21,7 +24,7 @@ from threading import RLock
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
-from kafkalog.errors import LogClosedError
+from kafkalog.errors import KafkaLogError, LogClosedError, LogStateError
 from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.log.clock import Clock, Scheduler, Task, ThreadScheduler, Work
 from kafkalog.segment.open_files import OpenFiles
@@ -47,7 +50,7 @@ class Runtime:
         self.disk = disk
         self.lock = RLock()
         self.open_files = OpenFiles()
-        self.failure: OSError | None = None
+        self.failure: Exception | None = None  # what the log closed itself for
         self.told = True  # whether somebody knows of the failure
         self.closed = False
         self._closed_because = CLOSED
@@ -58,7 +61,7 @@ class Runtime:
         return self.clock.now_ms()
 
     def check(self) -> None:
-        """Raise `LogClosedError` if the log is closed, or the disk has failed."""
+        """Raise `LogClosedError` if the log is closed, or has closed itself."""
         if self.failure is not None:
             self.told = True
         self.check_untold()
@@ -66,13 +69,26 @@ class Runtime:
     def check_untold(self) -> None:
         """Raise what `check` does, in the background, where nobody is told by it."""
         if self.failure is not None:
-            reason = f"the log closed itself when the disk failed: {self.failure}"
+            is_disk = isinstance(self.failure, OSError)
+            kind = "the disk failed" if is_disk else "a call was cut off"
+            reason = f"the log closed itself when {kind}: {self.failure}"
             raise LogClosedError(reason) from self.failure
         if self.closed:
             raise LogClosedError(self._closed_because)
 
+    def fail(self, error: BaseException) -> None:
+        """Close the log to all but closing, for what was raised in work on it.
+
+        Only an error of the disk is kept itself: the traceback of another would keep
+        alive what the calls that were cut off had opened.
+        """
+        if not isinstance(error, OSError):
+            text = f": {error}" if str(error) else ""
+            error = LogStateError(f"{type(error).__name__}{text}")
+        self.failure = error
+
     def run(self, work: Callable[[], Result]) -> Result:
-        """Do work on the log: alone, and not after the disk has failed."""
+        """Do work on the log: alone, and not after the log has closed itself."""
         with self.lock:
             return self.run_beside(work)
 
@@ -81,8 +97,10 @@ class Runtime:
         self.check()
         try:
             return work()
-        except OSError as error:
-            self.failure = error
+        except KafkaLogError:
+            raise
+        except BaseException as error:
+            self.fail(error)
             raise
 
     def stop(self) -> None:
@@ -111,8 +129,8 @@ class Runtime:
             try:
                 with suppress(LogClosedError):  # meanwhile
                     run(work)
-            except OSError:
-                self.told = False
+            except BaseException:
+                self.told = self.failure is None
                 raise
 
         return self.scheduler.schedule(name, guarded, delay_ms)
@@ -143,7 +161,7 @@ Self_ = TypeVar("Self_", bound=Guarded)
 def guarded(
     method: Callable[Concatenate[Self_, P], Result],
 ) -> Callable[Concatenate[Self_, P], Result]:
-    """Let a method of a log work alone, and not after the disk has failed.
+    """Let a method of a log work alone, and not after the log has closed itself.
 
     What `Runtime.run` does, written out: an append does nothing else as often.
     """
@@ -156,8 +174,10 @@ def guarded(
                 runtime.check()
             try:
                 return method(self, *args, **kwargs)
-            except OSError as error:
-                runtime.failure = error
+            except KafkaLogError:
+                raise
+            except BaseException as error:
+                runtime.fail(error)
                 raise
 
     return call

@@ -111,7 +111,7 @@ _SIGHTS: Final[dict[LogIsolation, Sight]] = {
 def sight_of(isolation: LogIsolation) -> Sight:
     """Say up to where a reader of an isolation sees."""
     if isolation not in _SIGHTS:
-        raise ValueError(f"no such isolation: {isolation!r}")
+        raise LogArgumentError(f"no such isolation: {isolation!r}")
     return _SIGHTS[isolation]
 
 

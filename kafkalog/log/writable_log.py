@@ -1,7 +1,8 @@
 """`WritableLog`: one partition's log, written to as Kafka's broker writes.
 
-Every call is done alone, under the log's lock, by the room that knows how. One during
-which the disk fails raises that `OSError`, and closes the log to all but closing.
+Every call is done alone, under the log's lock, by the module that knows how. One during
+which the disk fails raises that `OSError`, and closes the log to all but closing; so
+does one that an interrupt, or anything else but a `KafkaLogError`, cuts off.
 
 Knows: what may be asked of a log. Does not know: how it is done; other partitions.
 Source: ``UnifiedLog.java``.
@@ -14,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from kafkalog.config import LogConfig
 from kafkalog.files.location import locate
 from kafkalog.files.naming import parse_partition_dir
+from kafkalog.formats.analysis import as_view, as_views
 from kafkalog.formats.appends import Origin
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.headers import BytesLike
@@ -128,9 +130,8 @@ class WritableLog(RecordAppends, Log):
         with self.runtime.lock:
             return self._log.producers.copied()
 
-    # Appending
+    # Appending: what is not bytes is refused before the log is touched
 
-    @guarded
     def append(
         self,
         batches: BytesLike,
@@ -149,10 +150,15 @@ class WritableLog(RecordAppends, Log):
 
         Raises `InvalidAppendError` in its kinds, and `CorruptRecordError`.
         """
-        terms = self._appender.terms(origin, leader_epoch, guard, transaction_version)
-        return self._appender.append(batches, terms)
+        asked = origin, leader_epoch, guard, transaction_version
+        return self._append(as_view(batches), asked)
 
     @guarded
+    def _append(
+        self, piece: BytesLike, asked: tuple[Origin, int | None, int, int]
+    ) -> AppendResult:
+        return self._appender.append(piece, self._appender.terms(*asked))
+
     def append_many(
         self,
         appends: Sequence[BytesLike],
@@ -166,8 +172,14 @@ class WritableLog(RecordAppends, Log):
 
         Of those refused the error comes in place of the result.
         """
-        terms = self._appender.terms(origin, leader_epoch, guard, transaction_version)
-        return self._appender.append_all(appends, terms)
+        asked = origin, leader_epoch, guard, transaction_version
+        return self._append_many(as_views(appends), asked)
+
+    @guarded
+    def _append_many(
+        self, pieces: list[BytesLike], asked: tuple[Origin, int | None, int, int]
+    ) -> list[Outcome]:
+        return self._appender.append_all(pieces, self._appender.terms(*asked))
 
     def append_as_follower(
         self, batches: BytesLike, *, leader_epoch: int | None = None
@@ -176,35 +188,30 @@ class WritableLog(RecordAppends, Log):
 
         Batches of an epoch above `leader_epoch` are left out, and all that follow.
         """
-        runtime = self.runtime
-        with runtime.lock:  # what `guarded` does, in half the time: nearly all go here
-            if not runtime.closed and runtime.failure is None:
-                try:
-                    told = self._runs.follow(batches, leader_epoch)
-                except OSError as error:
-                    runtime.failure = error
-                    raise
-                if told is not None:
-                    return told
-        return self._append_as_follower(batches, leader_epoch)
+        return self._append_as_follower(as_view(batches), leader_epoch)
 
     @guarded
-    def _append_as_follower(
-        self, batches: BytesLike, epoch: int | None
-    ) -> AppendResult:
-        return self._appender.append(batches, self._appender.terms_of_follower(epoch))
+    def _append_as_follower(self, piece: BytesLike, epoch: int | None) -> AppendResult:
+        result = self._runs.follow(piece, epoch)
+        if result is not None:
+            return result
+        return self._appender.append(piece, self._appender.terms_of_follower(epoch))
 
-    @guarded
     def append_many_as_follower(
         self, appends: Sequence[BytesLike], *, leader_epoch: int | None = None
     ) -> list[Outcome]:
         """Append many, with the outcome of an `append_as_follower` of each."""
+        return self._append_many_as_follower(as_views(appends), leader_epoch)
+
+    @guarded
+    def _append_many_as_follower(
+        self, pieces: list[BytesLike], epoch: int | None
+    ) -> list[Outcome]:
         appender = self._appender
-        if leader_epoch is not None:
-            terms = appender.terms_of_follower(leader_epoch)
-            return appender.append_all(appends, terms)
+        if epoch is not None:
+            return appender.append_all(pieces, appender.terms_of_follower(epoch))
         outcomes: list[Outcome] = []  # each may leave another epoch as the latest
-        for one in appends:
+        for one in pieces:
             outcomes += appender.append_all([one], appender.terms_of_follower(None))
         return outcomes
 
@@ -294,12 +301,15 @@ class WritableLog(RecordAppends, Log):
         owner, name = self.owner, (self.topic, self.partition)
         truncation.truncate_fully(self._log, offset, owner, name, log_start_offset)
 
-    @guarded
     def update_config(self, config: LogConfig) -> None:
         """Take other settings; segments there are keep those of their indexes."""
+        self._update_config(config)
         if config.compact and not self._was_compacted:
             self._was_compacted = True
-            warn_not_compacted(self.path.name, stacklevel=4)
+            warn_not_compacted(self.path.name, stacklevel=3)
+
+    @guarded
+    def _update_config(self, config: LogConfig) -> None:
         self._log.config = config
 
     @guarded
@@ -360,31 +370,35 @@ class WritableLog(RecordAppends, Log):
 
         Producers are written down, the files cut to what is used, and what was opened
         by ``kafkalog.open`` is forced to disk and checkpointed. If that fails, or had
-        failed untold in the background, it raises, and closes as `abandon` does.
+        failed untold in the background, it raises, and closes as `abandon` does. Where
+        it is interrupted, it may be called again, and closes as `abandon` does.
         """
+        runtime = self.runtime
         try:
-            with self.runtime.lock:
-                if not self.runtime.closed:
-                    self._close()
+            with runtime.lock:
+                try:
+                    untold = runtime.failure is not None and not runtime.told
+                    if not runtime.closed and (runtime.failure is None or untold):
+                        runtime.run(self._close_in_order)
+                finally:
+                    self._abandon()
         finally:
-            self.runtime.stop()
+            runtime.stop()
 
-    def _close(self) -> None:
-        name, runtime = (self.topic, self.partition), self.runtime
-        try:
-            if runtime.failure is None or not runtime.told:
-                runtime.run(lambda: close_in_order(self._log, self.owner, name))
-                self._release(in_order=True)
-        finally:
-            self._abandon()
+    def _close_in_order(self) -> None:
+        close_in_order(self._log, self.owner, (self.topic, self.partition))
+        self._release(in_order=True)
 
     def _release(self, *, in_order: bool) -> None:
-        owner, self.owner = self.owner, None
-        if owner is not None:
-            owner.release((self.topic, self.partition), in_order=in_order)
+        if self.owner is not None:
+            self.owner.release((self.topic, self.partition), in_order=in_order)
+            self.owner = None
 
     def abandon(self) -> None:
-        """Close the files as they are, as when the process dies, and end the thread."""
+        """Close the files as they are, as when the process dies, and end the thread.
+
+        May be called again, also after an interrupt.
+        """
         try:
             with self.runtime.lock:
                 self._abandon()
@@ -392,8 +406,8 @@ class WritableLog(RecordAppends, Log):
             self.runtime.stop()
 
     def _abandon(self) -> None:
-        self._expiry.cancel()
         self.runtime.closed = True
+        self._expiry.cancel()
         for segment in self._log.segments.in_use:
             segment.close_handles()
         self._release(in_order=False)

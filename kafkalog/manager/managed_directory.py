@@ -228,8 +228,9 @@ class ManagedDirectory:
     def check_logs(self) -> None:
         """Let go of the directory if the disk has failed under one of its logs."""
         for log in self.all_logs():
-            if self.failure is None and log.runtime.failure is not None:
-                self.fail(log.runtime.failure)
+            error = log.runtime.failure
+            if self.failure is None and isinstance(error, OSError):
+                self.fail(error)
 
     def do_for_each(self, work: Callable[[WritableLog], int]) -> int:
         """Do something with each log, and sum what it answers."""

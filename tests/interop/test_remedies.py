@@ -31,7 +31,6 @@ from kafkalog.files.checkpoint_file import (
 from kafkalog.files.naming import CLEAN_SHUTDOWN, file_name
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
 from kafkalog.formats.control import ControlRecordType
-from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.manager.verification import verify
 from tests.interop import writing
 from tests.interop.broker import JARS, START_SECONDS, Broker
@@ -366,7 +365,7 @@ class Served:
 
 
 def fill(log):
-    """Append plain batches and transactions, at last an open one and a few behind it."""
+    """Append plain batches and transactions, then an open one and a few after it."""
     number, sequence = 0, 0
     for turn in range(ROUNDS):
         leader = {"leader_epoch": 2 * turn // ROUNDS}

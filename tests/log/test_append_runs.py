@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog import IndexFullError, KafkaLogError, LogConfig
+from kafkalog import IndexFullError, KafkaLogError, LogClosedError, LogConfig
 from kafkalog.log import append_runs
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
@@ -78,7 +78,9 @@ def test_packed_batches_go_the_plain_way(tmp_path, codec, monkeypatch):
         assert offsets_in(log) == list(range(6))
 
 
-def test_a_call_that_is_broken_off_leaves_the_log_as_it_was(tmp_path, monkeypatch):
+def test_a_call_that_is_broken_off_closes_the_log_and_leaves_it_as_it_was(
+    tmp_path, monkeypatch
+):
     with load(tmp_path, LARGE) as log:
         log.append(batch())
         pieces = [batch(2), batch(3, codec="lz4")]
@@ -90,6 +92,9 @@ def test_a_call_that_is_broken_off_leaves_the_log_as_it_was(tmp_path, monkeypatc
             patch.setattr(append_runs, "decompress", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 log.append_many(pieces)
+        with pytest.raises(LogClosedError, match="cut off: KeyboardInterrupt"):
+            log.append_many(pieces)
+    with load(tmp_path, LARGE, clean=False) as log:
         assert log.log_end_offset == 1
         assert [one.first_offset for one in log.append_many(pieces)] == [1, 3]
         assert offsets_in(log) == list(range(6))

@@ -1,0 +1,351 @@
+"""An interrupt at any line of any call: it is done, undone, or the log closes itself.
+
+`Interrupting` raises at the n-th line that a call comes to in this package, as a signal
+handler may. What comes after is the same whichever line it was: the log goes on or
+refuses, is closed, and is opened again with all that was reported.
+"""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import os
+import shutil
+import sys
+import threading
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog import LogConfig
+from kafkalog.errors import (
+    KafkaLogError,
+    LogArgumentError,
+    LogClosedError,
+    NotCompactedWarning,
+)
+from kafkalog.files.durable_file import DISK, Disk
+from kafkalog.log import ownership
+from kafkalog.log.clock import ManualClock
+from tests.log.writing import NOW, batch
+
+PACKAGE = str(Path(kafkalog.__file__).parent)
+CONFIG = LogConfig(
+    internal_segment_bytes=1500, segment_index_bytes=240, index_interval_bytes=100
+).with_changes({"file.delete.delay.ms": 0})
+PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+MOST = 24
+"""So many lines of a call are tried, evenly spread over all that it comes to."""
+
+
+class HandlerError(Exception):
+    """What a program's own signal handler raises."""
+
+
+class Interrupting:
+    """Raises `error` at the n-th line; counts all of them where there are fewer.
+
+    Not where a ``with`` statement begins or ends: to Python that line is outside of the
+    block, though no signal handler ever runs between its end and the call that leaves.
+    """
+
+    def __init__(self, at: int, error: type[BaseException]) -> None:
+        self.at = at
+        self.error = error
+        self.lines = 0
+
+    def __enter__(self) -> Interrupting:
+        self.before = sys.gettrace()
+        sys.settrace(self.enter)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self.before)
+
+    def enter(self, frame, _event, _argument):
+        return self.line if frame.f_code.co_filename.startswith(PACKAGE) else None
+
+    def line(self, frame, event, _argument):
+        if event != "line" or is_finalizing(frame):
+            return self.line
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        if not text.lstrip().startswith("with "):
+            self.lines += 1
+            if self.lines == self.at:
+                sys.settrace(None)
+                raise self.error(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        return self.line
+
+
+def is_finalizing(frame):
+    """Whether an object is being removed: what is raised there, Python only prints."""
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
+
+
+class Story:
+    """A log with some segments, and what was reported of the appends to it."""
+
+    def __init__(self, root: Path, disk: Disk = DISK) -> None:
+        self.disk = disk
+        self.directory = root / "t-0"
+        self.reported: list[tuple[int, int]] = []
+        self.log = self.open()
+        for number in range(4):
+            self.note(self.log.append(batch(2, size=300)))
+            sequence = {**PRODUCER, "base_sequence": 2 * number}
+            self.note(self.log.append(batch(2, **sequence)))
+        self.log.update_high_watermark(self.log.log_end_offset)
+
+    def open(self):
+        clock = ManualClock(NOW)
+        return kafkalog.open(self.directory, "a", CONFIG, clock=clock, disk=self.disk)
+
+    def note(self, *results):
+        self.reported += [(one.first_offset, one.last_offset) for one in results]
+
+    def append(self):
+        self.note(self.log.append(batch(2, **PRODUCER, base_sequence=8)))
+
+    def append_large(self):
+        self.note(self.log.append(batch(1, size=1300)))
+
+    def append_many(self):
+        self.note(*self.log.append_many([batch(1), batch(2, codec="lz4"), batch(3)]))
+
+    def append_records(self):
+        self.note(*self.log.append_records({"value": [b"1", b"2"]}).outcomes)
+
+    def append_as_follower(self):
+        end = self.log.log_end_offset
+        piece = batch(2, base_offset=end, leader_epoch=1)
+        self.note(self.log.append_as_follower(piece, leader_epoch=1))
+        piece = batch(2, base_offset=end + 2, leader_epoch=1)
+        self.note(self.log.append_as_follower(piece, leader_epoch=1))
+
+    def truncate_to(self):
+        self.forget_from(5)
+        self.log.truncate_to(5)
+
+    def truncate_fully(self):
+        self.forget_from(0)
+        self.log.truncate_fully(30)
+
+    def forget_from(self, offset):
+        self.reported = [one for one in self.reported if one[1] < offset]
+
+    def forget_before(self, offset):
+        self.reported = [one for one in self.reported if one[0] >= offset]
+
+    def retention(self):
+        self.log.update_config(CONFIG.with_changes({"retention.bytes": 1}))
+        self.forget_before(self.log.log_end_offset)
+        self.log.delete_old_segments()
+
+    def delete_records(self):
+        self.forget_before(9)
+        self.log.delete_records(9)
+
+    def roll(self):
+        self.log.roll()
+
+    def flush(self):
+        self.log.flush()
+
+    def read(self):
+        self.log.read(0)
+        self.log.find_offset(NOW)
+
+    def close(self):
+        self.log.close()
+
+    def opening(self):
+        self.log.abandon()
+        self.log.close()
+        self.log = None
+        self.log = self.open()
+
+
+CALLS = (
+    *("append", "append_large", "append_many", "append_records"),
+    *("append_as_follower", "roll", "truncate_to", "truncate_fully", "retention"),
+    *("delete_records", "flush", "read", "close", "opening"),
+)
+
+
+def open_files(root):
+    found = []
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(str(one.readlink()))
+    return [path for path in found if path.startswith(str(root))]
+
+
+def interrupted(story, call, at, error=KeyboardInterrupt):
+    """Interrupt a call; answers at which line, None where it came to its end."""
+    try:
+        with Interrupting(at, error):
+            getattr(story, call)()
+    except error as raised:
+        return str(raised)
+    return None
+
+
+def read_all(log):
+    found, offset = [], log.log_start_offset
+    while offset < log.log_end_offset:
+        fetch = log.read(offset)
+        found += [(one.base_offset, one.last_offset) for one in fetch.batches()]
+        offset = fetch.next_offset
+    return found
+
+
+def go_on(story):
+    """Use the log as if nothing had happened; whether it lets that be done."""
+    log = story.log
+    try:
+        story.note(log.append(batch(3)), log.append(batch(1)))
+    except LogClosedError:
+        return False
+    check(story, log)
+    return True
+
+
+def check(story, log):
+    """The batches follow one another to the log's end, all that were reported once."""
+    found = read_all(log)
+    expected = found[0][0] if found else log.log_end_offset
+    for first, last in found:
+        assert first == expected
+        expected = last + 1
+    assert expected == log.log_end_offset
+    for one in story.reported:
+        assert found.count(one) == 1
+
+
+def end(story):
+    """Close the log twice over, however it is; nothing of it is left."""
+    if story.log is not None:
+        with suppress(KafkaLogError):
+            story.log.close()
+        story.log.abandon()
+        story.log.close()
+        story.log = None
+    assert [t for t in threading.enumerate() if t.name == "kafkalog-scheduler"] == []
+    assert not ownership._owned
+    # The lock goes with its descriptor; its file may stay, and is nobody's.
+    if open_files(story.directory.parent):
+        gc.collect()  # what was cut off may hold itself
+    assert open_files(story.directory.parent) == []
+
+
+def reopen(story):
+    """Open the log again: what was reported is there, and readers agree."""
+    story.log = story.open()
+    check(story, story.log)
+    assert go_on(story)
+    log_end = story.log.log_end_offset
+    end(story)
+    offsets = kafkalog.scan(story.directory).to_arrow()["offset"].to_pylist()
+    assert offsets == list(range(offsets[0], log_end))
+
+
+def lines_of(root, call):
+    """Count the lines that a call comes to, once all that is cached is."""
+    for directory in (root / "first", root / "second"):
+        directory.mkdir()
+        story = Story(directory)
+        with Interrupting(0, KeyboardInterrupt) as counted:
+            getattr(story, call)()
+        end(story)
+    return counted.lines
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_whichever_line_is_interrupted_no_append_is_lost_or_doubled(
+    tmp_path, monkeypatch, call
+):
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # no power is cut here
+    lines = lines_of(tmp_path, call)
+    hit = refused = 0
+    for at in range(1, lines + 1, 1 + lines // MOST):
+        root = tmp_path / f"{at}"
+        root.mkdir()
+        story = Story(root)
+        error = (KeyboardInterrupt, HandlerError)[at % 2]
+        hit += interrupted(story, call, at, error) is not None
+        if story.log is not None:
+            refused += not go_on(story)
+        end(story)
+        reopen(story)
+        shutil.rmtree(root)
+    assert hit  # fewer lines are left where a flush beside it has done some of the work
+    assert refused or call == "opening"
+
+
+def test_a_refused_append_leaves_the_log_open(tmp_path):
+    story = Story(tmp_path)
+    with pytest.raises(kafkalog.InvalidAppendError):
+        story.log.append(batch(2, **PRODUCER, base_sequence=40))
+    with pytest.raises(ValueError, match="no such isolation"):
+        story.log.read(0, isolation="dirty")
+    assert go_on(story)
+    end(story)
+
+
+class InterruptedDisk(Disk):
+    """Writes, and raises behind that once it is told to."""
+
+    error: type[BaseException] | None = None
+
+    def write_each(self, writes):
+        super().write_each(writes)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, HandlerError])
+@pytest.mark.parametrize("call", ["append", "append_records", "append_as_follower"])
+def test_an_interrupt_behind_a_write_closes_the_log(tmp_path, call, error):
+    story = Story(tmp_path, InterruptedDisk())
+    story.disk.error = error
+    with pytest.raises(error):
+        getattr(story, call)()
+    story.disk.error = None
+    with pytest.raises(LogClosedError, match=f"a call was cut off: {error.__name__}"):
+        story.append()
+    end(story)
+    reopen(story)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda log: log.append("text"), TypeError),
+        (lambda log: log.append_many([b"", None]), TypeError),
+        (lambda log: log.append_as_follower(7), TypeError),
+        (lambda log: log.append_many_as_follower([7]), TypeError),
+        (lambda log: log.append(b"", origin="nobody"), LogArgumentError),
+        (lambda log: log.read(0, isolation="none"), LogArgumentError),
+    ],
+)
+def test_a_wrong_argument_leaves_the_log_open(tmp_path, call, error):
+    with kafkalog.open(tmp_path / "t-0", "a") as log:
+        log.append(batch())
+        with pytest.raises(error):
+            call(log)
+        assert log.append(batch()).first_offset == log.log_start_offset + 1
+
+
+def test_a_warning_that_is_an_error_leaves_the_log_open(tmp_path):
+    with kafkalog.open(tmp_path / "t-0", "a") as log, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(NotCompactedWarning):
+            log.update_config(LogConfig(cleanup_policy="compact"))
+        assert log.append(batch()).first_offset == 0
