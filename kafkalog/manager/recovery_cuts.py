@@ -79,45 +79,54 @@ def find_cut(path: Path, base_offset: int, problem: Problem) -> Cut | None:
     return None
 
 
-def framed_end(path: Path, base_offset: int) -> int:
-    """Offset behind a segment, as its last entry says it, sound or not.
+class FramedEnd(NamedTuple):
+    """Where a log that was closed in order is taken to end, and why.
 
-    So the end of a log that was closed in order is found, from the last entry of its
-    offset index on.
+    `offset` follows the last entry that was read, which ends at byte `position`. Where
+    the log holds no entry for the last one of the offset index, which is at byte
+    `beyond_log` of it, the segment counts as empty. What `is_refused` ends in a frame
+    too small to be one, and the log is not opened.
     """
-    end, position = base_offset, _last_indexed(path, base_offset)
+
+    offset: int
+    position: int
+    beyond_log: int | None = None
+    is_refused: bool = False
+
+
+def framed_end(path: Path, base_offset: int) -> FramedEnd:
+    """Return where a broker takes a last segment to end that it does not read through.
+
+    It looks for the offset of the last index entry, from that entry's position on, and
+    for the last entry from there. Entries count by their frames, valid or not. Where
+    none reaches that offset, the end is the segment's base.
+    """
+    wanted, position, slot = _last_indexed(path, base_offset)
+    end = base_offset
     with FileSource(path) as source:
-        while position < source.size:
+        while source.size - position > HEADER_SIZE_UP_TO_MAGIC:
             data = source.read(position, STEP_BYTES)
             rows, _, place = scan_headers(data, 0, position)
             if not len(rows):
+                data, rows = _entry(source, position)
+                place = int(rows["size_in_bytes"].sum())
+            if not len(rows):
+                if size_field(data) < LEAST_SIZE:
+                    return FramedEnd(end, position, is_refused=True)
                 break
             end, position = int(rows["last_offset"][-1]) + 1, position + place
-    return end
+    if end <= wanted:
+        return FramedEnd(base_offset, 0, slot)
+    return FramedEnd(end, position)
 
 
-def _last_indexed(path: Path, base_offset: int) -> int:
-    """Position of the last entry of a log's offset index."""
+def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
+    """Return the offset and position of a log's last index entry, and its byte."""
     index = path.with_name(file_name(base_offset, "index"))
-    if not index.exists():
-        return 0
-    positions = OffsetIndex.read_live(index).entries["position"]
-    return int(positions[-1]) if len(positions) else 0
-
-
-def keeps_from_opening(path: Path, base_offset: int, problem: Problem) -> bool:
-    """Whether the end of a last segment, which is not read through, is not found.
-
-    It is looked for by the frames alone: what is too small for one ends it badly.
-    """
-    at = problem.position
-    if problem.cause not in (Cause.SIZE, Cause.PREALLOCATED) or at is None:
-        return False
-    start = _last_indexed(path, base_offset)
-    with FileSource(path) as source:
-        size = size_field(source.read(at, LOG_OVERHEAD))
-        framed = size >= LEAST_SIZE or source.size - at <= HEADER_SIZE_UP_TO_MAGIC
-    return at >= start and not framed
+    if index.exists() and len(found := OffsetIndex.read_live(index, base_offset)):
+        slot = (len(found) - 1) * OffsetIndex.ENTRY.itemsize
+        return int(found.offsets[-1]), int(found.entries["position"][-1]), slot
+    return base_offset, 0, None
 
 
 def ends_too_early(path: Path, base_offset: int) -> bool:
