@@ -21,15 +21,15 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog.config import LogConfig
-from kafkalog.errors import CorruptIndexError, KafkaLogError
+from kafkalog.errors import CorruptIndexError, CorruptRecordError, KafkaLogError
+from kafkalog.files.durable_file import DISK, DurableFile
 from kafkalog.files.naming import file_name
-from kafkalog.files.reading import FileSource
+from kafkalog.files.reading import FileSource, open_plain
 from kafkalog.formats.entry_fields import size_field
 from kafkalog.formats.headers import Bytes, Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     HEADER_SIZE_UP_TO_MAGIC,
-    LEAST_SIZE,
     LOG_OVERHEAD,
     MAX_BATCH_BYTES,
     MAX_OFFSET_DELTA,
@@ -40,6 +40,7 @@ from kafkalog.indexes.table import read_slots
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.markers import read_markers
 from kafkalog.manager.report import Cause, Problem, Recovery
+from kafkalog.segment.file_batches import find_end
 
 AT_ONCE: Final = frozenset(
     {Cause.SIZE, Cause.CRC, Cause.INCOMPLETE, Cause.PREALLOCATED}
@@ -84,8 +85,8 @@ class FramedEnd(NamedTuple):
 
     `offset` follows the last entry that was read, which ends at byte `position`. Where
     the log holds no entry for the last one of the offset index, which is at byte
-    `beyond_log` of it, the segment counts as empty. What `is_refused` ends in a frame
-    too small to be one, and the log is not opened.
+    `beyond_log` of it, the segment counts as empty. What `is_refused` has an entry too
+    small to be one at `position`, and the log is not opened.
     """
 
     offset: int
@@ -97,36 +98,34 @@ class FramedEnd(NamedTuple):
 def framed_end(path: Path, base_offset: int) -> FramedEnd:
     """Return where a broker takes a last segment to end that it does not read through.
 
-    It looks for the offset of the last index entry, from that entry's position on, and
-    for the last entry from there. Entries count by their frames, valid or not. Where
-    none reaches that offset, the end is the segment's base.
+    Entries count by their frames, valid or not.
     """
-    wanted, position, slot = _last_indexed(path, base_offset)
-    end = base_offset
-    with FileSource(path) as source:
-        while source.size - position > HEADER_SIZE_UP_TO_MAGIC:
-            data = source.read(position, STEP_BYTES)
-            rows, _, place = scan_headers(data, 0, position)
-            if not len(rows):
-                data, rows = _entry(source, position)
-                place = int(rows["size_in_bytes"].sum())
-            if not len(rows):
-                if size_field(data) < LEAST_SIZE:
-                    return FramedEnd(end, position, is_refused=True)
-                break
-            end, position = int(rows["last_offset"][-1]) + 1, position + place
-    if end <= wanted:
+    offset, position, slot = _last_indexed(path, base_offset)
+    descriptor = open_plain(path, links=True)
+    with DurableFile(DISK, path, descriptor) as file:
+        try:
+            end = find_end(file, offset, position, file.size())
+        except CorruptRecordError as error:
+            return FramedEnd(base_offset, error.position or 0, is_refused=True)
+    if end is None:
         return FramedEnd(base_offset, 0, slot)
-    return FramedEnd(end, position)
+    return FramedEnd(end.offset, end.position)
 
 
 def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
-    """Return the offset and position of a log's last index entry, and its byte."""
-    index = path.with_name(file_name(base_offset, "index"))
-    if index.exists() and len(found := OffsetIndex.read_live(index, base_offset)):
-        slot = (len(found) - 1) * OffsetIndex.ENTRY.itemsize
-        return int(found.offsets[-1]), int(found.entries["position"][-1]), slot
-    return base_offset, 0, None
+    """Return offset and position in the last slot of a log's index, and its byte."""
+    entry = OffsetIndex.ENTRY
+    try:
+        data, size = read_slots(
+            path.with_name(file_name(base_offset, "index")), entry.itemsize
+        )
+    except (FileNotFoundError, CorruptIndexError):
+        return base_offset, 0, None
+    slot = size // entry.itemsize * entry.itemsize - entry.itemsize
+    if slot < 0 or len(data) < slot + entry.itemsize:  # none, or preallocated
+        return base_offset, 0, None
+    last = data[slot : slot + entry.itemsize].view(entry)[0]
+    return base_offset + int(last["relative_offset"]), int(last["position"]), slot
 
 
 def ends_too_early(path: Path, base_offset: int) -> bool:
