@@ -18,7 +18,7 @@ Source: ``DefaultRecordBatch.java``, ``FileRecords.java``, ``LogSegment.java``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
@@ -108,8 +108,6 @@ class LogCheck:
     facts: LogFacts = field(default_factory=LogFacts)
     _workspace: Workspace = field(default_factory=Workspace)
     _skipped_last: bool = False
-    _crc_reason: str = ""
-    _crc_batches: int = 0
 
     def run(self) -> LogFacts:
         """Read the log to its end, past whatever is damaged."""
@@ -150,23 +148,8 @@ class LogCheck:
             self.findings.warn(
                 Cause.TOO_LARGE, error.reason, position=error.position, offset=offset
             )
-        elif error.cause == Cause.CRC and skipped.last_offset is not None:
-            self._add_crc(error, offset, skipped.last_offset)
         else:
             self.findings.add_error(error, offset)
-
-    def _add_crc(self, error: LocatedError, offset: int, last_offset: int) -> None:
-        """Note a wrong checksum; of batches that follow one another, one finding."""
-        found = self.findings.problems[-1] if self._skipped_last else None
-        if found is None or found.cause != Cause.CRC:
-            self.findings.add_error(error, offset)
-            self._crc_reason, self._crc_batches = error.reason, 1
-            return
-        self._crc_batches += 1
-        more = f" ({self._crc_batches} batches, to offset {last_offset})"
-        self.findings.problems[-1] = replace(
-            found, message=self._crc_reason + more, last_offset=last_offset
-        )
 
     def _damaged(self, position: int | None) -> None:
         if self.facts.damaged_at is None:
@@ -204,9 +187,9 @@ class LogCheck:
             return
         known = rows["base_offset"] >= 0
         before = np.concatenate(([self.facts.last_offset], rows["last_offset"][:-1]))
-        if self._skipped_last or not self.facts.batches:
-            known[:1] = False
         skips = known & (rows["base_offset"] > before + 1)
+        if self._skipped_last or not self.facts.batches:
+            skips[:1] = False
         counted = known & (rows["magic"] == 2)
         spans = rows["last_offset"] - rows["base_offset"] + 1
         thinned = counted & (rows["count"] < spans)

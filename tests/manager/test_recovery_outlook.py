@@ -194,9 +194,8 @@ def text(content):
     return lambda path: path.write_text(content)
 
 
-N, O, T, B, D, X, R = (
+N, T, B, D, X, R = (
     Recovery.NOTHING,
-    Recovery.OVERWRITE,
     Recovery.TRUNCATE,
     Recovery.REBUILD,
     Recovery.DELETE,
