@@ -58,8 +58,8 @@ def describe_loss(
     remedy: str = "",
 ) -> Problem:
     """Add to a problem that records from offset `first` to before `end` would go."""
-    if not records and not segments:
-        return replace(problem, message=f"{problem.message}; a start loses no record")
+    if not records:
+        return problem
     what = f"offsets {first} to {end - 1}, {_number(records, 'readable record')}"
     if segments:
         what += f", and with them {_number(segments, 'whole segment')} after this one"

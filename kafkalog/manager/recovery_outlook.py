@@ -194,7 +194,13 @@ class PartitionOutlook:
     def foresee(self, problems: list[Problem]) -> list[Problem]:
         """Add to each problem what would be done about it, and what would be lost."""
         self._find_cuts(problems)
-        told = [self._with_loss(_with(one, *self._judge(one))) for one in problems]
+        told, cut = [], set()
+        for problem in sorted(problems, key=lambda one: one.order):
+            found = _with(problem, *self._judge(problem))
+            if found.recovery == Recovery.TRUNCATE and found.path not in cut:
+                cut.add(found.path)
+                found = self._with_loss(found)
+            told.append(found)
         return self._with_overwritten(told)
 
     @property
@@ -210,10 +216,8 @@ class PartitionOutlook:
         return self.contents.segments[base]
 
     def _with_loss(self, problem: Problem) -> Problem:
-        """Add to what cuts the log which records go with it; those cost an error."""
-        name = self.names.get(Path(problem.path).name)
-        if problem.recovery != Recovery.TRUNCATE or name is None:
-            return problem
+        """Add to what cuts a log first which records go with it: those are an error."""
+        name = self.names[Path(problem.path).name]
         base, position = name.base_offset, problem.recovery_position or 0
         here = contents_from(self.directory / file_name(base, "log"), base, position)
         dropped = [] if base in self.alone else sorted(self.dropped)
@@ -235,7 +239,10 @@ class PartitionOutlook:
             return problems
         base = self.bases[-1]
         file = file_name(base, "log")
-        end = max(self._segment(base).end, base)
+        names = (self.names.get(Path(one.path).name) for one in problems)
+        if not any(name is not None and name.base_offset == base for name in names):
+            return problems
+        end = self._segment(base).end
         if self.framed.offset >= end:
             return problems
         past_index = self.framed.beyond_log is not None

@@ -40,6 +40,7 @@ from kafkalog.files.reading import read_plain
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.table import base_offset_of
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.manager.log_directory import (
     ROOT_FILES,
     is_partition,
@@ -52,7 +53,6 @@ from kafkalog.manager.report import Findings, Problem, Report
 from kafkalog.manager.verify_again import log_end, settled
 from kafkalog.manager.verify_log import Advance
 from kafkalog.manager.verify_names import (
-    REMOTE_CACHE,
     check_directories,
     check_topic_id,
     topic_ids,
@@ -326,14 +326,14 @@ class Verification:
 
     def _remote_cache(self, where: Path) -> None:
         """Check the indexes that tiered storage has fetched, each by itself."""
-        cache = where / REMOTE_CACHE
+        cache = where / REMOTE_INDEXES
         if not cache.is_dir():
             return
-        for file in self._list(cache, f"{REMOTE_CACHE}/"):
+        for file in self._list(cache, f"{REMOTE_INDEXES}/"):
             kind = file.rsplit(".", 1)[-1]
             if kind not in INDEXES:
                 continue
-            findings = Findings(f"{REMOTE_CACHE}/{file}")
+            findings = Findings(f"{REMOTE_INDEXES}/{file}")
             with suppress(ValueError), reading(findings):
                 name = SegmentFile(base_offset_of(file), kind)
                 check_lone_index(cache / file, name, findings)

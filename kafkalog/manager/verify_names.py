@@ -28,9 +28,9 @@ from kafkalog.files.reading import read_plain
 from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.log.cluster_metadata import read_cluster_settings
 from kafkalog.log.leftovers import offset_of
+from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.manager.report import Cause, Findings
 
-REMOTE_CACHE: Final = "remote-log-index-cache"
 NUMBERED: Final = (
     ".log",
     ".index",
@@ -72,7 +72,7 @@ def is_partition_name(name: str) -> bool:
 def check_directories(root: Path, findings: Findings) -> None:
     """Note each directory in a log directory that keeps a broker from starting."""
     for entry in sorted(root.iterdir()):
-        if entry.name == REMOTE_CACHE or is_partition_name(entry.name):
+        if entry.name == REMOTE_INDEXES or is_partition_name(entry.name):
             continue
         if entry.is_dir():
             found = Findings(entry.name)

@@ -110,7 +110,7 @@ def test_zeros_at_the_end_after_a_clean_stop_keep_the_log_from_opening(root):
     [problem] = verify(root).problems
     assert problem.severity == Severity.WARNING
     assert problem.recovery == Recovery.TRUNCATE
-    assert "a start loses no record" in problem.message
+    assert lost(problem) == (None, None, 0, 0)
 
 
 def test_a_cut_says_which_records_and_segments_go(root):
@@ -127,6 +127,27 @@ def test_a_cut_says_which_records_and_segments_go(root):
         "; a start cuts off offsets 2 to 13, 10 readable records, "
         "and with them 2 whole segments after this one"
     )
+
+
+def test_only_the_first_finding_of_a_cut_says_what_goes(root):
+    crashed(root)
+    log = root / "orders-0" / f"{FIRST}.log"
+    data = bytearray(log.read_bytes())
+    data[BATCH_BYTES - 1] ^= 1
+    data[3 * BATCH_BYTES - 1] ^= 1
+    log.write_bytes(data)
+    first, second = of_cause(root, Cause.CRC)
+    assert lost(first) == (0, 9, 6, 1)
+    assert (second.recovery, second.recovery_position) == (Recovery.TRUNCATE, 0)
+    assert lost(second) == (None, None, 0, 0)
+
+
+def test_a_small_file_named_alone_says_nothing_of_the_log(root):
+    cut_off(root / "orders-0" / f"{SECOND}.log", 3)
+    checkpoint = root / "orders-0" / "leader-epoch-checkpoint"
+    checkpoint.write_bytes(b"nonsense")
+    [problem] = verify(checkpoint).problems
+    assert problem.cause == Cause.FORMAT
 
 
 def test_a_cut_of_the_clusters_metadata_says_that_partitions_become_strays(tmp_path):
