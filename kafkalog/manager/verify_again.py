@@ -5,21 +5,27 @@ appended between, and one that is read after it has more. So whatever was found 
 again, all files anew, and what both readings find stays: in the one the file was read
 before the other file's second reading, in the other after its first.
 
+Of an abort the marker is written first, and the entry in the transaction index next;
+both readings may fall between the two. So the second one waits for the time of a write.
+
 Knows: checks of one partition. Does not know: what they find.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from kafkalog.files.naming import parse_file_name
 from kafkalog.manager.report import Cause, Problem
 from kafkalog.manager.verify_partition import PartitionCheck
 from kafkalog.manager.verify_segment import SegmentResult, SegmentTask
 
+WRITE_SECONDS: Final = 0.02
 CheckLog = Callable[[SegmentTask], SegmentResult]
 
 
@@ -47,6 +53,9 @@ def settled(
         for one in results
         if one.task.limits.least not in suspects and not one.problems
     }
+    lacks_entry = any(one.cause == Cause.TXN_INDEX for one in check.problems)
+    if lacks_entry and not check.around.clean:
+        time.sleep(WRITE_SECONDS)
     try:
         names = file_names(check.directory)
     except FileNotFoundError:

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalog.files.checkpoint_file import CLEANED_TO
 from kafkalog.formats.checkpoint import format_offsets
-from kafkalog.manager import verification
+from kafkalog.manager import verification, verify_again
 from kafkalog.manager.report import Cause
 from kafkalog.manager.verification import verify
 from tests import golden_data
@@ -57,6 +57,16 @@ def test_an_abort_whose_entry_comes_between_two_readings_is_no_finding(
     [problem] = verify(ledger).problems
     assert problem.cause == Cause.TXN_INDEX
     after_first_reading(lambda: index.write_bytes(whole))
+    assert not verify(ledger).problems
+
+
+def test_an_entry_that_is_being_written_at_the_second_reading_is_waited_for(
+    ledger, monkeypatch
+):
+    index = ledger / f"{5:020d}.txnindex"
+    whole = index.read_bytes()
+    index.write_bytes(whole[:-34])
+    monkeypatch.setattr(verify_again.time, "sleep", lambda _: index.write_bytes(whole))
     assert not verify(ledger).problems
 
 
