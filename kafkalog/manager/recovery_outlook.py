@@ -200,7 +200,7 @@ class PartitionOutlook:
             if found.recovery == Recovery.TRUNCATE and found.path not in cut:
                 cut.add(found.path)
                 found = self._with_loss(found)
-            told.append(found)
+            told.append(self._with_stuck_tail(found))
         return self._with_overwritten(told)
 
     @property
@@ -231,6 +231,23 @@ class PartitionOutlook:
             records=records,
             segments=len(dropped),
             is_metadata=self.is_metadata,
+        )
+
+    def _with_stuck_tail(self, problem: Problem) -> Problem:
+        """Make an error of what stays at the end of a log that is not read through."""
+        name = self.names.get(Path(problem.path).name)
+        if (
+            problem.cause not in (Cause.INCOMPLETE, Cause.PREALLOCATED)
+            or problem.recovery != Recovery.NOTHING
+            or self.framed is None
+            or name != SegmentFile(self.bases[-1], "log")
+        ):
+            return problem
+        text = (
+            "after a clean stop a broker appends after them, and cannot read on there"
+        )
+        return replace(
+            problem, severity=Severity.ERROR, message=f"{problem.message}; {text}"
         )
 
     def _with_overwritten(self, problems: list[Problem]) -> list[Problem]:

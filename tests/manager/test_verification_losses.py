@@ -113,6 +113,18 @@ def test_zeros_at_the_end_after_a_clean_stop_keep_the_log_from_opening(root):
     assert lost(problem) == (None, None, 0, 0)
 
 
+@pytest.mark.parametrize("tail", [bytes(9), batch(10, epoch=3)[:-1]])
+def test_a_tail_that_stays_after_a_clean_stop_is_an_error(root, tail):
+    log = root / "orders-0" / f"{SECOND}.log"
+    log.write_bytes(log.read_bytes() + tail)
+    [problem] = verify(root).problems
+    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.NOTHING)
+    assert "a broker appends after them" in problem.message
+    crashed(root)
+    [problem] = verify(root).problems
+    assert problem.severity == Severity.WARNING
+
+
 def test_a_cut_says_which_records_and_segments_go(root):
     add_segment(root)
     crashed(root)
