@@ -79,15 +79,17 @@ def command(
     snapshots and checkpoints are held to the log. No byte is changed.
 
     With each problem goes what a broker would do about it when it starts: nothing;
-    truncate the log at a byte; rebuild, delete or reset the file; split the segment;
-    delete_log; or refuse to start with it.
+    truncate the log at a byte; overwrite what is in it; rebuild, delete or reset the
+    file; split the segment; delete_log; set the partition aside as a stray; or refuse
+    to start with it. Where records would go, the message says which.
 
     The path of a problem is relative to PATH; where there are several, it begins with
     the PATH it lies under, and the counts of all add up. With --topic or --partition a
     log directory's own files are looked at, too.
 
-    Ends with 1 if there is an error. A warning is what a crash may leave behind, and
-    what a broker mends by itself.
+    Ends with 1 if there is an error: what would mislead a reader, what a broker does
+    not start with, and what costs records. A warning is what a crash may leave behind,
+    and what a broker mends by itself. A PATH that is not Kafka's ends with 3.
     """
     from kafkalog.manager.log_directory import choose, places_under
     from kafkalog.manager.verification import sum_up, verify

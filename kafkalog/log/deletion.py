@@ -44,11 +44,12 @@ def remove_segments(
 def mark_from_the_end(
     doomed: Sequence[GrowingSegment], directory: Path, disk: Disk
 ) -> None:
-    """Mark the files of a log's last segments, the last first, on disk one by one.
+    """Close and mark the files of a log's last segments, the last first, on disk each.
 
     A crash in between leaves the first segments of those there were, without a gap.
     """
     for segment in reversed(doomed):
+        segment.close_handles()
         segment.rename("", DELETED)
         disk.sync_directory(directory)
 

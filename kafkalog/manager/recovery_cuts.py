@@ -21,15 +21,15 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog.config import LogConfig
-from kafkalog.errors import CorruptIndexError, KafkaLogError
+from kafkalog.errors import CorruptIndexError, CorruptRecordError, KafkaLogError
+from kafkalog.files.durable_file import DISK, DurableFile
 from kafkalog.files.naming import file_name
-from kafkalog.files.reading import FileSource
+from kafkalog.files.reading import FileSource, open_plain
 from kafkalog.formats.entry_fields import size_field
 from kafkalog.formats.headers import Bytes, Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     HEADER_SIZE_UP_TO_MAGIC,
-    LEAST_SIZE,
     LOG_OVERHEAD,
     MAX_BATCH_BYTES,
     MAX_OFFSET_DELTA,
@@ -40,6 +40,7 @@ from kafkalog.indexes.table import read_slots
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.markers import read_markers
 from kafkalog.manager.report import Cause, Problem, Recovery
+from kafkalog.segment.file_batches import find_end
 
 AT_ONCE: Final = frozenset(
     {Cause.SIZE, Cause.CRC, Cause.INCOMPLETE, Cause.PREALLOCATED}
@@ -79,45 +80,52 @@ def find_cut(path: Path, base_offset: int, problem: Problem) -> Cut | None:
     return None
 
 
-def framed_end(path: Path, base_offset: int) -> int:
-    """Offset behind a segment, as its last entry says it, sound or not.
+class FramedEnd(NamedTuple):
+    """Where a log that was closed in order is taken to end, and why.
 
-    So the end of a log that was closed in order is found, from the last entry of its
-    offset index on.
+    `offset` follows the last entry that was read, which ends at byte `position`. Where
+    the log holds no entry for the last one of the offset index, which is at byte
+    `beyond_log` of it, the segment counts as empty. What `is_refused` has an entry too
+    small to be one at `position`, and the log is not opened.
     """
-    end, position = base_offset, _last_indexed(path, base_offset)
-    with FileSource(path) as source:
-        while position < source.size:
-            data = source.read(position, STEP_BYTES)
-            rows, _, place = scan_headers(data, 0, position)
-            if not len(rows):
-                break
-            end, position = int(rows["last_offset"][-1]) + 1, position + place
-    return end
+
+    offset: int
+    position: int
+    beyond_log: int | None = None
+    is_refused: bool = False
 
 
-def _last_indexed(path: Path, base_offset: int) -> int:
-    """Position of the last entry of a log's offset index."""
-    index = path.with_name(file_name(base_offset, "index"))
-    if not index.exists():
-        return 0
-    positions = OffsetIndex.read_live(index).entries["position"]
-    return int(positions[-1]) if len(positions) else 0
+def framed_end(path: Path, base_offset: int) -> FramedEnd:
+    """Return where a broker takes a last segment to end that it does not read through.
 
-
-def keeps_from_opening(path: Path, base_offset: int, problem: Problem) -> bool:
-    """Whether the end of a last segment, which is not read through, is not found.
-
-    It is looked for by the frames alone: what is too small for one ends it badly.
+    Entries count by their frames, valid or not.
     """
-    at = problem.position
-    if problem.cause not in (Cause.SIZE, Cause.PREALLOCATED) or at is None:
-        return False
-    start = _last_indexed(path, base_offset)
-    with FileSource(path) as source:
-        size = size_field(source.read(at, LOG_OVERHEAD))
-        framed = size >= LEAST_SIZE or source.size - at <= HEADER_SIZE_UP_TO_MAGIC
-    return at >= start and not framed
+    offset, position, slot = _last_indexed(path, base_offset)
+    descriptor = open_plain(path, links=True)
+    with DurableFile(DISK, path, descriptor) as file:
+        try:
+            end = find_end(file, offset, position, file.size())
+        except CorruptRecordError as error:
+            return FramedEnd(base_offset, error.position or 0, is_refused=True)
+    if end is None:
+        return FramedEnd(base_offset, 0, slot)
+    return FramedEnd(end.offset, end.position)
+
+
+def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
+    """Return offset and position in the last slot of a log's index, and its byte."""
+    entry = OffsetIndex.ENTRY
+    try:
+        data, size = read_slots(
+            path.with_name(file_name(base_offset, "index")), entry.itemsize
+        )
+    except (FileNotFoundError, CorruptIndexError):
+        return base_offset, 0, None
+    slot = size // entry.itemsize * entry.itemsize - entry.itemsize
+    if slot < 0 or len(data) < slot + entry.itemsize:  # none, or preallocated
+        return base_offset, 0, None
+    last = data[slot : slot + entry.itemsize].view(entry)[0]
+    return base_offset + int(last["relative_offset"]), int(last["position"]), slot
 
 
 def ends_too_early(path: Path, base_offset: int) -> bool:

@@ -46,12 +46,18 @@ from kafkalog.files.naming import (
 )
 from kafkalog.manager.recovery_cuts import (
     Cut,
+    FramedEnd,
     ends_too_early,
     find_cut,
     framed_end,
-    keeps_from_opening,
 )
-from kafkalog.manager.report import Cause, Problem, Recovery
+from kafkalog.manager.recovery_losses import (
+    PartitionContents,
+    SegmentContents,
+    contents_from,
+    describe_loss,
+)
+from kafkalog.manager.report import Cause, Problem, Recovery, Severity
 
 OFFSETS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
 GOES: Final = ("deleted", "cleaned", "part")
@@ -62,15 +68,14 @@ UNREAD: Final = frozenset(
 )
 """Causes for which a snapshot is not read at all."""
 
-Told = dict[Problem, tuple[Recovery, int | None]]
-
 
 def foresee(
-    problems: Iterable[Problem], where: Path, ends: Mapping[str, int | None]
+    problems: Iterable[Problem], where: Path, contents: Mapping[str, PartitionContents]
 ) -> list[Problem]:
     """Add to each of `problems`, found below `where`, what a broker would do.
 
-    `ends` has the offset behind the last sound batch of each directory, by name.
+    `contents` has what was read of each partition, by the name of its directory. What
+    keeps a log from opening, and what costs records, becomes an error.
     """
     by_directory: dict[Path, list[Problem]] = defaultdict(list)
     for problem in problems:
@@ -83,8 +88,8 @@ def foresee(
         if name is None and lone:
             told += [_at_root(one) for one in here]
         else:
-            outlook = PartitionOutlook.of(directory, ends.get(directory.name))
-            told += outlook.foresee(here)
+            read = contents.get(directory.name, PartitionContents())
+            told += PartitionOutlook.of(directory, read).foresee(here)
     return told
 
 
@@ -97,17 +102,28 @@ def _offset(root: Path, name: str, key: tuple[str, int]) -> int:
 
 
 def _with(problem: Problem, recovery: Recovery, position: int | None = None) -> Problem:
-    return replace(problem, recovery=recovery, recovery_position=position)
+    refused = recovery == Recovery.REFUSE
+    return replace(
+        problem,
+        severity=Severity.ERROR if refused else problem.severity,
+        recovery=recovery,
+        recovery_position=position,
+    )
 
 
 def _at_root(problem: Problem) -> Problem:
-    """Tell of a file that lies in no partition: a checkpoint, or of tiered storage."""
+    """Return what is done about what lies in no partition: a checkpoint, a directory.
+
+    A checkpoint of offsets without its form fails the log directory, and a broker that
+    has no other ends; a negative offset in it is taken for the nearest that can be.
+    """
     name = Path(problem.path).name
     if name == LOG_STARTS and problem.cause == Cause.LOG_END:
         return _with(problem, Recovery.DELETE_LOG)
     if problem.cause == Cause.UNREADABLE:
         return _with(problem, Recovery.REFUSE)
-    if name in OFFSETS:
+    formless = problem.cause == Cause.FORMAT and problem.offset is None
+    if name in OFFSETS and not formless:
         return _with(problem, Recovery.RESET)
     if name.endswith((".index", ".timeindex", ".txnindex")):
         return _with(problem, Recovery.REBUILD)
@@ -120,7 +136,8 @@ class PartitionOutlook:
 
     Those `unflushed`, that may not have reached the disk, are read through, and those
     `alone` that lack a sound index. `cuts` says what comes of it, `dropped` are those
-    that go for what was cut before them.
+    that go for what was cut before them. `framed` is where the last segment is taken to
+    end, if it is not read through.
     """
 
     directory: Path
@@ -129,7 +146,9 @@ class PartitionOutlook:
     clean: bool
     recovery_point: int
     log_start_offset: int
-    end: int | None
+    contents: PartitionContents
+    is_metadata: bool = False
+    framed: FramedEnd | None = None
     bases: list[int] = field(default_factory=list)
     unflushed: list[int] = field(default_factory=list)
     alone: set[int] = field(default_factory=set)
@@ -138,8 +157,8 @@ class PartitionOutlook:
     dropped: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(cls, directory: Path, end: int | None) -> PartitionOutlook:
-        """Look at a partition's directory, and at the checkpoints around it."""
+    def of(cls, directory: Path, contents: PartitionContents) -> PartitionOutlook:
+        """Return the outlook for a directory, by its names and checkpoints."""
         place = directory.absolute()
         name, root = parse_partition_dir(place.name), place.parent
         key = ("", -1) if name is None else (name.topic, name.partition)
@@ -155,7 +174,8 @@ class PartitionOutlook:
             clean=(root / CLEAN_SHUTDOWN).exists() and not raft,
             recovery_point=0 if raft else _offset(root, RECOVERY_POINTS, key),
             log_start_offset=_offset(root, LOG_STARTS, key),
-            end=end,
+            contents=contents,
+            is_metadata=raft,
         )
         kept = [one for file, one in made.names.items() if not made._goes(file)]
         made.bases = sorted({one.base_offset for one in kept if one.kind == "log"})
@@ -164,12 +184,117 @@ class PartitionOutlook:
             made.unflushed = made.bases[max(0, first) :]
         made.alone = {base for base in made.bases if made._is_read_alone(base)}
         made.read_through = made.alone.union(made.unflushed)
+        if made.bases and made.state != "delete":
+            last = made.bases[-1]
+            if last not in made.read_through:
+                with suppress(FileNotFoundError):
+                    made.framed = framed_end(directory / file_name(last, "log"), last)
         return made
 
     def foresee(self, problems: list[Problem]) -> list[Problem]:
-        """Add to each problem what would be done about it."""
+        """Add to each problem what would be done about it, and what would be lost."""
         self._find_cuts(problems)
-        return [_with(one, *self._judge(one)) for one in problems]
+        told, cut = [], set()
+        for problem in sorted(problems, key=lambda one: one.order):
+            found = _with(problem, *self._judge(problem))
+            if found.recovery == Recovery.TRUNCATE and found.path not in cut:
+                cut.add(found.path)
+                found = self._with_loss(found)
+            told.append(self._with_stuck_tail(found))
+        return self._with_overwritten(told)
+
+    @property
+    def end(self) -> int | None:
+        """Offset after the last batch that was read."""
+        return self.contents.end
+
+    def _segment(self, base: int) -> SegmentContents:
+        """Return what a segment holds, read now if it was not."""
+        if base not in self.contents.segments:
+            path = self.directory / file_name(base, "log")
+            self.contents.segments[base] = contents_from(path, base)
+        return self.contents.segments[base]
+
+    def _with_loss(self, problem: Problem) -> Problem:
+        """Add to what cuts a log first which records go with it: those are an error."""
+        name = self.names[Path(problem.path).name]
+        base, position = name.base_offset, problem.recovery_position or 0
+        here = contents_from(self.directory / file_name(base, "log"), base, position)
+        dropped = [] if base in self.alone else sorted(self.dropped)
+        lost = [here, *map(self._segment, dropped)]
+        records = sum(one.records for one in lost)
+        first = base if position == 0 or problem.offset is None else problem.offset
+        return describe_loss(
+            problem,
+            first=first,
+            end=max(one.end for one in lost),
+            records=records,
+            segments=len(dropped),
+            is_metadata=self.is_metadata,
+        )
+
+    def _with_stuck_tail(self, problem: Problem) -> Problem:
+        """Make an error of what stays at the end of a log that is not read through."""
+        name = self.names.get(Path(problem.path).name)
+        if (
+            problem.cause not in (Cause.INCOMPLETE, Cause.PREALLOCATED)
+            or problem.recovery != Recovery.NOTHING
+            or self.framed is None
+            or name != SegmentFile(self.bases[-1], "log")
+        ):
+            return problem
+        text = (
+            "after a clean stop a broker appends after them, and cannot read on there"
+        )
+        return replace(
+            problem, severity=Severity.ERROR, message=f"{problem.message}; {text}"
+        )
+
+    def _with_overwritten(self, problems: list[Problem]) -> list[Problem]:
+        """Add what lies after the end that a broker finds, to be written over."""
+        if self.framed is None or self.framed.is_refused:
+            return problems
+        base = self.bases[-1]
+        file = file_name(base, "log")
+        names = (self.names.get(Path(one.path).name) for one in problems)
+        if not any(name is not None and name.base_offset == base for name in names):
+            return problems
+        end = self._segment(base).end
+        if self.framed.offset >= end:
+            return problems
+        past_index = self.framed.beyond_log is not None
+        if past_index:
+            file = file_name(base, "index")
+        at = self.framed.beyond_log if past_index else self.framed.position
+        matching = [
+            one
+            for one in problems
+            if Path(one.path).name == file and one.position == at
+        ]
+        path = problems[0].path.rpartition("/")[0]
+        found = Problem(
+            path=f"{path}/{file}" if path else file,
+            position=at,
+            offset=self.framed.offset,
+            cause=Cause.OFFSET_INDEX if past_index else Cause.SIZE,
+            severity=Severity.ERROR,
+            message="the last entry points past the end of the log",
+        )
+        found = matching[0] if matching else found
+        here = contents_from(
+            self.directory / file_name(base, "log"), base, self.framed.position
+        )
+        remedy = f": remove this {file} before a broker starts" if past_index else ""
+        told = describe_loss(
+            replace(found, recovery=Recovery.OVERWRITE),
+            first=self.framed.offset,
+            end=end,
+            records=here.records,
+            segments=0,
+            is_metadata=False,
+            remedy=remedy,
+        )
+        return [one for one in problems if one not in matching[:1]] + [told]
 
     def _find_cuts(self, problems: list[Problem]) -> None:
         """Find where each segment that is read through would be cut first."""
@@ -181,10 +306,13 @@ class PartitionOutlook:
             base, path = name.base_offset, self.directory / file
             if base in self.cuts:
                 continue
-            find = find_cut if base in self.read_through else self._at_the_end
+            if base not in self.read_through:
+                continue
             with suppress(FileNotFoundError):
-                if (cut := find(path, base, problem)) is not None:
+                if (cut := find_cut(path, base, problem)) is not None:
                     self.cuts[base] = cut
+        if self.framed is not None and self.framed.is_refused:
+            self.cuts[self.bases[-1]] = Cut(Recovery.REFUSE, self.framed.position)
         for base in self.unflushed:
             # One that is read for its index alone is cut then, and is whole later.
             cut = self.cuts.get(base)
@@ -193,12 +321,6 @@ class PartitionOutlook:
             if base not in self.alone:
                 self.dropped = {one for one in self.bases if one > base}
                 break
-
-    def _at_the_end(self, path: Path, base: int, problem: Problem) -> Cut | None:
-        """Judge what is found in a segment that is only asked where it ends."""
-        if base == self.bases[-1] and keeps_from_opening(path, base, problem):
-            return Cut(Recovery.REFUSE, problem.position or 0)
-        return None
 
     def _is_read_alone(self, base: int) -> bool:
         """Whether a segment is read through for want of a sound index."""
@@ -229,8 +351,12 @@ class PartitionOutlook:
     def _judge(self, problem: Problem) -> tuple[Recovery, int | None]:
         file = Path(problem.path).name
         name = self.names.get(file) or parse_file_name(file)
-        if problem.cause == Cause.UNREADABLE:
+        if problem.cause in (Cause.UNREADABLE, Cause.FOREIGN):
             return Recovery.REFUSE, None
+        if problem.cause == Cause.TOPIC_ID:
+            return Recovery.STRAY, None
+        if problem.cause == Cause.GAP:
+            return Recovery.NOTHING, None
         if self.state == "delete":
             return Recovery.DELETE, None
         if name is None:
@@ -282,13 +408,8 @@ class PartitionOutlook:
         return Recovery.DELETE if stray else Recovery.NOTHING
 
     def _end(self) -> int:
-        """Offset behind the log, as a broker finds it."""
-        last = max(self.bases, default=0)
-        path = self.directory / file_name(last, "log")
-        with suppress(FileNotFoundError):
-            if last not in self.read_through:
-                return framed_end(path, last)
-        return self.end or 0
+        """Return the offset after the log, as a broker finds it."""
+        return (self.end or 0) if self.framed is None else self.framed.offset
 
     def _is_wanted(self, offset: int, unflushed: list[int]) -> bool:
         """Whether a snapshot is the newest below where producers are rebuilt."""
@@ -312,6 +433,8 @@ class PartitionOutlook:
 
     def _small(self, file: str, problem: Problem) -> Recovery:
         """Tell of a file that every start reads."""
-        if file == LEADER_EPOCHS and problem.cause == Cause.ORDER:
-            return Recovery.RESET
-        return Recovery.REFUSE
+        if file != LEADER_EPOCHS or problem.cause == Cause.FORMAT:
+            return Recovery.REFUSE
+        if problem.cause == Cause.LEADER_EPOCH:
+            return Recovery.REBUILD if self.unflushed else Recovery.NOTHING
+        return Recovery.RESET

@@ -9,6 +9,7 @@ Knows: findings. Does not know: files.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -16,6 +17,7 @@ from typing import Any, Final
 from kafkalog.errors import LocatedError
 
 SCHEMA: Final = 1
+_NUMBERS: Final = re.compile(r"(\d+)")
 
 
 class Cause(StrEnum):
@@ -46,6 +48,9 @@ class Cause(StrEnum):
     PRODUCER_STATE = "producer_state"
     FORMAT = "format"
     LOG_END = "log_end"
+    GAP = "gap"
+    FOREIGN = "foreign"
+    TOPIC_ID = "topic_id"
     UNREADABLE = "unreadable"
 
 
@@ -66,6 +71,8 @@ class Recovery(StrEnum):
     DELETE_LOG = "delete_log"
     RESET = "reset"
     SPLIT = "split"
+    OVERWRITE = "overwrite"
+    STRAY = "stray"
     REFUSE = "refuse"
 
 
@@ -76,6 +83,11 @@ class Problem:
     `path` is relative to what was verified; `position` and `offset` are None where
     there is none. `recovery` is what a broker would do about it when it starts, and
     `recovery_position` the byte at which it would cut the file, if it does.
+
+    A finding that stands for a range of like ones has the last offset of the range as
+    `last_offset`. Where a start loses records that can be read now, `lost_from` and
+    `lost_to` are their first and last offset, `lost_records` their number, and
+    `lost_segments` the number of whole segments that go with them.
     """
 
     path: str
@@ -86,16 +98,31 @@ class Problem:
     message: str
     recovery: Recovery = Recovery.NOTHING
     recovery_position: int | None = None
+    last_offset: int | None = None
+    lost_from: int | None = None
+    lost_to: int | None = None
+    lost_records: int = 0
+    lost_segments: int = 0
 
     @property
-    def order(self) -> tuple[str, int, str, str]:
-        """What findings are sorted by: their place, then what they say."""
+    def order(self) -> tuple[list[str | int], int, str, list[str | int]]:
+        """Return what findings are sorted by: their place, then what they say."""
         at = -1 if self.position is None else self.position
-        return self.path, at, self.cause, self.message
+        return _numeric(self.path), at, self.cause, _numeric(self.message)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the members that the command's JSON has, in its order."""
         return asdict(self)
+
+
+def _numeric(text: str) -> list[str | int]:
+    """Return what sorts `text` by the values of its numbers: t-2 before t-10.
+
+    >>> sorted(["t-10/5.log", "t-2/9.log"], key=_numeric)
+    ['t-2/9.log', 't-10/5.log']
+    """
+    parts = _NUMBERS.split(text)
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +191,9 @@ class Findings:
         position: int | None = None,
         offset: int | None = None,
         severity: Severity = Severity.ERROR,
+        last_offset: int | None = None,
     ) -> None:
-        """Note one problem."""
+        """Note one problem, or one for a range that ends at `last_offset`."""
         found = Problem(
             path=self.path,
             position=position,
@@ -173,6 +201,7 @@ class Findings:
             cause=cause,
             severity=Severity.WARNING if self.lenient else severity,
             message=message,
+            last_offset=last_offset,
         )
         self.problems.append(found)
 
@@ -183,10 +212,17 @@ class Findings:
         *,
         position: int | None = None,
         offset: int | None = None,
+        last_offset: int | None = None,
     ) -> None:
         """Note one problem that misleads no reader."""
-        warning = Severity.WARNING
-        self.add(cause, message, position=position, offset=offset, severity=warning)
+        self.add(
+            cause,
+            message,
+            position=position,
+            offset=offset,
+            severity=Severity.WARNING,
+            last_offset=last_offset,
+        )
 
     def add_error(self, error: LocatedError, offset: int | None = None) -> None:
         """Note what a parser refused."""

@@ -1,8 +1,7 @@
 """Verify what lies under a path: every file of Kafka's, every batch, every record.
 
-Nothing is written. A live broker's directory may be verified: checkpoints are read
-before indexes and indexes before logs, so what is appended meanwhile is not missed, and
-what is deleted meanwhile is passed over.
+Nothing is written. A live broker's directory may be verified: what is deleted meanwhile
+is ignored, and what is found is read a second time, and reported if it is found again.
 
 Knows: what lies where. Does not know: what is asked of it, how findings are shown.
 """
@@ -19,9 +18,20 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from kafkalog.files.checkpoint_file import LEADER_EPOCHS
+from kafkalog.errors import KafkaLogError, NotALogDirectoryError
+from kafkalog.files.checkpoint_file import (
+    CLEANED_TO,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    known_offsets,
+    read_offsets,
+)
 from kafkalog.files.naming import (
     CLEAN_SHUTDOWN,
+    LOCK,
+    METADATA_TOPIC,
+    PARTITION_METADATA,
+    PartitionDir,
     SegmentFile,
     parse_file_name,
     parse_partition_dir,
@@ -29,17 +39,27 @@ from kafkalog.files.naming import (
 from kafkalog.files.reading import read_plain
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.table import base_offset_of
+from kafkalog.log.cluster_metadata import METADATA_PARTITION
+from kafkalog.manager.found_logs import REMOTE_INDEXES
 from kafkalog.manager.log_directory import (
+    ROOT_FILES,
     is_partition,
     list_partitions,
     places_under,
 )
+from kafkalog.manager.recovery_losses import PartitionContents
 from kafkalog.manager.recovery_outlook import foresee
 from kafkalog.manager.report import Findings, Problem, Report
+from kafkalog.manager.verify_again import log_end, settled
 from kafkalog.manager.verify_log import Advance
-from kafkalog.manager.verify_partition import (
+from kafkalog.manager.verify_names import (
+    check_directories,
+    check_topic_id,
+    topic_ids,
+)
+from kafkalog.manager.verify_partition import PartitionCheck, Surroundings
+from kafkalog.manager.verify_segment import (
     INDEXES,
-    PartitionCheck,
     SegmentResult,
     SegmentTask,
     check_lone_index,
@@ -52,7 +72,7 @@ from kafkalog.manager.verify_sidecars import (
     FORMS,
     Offsets,
     check_epochs,
-    check_log_ends,
+    check_log_end,
     check_offsets,
     check_snapshot,
     parsed,
@@ -60,7 +80,6 @@ from kafkalog.manager.verify_sidecars import (
 )
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
-REMOTE_CACHE: Final = "remote-log-index-cache"
 SUFFIXES: Final = (".deleted", ".cleaned", ".swap", ".part", ".tmp")
 
 Progress = Callable[[int, int], None]
@@ -100,7 +119,7 @@ def verify(
     Raises
     ------
     NotALogDirectoryError
-        If `path` is a directory that holds nothing of Kafka's.
+        If `path` is a file that is none of Kafka's, or a directory that holds none.
     OSError
         If `path` is not there, or something under it may not be read.
 
@@ -171,13 +190,13 @@ class Verification:
     batches: int = 0
     records: int = 0
     problems: list[Problem] = field(default_factory=list)
-    ends: dict[str, int | None] = field(default_factory=dict)
+    contents: dict[str, PartitionContents] = field(default_factory=dict)
     _done: int = 0
     _lock: Lock = field(default_factory=Lock)
 
     def report(self, where: Path) -> Report:
         """Sum up; to what was found, what a broker would do about it is added."""
-        told = foresee(self.problems, where, self.ends)
+        told = foresee(self.problems, where, self.contents)
         return Report(
             files=len(self.sizes),
             bytes=sum(self.sizes.values()),
@@ -189,10 +208,7 @@ class Verification:
     def directory(self, where: Path, run: Map) -> None:
         """Check a partition's directory, or a log directory with all in it."""
         if is_partition(where):
-            if not self._is_wanted(*places_under(where)[0]):
-                return
-            check = PartitionCheck.of(where, "", self._list(where, ""))
-            self._run([check], run)
+            self._partition(where, run)
             return
         names = self._list(where, "")
         offsets = {
@@ -203,33 +219,63 @@ class Verification:
         for name in FORMS:
             for data, findings in self._small(where, name, names):
                 parsed(FORMS[name], data, findings)
+        clean = CLEAN_SHUTDOWN in names
         checks = [
-            PartitionCheck.of(where / child.name, f"{child.name}/", found)
+            PartitionCheck.of(where / child.name, prefix, found, around)
             for name, child in list_partitions(where, marked=True)
             if self._is_wanted(name.topic, name.partition)
-            for found in [self._list(where / child.name, f"{child.name}/")]
+            for prefix in [f"{child.name}/"]
+            for found in [self._list(where / child.name, prefix)]
+            for around in [surroundings(name, offsets, clean=clean)]
         ]
+        is_kafkas = ROOT_FILES.intersection(names) or self.topics or self.partitions
+        if not is_kafkas and not any(check.is_kafkas for check in checks):
+            raise NotALogDirectoryError(f"none of Kafka's files: {where}")
+        findings = Findings("")
+        check_directories(where, findings)
+        self.problems += findings.problems
         if BOOTSTRAP in names:
             self._lone(where / BOOTSTRAP)
         self._remote_cache(where)
-        clean = CLEAN_SHUTDOWN in names
-        self._check_ends(offsets, self._run(checks, run), clean=clean)
+        self._run(checks, run)
+        self._check_ends(where, offsets, checks, clean=clean)
+        self._check_topic_ids(where, checks)
+
+    def _partition(self, where: Path, run: Map) -> None:
+        """Check a partition's directory by itself, with what lies beside it."""
+        if not self._is_wanted(*places_under(where)[0]):
+            return
+        root, name = where.absolute().parent, parse_partition_dir(where.absolute().name)
+        offsets: dict[str, Offsets] = {}
+        for file in (LOG_STARTS, CLEANED_TO):
+            with suppress(OSError):
+                offsets[file] = known_offsets(root, file)
+        clean = (root / CLEAN_SHUTDOWN).exists()
+        around = surroundings(name, offsets, clean=clean)
+        check = PartitionCheck.of(where, "", self._list(where, ""), around)
+        if not check.is_kafkas:
+            raise NotALogDirectoryError(f"none of Kafka's files: {where}")
+        self._run([check], run)
 
     def _is_wanted(self, topic: str, partition: int) -> bool:
         return (not self.topics or topic in self.topics) and (
             not self.partitions or partition in self.partitions
         )
 
-    def _run(self, checks: list[PartitionCheck], run: Map) -> dict[str, int | None]:
-        """Read the logs of all partitions; answer where each ends."""
+    def _run(self, checks: list[PartitionCheck], run: Map) -> None:
+        """Read the logs of all partitions; keep what each holds, and what is wrong."""
         plans = [check.plan() for check in checks]
         results = iter(run(self._check_log, [task for plan in plans for task in plan]))
         for check, plan in zip(checks, plans, strict=True):
-            self.ends[check.directory.name] = check.finish(
-                self._take(next(results) for _ in plan)
-            )
-            self.problems += check.problems
-        return self.ends
+            taken = self._take(next(results) for _ in plan)
+            self.contents[check.directory.name] = check.finish(taken)
+            if check.problems:
+                self.problems += settled(check, taken, self._check_log_again)
+
+    def _check_log_again(self, task: SegmentTask) -> SegmentResult:
+        return check_segment(
+            task, max_batch_bytes=self.max_batch_bytes, advance=lambda _: None
+        )
 
     def _take(self, results: Iterable[SegmentResult]) -> list[SegmentResult]:
         taken = list(results)
@@ -280,43 +326,79 @@ class Verification:
 
     def _remote_cache(self, where: Path) -> None:
         """Check the indexes that tiered storage has fetched, each by itself."""
-        cache = where / REMOTE_CACHE
+        cache = where / REMOTE_INDEXES
         if not cache.is_dir():
             return
-        for file in self._list(cache, f"{REMOTE_CACHE}/"):
+        for file in self._list(cache, f"{REMOTE_INDEXES}/"):
             kind = file.rsplit(".", 1)[-1]
             if kind not in INDEXES:
                 continue
-            findings = Findings(f"{REMOTE_CACHE}/{file}")
+            findings = Findings(f"{REMOTE_INDEXES}/{file}")
             with suppress(ValueError), reading(findings):
                 name = SegmentFile(base_offset_of(file), kind)
                 check_lone_index(cache / file, name, findings)
             self.problems += findings.problems
 
     def _check_ends(
-        self, offsets: dict[str, Offsets], ends: dict[str, int | None], *, clean: bool
+        self,
+        where: Path,
+        offsets: dict[str, Offsets],
+        checks: list[PartitionCheck],
+        *,
+        clean: bool,
     ) -> None:
-        known = {}
-        for directory, end in ends.items():
-            name = parse_partition_dir(directory)
-            if name is not None and name.state is None and end is not None:
-                known[name.topic, name.partition] = end
-        found: list[Findings] = []
+        """Hold the offset checkpoints to where the logs end; if need be, read again."""
+        for check in checks:
+            name = parse_partition_dir(check.directory.name)
+            end = self.contents[check.directory.name].end
+            if name is None or name.state is not None or end is None:
+                continue
+            key = name.topic, name.partition
+            for file in CHECKPOINTS:
+                offset = offsets.get(file, {}).get(key)
+                if offset is None:
+                    continue
+                found = Findings(file)
+                check_log_end(name.name, offset, end, found, clean=clean)
+                if not found.problems:
+                    continue
+                found = Findings(file)
+                with suppress(KafkaLogError, OSError):
+                    offset = read_offsets(where, file).get(key)
+                    now = log_end(check, self._check_log_again)
+                    if offset is not None and now is not None:
+                        check_log_end(name.name, offset, now, found, clean=clean)
+                self.problems += found.problems
 
-        def findings_of(name: str) -> Findings:
-            found.append(Findings(name))
-            return found[-1]
+    def _check_topic_ids(self, where: Path, checks: list[PartitionCheck]) -> None:
+        """Hold topic ids to the cluster's metadata, if it lies there and is whole."""
+        metadata = where / METADATA_PARTITION
+        if not metadata.is_dir() or (ids := topic_ids(metadata)) is None:
+            return
+        for check in checks:
+            if not (found := self._topic_id(check, ids)):
+                continue
+            ids = topic_ids(metadata) or ids
+            if check.directory.exists():
+                found = self._topic_id(check, ids)
+                self.problems += found
 
-        check_log_ends(offsets, known, findings_of, clean=clean)
-        for findings in found:
-            self.problems += findings.problems
+    def _topic_id(self, check: PartitionCheck, ids: dict[str, str]) -> list[Problem]:
+        name = parse_partition_dir(check.directory.name)
+        if name is None or name.state is not None or name.topic == METADATA_TOPIC:
+            return []
+        held = self.contents[check.directory.name].segments.values()
+        findings = Findings(f"{check.prefix}{PARTITION_METADATA}")
+        has_records = any(one.records for one in held)
+        check_topic_id(check.directory, name, ids, findings, has_records=has_records)
+        return findings.problems
 
     def _lone(self, path: Path) -> None:
         for result in self._take([self._check_log(lone_log(path))]):
             self.problems += result.problems
 
     def lone_file(self, path: Path) -> None:
-        """Check one file by itself."""
+        """Check one file by itself; raises where it is none of Kafka's."""
         if not self._is_wanted(*places_under(path)[0]):
             return
         self.sizes[path.name] = path.stat().st_size
@@ -340,4 +422,22 @@ class Verification:
             check_epochs(read_plain(path, links=True), findings)
         elif bare in FORMS:
             parsed(FORMS[bare], read_plain(path, links=True), findings)
+        elif bare not in (LOCK, CLEAN_SHUTDOWN):  # these say something by being there
+            raise NotALogDirectoryError(f"not a file of Kafka's: {path}")
         self.problems += findings.problems
+
+
+def surroundings(
+    name: PartitionDir | None, offsets: dict[str, Offsets], *, clean: bool
+) -> Surroundings:
+    """Return what a log directory's checkpoints and marker say of a partition."""
+    if name is None:
+        return Surroundings()
+    key = name.topic, name.partition
+    raft = name.topic == METADATA_TOPIC
+    return Surroundings(
+        log_start_offset=offsets.get(LOG_STARTS, {}).get(key, 0),
+        is_compacted=key in offsets.get(CLEANED_TO, {}),
+        clean=clean and not raft,
+        is_metadata=raft,
+    )

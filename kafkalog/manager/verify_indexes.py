@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,11 @@ from kafkalog.manager.report import Cause, Findings
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Table = TypeVar("Table", bound=IndexTable)
+
+EMPTY: Final = (
+    "it is empty, though the segment has timestamps: a reader by time starts at the "
+    "segment's beginning, and a broker leaves it so while there is an .index"
+)
 
 
 def read_index(
@@ -216,6 +221,8 @@ class TimeIndexCheck:
 
     index: TimeIndex
     findings: Findings
+    may_be_empty: bool = False
+    """Whether the last entry is still to come, as in a segment that is written to."""
     _latest: int = -1
     _low: Bools = field(init=False)
     _high: Bools = field(init=False)
@@ -251,6 +258,8 @@ class TimeIndexCheck:
         judged = offsets <= last_offset
         beyond = whole & ~judged
         odd = self._odd & judged & ~self._low & ~self._high
+        if not len(offsets) and self._latest >= 0 and not self.may_be_empty:
+            self.findings.warn(Cause.TIME_INDEX, EMPTY, offset=self.index.base_offset)
         for which, message, harmless in (
             (self._low & judged, "that timestamp, or later ones, lie before it", False),
             (self._high & judged, "no record up to there has that timestamp", False),

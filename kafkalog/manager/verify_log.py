@@ -38,12 +38,18 @@ from kafkalog.formats.layout import (
 )
 from kafkalog.formats.workspace import Workspace
 from kafkalog.manager.report import Cause, Findings
+from kafkalog.manager.verify_indexes import runs
 from kafkalog.manager.verify_transactions import DATA, EVENT, events_of
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.segment.strays import Limits
 
 CONTROL_KEY_BYTES: Final = 4
 NO_TYPE: Final = -1
+MERGED: Final = frozenset({Cause.TIMESTAMP, Cause.LEADER_EPOCH})
+"""Causes of which batches that follow one another make one finding.
+
+What a start does about others depends on each batch.
+"""
 
 Advance = Callable[[int], None]
 Epochs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -73,6 +79,10 @@ class LogFacts:
     last_epoch: int = NO_LEADER_EPOCH
     damaged_at: int | None = None
     """Position of the first entry that is not sound."""
+    tail_bytes: int = 0
+    """Bytes after `end` that are no whole entry."""
+    is_compacted: bool = False
+    """Whether offsets are missing inside, as where a cleaner removed records."""
     first_type: int = NO_TYPE
     last_type: int = NO_TYPE
     """Control type of the first and the last record, if they are control records."""
@@ -83,18 +93,21 @@ class LogFacts:
 class LogCheck:
     """One reading of a log, which notes in `findings` whatever is wrong with it.
 
-    `epochs` is what is known of leader epochs; `advance` is told of bytes read.
+    `epochs` is what is known of leader epochs; `advance` is told of bytes read. Entries
+    before byte `start` are ignored.
     """
 
     source: ByteSource
     findings: Findings
     limits: Limits
+    start: int = 0
     epochs: Epochs
     observers: Sequence[Observer] = ()
     max_batch_bytes: int
     advance: Advance
     facts: LogFacts = field(default_factory=LogFacts)
     _workspace: Workspace = field(default_factory=Workspace)
+    _skipped_last: bool = False
 
     def run(self) -> LogFacts:
         """Read the log to its end, past whatever is damaged."""
@@ -111,6 +124,7 @@ class LogCheck:
     def _read(self) -> None:
         records = FileRecords(
             source=self.source,
+            start=self.start,
             limits=self.limits,
             skip=True,
             max_batch_bytes=self.max_batch_bytes,
@@ -120,6 +134,7 @@ class LogCheck:
                 self._take(step)
             else:
                 self._skip(step)
+            self._skipped_last = not isinstance(step, Step)
             self.advance(records.end)  # behind the step before
         self.facts.end = records.end
 
@@ -155,6 +170,7 @@ class LogCheck:
                 self._refuse(views, rows)
             else:
                 self._check_records(views)
+        self._look_for_compaction(rows)
         facts.batches += len(rows)
         self._check_epochs(rows)
         rows["base_offset"] = np.where(
@@ -164,6 +180,20 @@ class LogCheck:
             for observer in self.observers:
                 observer.feed(rows, facts.last_offset)
         facts.last_offset = int(rows["last_offset"][-1])
+
+    def _look_for_compaction(self, rows: Rows) -> None:
+        """Note whether offsets are missing between entries or records of one."""
+        if self.facts.is_compacted:
+            return
+        known = rows["base_offset"] >= 0
+        before = np.concatenate(([self.facts.last_offset], rows["last_offset"][:-1]))
+        skips = known & (rows["base_offset"] > before + 1)
+        if self._skipped_last or not self.facts.batches:
+            skips[:1] = False
+        counted = known & (rows["magic"] == 2)
+        spans = rows["last_offset"] - rows["base_offset"] + 1
+        thinned = counted & (rows["count"] < spans)
+        self.facts.is_compacted = bool((skips | thinned).any())
 
     def _refuse(self, error: LocatedError, rows: Rows) -> None:
         """Note what could not be decoded, although its checksum is right."""
@@ -268,10 +298,18 @@ class LogCheck:
         cause: Cause,
         message: str,
     ) -> None:
-        for row in rows[which]:
-            offset = int(row["base_offset"])
-            at = int(row["position"])
-            self.findings.add(cause, message, position=at, offset=offset)
+        chosen = np.zeros(len(rows), np.bool_)
+        chosen[which] = True
+        single = ((at, at) for at in np.flatnonzero(chosen).tolist())
+        for first, last in runs(chosen) if cause in MERGED else single:
+            at, offset = int(rows["position"][first]), int(rows["base_offset"][first])
+            more, until = "", None
+            if last > first:
+                until = int(rows["last_offset"][last])
+                more = f" ({last - first + 1} batches, to offset {until})"
+            self.findings.add(
+                cause, message + more, position=at, offset=offset, last_offset=until
+            )
 
     def _check_tail(self) -> None:
         """Say what lies behind the last whole entry."""
@@ -279,6 +317,7 @@ class LogCheck:
         left = self.source.size - end
         if left <= 0:
             return
+        self.facts.tail_bytes = left
         if only_zeros(self.source, end):
             message = f"{left} zeros lie behind the last entry"
             self.findings.warn(Cause.PREALLOCATED, message, position=end, offset=offset)

@@ -1,8 +1,9 @@
 """Checks of one partition's directory: its segments, and what lies beside them.
 
 Every ``.log`` is read with the indexes that belong to it, by name and mark; then what
-takes more than one segment is asked: that leader epochs do not fall from one to the
-next, and that transaction indexes agree with transactions, which may span segments.
+takes more than one segment is asked: that segments follow one another, that leader
+epochs do not fall from one to the next, and that transaction indexes agree with
+transactions, which may span segments.
 
 Files that are marked ``.deleted`` or ``.swap`` are whole and are held to the same;
 ``.cleaned`` and ``.part`` are being written, so what is wrong there is a warning.
@@ -16,9 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
-
-import numpy as np
 
 from kafkalog.files.checkpoint_file import LEADER_EPOCHS
 from kafkalog.files.naming import (
@@ -26,29 +24,25 @@ from kafkalog.files.naming import (
     FileKind,
     SegmentFile,
     file_name,
-    parse_file_name,
     parse_file_names,
 )
-from kafkalog.files.reading import FileSource, read_plain
-from kafkalog.formats.control import ControlRecordType
-from kafkalog.formats.layout import MAX_FILE_BYTES, NO_LEADER_EPOCH
-from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.files.reading import read_plain
+from kafkalog.formats.layout import NO_LEADER_EPOCH
+from kafkalog.manager.recovery_losses import PartitionContents, SegmentContents
 from kafkalog.manager.report import Cause, Findings, Problem
-from kafkalog.manager.verify_indexes import (
-    OffsetIndexCheck,
-    SnapshotCheck,
-    TimeIndexCheck,
-    read_index,
-)
 from kafkalog.manager.verify_log import (
-    Advance,
     Epochs,
-    LogCheck,
     LogFacts,
-    Observer,
     all_events,
+)
+from kafkalog.manager.verify_names import check_file_names
+from kafkalog.manager.verify_segment import (
+    INDEXES,
+    SegmentResult,
+    SegmentTask,
+    check_lone_index,
+    findings_for,
+    lone_log,
 )
 from kafkalog.manager.verify_sidecars import (
     FORMS,
@@ -58,46 +52,30 @@ from kafkalog.manager.verify_sidecars import (
     parsed,
     reading,
 )
+from kafkalog.manager.verify_succession import (
+    ReadSegment,
+    check_epoch_entries,
+    check_orphans,
+    check_succession,
+)
 from kafkalog.manager.verify_transactions import check_transactions, spans_of
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.strays import Limits
-
-HALF_WRITTEN: Final = ("cleaned", "part")
-INDEXES: Final[tuple[FileKind, ...]] = ("index", "timeindex", "txnindex")
 
 Names = dict[str, SegmentFile | None]
 
 
-@dataclass(slots=True, kw_only=True)
-class SegmentTask:
-    """One log to be read, and the indexes beside it (file names, by kind)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a log directory says of a partition.
 
-    directory: Path
-    prefix: str
-    log: str
-    plain: bool = False
-    limits: Limits
-    epochs: Epochs
-    snapshots: dict[int, int] = field(default_factory=dict)
-    active: bool = False
-    raft: bool = False
-    indexes: dict[str, str] = field(default_factory=dict)
+    Where its log starts, whether a cleaner has compacted it, whether the log directory
+    was closed in order, and whether it is the cluster's metadata.
+    """
 
-
-@dataclass(slots=True, kw_only=True)
-class SegmentResult:
-    """What came of a task; `facts` is None where the log was gone when asked for."""
-
-    task: SegmentTask
-    facts: LogFacts | None
-    problems: list[Problem]
-    txn_index: TransactionIndex | None = None
-
-
-def findings_for(prefix: str, name: str) -> Findings:
-    """Make the list for one file's problems."""
-    parts = name.rsplit(".", 1)
-    return Findings(prefix + name, lenient=parts[-1] in HALF_WRITTEN)
+    log_start_offset: int = 0
+    is_compacted: bool = False
+    clean: bool = False
+    is_metadata: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,21 +85,41 @@ class PartitionCheck:
     directory: Path
     prefix: str
     names: Names
+    around: Surroundings
     problems: list[Problem] = field(default_factory=list)
     epochs: Epochs = NO_EPOCHS
+    epochs_are_read: bool = False
     snapshots: dict[int, int] = field(default_factory=dict)
     """Producers, by the last offset of a batch of theirs."""
+    orphans: list[tuple[str, SegmentFile, bool]] = field(default_factory=list)
+    """Indexes without a log, and whether they have entries."""
 
     @classmethod
-    def of(cls, directory: Path, prefix: str, names: Iterable[str]) -> PartitionCheck:
+    def of(
+        cls,
+        directory: Path,
+        prefix: str,
+        names: Iterable[str],
+        around: Surroundings,
+    ) -> PartitionCheck:
         """Make ready to check the files `names` of a directory."""
         in_order = sorted(names)
         parsed = parse_file_names(in_order)
         known: Names = {name: parsed.get(name) for name in in_order}
-        return cls(directory=directory, prefix=prefix, names=known)
+        return cls(directory=directory, prefix=prefix, names=known, around=around)
+
+    @property
+    def is_kafkas(self) -> bool:
+        """Whether any file is one of Kafka's."""
+        kinds = (name or file for file, name in self.names.items())
+        return any(
+            not isinstance(kind, str) or kind in (LEADER_EPOCHS, *FORMS)
+            for kind in kinds
+        )
 
     def plan(self) -> list[SegmentTask]:
         """Check the small files, and list what is to be read."""
+        self._check_names()
         self._check_small_files()
         plain = [name.base_offset for _, name in self._of_kind("log", (None,))]
         tasks = [self._task(*log, plain) for log in self._of_kind("log")]
@@ -133,7 +131,28 @@ class PartitionCheck:
         for file, name in self.names.items():
             if name is not None and name.kind in INDEXES and file not in owned:
                 self._check_orphan(file, name)
+        check_orphans(
+            {file: name for file, name in self.names.items() if name is not None},
+            self.orphans,
+            self.around.log_start_offset,
+            self._noted,
+        )
         return tasks
+
+    def _noted(self, file: str) -> Findings:
+        """Make the list for a file's problems, whose content is this check's own."""
+        found = findings_for(self.prefix, file)
+        found.problems = self.problems
+        return found
+
+    def _check_names(self) -> None:
+        metadata = self.around.is_metadata
+        for file, reason in check_file_names(self.names, is_metadata=metadata):
+            self._noted(file).add(
+                Cause.FOREIGN,
+                f"{reason}, and a broker does not start with it: move it out of the "
+                "partition's directory",
+            )
 
     def _of_kind(
         self, kind: str, suffixes: tuple[str | None, ...] | None = None
@@ -156,6 +175,7 @@ class PartitionCheck:
                 data = read_plain(self.directory / file)
                 if kind == LEADER_EPOCHS:
                     self.epochs = check_epochs(data, findings)
+                    self.epochs_are_read = not findings.problems
                 elif name is not None:
                     told = check_snapshot(data, name.base_offset, findings)
                     self.snapshots.update({} if name.suffix else told)
@@ -177,6 +197,7 @@ class PartitionCheck:
             epochs=self.epochs,
             snapshots={} if name.suffix else self.snapshots,
             active=name.suffix is None and name.base_offset == max(plain),
+            clean=self.around.clean,
         )
         for kind in INDEXES:
             for index, other in self._of_kind(kind, (name.suffix, "swap")):
@@ -199,39 +220,57 @@ class PartitionCheck:
         self.problems += findings.problems
 
     def _check_orphan(self, file: str, name: SegmentFile) -> None:
-        """Check an index by itself; say that it has no log, unless it is to go."""
+        """Check an index by itself; that it has no log counts, unless it is to go."""
         findings = findings_for(self.prefix, file)
-        if name.suffix is None:
-            message = "there is no log that it belongs to: a broker deletes it"
-            findings.warn(Cause.ORPHAN, message, offset=name.base_offset)
+        entries = 0
         with reading(findings):
-            check_lone_index(self.directory / file, name, findings)
+            entries = check_lone_index(self.directory / file, name, findings)
+        if name.suffix is None:
+            self.orphans.append((file, name, entries > 0))
         self.problems += findings.problems
 
-    def finish(self, results: list[SegmentResult]) -> int | None:
-        """Ask what takes all segments; answer where the log ends, if there is one."""
-        for result in results:
-            self.problems += result.problems
+    def finish(self, results: list[SegmentResult]) -> PartitionContents:
+        """Check what takes all segments; return what the partition holds."""
         read = [(one.task, one.facts, one) for one in results if one.facts is not None]
         plain = [one for one in read if one[0].plain]
         plain.sort(key=lambda one: one[0].limits.least)
+        segments = [
+            ReadSegment(task.limits.least, task.log, facts, result.problems)
+            for task, facts, result in plain
+        ]
+        orphans = [name.base_offset for _, name, _ in self.orphans]
+        compacted = self.around.is_compacted
+        check_succession(segments, orphans, self._noted, is_compacted=compacted)
+        for result in results:
+            self.problems += result.problems
         self._check_epochs_across([(task, facts) for task, facts, _ in plain])
+        self._check_transactions(plain)
+        if not plain:
+            return PartitionContents()
+        end = plain[-1][1].last_offset + 1
+        self._check_snapshots_behind(end)
+        if LEADER_EPOCHS in self.names and self.epochs_are_read:
+            findings = self._noted(LEADER_EPOCHS)
+            check_epoch_entries(self.epochs, segments, end, findings)
+        held = {
+            one.base: SegmentContents(one.facts.records, one.facts.last_offset + 1)
+            for one in segments
+        }
+        return PartitionContents(end, held)
+
+    def _check_transactions(
+        self, plain: list[tuple[SegmentTask, LogFacts, SegmentResult]]
+    ) -> None:
         events = all_events([facts for _, facts, _ in plain])
         spans = spans_of(events)
         for task, facts, result in plain:
             file = task.indexes.get(
                 "txnindex", file_name(task.limits.least, "txnindex")
             )
-            findings = findings_for(self.prefix, file)
             events = all_events([facts])
             if facts.damaged_at is None and (len(events) or result.txn_index):
+                findings = self._noted(file)
                 check_transactions(result.txn_index, events, spans, findings)
-            self.problems += findings.problems
-        if not plain:
-            return None
-        end = plain[-1][1].last_offset + 1
-        self._check_snapshots_behind(end)
-        return end
 
     def _check_epochs_across(self, logs: list[tuple[SegmentTask, LogFacts]]) -> None:
         latest = NO_LEADER_EPOCH
@@ -253,101 +292,3 @@ class PartitionCheck:
                 message = f"the log ends at {end}: a broker deletes this snapshot"
                 findings.warn(Cause.LOG_END, message, offset=end)
                 self.problems += findings.problems
-
-
-def lone_log(path: Path, prefix: str = "") -> SegmentTask:
-    """Make the task of a log that is looked at without neighbours and indexes.
-
-    Offsets in a KRaft checkpoint begin at 0, and its epoch is in its name.
-    """
-    name = parse_file_name(path.name)
-    raft = ".checkpoint" in path.suffixes
-    epoch = None if name is None else name.epoch
-    known = (np.zeros(1, np.int64), np.array([epoch])) if epoch is not None else None
-    return SegmentTask(
-        directory=path.parent,
-        prefix=prefix,
-        log=path.name,
-        limits=Limits() if raft else LogSegment.of(path).limits,
-        epochs=known or NO_EPOCHS,
-        raft=raft,
-    )
-
-
-def check_lone_index(path: Path, name: SegmentFile, findings: Findings) -> None:
-    """Check an index by itself, without its log."""
-    if name.kind == "index":
-        read_index(OffsetIndex, path, name.base_offset, findings)
-    elif name.kind == "timeindex":
-        read_index(TimeIndex, path, name.base_offset, findings)
-    else:
-        read_index(TransactionIndex, path, name.base_offset, findings)
-
-
-def check_segment(
-    task: SegmentTask, *, max_batch_bytes: int, advance: Advance
-) -> SegmentResult:
-    """Read one log with its indexes: these first, for a log may grow meanwhile."""
-    result = SegmentResult(task=task, facts=None, problems=[])
-    all_findings = [findings_for(task.prefix, task.log)]
-    told = np.array(sorted(task.snapshots.items()), np.int64).reshape(-1, 2)
-    snapshots = SnapshotCheck(told[:, 0].copy(), told[:, 1].copy(), all_findings[0])
-    observers: list[Observer] = [snapshots]
-    for kind, file in task.indexes.items():
-        findings = findings_for(task.prefix, file)
-        all_findings.append(findings)
-        path, base, active = task.directory / file, task.limits.least, task.active
-        with reading(findings):
-            if kind == "index":
-                offset_index, _ = read_index(
-                    OffsetIndex, path, base, findings, active=active
-                )
-                observers.append(OffsetIndexCheck(offset_index, findings))
-            elif kind == "timeindex":
-                time_index, _ = read_index(
-                    TimeIndex, path, base, findings, active=active
-                )
-                observers.append(TimeIndexCheck(time_index, findings))
-            else:
-                result.txn_index, _ = read_index(TransactionIndex, path, base, findings)
-    with reading(all_findings[0]):
-        result.facts = _read_log(
-            task, all_findings[0], observers, max_batch_bytes, advance
-        )
-    for findings in all_findings:
-        result.problems += findings.problems
-    return result
-
-
-def _read_log(
-    task: SegmentTask,
-    findings: Findings,
-    observers: list[Observer],
-    max_batch_bytes: int,
-    advance: Advance,
-) -> LogFacts:
-    with FileSource(task.directory / task.log) as source:
-        if source.size > MAX_FILE_BYTES and not task.raft:
-            message = f"{source.size} bytes are more than a segment can have"
-            findings.add(Cause.SEGMENT_SIZE, message, position=MAX_FILE_BYTES)
-        facts = LogCheck(
-            source=source,
-            findings=findings,
-            limits=task.limits,
-            epochs=task.epochs,
-            observers=observers,
-            max_batch_bytes=max_batch_bytes,
-            advance=advance,
-        ).run()
-    if task.raft:
-        _check_bounds(facts, findings)
-    return facts
-
-
-def _check_bounds(facts: LogFacts, findings: Findings) -> None:
-    """Ask for the header and the footer of a metadata snapshot."""
-    if facts.first_type != ControlRecordType.SNAPSHOT_HEADER:
-        findings.warn(Cause.INCOMPLETE, "it does not begin with a header", position=0)
-    if facts.last_type != ControlRecordType.SNAPSHOT_FOOTER:
-        message = "it does not end with a footer"
-        findings.warn(Cause.INCOMPLETE, message, position=facts.end)

@@ -147,26 +147,24 @@ def check_snapshot(
     return dict(zip(last[known].tolist(), producers[known].tolist(), strict=True))
 
 
-def check_log_ends(
-    offsets: Mapping[str, Offsets],
-    ends: Mapping[tuple[str, int], int],
-    findings_of: Callable[[str], Findings],
-    *,
-    clean: bool,
+def check_log_end(
+    partition: str, offset: int, end: int, findings: Findings, *, clean: bool
 ) -> None:
-    """Hold the offset checkpoints, by name, to where the logs end.
+    """Hold a partition's offset in an offset checkpoint to where its log ends.
 
-    A `clean` shutdown has recorded that end as the recovery point.
+    A `clean` shutdown has recorded that end as the recovery point: what lay between is
+    lost where the log ends before it.
     """
-    for name in CHECKPOINTS:
-        for (topic, partition), offset in offsets.get(name, {}).items():
-            end = ends.get((topic, partition))
-            left = clean and name == RECOVERY_POINTS
-            if end is None or offset == end or (offset < end and not left):
-                continue
-            message = f"{topic}-{partition}: offset {offset}, but the log ends at {end}"
-            findings = findings_of(name)
-            if name == LOG_STARTS:
-                findings.add(Cause.LOG_END, message, offset=end)
-            else:
-                findings.warn(Cause.LOG_END, message, offset=end)
+    left = clean and findings.path == RECOVERY_POINTS
+    if offset == end or (offset < end and not left):
+        return
+    message = f"{partition}: offset {offset}, but the log ends at {end}"
+    if findings.path == LOG_STARTS:
+        findings.add(Cause.LOG_END, message, offset=end)
+    elif left and offset > end:
+        lost = (
+            f"{message}: offsets {end} to {offset - 1} are missing after a clean stop"
+        )
+        findings.add(Cause.LOG_END, lost, offset=end, last_offset=offset - 1)
+    else:
+        findings.warn(Cause.LOG_END, message, offset=end)

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from kafkalog.formats.headers import Rows
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.manager.report import Cause, Findings
-from kafkalog.manager.verify_indexes import Bools, Int64s, note
+from kafkalog.manager.verify_indexes import Bools, Int64s, note, runs
 
 DATA: Final = -1
 ABORT: Final = 0
@@ -128,10 +128,19 @@ def check_transactions(
     indexed = np.empty(0, np.int64) if index is None else index.offsets
     ends = events["offset"][events["type"] == ABORT]
     with_records = aborted["marker"][aborted["first"] != OPEN]
-    lacking = np.setdiff1d(np.intersect1d(ends, with_records), indexed)
-    for offset in lacking.tolist():
-        message = f"the abort that the marker at offset {offset} ends has no entry"
-        findings.add(Cause.TXN_INDEX, message, offset=offset)
+    asked = np.intersect1d(ends, with_records)
+    lacking = ~np.isin(asked, indexed)
+    for first, last in runs(lacking):
+        marker = f"the marker at offset {asked[first]}"
+        message = f"the abort that {marker} ends has no entry"
+        if last > first:
+            message += f" (nor the next {last - first}, to offset {asked[last]})"
+        findings.add(
+            Cause.TXN_INDEX,
+            message,
+            offset=int(asked[first]),
+            last_offset=int(asked[last]) if last > first else None,
+        )
 
 
 def _check_entries(

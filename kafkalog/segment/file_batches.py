@@ -101,6 +101,31 @@ def position_of(file: DurableFile, offset: int, start: int, end: int) -> Found |
     return found._replace(offset=_first_offset(file, *found[1:]))
 
 
+class LogEnd(NamedTuple):
+    """Where a segment ends: the next offset, and the byte after the last entry."""
+
+    offset: int
+    position: int
+
+
+def find_end(
+    file: DurableFile, indexed_offset: int, indexed_position: int, size: int
+) -> LogEnd | None:
+    """Return where a segment ends that is not read through, by its last index entry.
+
+    None where no entry from the indexed position on reaches the indexed offset: Kafka
+    then takes the segment for empty.
+    """
+    found = position_of(file, indexed_offset, max(indexed_position, 0), size)
+    if found is None:
+        return None
+    for rows, _, _ in windows(file, found.position, size):
+        last = rows[-1]
+    return LogEnd(
+        int(last["last_offset"]) + 1, int(last["position"] + last["size_in_bytes"])
+    )
+
+
 def first_offset(file: DurableFile, row: np.void) -> int:
     """First offset of an entry: its header's, but for a wrapper."""
     offset = int(row["base_offset"])

@@ -31,6 +31,7 @@ from kafkalog.formats.headers import Bytes, Rows
 from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.segment.file_batches import (
     Found,
+    find_end,
     greatest_timestamp,
     position_of,
     windows,
@@ -267,12 +268,10 @@ class GrowingSegment(SegmentFiles):
 
     def next_offset(self) -> int:
         """Return one past the last offset there is; the base where there is none."""
-        found = self.find(self.offset_index.last_offset)
-        last = self.base_offset - 1
-        if found is not None:
-            for rows, _, _ in windows(self.file, found.position, self.size):
-                last = int(rows["last_offset"][-1])
-        return last + 1
+        indexed = self.offset_index.last_offset
+        _, position = self.offset_index.lookup(indexed)
+        end = find_end(self.file, indexed, position, self.size)
+        return self.base_offset if end is None else end.offset
 
     def truncate_to(self, offset: int) -> int:
         """Cut off the batch that holds `offset`, and all behind; how many bytes."""

@@ -109,3 +109,64 @@ def test_any_path_that_is_not_there_ends_with_3(tmp_path):
     ran = call("verify", golden.CLEAN / "ledger-0", tmp_path / "nowhere")
     assert (ran.exit_code, ran.stdout) == (3, "")
     assert ran.stderr == f"kafkalog: No such file or directory: {tmp_path}/nowhere\n"
+
+
+def test_a_file_that_is_none_of_kafkas_ends_with_3(tmp_path):
+    for name in ("app.gz", "notes.txt", "orders.parquet"):
+        path = tmp_path / name
+        path.write_bytes(b"\x1f\x8b" + bytes(100))
+        ran = call("verify", path)
+        assert (ran.exit_code, ran.stdout) == (3, "")
+        assert ran.stderr == f"kafkalog: not a file of Kafka's: {path}\n"
+
+
+def test_a_directory_that_holds_nothing_of_kafkas_ends_with_3(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("notes")
+    (tmp_path / "named" / "orders-0").mkdir(parents=True)
+    (tmp_path / "named" / "orders-0" / "notes.txt").write_text("notes")
+    for path in (
+        tmp_path / "other",
+        tmp_path / "named",
+        tmp_path / "named" / "orders-0",
+    ):
+        ran = call("verify", path)
+        assert (ran.exit_code, ran.stdout) == (3, "")
+        assert str(path) in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["lost+found", "orders-0.bak"])
+def test_a_directory_that_keeps_a_broker_from_starting_ends_with_1(tmp_path, name):
+    write_partition(tmp_path / "orders-0")
+    assert report_of(tmp_path)["problems"] == []
+    (tmp_path / name).mkdir()
+    [problem] = report_of(tmp_path, code=1)["problems"]
+    assert (problem["path"], problem["recovery"]) == (name, "refuse")
+
+
+def test_garbage_in_an_offset_checkpoint_ends_with_1(tmp_path):
+    write_partition(tmp_path / "orders-0")
+    (tmp_path / "replication-offset-checkpoint").write_bytes(b"\xff\0garbage")
+    [problem] = report_of(tmp_path, code=1)["problems"]
+    assert (problem["severity"], problem["recovery"]) == ("error", "refuse")
+
+
+def test_what_a_start_would_lose_is_told_in_json_and_in_the_table(tmp_path):
+    partition = write_partition(tmp_path / "orders-0")
+    (tmp_path / ".kafka_cleanshutdown").touch()
+    log = partition / f"{6:020d}.log"
+    log.write_bytes(log.read_bytes()[:-3])
+    [problem] = [
+        one
+        for one in report_of(tmp_path, code=1)["problems"]
+        if one["recovery"] == "overwrite"
+    ]
+    lost = {key: problem[key] for key in problem if key.startswith("lost_")}
+    assert lost == {
+        "lost_from": 6,
+        "lost_to": 7,
+        "lost_records": 2,
+        "lost_segments": 0,
+    }
+    ran = call("verify", tmp_path, "--format", "table")
+    assert "writes over offsets 6 to 7, 2 readable records" in ran.stdout

@@ -15,7 +15,7 @@ import kafkalog
 from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
 from kafkalog.formats.control import ControlRecordType, end_transaction_marker
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.manager.report import Cause, Recovery
+from kafkalog.manager.report import Cause, Recovery, Severity
 from kafkalog.manager.verification import verify
 from tests.log.writing import NOW
 
@@ -107,15 +107,18 @@ def done(root, found, before):
             raise
         return [(Recovery.REFUSE, None)] * len(found)
     report = log.report
+    end = log.log_end_offset
     log.abandon()
     after = files_of(root / "t-0")
     for file in after.keys() - before.keys():
         if file.endswith(".deleted"):
             del after[file]
-    return [_done_about(one, report, before, after) for one in found]
+    return [_done_about(one, report, end, before, after) for one in found]
 
 
-def _done_about(problem, report, before, after):
+def _done_about(problem, report, end, before, after):
+    if problem.recovery == Recovery.OVERWRITE and end == problem.lost_from:
+        return Recovery.OVERWRITE, None
     file = problem.path.removeprefix("t-0/")
     stem, _, kind = file.partition(".")
     anew = stem.isdigit() and int(stem) in [one.base_offset for one in report.recovered]
@@ -312,12 +315,13 @@ CHECKPOINTS = ("recovery-point", "replication", "log-start", "cleaner")
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_a_checkpoint_of_offsets_that_cannot_be_read_counts_as_empty(damaged, name):
+def test_a_checkpoint_of_offsets_without_its_form_fails_the_directory(damaged, name):
     root = damaged("clean")
     path = root / f"{name}-offset-checkpoint"
     path.write_text("nonsense")
     [found] = verify(root).problems
-    assert (found.path, found.recovery) == (path.name, X)
+    told = (found.path, found.severity, found.recovery)
+    assert told == (path.name, Severity.ERROR, R)
     with opened(root / "t-0") as log:
         assert (log.log_start_offset, log.log_end_offset) == (0, 66)
 

@@ -12,7 +12,7 @@ from kafkalog.cli.main import group
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.checkpoint import format_offsets
-from kafkalog.manager import verify_partition
+from kafkalog.manager import verify_partition, verify_segment
 from kafkalog.manager.report import Cause, Severity
 from kafkalog.manager.verification import verify
 from tests import golden_data
@@ -113,18 +113,18 @@ def test_a_gap_is_none(tmp_path):
     ("tail", "cause", "severity"),
     [
         (bytes(100), "preallocated", "warning"),
-        (batch(6, epoch=3)[:-1], "incomplete", "warning"),
+        (batch(10, epoch=3)[:-1], "incomplete", "warning"),
         (b"\0", "preallocated", "warning"),
         (b"\1", "offset", "error"),
-        (bytes(8) + b"\0\0\1\0" + batch(6)[12:], "size", "error"),
+        (batch(10)[:8] + b"\0\0\1\0" + batch(10)[12:], "size", "error"),
         (b"\0" * 11 + b"\x40" + batch(6)[12:16] + b"\5" + b"\7" * 80, "magic", "error"),
     ],
 )
 def test_a_tail_is_told_from_damage(partition, tail, cause, severity):
-    log = partition / FIRST
+    log = partition / SECOND
     end = log.stat().st_size
     log.write_bytes(log.read_bytes() + tail)
-    assert found(partition) == [(cause, severity, FIRST, end, 6)]
+    assert found(partition) == [(cause, severity, SECOND, end, 10)]
 
 
 def checksummed(data):
@@ -200,7 +200,7 @@ def test_a_size_that_leads_astray_within_the_file_is_an_error(tmp_path):
 
 def test_a_segment_that_kafka_could_not_open_is_an_error(partition, monkeypatch):
     size = (partition / FIRST).stat().st_size
-    monkeypatch.setattr(verify_partition, "MAX_FILE_BYTES", size - 1)
+    monkeypatch.setattr(verify_segment, "MAX_FILE_BYTES", size - 1)
     assert found(partition) == [("segment_size", "error", FIRST, size - 1, None)]
 
 
@@ -339,7 +339,7 @@ def test_a_metadata_snapshot_without_its_footer_is_incomplete(tmp_path):
     footer = [row["position"] for row in rows if row["file"] == whole.name][-1]
     copy = tmp_path / whole.name
     copy.write_bytes(whole.read_bytes()[:footer])
-    assert found(copy) == [("incomplete", "warning", copy.name, footer, None)]
+    assert found(copy) == [("incomplete", "error", copy.name, footer, None)]
 
 
 def test_an_abort_without_its_entry_is_an_error(tmp_path):
@@ -353,7 +353,10 @@ def test_an_abort_without_its_entry_is_an_error(tmp_path):
     expected = [("txn_index", "error", index.name, None, entries[-1]["last_offset"])]
     assert found(copy) == expected
     index.unlink()
-    assert len(found(copy)) == len(entries)
+    [problem] = verify(copy).problems
+    assert problem.offset == entries[0]["last_offset"]
+    assert problem.last_offset == entries[-1]["last_offset"]
+    assert f"the next {len(entries) - 1}" in problem.message
 
 
 def test_the_command_prints_the_agreed_json(partition):
@@ -372,7 +375,16 @@ def test_the_command_prints_the_agreed_json(partition):
         assert all(type(report[name]) is int for name in counts)
         for problem in report["problems"]:
             names = ["path", "position", "offset", "cause", "severity", "message"]
-            assert list(problem) == [*names, "recovery", "recovery_position"]
+            assert list(problem) == [
+                *names,
+                "recovery",
+                "recovery_position",
+                "last_offset",
+                "lost_from",
+                "lost_to",
+                "lost_records",
+                "lost_segments",
+            ]
             assert problem["cause"] in set(Cause)
             assert problem["severity"] in set(Severity)
             assert {type(problem[name]) for name in names[1:3]} <= {int, type(None)}

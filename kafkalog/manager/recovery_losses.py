@@ -1,0 +1,87 @@
+"""What a start would cost: the records that can be read now, and could not be after.
+
+Knows: one segment, and how a loss is described. Does not know: why something is cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkalog.files.reading import FileSource
+from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.manager.report import Findings, Problem, Recovery, Severity
+from kafkalog.manager.verify_log import LogCheck
+from kafkalog.manager.verify_sidecars import NO_EPOCHS
+from kafkalog.segment.log_segment import LogSegment
+
+
+class SegmentContents(NamedTuple):
+    """What a segment holds: how many records, and the offset after the last batch."""
+
+    records: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionContents:
+    """What a partition holds: its end, and its segments by their base offsets."""
+
+    end: int | None = None
+    segments: dict[int, SegmentContents] = field(default_factory=dict)
+
+
+def contents_from(path: Path, base_offset: int, position: int = 0) -> SegmentContents:
+    """Count the records of a segment from a byte on, past whatever is damaged."""
+    with FileSource(path) as source:
+        facts = LogCheck(
+            source=source,
+            findings=Findings(path.name),
+            start=position,
+            limits=LogSegment(path, base_offset).limits,
+            epochs=NO_EPOCHS,
+            max_batch_bytes=MAX_BATCH_BYTES,
+            advance=lambda _: None,
+        ).run()
+    return SegmentContents(facts.records, facts.last_offset + 1)
+
+
+def describe_loss(
+    problem: Problem,
+    *,
+    first: int,
+    end: int,
+    records: int,
+    segments: int,
+    is_metadata: bool,
+    remedy: str = "",
+) -> Problem:
+    """Add to a problem that records from offset `first` to before `end` would go."""
+    if not records:
+        return problem
+    what = f"offsets {first} to {end - 1}, {_number(records, 'readable record')}"
+    if segments:
+        what += f", and with them {_number(segments, 'whole segment')} after this one"
+    if problem.recovery == Recovery.OVERWRITE:
+        text = f"a broker takes {first} for the end, and writes over {what}{remedy}"
+    else:
+        text = f"a start cuts off {what}"
+    if is_metadata:
+        text += (
+            "; each partition of a topic that is made in them is unknown then, "
+            "and set aside as -stray"
+        )
+    return replace(
+        problem,
+        severity=Severity.ERROR,
+        message=f"{problem.message}; {text}",
+        lost_from=first,
+        lost_to=end - 1,
+        lost_records=records,
+        lost_segments=segments,
+    )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
