@@ -215,7 +215,8 @@ class PartitionCheck:
     def _missing(self, name: SegmentFile, kind: FileKind) -> None:
         file = file_name(name.base_offset, kind)
         findings = findings_for(self.prefix, file)
-        message = "the segment has no such index: a broker makes it anew"
+        made = "an empty one" if kind == "timeindex" else "it anew"
+        message = f"the segment has no such index: a broker makes {made}"
         findings.warn(Cause.MISSING, message, offset=name.base_offset)
         self.problems += findings.problems
 

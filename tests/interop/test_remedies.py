@@ -48,6 +48,7 @@ LEVELS = "read_uncommitted", "read_committed"
 INDEXES = "index", "timeindex", "txnindex"
 EPOCHS = "leader-epoch-checkpoint"
 METADATA = "partition.metadata"
+FOREIGN_LOG = "backup.log"
 CHECKPOINTS = RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO
 MIDDLE, LAST = 1, 2
 SNAPSHOT_HEADER, SNAPSHOT_ENTRY = 10, 46
@@ -332,6 +333,13 @@ CASES = [
         write(METADATA, b"what\n"),
         metadata_of_another_partition,
     ),
+    Case(
+        "another topic id",
+        None,
+        write(METADATA, b"version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAABB\n"),
+        metadata_of_another_partition,
+    ),
+    Case("a foreign log", None, write(FOREIGN_LOG, b""), remove(FOREIGN_LOG)),
 ]
 PARTITIONS = {case.name: number for number, case in enumerate(CASES)}
 assert len(PARTITIONS) == len(CASES)
@@ -365,7 +373,7 @@ class Served:
 
 
 def fill(log):
-    """Append plain batches and transactions, then an open one and a few after it."""
+    """Append batches and transactions, at last an open one, and two batches more."""
     number, sequence = 0, 0
     for turn in range(ROUNDS):
         leader = {"leader_epoch": 2 * turn // ROUNDS}
@@ -628,17 +636,20 @@ def test_a_broker_starts_again_once_the_directory_s_own_files_are_mended(
     broker = copied(written, tmp_path, clean=True)
     starts = broker.logs / LOG_STARTS
     starts.write_text(f"0\n1\n{TOPIC} 1 1000000\n")
-    (ahead,) = verify(broker.logs).problems
-    assert (ahead.path, ahead.cause) == (LOG_STARTS, "log_end")
+    found = {(one.path, str(one.cause)) for one in verify(broker.logs).problems}
+    assert (LOG_STARTS, "log_end") in found
     properties = (broker.logs / "meta.properties").read_text().splitlines()
     state = "__cluster_metadata-0/quorum-state"
-    for name in (*CHECKPOINTS, "meta.properties", state):
+    damaged = *CHECKPOINTS, "meta.properties", state
+    for name in damaged:
         (broker.logs / name).write_bytes(b"version=?\n")
-    causes = {one.path: str(one.cause) for one in verify(broker.logs).problems}
-    assert causes == dict.fromkeys((*CHECKPOINTS, "meta.properties", state), "format")
+    (broker.logs / "lost+found").mkdir()
+    found = {(one.path, str(one.cause)) for one in verify(broker.logs).problems}
+    assert found >= {(name, "format") for name in damaged}
 
     for name in (*CHECKPOINTS, state):
         (broker.logs / name).unlink()
+    (broker.logs / "lost+found").rmdir()
     starts.write_text(f"0\n1\n{TOPIC} 1 {START}\n")
     known = [line for line in properties if not line.startswith("#")]
     (broker.logs / "meta.properties").write_text("\n".join(known))
