@@ -14,6 +14,7 @@ Source: ``LogSegment.recover``, ``readNextOffset``; ``LocalLog.splitOverflowedSe
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,7 +25,7 @@ from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptIndexError, CorruptRecordError, KafkaLogError
 from kafkalog.files.durable_file import DISK, DurableFile
 from kafkalog.files.naming import file_name
-from kafkalog.files.reading import FileSource, open_plain
+from kafkalog.files.reading import FileSource
 from kafkalog.formats.entry_fields import size_field
 from kafkalog.formats.headers import Bytes, Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
@@ -95,14 +96,17 @@ class FramedEnd(NamedTuple):
     is_refused: bool = False
 
 
+READ_ONLY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+"""How a ``.log`` is opened here; what is no file waits for nobody."""
+
+
 def framed_end(path: Path, base_offset: int) -> FramedEnd:
     """Return where a broker takes a last segment to end that it does not read through.
 
     Entries count by their frames, valid or not.
     """
     offset, position, slot = _last_indexed(path, base_offset)
-    descriptor = open_plain(path, links=True)
-    with DurableFile(DISK, path, descriptor) as file:
+    with DurableFile(DISK, path, READ_ONLY) as file:
         try:
             end = find_end(file, offset, position, file.size())
         except CorruptRecordError as error:

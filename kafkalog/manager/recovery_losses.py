@@ -33,8 +33,15 @@ class PartitionContents:
 
 
 def contents_from(path: Path, base_offset: int, position: int = 0) -> SegmentContents:
-    """Count the records of a segment from a byte on, past whatever is damaged."""
-    with FileSource(path) as source:
+    """Count the records of a segment from a byte on, past whatever is damaged.
+
+    A file that is missing, or was removed meanwhile, holds none.
+    """
+    try:
+        opened = FileSource(path)
+    except FileNotFoundError:
+        return SegmentContents(0, base_offset)
+    with opened as source:
         facts = LogCheck(
             source=source,
             findings=Findings(path.name),

@@ -335,11 +335,11 @@ CASES = [
     ),
     Case(
         "another topic id",
-        None,
+        "topic_id",
         write(METADATA, b"version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAABB\n"),
         metadata_of_another_partition,
     ),
-    Case("a foreign log", None, write(FOREIGN_LOG, b""), remove(FOREIGN_LOG)),
+    Case("a foreign log", "foreign", write(FOREIGN_LOG, b""), remove(FOREIGN_LOG)),
 ]
 PARTITIONS = {case.name: number for number, case in enumerate(CASES)}
 assert len(PARTITIONS) == len(CASES)
