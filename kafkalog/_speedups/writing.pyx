@@ -42,7 +42,7 @@ cdef struct Write:
 
 cdef int write_one(const Write* one, Py_ssize_t* written) noexcept nogil:
     # Write what is left of a piece; answers 0, or the error of the operating system.
-    # Allocating changes neither size nor bytes; where it fails, the write finds out why.
+    # Allocating changes neither size nor bytes; if it fails, the write finds out why.
     cdef Py_ssize_t size
     if one.piece.len >= LARGE and written[0] == 0:
         allocate(one.descriptor, one.pos, one.piece.len)
@@ -100,4 +100,3 @@ def write_each(list writes not None):
         error = write_some(writes, done, &done)
         if error:
             fail(error, str(writes[done][0].path))
-
