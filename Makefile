@@ -152,7 +152,7 @@ test-suite: .venv/compiled
 	$(BIN)/python -m pytest -q -n $(JOBS) $(SUITE)
 
 test-slow: .venv/compiled
-	$(BIN)/python -m pytest -q -n $(JOBS) -m slow tests
+	$(BIN)/python -m pytest -q -n $(JOBS) -m slow tests --ignore tests/interop
 
 # A session is a Java machine of its own, so a file's tests stay together. What needs none
 # has been run on the newest release by `test-suite`.

@@ -133,7 +133,7 @@ def _(patch):
     extend = RunWriter._extend
 
     def move_end_first(self, data, made):
-        self._log.end = self._log.end._replace(offset=made[0].offset)
+        self._log.end = self._log.end._replace(offset=made[0][0])
         sleep(0.001)
         extend(self, data, made)
 
