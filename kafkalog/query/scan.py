@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
-from kafkalog.files.location import AnyPath
-from kafkalog.formats.decoding import Bounds
-from kafkalog.formats.headers import BytesLike
+from kafkalog.decoding.batch_decoder import Bounds
+from kafkalog.formats.entry_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
-from kafkalog.formats.times import Time
+from kafkalog.formats.timestamps import Time
 from kafkalog.log.log import Isolation
-from kafkalog.query import plan
-from kafkalog.query.columns import choose_columns
-from kafkalog.query.counting import count_records, counting
-from kafkalog.query.reading import Problem, Request
+from kafkalog.query import sources
+from kafkalog.query.part_reading import Problem, Request
+from kafkalog.query.record_counts import count_records, counting
 from kafkalog.query.records import Records, ViewColumn
+from kafkalog.query.scan_columns import choose_columns
 from kafkalog.query.scan_run import ScanRun
+from kafkalog.storage.location import AnyPath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +44,8 @@ def scan(
     source: Source,
     *,
     columns: Iterable[str] | None = None,
-    start_offset: plan.Offset = None,
-    end_offset: plan.Offset = None,
+    start_offset: sources.Offset = None,
+    end_offset: sources.Offset = None,
     start_timestamp: Time | None = None,
     end_timestamp: Time | None = None,
     isolation: Isolation = "read_uncommitted",
@@ -63,10 +63,10 @@ def scan(
     source : path, URL, bytes-like, or list of such
         A ``.log`` or ``.checkpoint`` file, a partition's directory, a log directory of
         many partitions, local or behind a URL (``s3://``, ``hdfs://``, ...; with
-        options by `kafkalog.files.remote.as_path`); or whole batches in memory. A
-        partition is read from its log start offset, unless `start_offset` says
-        otherwise. One that is named twice is read once. A live broker's directory may
-        be read; nothing is ever written.
+        options by `kafkalog.storage.remote_source.as_path`); or whole batches in
+        memory. A partition is read from its log start offset, unless `start_offset`
+        says otherwise. One that is named twice is read once. A live broker's directory
+        may be read; nothing is ever written.
     columns : iterable of str, optional
         Which columns, in which order; the first eight of `COLUMNS` if None.
     start_offset, end_offset : int or {(topic, partition): int}, optional
@@ -119,15 +119,15 @@ def scan(
         raise ValueError(f"threads must be 1 or more, not {threads}")
     if not 1 <= max_batch_bytes <= MOST_BATCH_BYTES:
         raise ValueError(f"max_batch_bytes must be in 1..2**30, not {max_batch_bytes}")
-    plan.check_offset("start_offset", start_offset)
-    plan.check_offset("end_offset", end_offset)
+    sources.check_offset("start_offset", start_offset)
+    sources.check_offset("end_offset", end_offset)
     times = (start_timestamp, end_timestamp)
-    parts = plan.find_parts(source)
-    plan.check_known("start_offset", start_offset, parts)
-    plan.check_known("end_offset", end_offset, parts)
+    parts = sources.find_parts(source)
+    sources.check_known("start_offset", start_offset, parts)
+    sources.check_known("end_offset", end_offset, parts)
     return Scan(
         parts=tuple(
-            (part, plan.bounds_of(part, start_offset, end_offset, times))
+            (part, sources.bounds_of(part, start_offset, end_offset, times))
             for part in parts
         ),
         columns=choose_columns(columns),
@@ -151,7 +151,7 @@ class Scan:
     `problems` lists what the last reading left out, with ``on_corruption="skip"``.
     """
 
-    parts: tuple[tuple[plan.Part, Bounds], ...]
+    parts: tuple[tuple[sources.Part, Bounds], ...]
     columns: tuple[str, ...]
     request: Request
     threads: int = 1

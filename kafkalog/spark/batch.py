@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalog.errors import ConfigError
 from kafkalog.export.missing import require
-from kafkalog.files.remote import as_path
 from kafkalog.spark.columns import arrow_schema
 from kafkalog.spark.offsets import batch_ranges
 from kafkalog.spark.options import SourceOptions
@@ -27,6 +26,7 @@ from kafkalog.spark.partitions import Partitions
 from kafkalog.spark.ranges import OffsetRange, split_ranges
 from kafkalog.spark.reading import TaskReader
 from kafkalog.spark.splits import Task, plan_tasks
+from kafkalog.storage.remote_source import as_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

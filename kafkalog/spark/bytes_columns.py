@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kafkalog.errors import BatchTooLargeError, ConfigError, LocatedError
 from kafkalog.export.arrow import bitmap
 from kafkalog.export.missing import require
-from kafkalog.query.reading import Problem
+from kafkalog.query.part_reading import Problem
 from kafkalog.query.scan import ON_CORRUPTION, OnCorruption
 from kafkalog.spark.byte_rows import Run, find_runs
 from kafkalog.spark.unpacked import (

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
 from kafkalog.export.missing import require
-from kafkalog.files.location import Location
-from kafkalog.files.remote import RemotePath
-from kafkalog.formats.times import as_ms
+from kafkalog.formats.timestamps import as_ms
 from kafkalog.spark.columns import sql_schema
 from kafkalog.spark.offset_json import to_json
 from kafkalog.spark.options import asked_columns
 from kafkalog.spark.reading import TaskReader
 from kafkalog.spark.splits import Stretch, Task
 from kafkalog.spark.task_frames import arrow_form, as_struct, frame_of
+from kafkalog.storage.location import Location
+from kafkalog.storage.remote_source import RemotePath
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.export.missing import require
-from kafkalog.files.store_options import Hidden
 from kafkalog.spark.columns import sql_schema
 from kafkalog.spark.options import asked_columns, parse_options
+from kafkalog.storage.store_options import Hidden
 
 if TYPE_CHECKING:
     from pyspark.sql import datasource

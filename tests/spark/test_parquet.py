@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkalog.errors import CorruptRecordError
-from kafkalog.query.reading import Request
+from kafkalog.query.part_reading import Request
 from kafkalog.spark import parquet
 from kafkalog.spark.options import default_columns
 from kafkalog.spark.output import locked

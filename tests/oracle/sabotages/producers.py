@@ -6,18 +6,17 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.layout import SEQUENCE_MASK
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
-from kafkalog.log import (
+from kafkalog.log import fetch_data, watermarks
+from kafkalog.log.producers.hash_order import HashOrderedDict
+from kafkalog.log.producers.producer_append import ProducerAppendInfo
+from kafkalog.log.producers.producer_entry import NONE, CompletedTxn, ProducerStateEntry
+from kafkalog.log.producers.producer_manager import (
+    ProducerStateManager,
     producer_append,
     producer_entry,
     producer_updates,
-    reading,
-    watermarks,
 )
-from kafkalog.log.hash_order import HashOrderedDict
-from kafkalog.log.producer_append import ProducerAppendInfo
-from kafkalog.log.producer_entry import NONE, CompletedTxn, ProducerStateEntry
-from kafkalog.log.producer_updates import ProducerUpdates
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_updates import ProducerUpdates
 from tests.log import (
     test_producer_append,
     test_producer_updates,
@@ -334,7 +333,7 @@ def _(patch):
 @sabotage("a committed read lists what was aborted", "transactions-aborted")
 def _(patch):
     """It lists nothing."""
-    patch.setattr(reading, "_aborted_in", lambda *_: ())
+    patch.setattr(fetch_data, "_aborted_in", lambda *_: ())
 
 
 # Snapshots

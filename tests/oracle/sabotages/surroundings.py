@@ -7,23 +7,16 @@ from time import sleep
 
 from kafkalog.config import LogConfig, settings
 from kafkalog.config.values import Range
-from kafkalog.files.naming import LOCK
-from kafkalog.log import (
-    appending,
-    flushing,
-    loading,
-    opening,
-    ownership,
-    runtime,
-    writable_log,
-)
+from kafkalog.log import appending, flushing, opening, ownership, runtime, writable_log
 from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.clock import SystemClock
 from kafkalog.log.ownership import OwnedDirectory
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.recovery import log_loading
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.state import LogState
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.storage.file_names import LOCK
 from tests.config import test_settings
 from tests.log import test_flushing, test_ownership, test_writing
 from tests.oracle.sabotages.appends import EVER, rules_with
@@ -76,7 +69,7 @@ def _(patch):
 def _(patch):
     """They have their defaults."""
     patch.setattr(
-        loading,
+        log_loading,
         "ProducerStateManager",
         lambda path, clock, disk, **_: ProducerStateManager(
             path, clock=clock, disk=disk, transaction_verification=False
@@ -91,7 +84,7 @@ def _(patch):
 def _(patch):
     """It asks the machine's."""
     patch.setattr(
-        loading,
+        log_loading,
         "Runtime",
         lambda _, scheduler, disk: Runtime(SystemClock(), scheduler, disk),
     )
