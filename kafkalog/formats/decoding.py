@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.codecs.varint import MAX_VARINT_BYTES, decode_varints
+from kafkalog.codecs.varint_arrays import MAX_VARINT_BYTES, decode_varints
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.headers import Bytes, Rows, checksum_error, corrupt
 from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from kafkalog import _speedups
+from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.compression import Codec
-from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.errors import LogArgumentError, RecordTooLargeError
 from kafkalog.formats.append_rules import Leadership
 from kafkalog.formats.appended_records import Found

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
-from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.errors import LocatedError
 from kafkalog.formats.decoding import Bounds, Views, decode
 from kafkalog.formats.entry_fields import magic_field

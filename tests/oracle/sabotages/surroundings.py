@@ -6,7 +6,7 @@ from threading import Thread
 from time import sleep
 
 from kafkalog.config import LogConfig, settings
-from kafkalog.config.values import Range
+from kafkalog.config.setting_types import Range
 from kafkalog.files.naming import LOCK
 from kafkalog.log import (
     appending,
