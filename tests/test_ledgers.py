@@ -1,6 +1,6 @@
 """Every test and scenario that a ledger names exists.
 
-The ledgers are the tables of ``tests/peer-tests.md`` and ``tests/broken-on-purpose.md``.
+The ledgers are ``tests/peer-tests.md`` and ``tests/broken-on-purpose.md``.
 """
 
 import re
