@@ -21,28 +21,28 @@ from typing import Any, Final, NamedTuple
 import kafkalog
 from kafkalog import errors
 from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
-from kafkalog.export.files import check_target
-from kafkalog.export.missing import require
-from kafkalog.spark.limits import EARLIEST, SpecificOffsets
-from kafkalog.spark.offset_json import Place, from_json, to_json
-from kafkalog.spark.offsets import (
-    batch_ranges,
-    ending_offsets,
-    starting_offsets,
-    stream_ranges,
-)
-from kafkalog.spark.options import SourceOptions
-from kafkalog.spark.output import FOLDER, Manifest, Output, locked
-from kafkalog.spark.parquet import (
+from kafkalog.export.file_export import check_target
+from kafkalog.export.optional_packages import require
+from kafkalog.spark.job_output import FOLDER, Manifest, Output, locked
+from kafkalog.spark.job_parquet import (
     FINAL,
     TaskWriter,
     Written,
     file_columns,
     read_schema,
 )
-from kafkalog.spark.partitions import Partitions
-from kafkalog.spark.ranges import OffsetRange
-from kafkalog.spark.reading import TaskReader
+from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.offset_json import Place, from_json, to_json
+from kafkalog.spark.offset_limits import EARLIEST, SpecificOffsets
+from kafkalog.spark.offset_ranges import (
+    OffsetRange,
+    batch_ranges,
+    ending_offsets,
+    starting_offsets,
+    stream_ranges,
+)
+from kafkalog.spark.read_options import SourceOptions
+from kafkalog.spark.task_reader import TaskReader
 
 RAISED: Final = re.compile(r"^([\w.]+(?:Error|Exception)): (.*)$", re.MULTILINE)
 JAVA_STACK: Final = "\n\tat "
@@ -81,7 +81,7 @@ def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
     Raises `BlockingIOError` while another job writes there, `ConfigError` where earlier
     runs wrote other columns, and what reading raises; then nothing has been written.
     """
-    from kafkalog.spark.batch import open_partitions, warn_of_ignored
+    from kafkalog.spark.batch_query import open_partitions, warn_of_ignored
 
     warn_of_ignored(job.options)
     held = open_partitions(job.options)
@@ -215,7 +215,7 @@ class _Run:
 
     def _write(self, spark: Any, staging: Path) -> list[Written]:
         """Have executors write the records of all ranges."""
-        from kafkalog.spark.batch import make_splits
+        from kafkalog.spark.batch_query import make_splits
 
         context, writer = spark.sparkContext, self._writer(staging)
         cores = context.defaultParallelism

@@ -28,11 +28,11 @@ from kafkalog.errors import (
     KafkaLogError,
     LocatedError,
 )
-from kafkalog.export.missing import require
-from kafkalog.spark.columns import COLUMNS
-from kafkalog.spark.output import Staged
-from kafkalog.spark.reading import TaskReader
-from kafkalog.spark.splits import Task
+from kafkalog.export.optional_packages import require
+from kafkalog.spark.job_output import Staged
+from kafkalog.spark.spark_columns import COLUMNS
+from kafkalog.spark.task_planning import Task
+from kafkalog.spark.task_reader import TaskReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,7 +28,7 @@ from kafkalog.formats.wrappers import first_offsets
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.spark.ranges import OffsetRange
+from kafkalog.spark.offset_ranges import OffsetRange
 
 LEAST_BYTES: Final = 32 << 20
 """What a task has at least, where there is as much: starting one costs time, too."""

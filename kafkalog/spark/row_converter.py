@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from kafkalog.errors import InvalidRecordError
 from kafkalog.export.arrow import bitmap, bytes_array, headers_array
-from kafkalog.export.missing import require
+from kafkalog.export.optional_packages import require
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
-from kafkalog.spark.columns import COLUMNS, spelled
+from kafkalog.spark.spark_columns import COLUMNS, spelled
 
 if TYPE_CHECKING:
     import pyarrow as pa

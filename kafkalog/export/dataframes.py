@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkalog.export.missing import require
+from kafkalog.export.optional_packages import require
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ import pyspark
 import pytest
 
 from kafkalog.errors import DataLossError
-from kafkalog.spark import batch, stream
-from kafkalog.spark.options import parse_options
+from kafkalog.spark import batch_query, stream_query
+from kafkalog.spark.read_options import parse_options
 from kafkalog.spark.source import KafkaLogDataSource
 from tests.query.batches import build
 
@@ -114,7 +114,7 @@ def test_a_maximum_is_shared_by_what_waits(logs):
 
 def test_a_minimum_is_waited_for_and_no_longer_than_the_delay(logs, monkeypatch):
     now = [1_000_000]
-    monkeypatch.setattr(stream.time, "time_ns", lambda: now[0] * 1_000_000)
+    monkeypatch.setattr(stream_query.time, "time_ns", lambda: now[0] * 1_000_000)
     reader = reader_of(logs, minOffsetsPerTrigger="100", maxTriggerDelay="10s")
     limit = limit_of(reader)
     start = reader.initialOffset()
@@ -129,11 +129,11 @@ def test_a_minimum_is_waited_for_and_no_longer_than_the_delay(logs, monkeypatch)
 
 
 def test_spark_is_told_the_limits_that_options_set(logs):
-    assert hasattr(stream, "limits") == HAS_LIMITS
+    assert hasattr(stream_query, "limits") == HAS_LIMITS
     limits = {
-        "maxOffsetsPerTrigger": lambda: stream.limits.ReadMaxRows(100),
-        "minOffsetsPerTrigger": lambda: stream.limits.ReadMinRows(100),
-        "maxTriggerDelay": lambda: stream.limits.ReadAllAvailable(),
+        "maxOffsetsPerTrigger": lambda: stream_query.limits.ReadMaxRows(100),
+        "minOffsetsPerTrigger": lambda: stream_query.limits.ReadMinRows(100),
+        "maxTriggerDelay": lambda: stream_query.limits.ReadAllAvailable(),
     }
     for name in limits if HAS_LIMITS else ():  # before, no reader is asked
         assert reader_of(logs, **{name: "100"}).getDefaultReadLimit() == limits[name]()
@@ -221,7 +221,7 @@ def test_what_is_deleted_while_it_is_looked_at_is_no_fault(logs):
         shutil.rmtree(logs / "a-1", ignore_errors=True)
         return held.latest(held.places())
 
-    assert batch.ask(options, latest) == {("a", 0): 8 * COUNT}
+    assert batch_query.ask(options, latest) == {("a", 0): 8 * COUNT}
     assert asked == [[("a", 0), ("a", 1)], [("a", 0)]]
 
 
@@ -232,4 +232,4 @@ def test_what_is_nowhere_is_told_in_the_end(logs):
         raise FileNotFoundError("gone")
 
     with pytest.raises(FileNotFoundError, match="gone"):
-        batch.ask(options, missing)
+        batch_query.ask(options, missing)

@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 
 from kafkalog.errors import CorruptCheckpointError
-from kafkalog.spark.output import FOLDER, Staged, locked
+from kafkalog.spark.job_output import FOLDER, Staged, locked
 from tests.spark.lakes import files_of, manifest
 
 FOLDERS = (
@@ -25,7 +25,7 @@ CALLS = ("replace", "fsync", "mkdir", "write", "unlink", "rmdir")
 HOLDER = """
 import sys
 from pathlib import Path
-from kafkalog.spark.output import locked
+from kafkalog.spark.job_output import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

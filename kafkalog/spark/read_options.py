@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.columns import COLUMNS, default_columns, spelled
-from kafkalog.spark.limits import (
+from kafkalog.spark.offset_json import INT_MAX, places_from_json
+from kafkalog.spark.offset_limits import (
     EARLIEST,
     LATEST,
     Limit,
@@ -27,7 +27,6 @@ from kafkalog.spark.limits import (
     parse_timestamp,
     parse_timestamps,
 )
-from kafkalog.spark.offset_json import INT_MAX, places_from_json
 from kafkalog.spark.option_values import (
     parse_duration_ms,
     parse_names,
@@ -36,7 +35,8 @@ from kafkalog.spark.option_values import (
     parse_truth,
     parse_whole,
 )
-from kafkalog.spark.topics import (
+from kafkalog.spark.spark_columns import COLUMNS, default_columns, spelled
+from kafkalog.spark.topic_selection import (
     EVERYTHING,
     Assign,
     Subscribe,

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.limits import (
+from kafkalog.spark.offset_limits import (
     EARLIEST,
     LATEST,
     GlobalTimestamp,
     SpecificOffsets,
     SpecificTimestamps,
 )
-from kafkalog.spark.options import SourceOptions, parse_options
-from kafkalog.spark.topics import (
+from kafkalog.spark.read_options import SourceOptions, parse_options
+from kafkalog.spark.topic_selection import (
     Assign,
     Everything,
     Subscribe,

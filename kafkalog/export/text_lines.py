@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from kafkalog.codecs.bytes_text import bytes_as_data
 from kafkalog.codecs.java_text import repair_utf8
-from kafkalog.export.decoded import decoded_cells, on_one_line
+from kafkalog.export.internal_topic_json import decoded_cells, on_one_line
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
@@ -35,8 +35,8 @@ def json_lines(
 ) -> list[str]:
     r"""Spell each record as a JSON object, members named and ordered as `columns`.
 
-    With `decode`, keys and values of internal topics as `kafkalog.export.decoded` has
-    them, whose columns have to be there.
+    With `decode`, keys and values of internal topics are spelled as
+    `decoded_cells` does; this needs the columns key, value and is_control.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)

@@ -8,7 +8,7 @@ import pytest
 
 import kafkalog
 from kafkalog.errors import ConfigError, NotALogDirectoryError
-from kafkalog.spark.partitions import Partitions
+from kafkalog.spark.log_partitions import Partitions
 from tests import golden_data
 from tests.query.batches import build
 

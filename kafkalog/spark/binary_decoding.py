@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.export.missing import require
+from kafkalog.export.optional_packages import require
 from kafkalog.files.reading import MemorySource
 from kafkalog.formats.decoding import Bounds
 from kafkalog.formats.headers import Rows, find_unsound
@@ -34,8 +34,8 @@ from kafkalog.query.reading import Problem, Request
 from kafkalog.query.scan import Scan
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.strays import Limits
-from kafkalog.spark.columns import COLUMNS, default_columns
-from kafkalog.spark.rows import RowMaker
+from kafkalog.spark.row_converter import RowMaker
+from kafkalog.spark.spark_columns import COLUMNS, default_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,8 @@ import pytest
 
 import kafkalog
 from kafkalog.errors import ConfigError, InvalidRecordError
-from kafkalog.spark.columns import COLUMNS, arrow_schema
-from kafkalog.spark.rows import MOST_BYTES, MOST_ROWS, RowMaker
+from kafkalog.spark.row_converter import MOST_BYTES, MOST_ROWS, RowMaker
+from kafkalog.spark.spark_columns import COLUMNS, arrow_schema
 
 EVERY = tuple(COLUMNS)
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
-from kafkalog.spark import splits
-from kafkalog.spark.partitions import Partitions
-from kafkalog.spark.ranges import OffsetRange
-from kafkalog.spark.splits import plan_tasks
+from kafkalog.spark import task_planning
+from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.offset_ranges import OffsetRange
+from kafkalog.spark.task_planning import plan_tasks
 from tests import golden_data
 from tests.query.big_segment import write_segment
 from tests.spark.planned import offsets_of, plan, whole
@@ -122,7 +122,7 @@ def test_small_ranges_share_tasks_unless_they_must_not():
     [(1, 7, 2), (1, 6, 3), (2, 7, 2), (2, 6, 4), (3, 7, 3), (4, 7, 4)],
 )
 def test_tasks_come_in_whole_rounds_of_the_cores(big, monkeypatch, cores, asked, count):
-    monkeypatch.setattr(splits, "LEAST_BYTES", 2 << 20)
+    monkeypatch.setattr(task_planning, "LEAST_BYTES", 2 << 20)
     tasks = plan(big.place, 0, big.records, asked << 20, cores=cores)
     sizes = [sum(part.size_in_bytes for part in task) for task in tasks]
     assert len(tasks) == count
@@ -132,7 +132,7 @@ def test_tasks_come_in_whole_rounds_of_the_cores(big, monkeypatch, cores, asked,
 
 @pytest.mark.parametrize("lengths", [[7, 7, 9, 9], [3] * 11, [1, 30, 1], [32]])
 def test_segments_are_cut_where_a_task_is_full(tmp_path, monkeypatch, lengths):
-    monkeypatch.setattr(splits, "LEAST_BYTES", 1 << 18)
+    monkeypatch.setattr(task_planning, "LEAST_BYTES", 1 << 18)
     bigs = [
         write_segment(tmp_path / f"big-{number}", length << 18, index_every=1)
         for number, length in enumerate(lengths)
@@ -159,13 +159,13 @@ def test_a_task_has_a_third_more_than_was_asked_for_at_most(big, asked):
 
 @pytest.mark.parametrize("cores", [2, 4])
 def test_few_bytes_are_tasks_of_no_more_than_was_asked_for(big, monkeypatch, cores):
-    monkeypatch.setattr(splits, "LEAST_BYTES", 16 << 20)
+    monkeypatch.setattr(task_planning, "LEAST_BYTES", 16 << 20)
     tasks = plan(big.place, 0, big.records, 16 << 20, cores=cores)
     assert len(tasks) == 2
 
 
 def test_what_cannot_be_cut_where_a_task_is_full_is_in_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr(splits, "LEAST_BYTES", 1 << 18)
+    monkeypatch.setattr(task_planning, "LEAST_BYTES", 1 << 18)
     for number in range(2):
         write_segment(tmp_path / f"big-{number}", 3 << 20, index_every=1)
     index = tmp_path / "big-1" / f"{0:020d}.index"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from kafkalog.errors import DataLossError
-from kafkalog.export.missing import require
+from kafkalog.export.optional_packages import require
 from kafkalog.files.location import Location, entries
 from kafkalog.formats.decoding import Bounds
 from kafkalog.log.log import find_end
@@ -31,9 +31,9 @@ from kafkalog.query.plan import Part, Span
 from kafkalog.query.reading import Request
 from kafkalog.query.scan import Scan
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.spark.options import SourceOptions
-from kafkalog.spark.rows import RowMaker
-from kafkalog.spark.splits import Stretch, Task
+from kafkalog.spark.read_options import SourceOptions
+from kafkalog.spark.row_converter import RowMaker
+from kafkalog.spark.task_planning import Stretch, Task
 from kafkalog.spark.workers import freeze_imports
 
 if TYPE_CHECKING:

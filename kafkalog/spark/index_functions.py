@@ -20,9 +20,9 @@ from kafkalog.formats.times import as_ms
 from kafkalog.log.log import Log
 from kafkalog.query.listing import SegmentSummary, list_path
 from kafkalog.spark.functions import Paths, source_options
-from kafkalog.spark.options import SourceOptions, parse_options
-from kafkalog.spark.rows import MOST_MS, US_PER_MS
-from kafkalog.spark.task_frames import Row, frame_of_rows
+from kafkalog.spark.read_options import SourceOptions, parse_options
+from kafkalog.spark.row_converter import MOST_MS, US_PER_MS
+from kafkalog.spark.task_dataframes import Row, frame_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +102,7 @@ def _times(timestamps: Time | Iterable[Time]) -> tuple[int, ...]:
 
 def _bunches(options: SourceOptions) -> list[list[Held]]:
     """Share out the partitions that are asked for."""
-    from kafkalog.spark.batch import open_partitions, warn_of_ignored
+    from kafkalog.spark.batch_query import open_partitions, warn_of_ignored
 
     warn_of_ignored(options)
     held = open_partitions(options)

@@ -13,14 +13,14 @@ import pytest
 
 from kafkalog.errors import CorruptRecordError
 from kafkalog.query.reading import Request
-from kafkalog.spark import parquet
-from kafkalog.spark.options import default_columns
-from kafkalog.spark.output import locked
-from kafkalog.spark.parquet import TaskWriter, by_date, file_columns, read_schema
-from kafkalog.spark.partitions import Partitions
-from kafkalog.spark.ranges import OffsetRange
-from kafkalog.spark.reading import TaskReader
-from kafkalog.spark.splits import plan_tasks
+from kafkalog.spark import job_parquet
+from kafkalog.spark.job_output import locked
+from kafkalog.spark.job_parquet import TaskWriter, by_date, file_columns, read_schema
+from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.offset_ranges import OffsetRange
+from kafkalog.spark.read_options import default_columns
+from kafkalog.spark.task_planning import plan_tasks
+from kafkalog.spark.task_reader import TaskReader
 from tests.spark import lakes
 
 COLUMNS = file_columns(default_columns(include_headers=False))
@@ -86,7 +86,7 @@ def test_each_row_lies_under_the_utc_date_of_its_timestamp(logs, tmp_path):
 
 
 def test_times_to_and_fro_make_no_more_files_than_dates(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "HELD_BYTES", 10_000)
+    monkeypatch.setattr(job_parquet, "HELD_BYTES", 10_000)
     logs = tmp_path / "logs"
     for base in range(0, 1000, 100):
         step = lakes.DAY_MS if base % 200 else -lakes.DAY_MS
@@ -100,8 +100,8 @@ def test_times_to_and_fro_make_no_more_files_than_dates(tmp_path, monkeypatch):
 
 
 def test_no_more_files_are_open_than_a_process_may_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "HELD_BYTES", 2000)
-    monkeypatch.setattr(parquet, "MOST_OPEN", 3)
+    monkeypatch.setattr(job_parquet, "HELD_BYTES", 2000)
+    monkeypatch.setattr(job_parquet, "MOST_OPEN", 3)
     logs = tmp_path / "logs"
     for base in (0, 100):
         lakes.add_segment(logs, "orders-0", base, 100, step_ms=lakes.DAY_MS)
@@ -116,12 +116,12 @@ def test_no_more_files_are_open_than_a_process_may_have(tmp_path, monkeypatch):
     [
         (-1, "1969-12-31"),
         (0, "1970-01-01"),
-        (parquet.DAY_US - 1, "1970-01-01"),
-        (parquet.DAY_US, "1970-01-02"),
+        (job_parquet.DAY_US - 1, "1970-01-01"),
+        (job_parquet.DAY_US, "1970-01-02"),
         (253_402_300_799_999_999, "9999-12-31"),
-        (253_402_300_800_000_000, parquet.NO_DATE),
+        (253_402_300_800_000_000, job_parquet.NO_DATE),
         (-62_135_596_800_000_000, "0001-01-01"),
-        (-62_135_596_800_000_001, parquet.NO_DATE),
+        (-62_135_596_800_000_001, job_parquet.NO_DATE),
     ],
 )
 def test_dates_are_those_of_utc(time_us, date):

@@ -18,15 +18,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalog.errors import ConfigError
-from kafkalog.export.missing import require
+from kafkalog.export.optional_packages import require
 from kafkalog.files.remote import as_path
-from kafkalog.spark.columns import arrow_schema
-from kafkalog.spark.offsets import batch_ranges
-from kafkalog.spark.options import SourceOptions
-from kafkalog.spark.partitions import Partitions
-from kafkalog.spark.ranges import OffsetRange, split_ranges
-from kafkalog.spark.reading import TaskReader
-from kafkalog.spark.splits import Task, plan_tasks
+from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.offset_ranges import OffsetRange, batch_ranges, split_ranges
+from kafkalog.spark.read_options import SourceOptions
+from kafkalog.spark.spark_columns import arrow_schema
+from kafkalog.spark.task_planning import Task, plan_tasks
+from kafkalog.spark.task_reader import TaskReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafkalog.errors import ConfigError, DataLossError
-from kafkalog.spark.offsets import (
+from kafkalog.spark.offset_ranges import (
+    OffsetRange,
     batch_ranges,
     ending_offsets,
     latest_offsets,
@@ -16,8 +17,7 @@ from kafkalog.spark.offsets import (
     starting_offsets,
     stream_ranges,
 )
-from kafkalog.spark.options import parse_options
-from kafkalog.spark.ranges import OffsetRange
+from kafkalog.spark.read_options import parse_options
 
 A, B, C = ("orders", 0), ("orders", 1), ("audit", 0)
 

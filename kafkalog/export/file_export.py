@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 from kafkalog.errors import ConfigError, LocatedError
-from kafkalog.export import text
-from kafkalog.export.missing import require
+from kafkalog.export import text_lines
+from kafkalog.export.optional_packages import require
 from kafkalog.files.naming import parse_file_name, parse_partition_dir
 from kafkalog.manager.log_directory import ROOT_FILES
 from kafkalog.query.records import Records
@@ -58,10 +58,10 @@ class TextWriter:
 
     def __init__(self, path: Path, columns: tuple[str, ...], form: str) -> None:
         self._columns = columns
-        self._spell = text.csv_lines if form == "csv" else text.json_lines
+        self._spell = text_lines.csv_lines if form == "csv" else text_lines.json_lines
         self._file: BinaryIO = path.open("wb")
         if form == "csv":
-            self._file.write(f"{text.csv_header(columns)}\n".encode())
+            self._file.write(f"{text_lines.csv_header(columns)}\n".encode())
 
     def write(self, records: Records) -> None:
         """Add a chunk, a line a record."""

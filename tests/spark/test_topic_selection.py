@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.topics import (
+from kafkalog.spark.topic_selection import (
     Assign,
     Everything,
     Subscribe,
