@@ -1,6 +1,7 @@
 """Write docs/cli.md from the help texts of the commands (`make docs` runs it).
 
 python docs/cli_page.py
+"""
 
 from __future__ import annotations
 
