@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from kafkalog.files.naming import PartitionDir
     from kafkalog.log.log import Isolation
     from kafkalog.query.scan import OnCorruption, Progress, Scan
     from kafkalog.query.tailing import Planned
+    from kafkalog.storage.file_names import PartitionDir
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -80,7 +80,7 @@ def read_time(text: str) -> int | datetime:
 
 def read_columns(text: str) -> tuple[str, ...]:
     """Read names of columns with commas between, in the order given."""
-    from kafkalog.query.columns import choose_columns
+    from kafkalog.query.scan_columns import choose_columns
 
     try:
         return choose_columns(name.strip() for name in text.split(","))
@@ -119,7 +119,7 @@ def complete_columns(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
     """Offer a column more, behind those that stand before the last comma."""
-    from kafkalog.query.columns import COLUMNS
+    from kafkalog.query.scan_columns import COLUMNS
 
     before, comma, begun = incomplete.rpartition(",")
     taken = before.split(",")
@@ -136,7 +136,7 @@ def _partitions(context: click.Context) -> Iterator[PartitionDir]:
     The option that is being completed has no value yet, so that click has not come to
     tell arguments from one another: they are what is left over.
     """
-    from kafkalog.files.naming import parse_partition_dir
+    from kafkalog.storage.file_names import parse_partition_dir
 
     for path in map(Path, context.args):
         names = [path.absolute().name]
@@ -277,8 +277,8 @@ class ScanOptions:
 
         Raises `FileNotFoundError` where a topic or partition asked for is not there.
         """
-        from kafkalog.manager.log_directory import choose
         from kafkalog.query.scan import scan
+        from kafkalog.storage.log_directory import choose
 
         whole = scan(
             list(paths),
@@ -303,7 +303,7 @@ class ScanOptions:
 
         That a topic or partition is not there is no error.
         """
-        from kafkalog.query.plan import bounds_of, find_parts
+        from kafkalog.query.sources import bounds_of, find_parts
 
         return [
             (part, bounds_of(part, None, None, (None, None)))
