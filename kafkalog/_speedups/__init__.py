@@ -1,16 +1,15 @@
-"""The compiled cellar: typed loops over bytes the caller owns.
+"""Compiled kernels: typed loops over arrays that the caller owns.
 
-The boundary is this page. A kernel takes arrays and fills arrays; it opens no file
-(`fetch_headers` and `write_each` are given open ones), keeps no state (but
-for `Tail`, which a log's writer has) and raises nothing about data: it answers with a
-`Status`, or an errno, and the floor above turns that into an error that knows its file.
+A kernel takes arrays and scalars, and fills arrays. It makes no system call, keeps no
+state between calls (except `Tail`, which a log's writer owns), and raises no error on
+data: it returns a `Status`, from which its caller makes an error with file and byte.
 """
 
 from pathlib import Path
 
 from kafkalog._speedups.source_tree import explain_uncompiled
 
-if _uncompiled := explain_uncompiled(__name__, Path(__file__).parent):
+if _uncompiled := explain_uncompiled(Path(__file__).parents[1]):
     raise ImportError(_uncompiled)
 
 from kafkalog._speedups._cursor import Status
@@ -34,7 +33,6 @@ from kafkalog._speedups.encode import (
 )
 from kafkalog._speedups.frames import Framing, bound_streams, walk_frame
 from kafkalog._speedups.gather import gather, join, measure
-from kafkalog._speedups.glance import fetch_headers
 from kafkalog._speedups.messages import write_messages
 from kafkalog._speedups.records import (
     decode_headers,
@@ -62,7 +60,6 @@ from kafkalog._speedups.validate import (
     take_batches,
 )
 from kafkalog._speedups.varint import decode_varints, encode_varints
-from kafkalog._speedups.writing import write_each
 
 __all__ = [
     "Framing",
@@ -85,7 +82,6 @@ __all__ = [
     "dump_batches",
     "dump_records",
     "encode_varints",
-    "fetch_headers",
     "find_batch",
     "find_slot",
     "first_nonzero",
@@ -111,7 +107,6 @@ __all__ = [
     "unpack_streams",
     "walk_frame",
     "widen_slots",
-    "write_each",
     "write_headers",
     "write_messages",
     "write_records",
