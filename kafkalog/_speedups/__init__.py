@@ -14,35 +14,38 @@ if _uncompiled := explain_uncompiled(Path(__file__).parents[1]):
 
 from kafkalog._speedups._cursor import Status
 from kafkalog._speedups.batches import (
-    add_up,
-    all_plain,
-    countable,
+    all_uncompressed,
+    check_counts,
     find_batch,
-    in_order,
     locate_payloads,
+    offsets_in_order,
     scan_batches,
+    sum_counts,
 )
 from kafkalog._speedups.crc32c import best_path, check_batches, crc_many
+from kafkalog._speedups.decode import (
+    decode_headers,
+    decode_records,
+    gather_records,
+    measure_wrappers,
+    skip_records,
+)
+from kafkalog._speedups.decompress import decompress_streams
 from kafkalog._speedups.due import due_entries
-from kafkalog._speedups.dump import Halt, Want, dump_batches, dump_records
+from kafkalog._speedups.dump_lines import Halt, Want, dump_batches, dump_records
 from kafkalog._speedups.encode import (
     measure_records,
     split_records,
     write_headers,
     write_records,
 )
-from kafkalog._speedups.frames import Framing, bound_streams, walk_frame
-from kafkalog._speedups.gather import gather, join, measure
-from kafkalog._speedups.messages import write_messages
-from kafkalog._speedups.records import (
-    decode_headers,
-    decode_records,
-    gather_records,
-    measure_wrappers,
-    pass_records,
+from kafkalog._speedups.frames import (
+    FrameStatus,
+    bound_decompressed_sizes,
+    measure_frame,
 )
-from kafkalog._speedups.runs import Tail
-from kafkalog._speedups.search import (
+from kafkalog._speedups.gather import gather_bytes, join_buffers, lengths_to_offsets
+from kafkalog._speedups.index_search import (
     count_rising,
     find_slot,
     first_nonzero,
@@ -52,7 +55,8 @@ from kafkalog._speedups.search import (
     take_field,
     widen_slots,
 )
-from kafkalog._speedups.unpack import unpack_streams
+from kafkalog._speedups.legacy_messages import write_messages
+from kafkalog._speedups.runs import Tail
 from kafkalog._speedups.validate import (
     place_batches,
     stamp_batches,
@@ -62,22 +66,22 @@ from kafkalog._speedups.validate import (
 from kafkalog._speedups.varint import decode_varints, encode_varints
 
 __all__ = [
-    "Framing",
+    "FrameStatus",
     "Halt",
     "Status",
     "Tail",
     "Want",
-    "add_up",
-    "all_plain",
+    "all_uncompressed",
     "best_path",
-    "bound_streams",
+    "bound_decompressed_sizes",
     "check_batches",
+    "check_counts",
     "count_rising",
-    "countable",
     "crc_many",
     "decode_headers",
     "decode_records",
     "decode_varints",
+    "decompress_streams",
     "due_entries",
     "dump_batches",
     "dump_records",
@@ -85,27 +89,27 @@ __all__ = [
     "find_batch",
     "find_slot",
     "first_nonzero",
-    "gather",
+    "gather_bytes",
     "gather_records",
-    "in_order",
-    "join",
+    "join_buffers",
+    "lengths_to_offsets",
     "locate_payloads",
-    "measure",
+    "measure_frame",
     "measure_records",
     "measure_wrappers",
-    "pass_records",
+    "offsets_in_order",
     "place_batches",
     "scan_batches",
     "search_ranges",
     "search_slots",
     "search_value",
+    "skip_records",
     "split_records",
     "stamp_batches",
+    "sum_counts",
     "survey_batches",
     "take_batches",
     "take_field",
-    "unpack_streams",
-    "walk_frame",
     "widen_slots",
     "write_headers",
     "write_messages",
