@@ -45,8 +45,8 @@ class Cluster:
         until(lambda: listens(port), "the master to listen")
         for number in (1, 2):
             work = folder / f"work-{number}"
-            place = ("--webui-port", "0", "--work-dir", str(work))
-            self._start("worker.Worker", *WORKER_SIZE, *place, self.url)
+            topic_partition = ("--webui-port", "0", "--work-dir", str(work))
+            self._start("worker.Worker", *WORKER_SIZE, *topic_partition, self.url)
 
     def _start(self, name, *arguments):
         from pyspark.find_spark_home import _find_spark_home

@@ -79,10 +79,10 @@ def test_a_source_keeps_no_option_that_shows():
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("place", ["bucket/logs", "no host/logs"])
-def test_spark_shows_no_credentials(spark, place):
+@pytest.mark.parametrize("topic_partition", ["bucket/logs", "no host/logs"])
+def test_spark_shows_no_credentials(spark, topic_partition):
     spark.conf.set(LOCALS, "true")
-    options = OPTIONS | {"path": f"s3://me:hush1@{place}"}
+    options = OPTIONS | {"path": f"s3://me:hush1@{topic_partition}"}
     frame = spark.read.format("kafkalog").options(**options).load()
     try:
         with pytest.raises(PySparkException, match="s3") as caught:

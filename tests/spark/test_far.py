@@ -58,9 +58,9 @@ def test_a_stream_from_s3_goes_on_where_it_was(spark, storage, tmp_path):
         builder = RecordBatchBuilder(base_offset=base)
         for offset in range(base, base + 10):
             builder.append(None, b"%d" % offset, timestamp=offset)
-        place = tmp_path / "grown" / "orders-0"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{base:020d}.log").write_bytes(builder.build())
+        topic_partition = tmp_path / "grown" / "orders-0"
+        topic_partition.mkdir(parents=True, exist_ok=True)
+        (topic_partition / f"{base:020d}.log").write_bytes(builder.build())
         names = {name.removeprefix("storage."): storage[name] for name in storage}
         fill(names, "far/grown", tmp_path / "grown")
 

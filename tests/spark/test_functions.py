@@ -12,7 +12,7 @@ import pytest
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import ConfigError
 from kafkalog.files import stores
-from kafkalog.spark.functions import option_texts, source_options
+from kafkalog.spark.functions import format_options, format_source_options
 from kafkalog.spark.offset_limits import (
     GlobalTimestamp,
     SpecificOffsets,
@@ -29,7 +29,7 @@ T_MS = 1_763_750_000_000
 
 
 def parsed(columns=None, **options):
-    texts = source_options(["/a", "/b,c"], columns, options)
+    texts = format_source_options(["/a", "/b,c"], columns, options)
     return parse_options(texts, streaming=False)
 
 
@@ -60,9 +60,9 @@ def test_times_of_partitions_may_be_datetimes(form):
 
 def test_a_naive_datetime_and_one_name_for_columns_are_refused():
     with pytest.raises(ValueError, match="a time needs a zone"):
-        option_texts(None, {"startingTimestamp": T.replace(tzinfo=None)})
+        format_options(None, {"startingTimestamp": T.replace(tzinfo=None)})
     with pytest.raises(ConfigError, match="columns is a list of names"):
-        option_texts("key", {})
+        format_options("key", {})
 
 
 def test_naming_the_package_imports_no_spark():
@@ -277,12 +277,12 @@ def test_splits_cover_each_offset_once_and_a_task_is_a_partition(spark):
     for row in sorted(
         rows, key=lambda row: (row.topic, row.partition, row.startOffset)
     ):
-        place = row.topic, row.partition
-        assert row.startOffset >= ends.get(place, 0)
+        topic_partition = row.topic, row.partition
+        assert row.startOffset >= ends.get(topic_partition, 0)
         assert row.endOffset > row.startOffset
         assert row.sizeInBytes == row.endPosition - row.beginPosition
         assert row.path.endswith(".log")
-        ends[place] = row.endOffset
+        ends[topic_partition] = row.endOffset
 
 
 @pytest.mark.spark

@@ -58,7 +58,7 @@ def golden_files(name):
 
 def as_told(row):
     """See a row as Kafka tells it; a scan's columns in their order."""
-    row = {COLUMNS[name].scanned: row[name] for name in NAMES}
+    row = {COLUMNS[name].scan_name: row[name] for name in NAMES}
     time_ms = round(row["timestamp"].timestamp() * 1000)
     row["timestamp"] = None if time_ms == -1 else time_ms
     for name in ("key", "value"):

@@ -11,7 +11,7 @@ import pytest
 
 from kafkalog.errors import ConfigError, CorruptRecordError, KafkaLogError
 from kafkalog.spark.job_output import locked
-from kafkalog.spark.job_run import told_by_spark
+from kafkalog.spark.job_run import error_from_spark
 from tests import golden_data
 from tests.spark import lakes, session
 from tests.spark.lakes import FORM, call, ended, spans, told_by
@@ -333,7 +333,7 @@ def test_a_second_job_is_told_of_the_first(spark, logs, tmp_path):
     ],
 )
 def test_what_spark_says_of_a_task_becomes_the_tasks_error(text, kind, message):
-    error = told_by_spark(text)
+    error = error_from_spark(text)
     assert isinstance(error, kind)
     assert str(error) == message
 

@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 
 from kafkalog.errors import CorruptCheckpointError
-from kafkalog.spark.job_output import FOLDER, Staged, locked
+from kafkalog.spark.job_output import FOLDER, StagedFile, locked
 from tests.spark.lakes import files_of, manifest
 
 FOLDERS = (
@@ -47,7 +47,7 @@ def add_run(out, about=None):
             for i, folder in enumerate(FOLDERS):
                 data = b"%d of run %d" % (i, number)
                 (staging / f"{i}.staged").write_bytes(data)
-                staged.append(Staged(f"{i}.staged", folder, 1, len(data)))
+                staged.append(StagedFile(f"{i}.staged", folder, 1, len(data)))
             output.commit(number, staging, staged, about or {})
     return number
 
@@ -166,7 +166,7 @@ def test_a_file_that_the_driver_does_not_see_whole_is_not_committed(
         with locked(tmp_path) as output, output.staged(1) as staging:
             if size_in_bytes:
                 (staging / "0.staged").write_bytes(b"1234")
-            staged = [Staged("0.staged", FOLDERS[0], 1, 5)]
+            staged = [StagedFile("0.staged", FOLDERS[0], 1, 5)]
             output.commit(1, staging, staged, {})
 
     with pytest.raises(FileNotFoundError, match="must share"):

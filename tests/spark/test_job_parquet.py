@@ -16,7 +16,7 @@ from kafkalog.query.reading import Request
 from kafkalog.spark import job_parquet
 from kafkalog.spark.job_output import locked
 from kafkalog.spark.job_parquet import TaskWriter, by_date, file_columns, read_schema
-from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.log_partitions import LogPartitions
 from kafkalog.spark.offset_ranges import OffsetRange
 from kafkalog.spark.read_options import default_columns
 from kafkalog.spark.task_planning import plan_tasks
@@ -36,10 +36,13 @@ def logs(tmp_path):
 
 
 def tasks_of(logs):
-    held = Partitions([logs])
-    ends = held.latest(held.places())
-    ranges = [OffsetRange(*place, 0, ends[place]) for place in held.places()]
-    return plan_tasks(ranges, held.directory, most_bytes=1 << 20)
+    held = LogPartitions([logs])
+    ends = held.latest_offsets(held.topic_partitions())
+    ranges = [
+        OffsetRange(*topic_partition, 0, ends[topic_partition])
+        for topic_partition in held.topic_partitions()
+    ]
+    return plan_tasks(ranges, held.directory, target_bytes=1 << 20)
 
 
 def writer_into(staging, *, columns=COLUMNS, skip=False):
@@ -86,7 +89,7 @@ def test_each_row_lies_under_the_utc_date_of_its_timestamp(logs, tmp_path):
 
 
 def test_times_to_and_fro_make_no_more_files_than_dates(tmp_path, monkeypatch):
-    monkeypatch.setattr(job_parquet, "HELD_BYTES", 10_000)
+    monkeypatch.setattr(job_parquet, "MAX_BUFFERED_BYTES", 10_000)
     logs = tmp_path / "logs"
     for base in range(0, 1000, 100):
         step = lakes.DAY_MS if base % 200 else -lakes.DAY_MS
@@ -100,8 +103,8 @@ def test_times_to_and_fro_make_no_more_files_than_dates(tmp_path, monkeypatch):
 
 
 def test_no_more_files_are_open_than_a_process_may_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(job_parquet, "HELD_BYTES", 2000)
-    monkeypatch.setattr(job_parquet, "MOST_OPEN", 3)
+    monkeypatch.setattr(job_parquet, "MAX_BUFFERED_BYTES", 2000)
+    monkeypatch.setattr(job_parquet, "MAX_OPEN_FILES", 3)
     logs = tmp_path / "logs"
     for base in (0, 100):
         lakes.add_segment(logs, "orders-0", base, 100, step_ms=lakes.DAY_MS)

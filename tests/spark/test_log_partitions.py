@@ -8,7 +8,7 @@ import pytest
 
 import kafkalog
 from kafkalog.errors import ConfigError, NotALogDirectoryError
-from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.log_partitions import LogPartitions
 from tests import golden_data
 from tests.query.batches import build
 
@@ -20,8 +20,8 @@ def name(base):
 
 
 def test_a_log_directory_is_its_partitions_and_their_ends():
-    held = Partitions([ROOT])
-    places = held.places()
+    partitions = LogPartitions([ROOT])
+    places = partitions.topic_partitions()
     assert places == sorted(places)
     assert ("orders.zstd", 0) in places
     marked = [path for path in ROOT.iterdir() if path.name.endswith("-delete")]
@@ -29,39 +29,43 @@ def test_a_log_directory_is_its_partitions_and_their_ends():
     assert not {path.name.rpartition("-")[0] for path in marked} & {
         t for t, _ in places
     }
-    first, last = held.earliest(places), held.latest(places)
-    for place in places:
-        with kafkalog.open(held.directory(place)) as log:
-            assert first[place] == log.log_start_offset
-            assert last[place] == log.log_end_offset
+    first, last = partitions.earliest_offsets(places), partitions.latest_offsets(places)
+    for topic_partition in places:
+        with kafkalog.open(partitions.directory(topic_partition)) as log:
+            assert first[topic_partition] == log.log_start_offset
+            assert last[topic_partition] == log.log_end_offset
     assert first["cutoff", 0] == 77
 
 
 def test_the_end_of_what_is_committed_is_the_last_stable_offset():
-    held = Partitions([ROOT], read_committed=True)
+    partitions = LogPartitions([ROOT], read_committed=True)
     places = [("ledger", 0), ("ledger", 1), ("orders.zstd", 0)]
-    for place, end in held.latest(places).items():
-        with kafkalog.open(held.directory(place)) as log:
+    for topic_partition, end in partitions.latest_offsets(places).items():
+        with kafkalog.open(partitions.directory(topic_partition)) as log:
             assert end == log.last_stable_offset
-            assert (end < log.log_end_offset) == (place[0] == "ledger")
+            assert (end < log.log_end_offset) == (topic_partition[0] == "ledger")
 
 
 def test_an_empty_directory_is_nothing_to_read_whatever_its_name(tmp_path):
     (tmp_path / "disk-1").mkdir()
     with pytest.raises(NotALogDirectoryError, match=r"empty directory: .*disk-1"):
-        Partitions([tmp_path / "disk-1"])
-    assert Partitions([tmp_path]).places() == [("disk", 1)]
+        LogPartitions([tmp_path / "disk-1"])
+    assert LogPartitions([tmp_path]).topic_partitions() == [("disk", 1)]
 
 
 def test_a_time_is_its_first_offset_or_none():
-    held = Partitions([ROOT])
-    place = "orders.none", 0
-    with kafkalog.open(held.directory(place)) as log:
+    partitions = LogPartitions([ROOT])
+    topic_partition = "orders.none", 0
+    with kafkalog.open(partitions.directory(topic_partition)) as log:
         for time in (0, 1_700_000_000_050, 1_700_000_100_000, 2**62):
             [offset] = log.offsets_for_times([time]).tolist()
-            found = held.for_times({place: time})[place]
+            found = partitions.offsets_for_times({topic_partition: time})[
+                topic_partition
+            ]
             assert found == (None if offset < 0 else offset)
-    assert held.for_times({place: 2**62}) == {place: None}
+    assert partitions.offsets_for_times({topic_partition: 2**62}) == {
+        topic_partition: None
+    }
 
 
 def test_a_time_of_what_is_not_committed_has_no_offset(tmp_path):
@@ -77,21 +81,25 @@ def test_a_time_of_what_is_not_committed_has_no_offset(tmp_path):
     begun.append(b"k", b"v", timestamp=20)
     (tmp_path / "open-0").mkdir()
     (tmp_path / "open-0" / name(0)).write_bytes(plain.build() + begun.build())
-    place = "open", 0
-    committed = Partitions([tmp_path], read_committed=True)
-    assert committed.latest([place]) == {place: 1}
-    assert committed.for_times({place: 10}) == {place: 0}
-    assert committed.for_times({place: 11}) == {place: None}
-    assert Partitions([tmp_path]).for_times({place: 11}) == {place: 1}
+    topic_partition = "open", 0
+    committed = LogPartitions([tmp_path], read_committed=True)
+    assert committed.latest_offsets([topic_partition]) == {topic_partition: 1}
+    assert committed.offsets_for_times({topic_partition: 10}) == {topic_partition: 0}
+    assert committed.offsets_for_times({topic_partition: 11}) == {topic_partition: None}
+    assert LogPartitions([tmp_path]).offsets_for_times({topic_partition: 11}) == {
+        topic_partition: 1
+    }
 
 
 def test_the_end_lies_behind_damage_so_that_reading_meets_it(tmp_path):
-    place = tmp_path / "orders-0"
-    place.mkdir()
+    topic_partition = tmp_path / "orders-0"
+    topic_partition.mkdir()
     data = bytearray(b"".join(build(2, "none", first) for first in range(0, 30, 3)))
     data[70] ^= 1
-    (place / name(0)).write_bytes(data)
-    assert Partitions([tmp_path]).latest([("orders", 0)]) == {("orders", 0): 30}
+    (topic_partition / name(0)).write_bytes(data)
+    assert LogPartitions([tmp_path]).latest_offsets([("orders", 0)]) == {
+        ("orders", 0): 30
+    }
 
 
 def test_a_partition_in_two_places_is_refused(tmp_path):
@@ -100,17 +108,17 @@ def test_a_partition_in_two_places_is_refused(tmp_path):
     shutil.copytree(ROOT / "once-1", tmp_path / "b" / "once-1")
     both = [tmp_path / "a", tmp_path / "b"]
     with pytest.raises(ConfigError, match=r"once-0 is in two places.*/a/.*/b/"):
-        Partitions(both)
+        LogPartitions(both)
     shutil.rmtree(tmp_path / "b" / "once-0")
-    assert Partitions(both).places() == [("once", 0), ("once", 1)]
+    assert LogPartitions(both).topic_partitions() == [("once", 0), ("once", 1)]
 
 
 def test_what_is_no_log_directory_is_named(tmp_path):
     with pytest.raises(NotALogDirectoryError, match=str(tmp_path)):
-        Partitions([tmp_path])
+        LogPartitions([tmp_path])
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        Partitions([tmp_path / "nowhere"])
+        LogPartitions([tmp_path / "nowhere"])
     with pytest.raises(NotALogDirectoryError, match="not a log directory"):
-        Partitions([ROOT / "once-0" / name(0)])
+        LogPartitions([ROOT / "once-0" / name(0)])
     (tmp_path / "meta.properties").touch()
-    assert Partitions([tmp_path]).places() == []
+    assert LogPartitions([tmp_path]).topic_partitions() == []

@@ -28,20 +28,29 @@ class Held:
 
     spans: dict = field(default_factory=lambda: {A: (5, 20), B: (0, 10), C: (0, 0)})
 
-    def places(self):
+    def topic_partitions(self):
         return sorted(self.spans)
 
-    def earliest(self, places):
-        return {place: self.spans[place][0] for place in places}
+    def earliest_offsets(self, places):
+        return {
+            topic_partition: self.spans[topic_partition][0]
+            for topic_partition in places
+        }
 
-    def latest(self, places):
-        return {place: self.spans[place][1] for place in places}
+    def latest_offsets(self, places):
+        return {
+            topic_partition: self.spans[topic_partition][1]
+            for topic_partition in places
+        }
 
-    def for_times(self, times):
-        return {place: self._for_time(place, at) for place, at in times.items()}
+    def offsets_for_times(self, times):
+        return {
+            topic_partition: self._for_time(topic_partition, at)
+            for topic_partition, at in times.items()
+        }
 
-    def _for_time(self, place, at):
-        first, end = self.spans[place]
+    def _for_time(self, topic_partition, at):
+        first, end = self.spans[topic_partition]
         offset = max(first, -(-at // 10))
         return offset if offset < end else None
 
@@ -50,14 +59,16 @@ def options(streaming=False, **given):
     return parse_options({"path": "/data"} | given, streaming=streaming)
 
 
-def batch(held=None, **given):
-    found = batch_ranges(options(**given), held or Held())
-    return {one.place: (one.start, one.end) for one in found}
+def batch(partitions=None, **given):
+    found = batch_ranges(options(**given), partitions or Held())
+    return {one.topic_partition: (one.start, one.end) for one in found}
 
 
-def stream(start, end, held=None, **given):
-    found = stream_ranges(options(streaming=True, **given), held or Held(), start, end)
-    return {one.place: (one.start, one.end) for one in found}
+def stream(start, end, partitions=None, **given):
+    found = stream_ranges(
+        options(streaming=True, **given), partitions or Held(), start, end
+    )
+    return {one.topic_partition: (one.start, one.end) for one in found}
 
 
 def test_a_batch_is_all_there_is_and_nothing_empty():

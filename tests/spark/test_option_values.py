@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.option_values import parse_duration_ms, parse_size, parse_whole
+from kafkalog.spark.option_values import parse_duration_ms, parse_integer, parse_size
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_what_is_no_size_is_refused(text):
 )
 def test_whole_numbers_are_scalas(text):
     with pytest.raises(ConfigError, match="expected a whole number"):
-        parse_whole(text)
+        parse_integer(text)

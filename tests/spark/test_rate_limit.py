@@ -42,9 +42,19 @@ def test_a_limited_batch_moves_on_within_its_bounds(lags, most):
     start = {("t", n): begin for n, (begin, _) in enumerate(lags)}
     end = {("t", n): begin + lag for n, (begin, lag) in enumerate(lags)}
     limited = limit_offsets(start, end, most)
-    taken = {place: limited[place] - start[place] for place in start}
-    assert all(0 <= taken[place] <= end[place] - start[place] for place in start)
-    assert all(taken[place] > 0 for place in start if end[place] > start[place])
+    taken = {
+        topic_partition: limited[topic_partition] - start[topic_partition]
+        for topic_partition in start
+    }
+    assert all(
+        0 <= taken[topic_partition] <= end[topic_partition] - start[topic_partition]
+        for topic_partition in start
+    )
+    assert all(
+        taken[topic_partition] > 0
+        for topic_partition in start
+        if end[topic_partition] > start[topic_partition]
+    )
     assert sum(taken.values()) <= most + len(lags)
 
 

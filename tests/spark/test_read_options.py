@@ -18,8 +18,8 @@ from kafkalog.spark.offset_limits import (
 )
 from kafkalog.spark.read_options import SourceOptions, parse_options
 from kafkalog.spark.topic_selection import (
+    AllTopics,
     Assign,
-    Everything,
     Subscribe,
     SubscribePattern,
 )
@@ -41,7 +41,7 @@ def refused(options=(), /, *, streaming=False, **more):
 def test_a_path_alone_is_all_topics_from_the_earliest_to_the_latest():
     options = parse()
     assert options == SourceOptions(paths=("/data",))
-    assert options.topics == Everything()
+    assert options.topics == AllTopics()
     assert (options.starting, options.ending) == (EARLIEST, LATEST)
     assert options.fail_on_data_loss
     assert not options.include_headers

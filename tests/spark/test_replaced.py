@@ -19,14 +19,14 @@ CLOSED, LAST = (f"{base:020d}.log" for base in (0, 30))
 
 def written(directory, producer_id=7):
     """Write a partition of two segments of two batches; all producers' are alike."""
-    place = directory / "orders-0"
-    place.mkdir(parents=True, exist_ok=True)
+    topic_partition = directory / "orders-0"
+    topic_partition.mkdir(parents=True, exist_ok=True)
     for name, first in ((CLOSED, 0), (LAST, 30)):
         batches = (
             build(2, "none", first + 15 * number, 15, producer_id=producer_id)
             for number in range(2)
         )
-        (place / name).write_bytes(b"".join(batches))
+        (topic_partition / name).write_bytes(b"".join(batches))
     return directory
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import kafkalog
 from kafkalog.errors import ConfigError, InvalidRecordError
-from kafkalog.spark.row_converter import MOST_BYTES, MOST_ROWS, RowMaker
+from kafkalog.spark.row_converter import MAX_BYTES, MAX_ROWS, RowConverter
 from kafkalog.spark.spark_columns import COLUMNS, arrow_schema
 
 EVERY = tuple(COLUMNS)
@@ -15,9 +15,9 @@ EVERY = tuple(COLUMNS)
 
 def made(data, columns=EVERY):
     schema = pa.schema([pa.field(name, COLUMNS[name].arrow_type) for name in columns])
-    maker = RowMaker(schema)
-    scan = kafkalog.scan(data, columns=maker.scanned)
-    return [batch for records in scan.chunks() for batch in maker.batches(records)]
+    converter = RowConverter(schema)
+    scan = kafkalog.scan(data, columns=converter.scan_columns)
+    return [batch for records in scan.chunks() for batch in converter.batches(records)]
 
 
 def built(records, **settings):
@@ -87,17 +87,17 @@ def test_a_time_beyond_microseconds_is_refused_and_the_rest_can_be_read():
 
 @pytest.mark.parametrize("size", [0, 16, 250, 5_000, 100_000])
 def test_batches_keep_to_their_limits_and_are_not_wastefully_small(size):
-    count = max(3 * MOST_ROWS if size < 200 else (30 << 20) // size, 3)
+    count = max(3 * MAX_ROWS if size < 200 else (30 << 20) // size, 3)
     data = built([row(b"x" * size, b"k", headers=[("h", b"12345")])] * count)
     batches = made(data)
     assert sum(batch.num_rows for batch in batches) == count
-    assert max(batch.num_rows for batch in batches) <= MOST_ROWS
-    assert max(batch.nbytes for batch in batches) <= MOST_BYTES
-    assert len(batches) <= 3 + sum(batch.nbytes for batch in batches) / (MOST_BYTES / 3)
+    assert max(batch.num_rows for batch in batches) <= MAX_ROWS
+    assert max(batch.nbytes for batch in batches) <= MAX_BYTES
+    assert len(batches) <= 3 + sum(batch.nbytes for batch in batches) / (MAX_BYTES / 3)
 
 
 def test_a_record_above_the_limit_has_a_batch_of_its_own():
-    large = bytes(MOST_BYTES + 1)
+    large = bytes(MAX_BYTES + 1)
     data = built([row(b"a"), row(large), row(large), row(b"b"), row(b"c")])
     rows = [batch.num_rows for batch in made(data)]
     assert sum(rows) == 5
@@ -127,9 +127,9 @@ def test_a_schema_may_take_any_columns_in_any_order():
 
 def test_columns_have_the_spelling_of_the_schema():
     schema = arrow_schema(Schema(Field("TIMESTAMPtype", "int"), Field("Key", "binary")))
-    maker = RowMaker(schema)
-    scan = kafkalog.scan(built([row(b"a", b"k")]), columns=maker.scanned)
-    [batch] = [made for records in scan.chunks() for made in maker.batches(records)]
+    converter = RowConverter(schema)
+    scan = kafkalog.scan(built([row(b"a", b"k")]), columns=converter.scan_columns)
+    [batch] = [made for records in scan.chunks() for made in converter.batches(records)]
     assert batch.schema == schema
     assert batch.to_pylist() == [{"TIMESTAMPtype": 0, "Key": b"k"}]
 

@@ -50,8 +50,8 @@ def test_a_temporary_view_takes_the_options(spark):
 
 
 def test_several_paths_are_read_as_one(spark, tmp_path):
-    for place in ("once-0", "once-1"):
-        shutil.copytree(ROOT / place, tmp_path / place)
+    for topic_partition in ("once-0", "once-1"):
+        shutil.copytree(ROOT / topic_partition, tmp_path / topic_partition)
     paths = [str(tmp_path / "once-0"), str(tmp_path / "once-1")]
     both = spark.read.format("kafkalog").load(paths)
     assert offsets(both) == offsets(load(spark, subscribe="once"))
@@ -182,12 +182,12 @@ def test_offsets_that_are_not_there_are_lost_data_or_left_out(spark):
 
 @pytest.fixture
 def damaged(tmp_path):
-    place = tmp_path / "orders-0"
-    place.mkdir()
+    topic_partition = tmp_path / "orders-0"
+    topic_partition.mkdir()
     batches = [build(2, "none", first) for first in range(0, 30, 3)]
     data = bytearray(b"".join(batches))
     data[len(batches[0]) + 70] ^= 1
-    path = place / f"{0:020d}.log"
+    path = topic_partition / f"{0:020d}.log"
     path.write_bytes(data)
     return path, len(batches[0])
 

@@ -36,12 +36,12 @@ def name(base):
     return f"{base:020d}.log"
 
 
-def append(root, place, first, batches=1, base=0):
-    (root / place).mkdir(exist_ok=True)
+def append(root, topic_partition, first, batches=1, base=0):
+    (root / topic_partition).mkdir(exist_ok=True)
     data = b"".join(
         build(2, "none", first + number * COUNT, COUNT) for number in range(batches)
     )
-    with (root / place / name(base)).open("ab") as file:
+    with (root / topic_partition / name(base)).open("ab") as file:
         file.write(data)
 
 
@@ -216,20 +216,20 @@ def test_what_is_deleted_while_it_is_looked_at_is_no_fault(logs):
     options = parse_options({"path": str(logs)}, streaming=True)
     asked = []
 
-    def latest(held):
-        asked.append(sorted(held.places()))
+    def latest(partitions):
+        asked.append(sorted(partitions.topic_partitions()))
         shutil.rmtree(logs / "a-1", ignore_errors=True)
-        return held.latest(held.places())
+        return partitions.latest_offsets(partitions.topic_partitions())
 
-    assert batch_query.ask(options, latest) == {("a", 0): 8 * COUNT}
+    assert batch_query.with_partitions(options, latest) == {("a", 0): 8 * COUNT}
     assert asked == [[("a", 0), ("a", 1)], [("a", 0)]]
 
 
 def test_what_is_nowhere_is_told_in_the_end(logs):
     options = parse_options({"path": str(logs)}, streaming=True)
 
-    def missing(held):
+    def missing(partitions):
         raise FileNotFoundError("gone")
 
     with pytest.raises(FileNotFoundError, match="gone"):
-        batch_query.ask(options, missing)
+        batch_query.with_partitions(options, missing)

@@ -23,18 +23,18 @@ was = LogSegment.open
 @pytest.fixture
 def log(tmp_path):
     """Four segments of twelve batches of five records."""
-    place = tmp_path / "logs" / "orders-0"
-    place.mkdir(parents=True)
+    topic_partition = tmp_path / "logs" / "orders-0"
+    topic_partition.mkdir(parents=True)
     for number in range(4):
-        write(place, number * BATCHES * COUNT)
-    return place
+        write(topic_partition, number * BATCHES * COUNT)
+    return topic_partition
 
 
 def name(base, ending="log"):
     return f"{base:020d}.{ending}"
 
 
-def write(place, base, batches=range(BATCHES), into=None):
+def write(topic_partition, base, batches=range(BATCHES), into=None):
     """Write a segment of batches, and an index with an entry for each."""
     data, entries = b"", b""
     for number in batches:
@@ -42,10 +42,10 @@ def write(place, base, batches=range(BATCHES), into=None):
         if data:
             entries += (first - base).to_bytes(4) + len(data).to_bytes(4)
         data += build(2, "none", first, COUNT)
-    with (place / name(base if into is None else into)).open("ab") as file:
+    with (topic_partition / name(base if into is None else into)).open("ab") as file:
         file.write(data)
     if into is None:
-        (place / name(base, "index")).write_bytes(entries)
+        (topic_partition / name(base, "index")).write_bytes(entries)
 
 
 EVERY = list(range(4 * BATCHES * COUNT))
@@ -111,9 +111,11 @@ def test_a_log_cut_within_a_segment_is_lost_data(log):
 def test_a_segment_that_is_replaced_once_it_was_found_is_read_as_it_was(log):
     [task] = plan(log, *whole(log))
     found = []
-    for stretch, scan in reader_of("offset").scans(task, ("offset",)):
-        path = log / stretch.segment.name
-        compacted = build(2, "none", stretch.start) + build(2, "none", stretch.stop - 3)
+    for segment_range, scan in reader_of("offset").scans(task, ("offset",)):
+        path = log / segment_range.segment.name
+        compacted = build(2, "none", segment_range.start) + build(
+            2, "none", segment_range.stop - 3
+        )
         (log / "compacted").write_bytes(compacted)
         (log / "compacted").rename(path)
         found += [one for chunk in scan.chunks() for one in chunk.offset.tolist()]
@@ -127,8 +129,8 @@ def test_files_that_tasks_looked_at_are_closed(log, monkeypatch):
     monkeypatch.setattr(
         LogSegment, "open", lambda segment: opened.append(was(segment)) or opened[-1]
     )
-    for stretch, _ in reader_of().scans(plan(log, *whole(log))[0], ("offset",)):
-        (log / stretch.segment.name).write_bytes(b"")
+    for segment_range, _ in reader_of().scans(plan(log, *whole(log))[0], ("offset",)):
+        (log / segment_range.segment.name).write_bytes(b"")
     assert len(opened) >= 4
     assert all(source._file.closed for source in opened)
 
@@ -203,8 +205,8 @@ def test_who_asks_for_no_checksums_reads_what_is_there(log, third):
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
 def test_every_magic_and_codec_is_cut_at_its_batches(tmp_path, magic, codec):
-    place = tmp_path / "old-0"
-    place.mkdir()
+    topic_partition = tmp_path / "old-0"
+    topic_partition.mkdir()
     data, entries, offsets = b"", b"", []
     for first in range(0, 200, 5):
         last = first + 2
@@ -212,12 +214,14 @@ def test_every_magic_and_codec_is_cut_at_its_batches(tmp_path, magic, codec):
             entries += last.to_bytes(4) + len(data).to_bytes(4)
         data += build(magic, codec, first)
         offsets += range(first, first + 3)
-    (place / name(0)).write_bytes(data)
-    (place / name(0, "index")).write_bytes(entries)
-    tasks = plan(place, *whole(place), 300)
+    (topic_partition / name(0)).write_bytes(data)
+    (topic_partition / name(0, "index")).write_bytes(entries)
+    tasks = plan(topic_partition, *whole(topic_partition), 300)
     assert len(tasks) > 5
     assert offsets_of(tasks) == offsets
-    path = place / name(0)  # rewritten: what was planned by bytes is found by offsets
+    path = topic_partition / name(
+        0
+    )  # rewritten: what was planned by bytes is found by offsets
     path.write_bytes(build(magic, codec, 0, 2) + data[len(build(magic, codec, 0)) :])
     assert offsets_of(tasks) == [offset for offset in offsets if offset != 2]
 

@@ -6,11 +6,11 @@ import pytest
 
 from kafkalog.errors import ConfigError
 from kafkalog.spark.topic_selection import (
+    AllTopics,
     Assign,
-    Everything,
     Subscribe,
     SubscribePattern,
-    compile_java,
+    compile_java_pattern,
 )
 
 PLACES = [
@@ -23,42 +23,42 @@ PLACES = [
 
 
 def test_everything_is_every_partition_in_order():
-    assert Everything().choose(PLACES) == sorted(PLACES)
+    assert AllTopics().select(PLACES) == sorted(PLACES)
 
 
 def test_topics_subscribed_to_give_all_their_partitions():
-    chosen = Subscribe(("orders", "audit")).choose(PLACES)
+    chosen = Subscribe(("orders", "audit")).select(PLACES)
     assert chosen == [("audit", 0), ("orders", 0), ("orders", 1)]
 
 
 def test_a_topic_that_is_not_there_is_an_error_that_names_it():
     with pytest.raises(ConfigError, match=r"option subscribe: .* of absent, gone$"):
-        Subscribe(("orders", "gone", "absent")).choose(PLACES)
+        Subscribe(("orders", "gone", "absent")).select(PLACES)
     with pytest.raises(ConfigError, match=r"option assign: .* of gone$"):
-        Assign((("orders", 0), ("gone", 0))).choose(PLACES)
+        Assign((("orders", 0), ("gone", 0))).select(PLACES)
 
 
 def test_a_partition_that_its_topic_lacks_is_left_out():
-    assert Assign((("orders", 1), ("orders", 7))).choose(PLACES) == [("orders", 1)]
+    assert Assign((("orders", 1), ("orders", 7))).select(PLACES) == [("orders", 1)]
 
 
 def test_an_internal_topic_is_read_if_it_is_named():
-    assert Subscribe(("__consumer_offsets",)).choose(PLACES) == [PLACES[-1]]
-    assert Assign((PLACES[-1],)).choose(PLACES) == [PLACES[-1]]
+    assert Subscribe(("__consumer_offsets",)).select(PLACES) == [PLACES[-1]]
+    assert Assign((PLACES[-1],)).select(PLACES) == [PLACES[-1]]
 
 
 def test_a_pattern_need_not_match_the_whole_name():
-    assert SubscribePattern("orders").choose(PLACES) == [
+    assert SubscribePattern("orders").select(PLACES) == [
         ("orders", 0),
         ("orders", 1),
         ("reorders", 0),
     ]
-    assert SubscribePattern("^orders").choose(PLACES) == [("orders", 0), ("orders", 1)]
+    assert SubscribePattern("^orders").select(PLACES) == [("orders", 0), ("orders", 1)]
 
 
 def test_a_pattern_finds_no_internal_topic_and_perhaps_nothing():
-    assert SubscribePattern("consumer").choose(PLACES) == []
-    assert ("__consumer_offsets", 3) not in SubscribePattern(".").choose(PLACES)
+    assert SubscribePattern("consumer").select(PLACES) == []
+    assert ("__consumer_offsets", 3) not in SubscribePattern(".").select(PLACES)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_pattern_finds_no_internal_topic_and_perhaps_nothing():
 )
 def test_patterns_that_python_takes_otherwise_are_refused(pattern):
     with pytest.raises(ConfigError, match="expected a pattern"):
-        compile_java(pattern)
+        compile_java_pattern(pattern)
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_patterns_that_python_takes_otherwise_are_refused(pattern):
     ],
 )
 def test_patterns_are_searched_for_as_java_does(pattern, name, finds):
-    assert bool(compile_java(pattern).search(name)) is finds
+    assert bool(compile_java_pattern(pattern).search(name)) is finds
