@@ -6,7 +6,7 @@ in each task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 GROUP_SIZE: Final = 32
 """Partitions in a task: enough to be worth a task, few enough to use all cores."""
 
-FOUND: Final = "topic string, partition int, timestamp timestamp, offset bigint"
+OFFSET_SCHEMA: Final = "topic string, partition int, timestamp timestamp, offset bigint"
 
-SEGMENTS: Final = (
+SEGMENT_SCHEMA: Final = (
     "topic string, partition int, segment string, baseOffset bigint, nextOffset bigint,"
     " sizeInBytes bigint, indexEntries bigint, timeIndexEntries bigint,"
     " txnIndexEntries bigint, firstTimestamp timestamp, maxTimestamp timestamp,"
@@ -79,7 +79,9 @@ def offsets_for_times(
     times = _times(timestamps)
     parsed = parse_options(format_source_options(path, None, options), streaming=False)
     lookup = _Lookup(times, parsed.read_committed)
-    return dataframe_of_rows(spark, _group_partitions(parsed), lookup.run, FOUND)
+    return dataframe_of_rows(
+        spark, _group_partitions(parsed), lookup.run, OFFSET_SCHEMA
+    )
 
 
 def list_segments(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
@@ -113,14 +115,15 @@ def list_segments(spark: SparkSession, path: Paths, **options: Any) -> DataFrame
     """
     parsed = parse_options(format_source_options(path, None, options), streaming=False)
     return dataframe_of_rows(
-        spark, _group_partitions(parsed), summarize_segments, SEGMENTS
+        spark, _group_partitions(parsed), summarize_segments, SEGMENT_SCHEMA
     )
 
 
 def _times(timestamps: Time | Iterable[Time]) -> tuple[int, ...]:
-    alone = isinstance(timestamps, (int, datetime)) given: Sequence[Any] = [timestamps]
-    if alone else list(timestamps)  # type: ignore[arg-type] times = tuple(map(as_ms,
-    given)) if outside := [ms for ms in times if abs(ms) > MAX_TIMESTAMP_MS]:
+    if isinstance(timestamps, (int, datetime)):
+        timestamps = [timestamps]
+    times = tuple(as_ms(timestamp) for timestamp in timestamps)
+    if outside := [ms for ms in times if abs(ms) > MAX_TIMESTAMP_MS]:
         raise ConfigError(
             f"timestamp {outside[0]} ms, expected at most {MAX_TIMESTAMP_MS} ms either"
             " side of 1970, the range of Spark's"
@@ -134,11 +137,11 @@ def _group_partitions(options: SourceOptions) -> list[list[Partition]]:
 
     warn_of_ignored_options(options)
     partitions = open_partitions(options)
-    chosen: list[Partition] = [
-        (*topic_partition, partitions.directory(topic_partition))
-        for topic_partition in options.topics.select(partitions.topic_partitions())
+    selected: list[Partition] = [
+        (*tp, partitions.directory(tp))
+        for tp in options.topics.select(partitions.topic_partitions())
     ]
-    return [chosen[i : i + GROUP_SIZE] for i in range(0, len(chosen), GROUP_SIZE)]
+    return [selected[i : i + GROUP_SIZE] for i in range(0, len(selected), GROUP_SIZE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +158,9 @@ class _Lookup:
             end = log.last_stable_offset if self.read_committed else None
             found = log.offsets_for_times(list(self.times_ms)).tolist()
             for time_ms, offset in zip(self.times_ms, found, strict=True):
-                there = offset >= 0 and (end is None or offset < end)
+                exists = offset >= 0 and (end is None or offset < end)
                 time_us = time_ms * US_PER_MS
-                yield topic, partition, time_us, offset if there else None
+                yield topic, partition, time_us, offset if exists else None
 
 
 def summarize_segments(group: list[Partition]) -> Iterator[Row]:

@@ -40,7 +40,7 @@ OFFSETS = np.array([-1, 0, 1, 500, 2**31, 2**62])
 
 
 def parsed(parse: Callable[[bytes], Any], data: bytes) -> Any:
-    """Parse; None where a typed error, with a topic_partition in `data`, says why not."""
+    """Parse `data`; return None on an error that has a position in it."""
     try:
         return parse(data)
     except LocatedError as error:
