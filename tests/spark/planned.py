@@ -15,17 +15,15 @@ from kafkalog.spark.task_reader import TaskReader
 def whole(directory, **settings):
     """Return where a partition's log starts and ends."""
     partitions = LogPartitions([directory], **settings)
-    [topic_partition] = partitions.topic_partitions()
-    return partitions.earliest_offsets([topic_partition])[
-        topic_partition
-    ], partitions.latest_offsets([topic_partition])[topic_partition]
+    [tp] = partitions.topic_partitions()
+    return partitions.earliest_offsets([tp])[tp], partitions.latest_offsets([tp])[tp]
 
 
 def plan(directory, start, end, target_bytes=1 << 27, **settings):
     """Divide a range of a partition's offsets into tasks."""
     partitions = LogPartitions([directory])
-    [topic_partition] = partitions.topic_partitions()
-    ranges = [OffsetRange(*topic_partition, start, end)]
+    [tp] = partitions.topic_partitions()
+    ranges = [OffsetRange(*tp, start, end)]
     return plan_tasks(
         ranges, partitions.directory, target_bytes=target_bytes, **settings
     )

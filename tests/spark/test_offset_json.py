@@ -19,7 +19,7 @@ PLACES = st.tuples(st.text(max_size=5), st.integers(0, 2**31 - 1))
 
 
 @given(st.dictionaries(PLACES, st.integers(-2, 2**63 - 1), max_size=6))
-def test_what_is_written_is_read_again(offsets):
+def test_offsets_round_trip(offsets):
     form = offsets_to_json(offsets)
     assert offsets_from_json(form) == offsets_from_json(json.dumps(form)) == offsets
 
@@ -32,7 +32,7 @@ def test_topics_and_partitions_are_written_in_order():
     )
 
 
-def test_partitions_are_read_in_order_and_once():
+def test_partitions_are_sorted_without_duplicates():
     assert partitions_from_json('{"b":[1,0,1],"a":[2]}') == [
         ("a", 2),
         ("b", 0),
@@ -41,6 +41,6 @@ def test_partitions_are_read_in_order_and_once():
 
 
 @pytest.mark.parametrize("form", [None, [], 3, {"a": [1]}, {"a": {0: 1}}, {"a": "0"}])
-def test_another_form_is_refused(form):
+def test_other_json_is_rejected(form):
     with pytest.raises(ConfigError, match="expected e"):
         offsets_from_json(form)

@@ -60,7 +60,7 @@ COUNTS = st.lists(st.integers(0, 5000), max_size=6)
 
 
 @given(COUNTS, st.none() | st.integers(1, 40), st.none() | st.integers(1, 6000))
-def test_parts_are_the_whole_and_none_is_empty_or_too_large(counts, least, most):
+def test_parts_cover_the_range_and_none_is_empty_or_too_large(counts, least, most):
     whole = [one for one in ranges(*counts) if one.length]
     if most is not None and sum(counts) // most > 2000:
         most = 100
