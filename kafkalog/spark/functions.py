@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
 from kafkalog.export.optional_packages import require
-from kafkalog.files.location import Location
-from kafkalog.files.remote import RemotePath
-from kafkalog.formats.times import as_ms
+from kafkalog.formats.timestamps import as_ms
 from kafkalog.spark.offset_json import TopicPartition, offsets_to_json
 from kafkalog.spark.read_options import requested_columns
 from kafkalog.spark.spark_columns import sql_schema
@@ -32,6 +30,8 @@ from kafkalog.spark.task_dataframes import (
 )
 from kafkalog.spark.task_planning import ReadTask, SegmentRange
 from kafkalog.spark.task_reader import TaskReader
+from kafkalog.storage.location import Location
+from kafkalog.storage.remote_source import RemotePath
 
 if TYPE_CHECKING:
     import pyarrow as pa
