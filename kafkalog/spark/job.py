@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkalog.cli import exits, output, terminal
-from kafkalog.cli.options import compression_option, examples
-from kafkalog.cli.output import Field
+from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli.command_options import compression_option, examples
+from kafkalog.cli.command_output import TableField
 from kafkalog.errors import ConfigError
 
 if TYPE_CHECKING:
     from kafkalog.spark.job_run import JobOutcome
 
 PARTITION: Final = (
-    Field("topic", "topic"),
-    Field("partition", "partition", right=True),
-    Field("start", "start", right=True),
-    Field("end", "end", right=True),
-    Field("rows", "rows", lambda rows: f"{rows:,}", right=True),
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("start", "start", right=True),
+    TableField("end", "end", right=True),
+    TableField("rows", "rows", lambda rows: f"{rows:,}", right=True),
 )
 
 FLAGS: Final = {
@@ -254,9 +254,9 @@ def _tell(outcome: JobOutcome, out: Path, shown: str) -> None:
     manifest, path = outcome.manifest or {}, outcome.path
     if shown == "json":
         told = {"manifest": None if path is None else str(path), **manifest}
-        output.emit(f"{json.dumps(told, ensure_ascii=False)}\n")
+        command_output.emit(f"{json.dumps(told, ensure_ascii=False)}\n")
     elif manifest:
-        output.print_rows(manifest["partitions"], PARTITION, "table")
+        command_output.print_rows(manifest["partitions"], PARTITION, "table")
     if not manifest:
         say(f"nothing new for {out}")
         return
