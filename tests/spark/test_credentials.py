@@ -50,7 +50,7 @@ def printed_by(question, **options):
     return "".join(message.format())
 
 
-@pytest.mark.filterwarnings("ignore:options that mean nothing")
+@pytest.mark.filterwarnings("ignore:options without effect")
 @pytest.mark.parametrize("question", [plan, latest])
 @pytest.mark.parametrize(
     ("options", "printed"),
@@ -79,10 +79,10 @@ def test_no_option_is_in_the_repr_of_a_source():
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("topic_partition", ["bucket/logs", "no host/logs"])
-def test_errors_in_spark_show_no_credentials(spark, tp):
+@pytest.mark.parametrize("place", ["bucket/logs", "no host/logs"])
+def test_errors_in_spark_show_no_credentials(spark, place):
     spark.conf.set(LOCALS, "true")
-    options = OPTIONS | {"path": f"s3://me:hush1@{tp}"}
+    options = OPTIONS | {"path": f"s3://me:hush1@{place}"}
     frame = spark.read.format("kafkalog").options(**options).load()
     try:
         with pytest.raises(PySparkException, match="s3") as caught:
