@@ -278,7 +278,7 @@ class ScanOptions:
         Raises `FileNotFoundError` where a topic or partition asked for is not there.
         """
         from kafkalog.query.scan import scan
-        from kafkalog.storage.log_directory import choose
+        from kafkalog.storage.log_directory import choose_partitions
 
         whole = scan(
             list(paths),
@@ -295,7 +295,7 @@ class ScanOptions:
             progress=progress,
         )
         places = [(part.topic, part.partition) for part, _ in whole.parts]
-        chosen = choose(places, self.topics, self.partitions)
+        chosen = choose_partitions(places, self.topics, self.partitions)
         return replace(whole, parts=tuple(whole.parts[i] for i in chosen))
 
     def parts(self, paths: Sequence[Path]) -> list[Planned]:

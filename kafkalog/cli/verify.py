@@ -91,12 +91,14 @@ def command(
     not start with, and what costs records. A warning is what a crash may leave behind,
     and what a broker mends by itself. A PATH that is not Kafka's ends with 3.
     """
-    from kafkalog.storage.log_directory import choose, places_under
+    from kafkalog.storage.log_directory import choose_partitions, partitions_under
     from kafkalog.verification.path_verification import sum_up, verify
 
     if topics or partitions:
-        choose(
-            [one for path in paths for one in places_under(path)], topics, partitions
+        choose_partitions(
+            [one for path in paths for one in partitions_under(path)],
+            topics,
+            partitions,
         )
     reports = []
     for path in paths:

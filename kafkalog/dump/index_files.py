@@ -26,7 +26,7 @@ from kafkalog.dump.log_slices import SlicedLog
 from kafkalog.dump.streams import Streams
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.indexes import offset_index, time_index
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 
 WARM_BYTES: Final = 8192
 """Of the end of an index: Kafka looks there first."""
@@ -45,7 +45,7 @@ class IndexSlots:
     def read(cls, file: DumpedFile, base_offset: int, entry: np.dtype[Any]) -> Self:
         """Read the file; Kafka would make one that is missing, and end."""
         try:
-            data = read_plain(file.path, links=True)
+            data = read_regular(file.path, links=True)
         except FileNotFoundError:
             raise ToolEnded(ILLEGAL_ARGUMENT, "Invalid max index size: -1") from None
         whole = len(data) // entry.itemsize

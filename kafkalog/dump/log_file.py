@@ -41,7 +41,8 @@ from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_OVERHEAD,
 )
-from kafkalog.storage.byte_source import ByteSource, Rooms
+from kafkalog.storage.buffers import BufferPool
+from kafkalog.storage.byte_source import ByteSource
 
 RUN: Final = np.dtype(
     [
@@ -90,7 +91,7 @@ class LogDump:
 
         Raises `ToolEnded` where Kafka's tool does; all before that is written.
         """
-        rooms = Rooms()
+        rooms = BufferPool()
         for name in ("record", "last_offset", "max_timestamp"):
             self._run[name] = -1
         position, length = 0, STEP_BYTES

@@ -17,7 +17,7 @@ from kafkalog.codecs.java_exceptions import KAFKA_EXCEPTION, NO_FILE, ToolEnded
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.streams import Streams
 from kafkalog.formats import producer_snapshot
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 
 ABORTED: Final = np.dtype(
     [
@@ -42,7 +42,7 @@ def dump_transaction_index(file: DumpedFile, streams: Streams) -> None:
     """
     file.base_offset()
     try:
-        data = read_plain(file.path, links=True)
+        data = read_regular(file.path, links=True)
     except FileNotFoundError:
         return
     entries = np.frombuffer(data, ABORTED, len(data) // ABORTED.itemsize)
@@ -63,7 +63,7 @@ def dump_transaction_index(file: DumpedFile, streams: Streams) -> None:
 def dump_snapshot(file: DumpedFile, streams: Streams) -> None:
     """Print a ``.snapshot``; what is wrong with it goes to standard error."""
     try:
-        data = read_plain(file.path, links=True)
+        data = read_regular(file.path, links=True)
     except FileNotFoundError:
         raise ToolEnded(NO_FILE, file.path) from None
     fault = snapshot_fault(data)

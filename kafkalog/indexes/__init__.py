@@ -1,1 +1,1 @@
-"""Floor 4: one segment's lookup tables. Knows order. Does not know records."""
+"""The offset, time and transaction index of one segment. Does not know records."""

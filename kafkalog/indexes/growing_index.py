@@ -1,15 +1,17 @@
-"""What the offset and the time index share while a segment is written to.
+"""The part that the offset and the time index of an active segment have in common.
 
     | entry | entry | ... | 0 0 0 ... or stale entries |
                           ^ next entry               ^ size_in_bytes
 
-The file is made when the index is first needed, at its full size, which is a hole until
-entries are written into it. How many there are is kept here alone: a file that is
-opened is taken to be full of entries, so whoever was not sure of its end rebuilds it,
-and one that is closed is first cut behind its last entry.
+The file is created when the index is first used, at its full size, with a hole for the
+unused slots. The number of entries is not stored: an existing file is taken to be full,
+so after a crash it must be rebuilt, and closing truncates it after the last entry.
 
-Entries are written at once and read where they are: in the file, mapped. What is not
-asked for is not read: opening an existing index reads its last entry.
+Entries are written immediately, and read from the file, which is mapped if it is large.
+Opening an existing index reads its last entry only.
+
+An open index has a descriptor and a mapping. A process keeps those of `MOST_OPEN`
+indexes; the ones used longest ago are closed, and opened again when they are used.
 
 Knows: a file of slots, and its size. Does not know: what an entry means, the log.
 Source: ``AbstractIndex.java``, ``LazyIndex.java``.
@@ -20,9 +22,12 @@ from __future__ import annotations
 import mmap
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -36,35 +41,69 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.index_table import torn_error
-from kafkalog.indexes.open_indexes import forget_open, held_if_free, note_open
 from kafkalog.storage.durable_file import DISK, Disk, DurableFile, Write
 
 SMALL_BYTES: Final = 1 << 16
-"""Up to here a copy is better than a mapping, which keeps the file open."""
+"""Smaller files are copied rather than mapped: a mapping keeps the file open."""
+
+MOST_OPEN: Final = 128
+"""Indexes of a process that are kept open, each with two descriptors at most."""
 
 Table = TypeVar("Table")
 Entry = TypeVar("Entry")
 
 
-class GrowingIndex(ABC, Generic[Table, Entry]):
-    """An index that is appended to, cut back, trimmed, renamed; loaded when needed.
+class _Closable(Protocol):
+    def close_if_idle(self) -> None: ...
 
-    `rename`, `move_to`, `remove` and `close` do not load it, all else does. Loading
-    makes the file if it is missing. One writer and any number of readers may use it at
-    once, from several threads.
+
+_open: Final[dict[_Closable, None]] = {}
+_open_lock: Final = Lock()
+
+
+def _note_open(index: _Closable) -> None:
+    """Register an index that has a descriptor; close the oldest above `MOST_OPEN`."""
+    with _open_lock:
+        _open.pop(index, None)
+        _open[index] = None
+        oldest = list(islice(_open, max(0, len(_open) - MOST_OPEN)))
+    for one in oldest:
+        one.close_if_idle()
+
+
+def _forget_open(index: _Closable) -> None:
+    """Remove an index that has no descriptor any more."""
+    with _open_lock:
+        _open.pop(index, None)
+
+
+@contextmanager
+def _held_if_free(*locks: Any) -> Iterator[bool]:
+    """Acquire locks unless one of them is held; yield whether they were acquired."""
+    with ExitStack() as held:
+        # One expression: an interrupt between acquire and push would leave a lock held.
+        yield all(lock.acquire(blocking=False) and held.push(lock) for lock in locks)
+
+
+class GrowingIndex(ABC, Generic[Table, Entry]):
+    """An index that is appended to, truncated, trimmed and renamed.
+
+    Every method but `rename`, `move_to`, `remove` and `close` loads it first, which
+    creates the file if it is missing. One writer and any number of readers may use an
+    index at the same time, from several threads.
     """
 
-    TABLE: ClassVar[Any]  # the `Table` that its entries make
+    TABLE: ClassVar[Any]  # the read-only class, `Table`
     ENTRY_BYTES: ClassVar[int]
-    OFFSET: ClassVar[tuple[int, int]]  # where in an entry its offset is, and its width
+    OFFSET: ClassVar[tuple[int, int]]  # byte of the offset in an entry, and its width
 
-    # What each begins with; set here, as a log has thousands that are never loaded.
+    # Initial values; class attributes, as a log has thousands that are never loaded.
     _loaded = _closed = _forced = False
-    _used = _size = 0  # bytes that entries take, and of the file
+    _used = _size = 0  # bytes of the entries, and of the file
     _file: DurableFile | None = None
-    _newest = b""  # entries that were added last, as they are on disk
+    _newest = b""  # the entries appended last, as on disk
     _view: bytes | mmap.mmap = b""
-    _viewed = 0  # bytes that `_view` is good for
+    _viewed = 0  # bytes of `_view` that are valid
 
     def __init__(
         self, path: Path, base_offset: int, max_bytes: int, disk: Disk = DISK
@@ -74,11 +113,11 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         self.max_bytes = max_bytes
         self._disk = disk
         self._lock = RLock()
-        self.writing = Lock()  # held from `place` until what goes there is written
+        self.writing = Lock()  # held from `place` until the entries are written
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the file has been looked at, and so is there."""
+        """Whether the file was opened or created."""
         return self._loaded
 
     @property
@@ -97,24 +136,24 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     @property
     def max_entries(self) -> int:
-        """Number of entries that the file has room for as it is."""
+        """Number of entries that fit in the file."""
         self.load()
         return self._size // self.ENTRY_BYTES
 
     @property
     def size_in_bytes(self) -> int:
-        """Size of the file; `entry_count` * `ENTRY_BYTES` of it are used."""
+        """Size of the file, of which `entry_count` * `ENTRY_BYTES` are used."""
         self.load()
         return self._size
 
     @property
     def is_full(self) -> bool:
-        """Whether the segment must roll before another entry can be made."""
+        """Whether the segment must roll before another entry is appended."""
         return self.entry_count >= self.max_entries
 
     @property
     def table(self) -> Table:
-        """The entries there are now, copied, to be asked many things at once."""
+        """A read-only copy of the entries, for vectorized lookups."""
         with self._lock:
             self._ready()
             used = bytes(self._content()[: self._used])
@@ -123,23 +162,23 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         return made
 
     def entry(self, slot: int) -> Entry:
-        """Return an entry; `LogArgumentError` if there are not so many."""
+        """Return the entry of a slot; `LogArgumentError` if there is none."""
         with self._lock:
             self._require(slot)
             return self._at(slot)
 
     @abstractmethod
     def _at(self, slot: int) -> Entry:
-        """Read an entry that is there."""
+        """Read the entry of a slot in use."""
 
     def holds_offset(self, offset: int) -> bool:
-        """Whether an offset can be stored relative to the base."""
+        """Return whether an offset can be stored relative to the base."""
         return 0 <= offset - self.base_offset <= MAX_OFFSET_DELTA
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries of `offset` and above, as Kafka's search for it finds them.
+        """Remove the entries of `offset` and above, as Kafka's search finds them.
 
-        Their bytes stay in the file until it is trimmed or written over.
+        Their bytes stay in the file until it is trimmed or they are overwritten.
         """
         with self._lock:
             self._ready()
@@ -149,40 +188,40 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise `CorruptIndexError` for what cannot be: the last entry, the size."""
+        """Raise `CorruptIndexError` for an invalid last entry or file size."""
 
     def extend(self, entries: bytes) -> None:
-        """Add entries as on disk, which follow the last and have room: all or none."""
+        """Append entries in their format on disk; they must ascend and fit."""
         self._disk.write_each([self.place(entries)])
         self.count_written(entries)
 
     def place(self, entries: bytes) -> Write:
-        """Return where entries go; with a lock held until they are written there."""
+        """Return the write that appends entries; the caller holds `writing` for it."""
         if self._file is None:
             self._ready()
         return self._file or self._handle(), entries, self._used
 
     def count_written(self, entries: bytes) -> None:
-        """Take note of entries that were written where they go.
+        """Count entries that were written as `place` returned.
 
-        Readers need not wait: what is counted is written.
+        Readers take no lock for this: what is counted is written.
         """
         self._newest = entries
         self._used += len(entries)
         self._forced = False
 
     def reset(self) -> None:
-        """Drop all entries, and make the file as large as it may be."""
+        """Remove all entries, and set the file to its full size."""
         with self._lock:
             self._ready()
             self._cut_to(0)
             self.resize(self.max_bytes)
 
     def resize(self, size: int) -> bool:
-        """Give the file a size, rounded down to whole entries; whether it changed.
+        """Set the file's size, rounded down to entries; return whether it changed.
 
-        Raises `IndexFullError` if there are more entries than that, which then are
-        lost, as in Kafka: the limit was lowered while the log was closed.
+        Raises `IndexFullError` if the entries do not fit, and those are then lost, as
+        in Kafka: the limit was lowered while the log was closed.
         """
         with self._lock:
             self._ready()
@@ -199,7 +238,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             return True
 
     def trim(self) -> None:
-        """Cut the file behind its last entry; nothing if it was closed."""
+        """Truncate the file after its last entry, unless it is closed."""
         with self._lock:
             self.load()
             if not self._closed:
@@ -218,15 +257,15 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
                     self._release()
 
     def to_force(self) -> DurableFile | None:
-        """Open the file once more, to force it to disk; None if it is."""
+        """Return a new handle of the file to sync; None if all is on disk."""
         with self._lock:
             self._ready()
             return None if self._forced else self._disk.open(self.path)
 
     def close(self) -> None:
-        """Trim, force and let go of the file; nothing if it is not loaded, or closed.
+        """Trim, sync and close the file, if it is loaded and not closed.
 
-        The size is forced, as it tells how many entries there are.
+        The size is synced, as the number of entries follows from it.
         """
         with self._lock:
             if self._loaded and not self._closed:
@@ -235,20 +274,20 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
                 self.close_handle()
 
     def close_handle(self) -> None:
-        """Let go of the file as it is, as a crash would."""
+        """Close the file as it is, as a crash would."""
         with self._lock:
             self._closed = self._loaded
             self._forget_view()
             self._release()
 
     def remove(self) -> bool:
-        """Remove the file; whether there was one."""
+        """Remove the file; return whether there was one."""
         with self._lock:
             self.close_handle()
             return self._disk.remove_if_there(self.path)
 
     def rename(self, target: Path) -> None:
-        """Give the file another name; if it was not loaded, there may be none."""
+        """Rename the file; there may be none if the index was not loaded."""
         with self._lock:
             source, self.path = self.path, target
             try:
@@ -260,14 +299,14 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
                 self._file.path = target
 
     def move_to(self, directory: Path) -> None:
-        """Take note that the directory of the file was renamed."""
+        """Update the path after the directory of the file was renamed."""
         with self._lock:
             self.path = directory / self.path.name
             if self._file is not None:
                 self._file.path = self.path
 
     def load(self) -> None:
-        """Look at the file, and make it if it is missing; once only."""
+        """Open the file, or create it if it is missing, once."""
         if not self._loaded:
             with self._lock:
                 if not self._loaded:
@@ -275,13 +314,13 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
                     self._loaded = True
 
     def _ready(self) -> None:
-        """Load; a closed index is an error."""
+        """Load the index; raise `LogClosedError` if it is closed."""
         self.load()
         if self._closed:
             raise LogClosedError(f"the index is closed: {self.path}")
 
     def _open(self) -> None:
-        """Open what is there, taken to be all entries, or make an empty file."""
+        """Open the file, all of which is taken as entries, or create an empty one."""
         try:
             file = self._disk.open(self.path)
         except FileNotFoundError:
@@ -295,17 +334,20 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
                 self._newest = file.read(self._used - width, width)
 
     def _create(self) -> None:
-        room = self.max_bytes // self.ENTRY_BYTES
+        slots = self.max_bytes // self.ENTRY_BYTES
         file = self._disk.open(self.path, exclusive=True)
         try:
-            file.truncate(room * self.ENTRY_BYTES)
+            file.truncate(slots * self.ENTRY_BYTES)
         except OSError:
             file.close()
             raise
-        if not room:  # as in Kafka the file is there now, and stays
+        if not slots:  # as in Kafka, the file is not removed
             file.close()
-            raise IndexFullError(f"no slot in {self.max_bytes} bytes: {self.path}")
-        self._size = room * self.ENTRY_BYTES
+            raise IndexFullError(
+                f"index of {self.max_bytes} bytes, expected at least "
+                f"{self.ENTRY_BYTES}: {self.path}"
+            )
+        self._size = slots * self.ENTRY_BYTES
         self._keep(file)
 
     def _handle(self) -> DurableFile:
@@ -313,7 +355,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     def _keep(self, file: DurableFile) -> DurableFile:
         self._file = file
-        note_open(self)
+        _note_open(self)
         return file
 
     def _release(self) -> None:
@@ -321,7 +363,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             file, self._file = self._file, None
             file.close()
         if not isinstance(self._view, mmap.mmap):
-            forget_open(self)
+            _forget_open(self)
 
     def _cut_to(self, count: int) -> None:
         self._newest = bytes(self._entry(count - 1)) if count else b""
@@ -330,14 +372,14 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             self._forget_view()
 
     def _content(self) -> bytes | mmap.mmap:
-        """Return the bytes of the file, at least those of its entries."""
+        """Return the bytes of the file, or only those of its entries."""
         used = self._used
         if self._viewed < used:
-            # Not kept where it was not open: what is kept is the writer's.
+            # A file that is opened to read is closed again; a writer keeps it open.
             file = self._file or self._disk.open(self.path)
             if self._size > SMALL_BYTES:
                 self._view, self._viewed = file.map(self._size), self._size
-                note_open(self)
+                _note_open(self)
             else:
                 self._view, self._viewed = file.read(0, used), used
             if file is not self._file:
@@ -346,7 +388,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
 
     def close_if_idle(self) -> None:
         """Close the file and its mapping, unless they are in use."""
-        with held_if_free(self.writing, self._lock) as is_idle:
+        with _held_if_free(self.writing, self._lock) as is_idle:
             if is_idle:
                 self._forget_view()
                 self._release()
@@ -354,7 +396,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def _forget_view(self) -> None:
         self._view, self._viewed = b"", 0
         if self._file is None:
-            forget_open(self)
+            _forget_open(self)
 
     def _entry(self, slot: int) -> memoryview:
         at = slot * self.ENTRY_BYTES
@@ -368,21 +410,24 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     def _require(self, slot: int) -> None:
         self._ready()
         if not 0 <= slot < self._count:
-            raise LogArgumentError(f"no entry {slot} of {self._count}: {self.path}")
+            raise LogArgumentError(
+                f"entry {slot}, expected 0 to {self._count - 1}: {self.path}"
+            )
 
     def _relative(self, offset: int) -> int:
         if not self.holds_offset(offset):
-            reason = f"offset {offset} is too far from the base {self.base_offset}"
+            most = self.base_offset + MAX_OFFSET_DELTA
+            reason = f"offset {offset}, expected {self.base_offset} to {most}"
             raise IndexOffsetOverflowError(f"{reason}: {self.path}")
         return offset - self.base_offset
 
     def _full(self) -> IndexFullError:
-        return IndexFullError(f"full with {self._count} entries: {self.path}")
+        return IndexFullError(f"index is full with {self._count} entries: {self.path}")
 
     def _find(
         self, field: tuple[int, int], base: int, target: int, *, above: bool = False
     ) -> int:
-        """Search the field at ``(byte, width)`` as Kafka does: a slot, or -1."""
+        """Search the field at ``(byte, width)`` as Kafka does; return a slot, or -1."""
         used = memoryview(self._content())[: self._used]
         return _speedups.find_slot(used, self.ENTRY_BYTES, *field, base, target, above)
 

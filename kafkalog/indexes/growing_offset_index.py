@@ -1,10 +1,10 @@
-"""The offset index of a segment that is written to; its layout is `offset_index`'s.
+"""The offset index of an active segment; `offset_index` describes its layout.
 
-An entry is the last offset of a batch and the position where the batch begins; offsets
-rise strictly. Kafka's own search is used, so that an index that was damaged, or taken
-for full, misleads as it would mislead a broker.
+An entry has the last offset of a batch, and the position where the batch begins.
+Offsets ascend strictly. Lookups use Kafka's own search, so that a damaged index gives
+the same positions as in a broker.
 
-Knows: offsets and positions. Does not know: when an entry is due.
+Knows: offsets and positions. Does not know: when an entry is appended.
 Source: ``OffsetIndex.java``.
 """
 
@@ -24,18 +24,18 @@ _SLOT: Final = Struct(">ii")
 
 
 class OffsetPosition(NamedTuple):
-    """An absolute offset, and the byte of the ``.log`` to read from for it."""
+    """An absolute offset, and the position in the ``.log`` to read from."""
 
     offset: int
     position: int
 
 
 class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
-    """One segment's offset index, as its writer has it.
+    """The offset index of a segment that is appended to.
 
-    `append` and `append_many` raise `IndexFullError` for an entry too many,
-    `InvalidOffsetError` for one that does not rise, `IndexOffsetOverflowError` for one
-    too far from the base; entries before it stay.
+    `append` and `append_many` raise `IndexFullError` if the index is full,
+    `InvalidOffsetError` for an offset that does not ascend, `IndexOffsetOverflowError`
+    for one too far from the base. The entries before it stay.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -62,18 +62,18 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
         return self.base_offset + int(relative)
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """Return the greatest entry at or below `offset`; else the base at byte 0."""
+        """Return the last entry at or below `offset`, or the base offset at byte 0."""
         with self._lock:
             self._ready()
             slot = self._find(OFFSET, self.base_offset, offset)
             return OffsetPosition(self.base_offset, 0) if slot < 0 else self._at(slot)
 
     def fetch_upper_bound(self, position: int, size: int) -> int | None:
-        """Return an offset that no record of a read exceeds, or None.
+        """Return an upper bound of the offsets in a range of the ``.log``, or None.
 
-        The read is of `size` bytes from `position` on, the offset that of the first
-        entry at or behind its end. The sum is an int32, as in Kafka; where it is the
-        first entry's own position the second is found.
+        The range has `size` bytes from `position` on. The bound is the offset of the
+        first entry at or after its end. The end is an int32, as in Kafka. If it equals
+        the position of the first entry, the second one is used.
         """
         end = (position + size + 2**31) % 2**32 - 2**31
         with self._lock:
@@ -82,22 +82,22 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
             return None if slot < 0 else self._offset_at(slot)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry for the batch that ends with `offset` and lies at `position`."""
+        """Append an entry for the batch at `position` whose last offset is `offset`."""
         with self._lock:
             self._ready()
             if self._count >= self.max_entries:
                 raise self._full()
             if self._count and offset <= self.last_offset:
-                reason = f"offset {offset} is not above {self.last_offset}, the last"
+                reason = f"offset {offset}, expected above {self.last_offset}, the last"
                 raise InvalidOffsetError(f"{reason}: {self.path}")
             self.extend(_SLOT.pack(self._relative(offset), position))
 
     def append_many(
         self, offsets: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]
     ) -> None:
-        """Add an entry for each of several batches, by one write if all are taken."""
+        """Append an entry for each batch, with one write if all are valid."""
         with self._lock:
-            if not self.takes(offsets):
+            if not self.accepts(offsets):
                 for offset, position in zip(
                     offsets.tolist(), positions.tolist(), strict=True
                 ):
@@ -108,8 +108,8 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
                 entries["position"] = positions
                 self.extend(entries.tobytes())
 
-    def takes(self, offsets: npt.NDArray[np.int64]) -> bool:
-        """Whether entries of these offsets would all be added."""
+    def accepts(self, offsets: npt.NDArray[np.int64]) -> bool:
+        """Return whether entries of all these offsets can be appended."""
         self._ready()
         if not len(offsets):
             return True
@@ -123,9 +123,12 @@ class GrowingOffsetIndex(GrowingIndex[OffsetIndex, OffsetPosition]):
         )
 
     def check(self) -> None:
-        """Raise `CorruptIndexError` for a last offset below the base, or torn bytes."""
+        """Raise `CorruptIndexError` if the last offset or the size is invalid."""
         if self.entry_count and self.last_offset < self.base_offset:
-            reason = f"the last offset is {self.last_offset}, below the base offset"
+            reason = (
+                f"last offset {self.last_offset}, expected at least "
+                f"{self.base_offset}, the base offset"
+            )
             at = (self._count - 1) * self.ENTRY_BYTES
             raise CorruptIndexError(reason, position=at).located(self.path)
         if torn := self._torn():

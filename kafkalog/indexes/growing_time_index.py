@@ -1,10 +1,10 @@
-"""The time index of a segment that is written to; its layout is `time_index`'s.
+"""The time index of an active segment; `time_index` describes its layout.
 
-An entry is the greatest timestamp so far, and the last offset of the first batch that
-bears it. Timestamps rise strictly: what does not rise is left out, silently if it is
-equal. One slot is kept free for the entry that is made when the segment is closed.
+An entry has the greatest timestamp so far, and the last offset of the first batch with
+it. Timestamps ascend strictly: an equal one is skipped, a lower one is an error. One
+slot is reserved for the entry that is appended when the segment is closed.
 
-Knows: timestamps and offsets. Does not know: when an entry is due.
+Knows: timestamps and offsets. Does not know: when an entry is appended.
 Source: ``TimeIndex.java``.
 """
 
@@ -29,20 +29,20 @@ _SLOT: Final = Struct(">qi")
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp in ms, -1 for none, and the absolute offset that goes with it."""
+    """A timestamp in ms, -1 for none, and its absolute offset."""
 
     timestamp: int
     offset: int
 
 
 class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
-    """One segment's time index, as its writer has it.
+    """The time index of a segment that is appended to.
 
-    `maybe_append` and `maybe_append_many` raise `IndexFullError` where no slot is
-    left but the one kept, even for an entry that would be left out,
-    `InvalidOffsetError` for an offset below the last, `LogStateError` for a timestamp
-    below the last, `IndexOffsetOverflowError` for an offset too far from the base;
-    entries before it stay.
+    `maybe_append` and `maybe_append_many` raise `IndexFullError` if only the reserved
+    slot is left, even for an entry that would be skipped, `InvalidOffsetError` for an
+    offset below the last one, `LogStateError` for a timestamp below the last one, and
+    `IndexOffsetOverflowError` for an offset too far from the base. The entries before
+    it stay.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -60,19 +60,19 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
 
     @property
     def is_full(self) -> bool:
-        """Whether all slots but the one for the closing entry are taken."""
+        """Whether all slots except the reserved one are used."""
         return self.entry_count >= self.max_entries - 1
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """The last entry, or -1 and the base offset."""
+        """The last entry, or timestamp -1 and the base offset."""
         self.load()
         if not self._last:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return self._entry_of(self._last)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """Return the greatest entry at or before `timestamp`; else -1 and the base."""
+        """Return the last entry at or before `timestamp`, or -1 and the base offset."""
         with self._lock:
             self._ready()
             slot = self._find(TIMESTAMP, 0, timestamp)
@@ -83,9 +83,9 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
     def maybe_append(
         self, timestamp: int, offset: int, *, skip_full: bool = False
     ) -> None:
-        """Add an entry if `timestamp` is above the last one.
+        """Append an entry if `timestamp` is above the last one.
 
-        With `skip_full` into the kept slot, too: when a segment is closed.
+        With `skip_full` the reserved slot may be used: when a segment is closed.
         """
         with self._lock:
             self._ready()
@@ -93,7 +93,7 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
                 raise self._full()
             last = self.last_entry
             if self._count and (offset < last.offset or timestamp < last.timestamp):
-                raise self._refusal(timestamp, offset)
+                raise self._rejection(timestamp, offset)
             if timestamp > last.timestamp:
                 if self._count >= self.max_entries:
                     error = self._full()
@@ -104,27 +104,27 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
     def maybe_append_many(
         self, timestamps: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
     ) -> None:
-        """Do `maybe_append` for each of several, by one write if none is refused."""
+        """Call `maybe_append` for each entry, with one write if all are valid."""
         with self._lock:
-            if not self.takes(timestamps, offsets):
+            if not self.accepts(timestamps, offsets):
                 for timestamp, offset in zip(
                     timestamps.tolist(), offsets.tolist(), strict=True
                 ):
                     self.maybe_append(timestamp, offset)
                 return
-            rises = np.empty(len(timestamps), bool)
-            rises[:1] = timestamps[:1] > self.last_entry.timestamp
-            np.greater(timestamps[1:], timestamps[:-1], out=rises[1:])
-            entries = np.empty(np.count_nonzero(rises), ENTRY)
+            ascends = np.empty(len(timestamps), bool)
+            ascends[:1] = timestamps[:1] > self.last_entry.timestamp
+            np.greater(timestamps[1:], timestamps[:-1], out=ascends[1:])
+            entries = np.empty(np.count_nonzero(ascends), ENTRY)
             if len(entries):
-                entries["timestamp"] = timestamps[rises]
-                entries["relative_offset"] = offsets[rises] - self.base_offset
+                entries["timestamp"] = timestamps[ascends]
+                entries["relative_offset"] = offsets[ascends] - self.base_offset
                 self.extend(entries.tobytes())
 
-    def takes(
+    def accepts(
         self, timestamps: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
     ) -> bool:
-        """Whether none of these would be refused: all rise, or rest, and have room."""
+        """Return whether all these entries are valid, or can be skipped, and fit."""
         self._ready()
         if not len(timestamps):
             return True
@@ -141,16 +141,21 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
         )
 
     def check(self) -> None:
-        """Raise `CorruptIndexError` for an end below the start, or torn bytes."""
+        """Raise `CorruptIndexError` if the last entry or the size is invalid."""
         with self._lock:
             if self.entry_count:
                 last, first = self.last_entry, self._at(0).timestamp
                 at = (self._count - 1) * self.ENTRY_BYTES
                 reason = None
                 if last.timestamp < first:
-                    reason = f"last timestamp {last.timestamp} is below the first"
+                    reason = (
+                        f"last timestamp {last.timestamp}, expected at least {first}"
+                    )
                 elif last.offset < self.base_offset:
-                    reason = f"last offset {last.offset} is below the base offset"
+                    reason = (
+                        f"last offset {last.offset}, expected at least "
+                        f"{self.base_offset}, the base offset"
+                    )
                 if reason is not None:
                     raise CorruptIndexError(reason, position=at).located(self.path)
             if torn := self._torn():
@@ -163,10 +168,12 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
         timestamp, relative = _SLOT.unpack(slot)
         return TimestampOffset(timestamp, self.base_offset + relative)
 
-    def _refusal(self, timestamp: int, offset: int) -> LogStateError:
+    def _rejection(self, timestamp: int, offset: int) -> LogStateError:
         last = self.last_entry
         if offset < last.offset:
-            reason = f"offset {offset} is below the last one, {last.offset}"
+            reason = f"offset {offset}, expected at least {last.offset}"
             return InvalidOffsetError(f"{reason}: {self.path}")
-        reason = f"timestamp {timestamp} is below the last one, {last.timestamp}"
+        reason = (
+            f"timestamp {timestamp}, expected at least {last.timestamp}, the last one"
+        )
         return LogStateError(f"{reason}: {self.path}")

@@ -1,9 +1,9 @@
-"""The transaction index of a segment that is written to; layout: `txn_index`'s.
+"""The transaction index of an active segment; `txn_index` describes its layout.
 
-There is no file until a transaction is aborted. Entries go behind the physical end of
-the file, so behind a torn one they are lost until the index is rebuilt.
+There is no file until a transaction is aborted. Entries are appended at the physical
+end of the file; after a partial entry they cannot be read until the index is rebuilt.
 
-Knows: aborted transactions. Does not know: those still open, other segments.
+Knows: aborted transactions. Does not know: open transactions, other segments.
 Source: ``TransactionIndex.java``, ``AbortedTxn.java``.
 """
 
@@ -28,10 +28,10 @@ _WIDTH: Final = _SLOT.size
 
 
 class GrowingTransactionIndex:
-    """One segment's aborted transactions, as its writer has them.
+    """The transaction index of a segment that is appended to.
 
-    Nothing is read before it is needed, and no file stays open: aborts are rare. Who
-    knows already that there is no file says so, by `exists`.
+    The file is read when it is first needed, and not kept open, as aborts are rare.
+    With `exists` False it is known that there is no file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -49,21 +49,21 @@ class GrowingTransactionIndex:
         self.base_offset = base_offset
         self._disk = disk
         self._lock = RLock()
-        # of the file, 0 for none; None: not looked at
+        # None until the file is read; 0 if there is none
         self._size: int | None = None if exists else 0
         self._forced = False
-        self.is_named = True  # on disk, should there be a power cut, if there is a file
+        self.is_named = True  # whether the name of the file is on disk
         self._last_offset: int | None = None
         self._table: TransactionIndex | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no whole entry."""
+        """Whether there is no complete entry."""
         return self._size_in_bytes() < _WIDTH
 
     @property
     def table(self) -> TransactionIndex:
-        """The whole entries there are now, to be asked many things at once."""
+        """The complete entries, for vectorized lookups."""
         with self._lock:
             if self._table is None:
                 data = b""
@@ -75,15 +75,15 @@ class GrowingTransactionIndex:
             return self._table
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Add an entry; makes the file, whose name is to be forced to disk then.
+        """Append an entry, and create the file; its name must then be synced.
 
-        Raises `LogArgumentError` unless its marker lies behind that of the last entry
-        made here; one that was in the file when it was opened is not compared with.
+        Raises `LogArgumentError` unless its marker is after that of the last entry
+        appended here. Entries that were in the file at opening are not compared.
         """
         with self._lock:
             last = self._last_offset
             if last is not None and transaction.last_offset <= last:
-                reason = f"last offset {transaction.last_offset} is not above {last}"
+                reason = f"last offset {transaction.last_offset}, expected above {last}"
                 raise LogArgumentError(f"{reason}: {self.path}")
             size = self._size_in_bytes()
             with self._disk.open(self.path, create=True) as file:
@@ -95,10 +95,10 @@ class GrowingTransactionIndex:
     def collect_aborted(
         self, start: int, end: int
     ) -> tuple[list[AbortedTransaction], bool]:
-        """Return what a read of ``[start, end)`` meets, and whether that is all.
+        """Return the aborted transactions in ``[start, end)``, and if these are all.
 
-        If it is not, later segments may hold more. Raises `UnsupportedIndexError` where
-        an entry that is come to has a later version.
+        If not, later segments may have more. Raises `UnsupportedIndexError` if an entry
+        that is needed has a later version.
         """
         table = self.table
         deciding = self._first(
@@ -107,15 +107,15 @@ class GrowingTransactionIndex:
         return _transactions(table.aborted(start, end)), deciding is not None
 
     def transactions(self) -> list[AbortedTransaction]:
-        """Return all entries; raises `UnsupportedIndexError` for a later version."""
+        """Return all entries; raise `UnsupportedIndexError` for a later version."""
         entries = self.table.entries
         self._first(entries, np.zeros(len(entries), bool))
         return _transactions(entries)
 
     def check(self) -> None:
-        """Raise `CorruptIndexError` for an entry that ends before the segment begins.
+        """Raise `CorruptIndexError` for a last offset below the base offset.
 
-        And `UnsupportedIndexError` for a later version, if that comes first.
+        Raises `UnsupportedIndexError` for an entry of a later version before that.
         """
         if self.is_empty:
             return
@@ -123,12 +123,15 @@ class GrowingTransactionIndex:
         slot = self._first(entries, entries["last_offset"] < self.base_offset)
         if slot is not None:
             last = int(entries["last_offset"][slot])
-            reason = f"entry {slot} ends at {last}, below {self.base_offset}, the base"
+            reason = (
+                f"last offset {last} of entry {slot}, expected at least "
+                f"{self.base_offset}, the base offset"
+            )
             error = CorruptIndexError(reason, position=slot * _WIDTH, cause="order")
             raise error.located(self.path)
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the file before the first entry that ends at `offset` or above."""
+        """Truncate the file before the first entry whose last offset is >= `offset`."""
         with self._lock:
             entries = self.table.entries
             slot = self._first(entries, entries["last_offset"] >= offset)
@@ -137,7 +140,7 @@ class GrowingTransactionIndex:
                 self._cut(slot * _WIDTH, last)
 
     def reset(self) -> None:
-        """Drop all entries; a file that is there stays, empty."""
+        """Remove all entries; an existing file stays, empty."""
         with self._lock:
             if self._size_in_bytes():
                 self._cut(0, None)
@@ -151,33 +154,33 @@ class GrowingTransactionIndex:
                 self._forced = True
 
     def to_force(self) -> DurableFile | None:
-        """Return a handle of the file, to force it to disk; None if it is, or not."""
+        """Return a new handle of the file to sync; None if all is on disk."""
         with self._lock:
             if self._forced or not os.path.lexists(self.path):
                 return None
             return self._disk.open(self.path)
 
     def close(self) -> None:
-        """Forget what was read; whatever is done next reads it again."""
+        """Discard what was read; the next call reads it again."""
         with self._lock:
             self._size = self._table = self._last_offset = None
             self._forced = False
 
     def remove(self) -> bool:
-        """Remove the file; whether there was one."""
+        """Remove the file; return whether there was one."""
         with self._lock:
             self.close()
             return self._disk.remove_if_there(self.path)
 
     def rename(self, target: Path) -> None:
-        """Give the file another name, if there is a file."""
+        """Rename the file, if there is one."""
         with self._lock:
             source, self.path = self.path, target
             if os.path.lexists(source):
                 self._disk.rename(source, target)
 
     def move_to(self, directory: Path) -> None:
-        """Take note that the directory of the file was renamed."""
+        """Update the path after the directory of the file was renamed."""
         self.path = directory / self.path.name
 
     def _size_in_bytes(self) -> int:
@@ -199,14 +202,15 @@ class GrowingTransactionIndex:
         self._forced, self._table = False, None
 
     def _first(self, entries: Entries, hits: npt.NDArray[np.bool_]) -> int | None:
-        """Slot of the first hit; none before or at it may have a later version."""
+        """Return the first slot of `hits`; raise for a later version up to there."""
         slots = np.flatnonzero(hits)
         first = int(slots[0]) if len(slots) else None
         passed = entries if first is None else entries[: first + 1]
         later = np.flatnonzero(passed["version"] >> 8 > 0)  # its first byte, signed
         if len(later):
             slot = int(later[0])
-            reason = f"entry {slot} has version {int(passed['version'][slot]) >> 8}"
+            version = int(passed["version"][slot]) >> 8
+            reason = f"version {version} of entry {slot}, expected 0"
             error = UnsupportedIndexError(reason, position=slot * _WIDTH)
             raise error.located(self.path)
         return first

@@ -1,14 +1,14 @@
-"""What the three index files share: slots of one size, the used ones first.
+"""The layout that the three index files have in common: slots of one size.
 
     | entry | entry | ... | 0 0 0 ... |
 
-No header, no checksum, no count. Whatever is used stands at the front and rises; a
-closed file ends there. The file of an active segment is preallocated, so zeros follow;
-after a broker cut its log back, *stale* entries may follow instead, until it closes the
-segment. Bytes that rise are entries, then; an all-zero slot ends them, but for slot 0
-where the next one rises (in a time index: timestamp 0 at the base offset).
+There is no header, no checksum and no count. The used slots are first, and ascend; a
+closed file ends there. The file of an active segment is preallocated, so zeros follow.
+After a broker truncated the log, *stale* entries may follow instead, until the segment
+is closed. So the slots that ascend are entries. A slot of zeros ends them, except slot
+0 if the next one ascends (in a time index: timestamp 0 at the base offset).
 
-Knows: slots, their order, how their bytes are got. Does not know: what they mean.
+Knows: slots, their order, how they are read. Does not know: what they mean.
 Source: ``AbstractIndex.java`` in Apache Kafka's storage module.
 """
 
@@ -26,21 +26,21 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog.errors import CorruptIndexError
-from kafkalog.storage.byte_source import SMALL_BYTES, open_plain
+from kafkalog.storage.byte_source import SMALL_BYTES, open_regular
 from kafkalog.storage.location import AnyPath, Location, locate
 from kafkalog.storage.remote_source import RemotePath
 
 Entries = npt.NDArray[np.void]
 Path_ = str | os.PathLike[str]
-LARGE_BYTES: Final = 1 << 16  # from here on it pays to ask where a file's holes begin
+LARGE_BYTES: Final = 1 << 16  # from here on, looking up a file's holes is faster
 OFFSETS: Final = np.iinfo(np.int64)
 _NAME: Final = re.compile(r"([0-9]+)[._]")
 
 
 class IndexTable(ABC):
-    """One segment's index: `entries` as they lie on disk, all before the unused slots.
+    """One segment's index: `entries` as on disk, without the unused slots.
 
-    `entries` is taken as it is: only the constructors that read bytes check them.
+    The constructor does not validate `entries`; those that read bytes do.
     """
 
     ENTRY: ClassVar[np.dtype[np.void]]
@@ -52,23 +52,45 @@ class IndexTable(ABC):
 
     @classmethod
     def open(cls, path: Path_, base_offset: int | None = None) -> Self:
-        """Map the index at `path`, refusing one that contradicts itself.
+        """Map and validate the index file at `path`.
 
-        The base offset is read from the file name unless it is given. `entries` is a
-        mapping of the file: shared between processes, and only for a file that no one
-        makes shorter. Once another process has cut it, a page of `entries` that lies
-        wholly behind the new end kills the reader (SIGBUS), and the rest of the last
-        page reads as zeros; what lies before the cut stays valid, as it does when the
-        file is renamed or removed. For the files of a running broker there are `read`
-        and `read_live`.
+        Parameters
+        ----------
+        path : path-like or str
+            A local file.
+        base_offset : int, optional
+            The segment's base offset; by default that in the file name.
+
+        Returns
+        -------
+        OffsetIndex, TimeIndex or TransactionIndex
+            The index, whose `entries` are a mapping of the file.
 
         Raises
         ------
         CorruptIndexError
-            If the size is no multiple of an entry's, or if, before the zeros at the
-            end, a slot does not rise above the one before it.
+            If the size is no multiple of an entry's, or if, before the trailing zeros,
+            a slot is not above the one before it.
         ValueError
             If the name does not begin with a base offset, and none is given.
+
+        Notes
+        -----
+        Use this only for a file that no process truncates: a page of `entries` past a
+        new end kills the reader (SIGBUS), and the rest of the last page reads as zeros.
+        Renaming or removing the file does no harm. For the files of a running broker
+        there are `read` and `read_live`.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from kafkalog import OffsetIndex
+        >>> index = OffsetIndex.build([510, 520], [4096, 8192], base_offset=500)
+        >>> with TemporaryDirectory() as directory:
+        ...     path = Path(directory, "00000000000000000500.index")
+        ...     _ = path.write_bytes(index.to_bytes())
+        ...     OffsetIndex.open(path)
+        OffsetIndex(2 entries from 500)
         """
         path = Path(path)
         base_offset = base_offset_of(path) if base_offset is None else base_offset
@@ -79,7 +101,7 @@ class IndexTable(ABC):
 
     @classmethod
     def read(cls, path: AnyPath, base_offset: int | None = None) -> Self:
-        """Like `open`, but into memory: what becomes of the file does not matter."""
+        """Read and validate the index file at `path`, as `open`, but into memory."""
         path = locate(path)
         base_offset = base_offset_of(path) if base_offset is None else base_offset
         data, size = read_slots(path, cls.ENTRY.itemsize)
@@ -87,12 +109,12 @@ class IndexTable(ABC):
 
     @classmethod
     def read_live(cls, path: AnyPath, base_offset: int | None = None) -> Self:
-        """Like `read`, for a file its broker may be writing: nothing is refused.
+        """Read an index file that a broker may be writing; nothing is rejected.
 
-        Gives the entries at the front, up to the first slot that is all zero or does
-        not rise, or is torn: stale entries of a log that was cut back are left out
-        from there on. Those before still may point behind the end of the log. A link
-        counts as missing; a file far too large has no entries.
+        Returns the entries before the first slot that is zero, partial, or not above
+        the one before it. Stale entries after a truncation are ignored from there on;
+        those before it may still point past the end of the log. A symbolic link counts
+        as missing. A file that is too large for an index has no entries.
         """
         path = locate(path)
         base_offset = base_offset_of(path) if base_offset is None else base_offset
@@ -100,16 +122,16 @@ class IndexTable(ABC):
             data, _ = read_slots(path, cls.ENTRY.itemsize, links=False)
         except CorruptIndexError:
             data = np.empty(0, np.uint8)
-        return cls._front(data, cls.count_sound(data, base_offset), base_offset)
+        return cls._front(data, cls.count_valid(data, base_offset), base_offset)
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, base_offset: int) -> Self:
-        """Take the bytes of an index file, checked as in `open`, without a copy."""
+        """Return the index of the bytes of an index file, validated but not copied."""
         view = np.frombuffer(data, np.uint8)
         return cls._checked(view, len(view), base_offset, None)
 
     def to_bytes(self) -> bytes:
-        """Return the bytes of a closed index file: the entries, and no unused slots."""
+        """Return the bytes of a closed index file: the entries without unused slots."""
         return self._data.tobytes()
 
     def __len__(self) -> int:
@@ -120,21 +142,21 @@ class IndexTable(ABC):
 
     @classmethod
     @abstractmethod
-    def count_sound(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
-        """Count the entries at the front of `data`: slots that rise, as Kafka wrote."""
+    def count_valid(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
+        """Count the entries at the start of `data`: the valid slots that ascend."""
 
     @classmethod
     @abstractmethod
     def _fault(cls, entries: Entries, slot: int, base_offset: int) -> str | None:
-        """Say what is wrong with a slot that is not sound, apart from its order."""
+        """Return why a slot is invalid, or None if only its order is wrong."""
 
     @classmethod
     def find_damage(
         cls, data: npt.NDArray[np.uint8], used: int, size: int, base_offset: int
     ) -> CorruptIndexError | None:
-        """Return what is wrong with a file of `size` bytes that has `used` sound slots.
+        """Return the error of a file of `size` bytes with `used` valid slots, or None.
 
-        `data` is its bytes, all but zeros at the end.
+        `data` are its bytes, without trailing zeros.
         """
         width = cls.ENTRY.itemsize
         if torn := torn_error(size, width):
@@ -144,7 +166,7 @@ class IndexTable(ABC):
         entries = data[: len(data) // width * width].view(cls.ENTRY)
         fault = cls._fault(entries, used, base_offset)
         if fault is None:
-            used = max(used, 1)  # slot 0 is all zero, and the next does not rise
+            used = max(used, 1)  # slot 0 is zero, and the next one does not ascend
             fault = f"does not rise above entry {used - 1}"
         reason = f"entry {used} {fault}"
         return CorruptIndexError(reason, position=used * width, cause="order")
@@ -157,7 +179,7 @@ class IndexTable(ABC):
         base_offset: int,
         path: Location | None,
     ) -> Self:
-        used = cls.count_sound(data, base_offset)
+        used = cls.count_valid(data, base_offset)
         damage = cls.find_damage(data, used, size, base_offset)
         if damage is not None:
             raise damage if path is None else damage.located(path)
@@ -169,10 +191,10 @@ class IndexTable(ABC):
 
     @classmethod
     def _built(cls, columns: dict[str, npt.ArrayLike], base_offset: int) -> Self:
-        """Make an index of integer columns, one a field, refusing what has no room."""
+        """Build an index of integer columns; raise `ValueError` for invalid values."""
         named = {name: as_int64(values).ravel() for name, values in columns.items()}
         if len({len(column) for column in named.values()}) > 1:
-            raise ValueError(f"{', '.join(named)} differ in length")
+            raise ValueError(f"{', '.join(named)} of different lengths")
         entries = np.zeros(len(next(iter(named.values()))), cls.ENTRY)
         for name, column in named.items():
             bounds = np.iinfo(cls.ENTRY[name])
@@ -181,11 +203,12 @@ class IndexTable(ABC):
                 and not bounds.min <= column.min() <= column.max() <= bounds.max
             ):
                 raise ValueError(
-                    f"a {name} has no room in {cls.ENTRY[name].itemsize} bytes"
+                    f"{name} {column.min()} to {column.max()}, "
+                    f"expected {bounds.min} to {bounds.max}"
                 )
             entries[name] = column
         made = cls(entries, base_offset)
-        used = cls.count_sound(made._data, base_offset)
+        used = cls.count_valid(made._data, base_offset)
         if used < len(entries):
             fault = cls._fault(entries, used, base_offset) or "does not rise"
             raise ValueError(f"entry {used} {fault}")
@@ -194,7 +217,7 @@ class IndexTable(ABC):
     def _slots(
         self, field: tuple[int, int], base: int, values: npt.ArrayLike
     ) -> npt.NDArray[np.int64]:
-        """Search the column at ``(byte, width)`` of an entry: slots, -1 for none."""
+        """Search the field at ``(byte, width)``; return slots, -1 for none."""
         targets = as_int64(values)
         slots = np.empty(targets.size, np.int64)
         stride = self.ENTRY.itemsize
@@ -210,7 +233,7 @@ class IndexTable(ABC):
         missing: int,
         slots: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int64]:
-        """Turn `slots`, in place, into what stands there, or `missing`."""
+        """Replace `slots` in place by the field there, or by `missing`."""
         stride = self.ENTRY.itemsize
         _speedups.take_field(
             self._data, stride, *field, base, missing, slots.reshape(-1)
@@ -220,43 +243,43 @@ class IndexTable(ABC):
     def _between(
         self, field: tuple[int, int], base: int, start: int, end: int
     ) -> slice[int, int, None]:
-        """Slice of the slots whose column lies in ``[start, end)``."""
+        """Return the slice of the slots whose field is in ``[start, end)``."""
         last_below = [max(bound - 1, int(OFFSETS.min)) for bound in (start, end)]
         low, high = (self._slots(field, base, last_below) + 1).tolist()
         return slice(low, max(low, high))
 
 
 def torn_error(size: int, width: int) -> CorruptIndexError | None:
-    """Return what is wrong with a file of `size` bytes that ends within an entry."""
+    """Return the error of a file of `size` bytes that ends inside an entry, or None."""
     whole, torn = divmod(size, width)
     if not torn:
         return None
-    reason = f"{torn} bytes remain behind {whole} entries of {width} bytes"
+    reason = f"{torn} bytes after {whole} entries, expected entries of {width} bytes"
     return CorruptIndexError(reason, position=whole * width, cause="truncated")
 
 
 def as_int64(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return integers of any shape as contiguous int64; beyond its range, its end.
+    """Return integers of any shape as contiguous int64, clipped to its range.
 
-    Raises `TypeError` for anything else: float64 skips integers above 2**53.
+    Raises `TypeError` for other types: float64 cannot represent all above 2**53.
 
     >>> as_int64([]), as_int64(np.array([7, 2**64 - 1], np.uint64))
     (array([], dtype=int64), array([                  7, 9223372036854775807]))
     """
     targets = np.asarray(values)
     if not targets.size and not isinstance(values, np.ndarray):
-        return np.empty(targets.shape, np.int64)  # of an empty list NumPy makes floats
+        return np.empty(targets.shape, np.int64)  # NumPy makes floats of an empty list
     if targets.dtype.kind not in "iu":
-        raise TypeError(f"needs integers that fit int64, not {targets.dtype}")
+        raise TypeError(f"array of {targets.dtype}, expected integers that fit int64")
     if targets.dtype.kind == "u" and targets.dtype.itemsize == 8:
         targets = np.minimum(targets, np.uint64(OFFSETS.max))
     return np.asarray(targets, np.int64, order="C")
 
 
 def base_offset_of(path: AnyPath) -> int:
-    """Read the base offset an index file's name begins with.
+    """Return the base offset at the start of an index file's name.
 
-    Also that of the copies tiered storage keeps, ``<start offset>_<segment id>.index``.
+    Tiered storage keeps copies named ``<start offset>_<segment id>.index``.
 
     >>> (
     ...     base_offset_of("orders-0/00000000000000041000.index"),
@@ -266,33 +289,35 @@ def base_offset_of(path: AnyPath) -> int:
     """
     name = _NAME.match(locate(path).name)
     if name is None or int(name[1]) > OFFSETS.max:
-        raise ValueError(f"no base offset in the name {locate(path).name!r}: give one")
+        raise ValueError(
+            f"file name {locate(path).name!r}, expected one that begins with an offset"
+        )
     return int(name[1])
 
 
 def read_slots(
     path: AnyPath, entry_bytes: int, *, links: bool = True
 ) -> tuple[npt.NDArray[np.uint8], int]:
-    """Read an index file: its bytes, all but a hole at the end, and its size.
+    """Return the bytes of an index file without a trailing hole, and its size.
 
-    Preallocated files are mostly hole; asking the file system where it begins saves
-    reading its zeros. What is no file counts as missing, and so does a link unless
-    `links` are followed.
+    Preallocated files are mostly hole; the file system reports where it begins, so that
+    its zeros are not read. Anything but a regular file counts as missing, and so does a
+    symbolic link unless `links` are followed.
 
-    Raises `CorruptIndexError` where there is more to read than any index has.
+    Raises `CorruptIndexError` for a file larger than any index.
     """
     if isinstance(path, RemotePath):
         with path.open() as source:
             _check_size(source.size, path)
             return source.read(0, source.size), source.size
-    descriptor = open_plain(path, links=links)
+    descriptor = open_regular(path, links=links)
     try:
         size = os.fstat(descriptor).st_size
         end = size if size < LARGE_BYTES else _hole(descriptor, size, entry_bytes)
         _check_size(end, path)
         data = os.pread(descriptor, end, 0)
-        while len(data) < end and (piece := os.pread(descriptor, end, len(data))):
-            data += piece
+        while len(data) < end and (rest := os.pread(descriptor, end, len(data))):
+            data += rest
     finally:
         os.close(descriptor)
     read = np.frombuffer(data, np.uint8)
@@ -301,18 +326,18 @@ def read_slots(
 
 def _check_size(size: int, path: AnyPath) -> None:
     if size > SMALL_BYTES:
-        reason = f"{size} bytes are more than any index has"
+        reason = f"index of {size} bytes, expected at most {SMALL_BYTES}"
         error = CorruptIndexError(reason, position=SMALL_BYTES, cause="too_large")
         raise error.located(path)
 
 
 def _hole(descriptor: int, size: int, entry_bytes: int) -> int:
-    """Return where the hole at the end of a file begins, after whole entries."""
+    """Return where the hole at the end of a file begins, rounded up to an entry."""
     hole = os.lseek(descriptor, 0, os.SEEK_HOLE)
     try:
         os.lseek(descriptor, hole, os.SEEK_DATA)
     except OSError as error:
-        if error.errno != errno.ENXIO:  # ENXIO: no data behind
+        if error.errno != errno.ENXIO:  # ENXIO: no data after the hole
             raise
         return min(-(-hole // entry_bytes) * entry_bytes, size)
     return size

@@ -6,13 +6,13 @@ A sparse, sorted table, one entry per ``index.interval.bytes`` of log, big-endia
     | relative_offset | position |     relative_offset  int32, offset - base_offset
                                        position         int32, byte in the .log
 
-An entry (o, p) says: every offset above o is stored at or behind p, where a batch
-begins. Whether o is the last or the first offset of that batch, or the last of several,
-depends on the version that wrote it; reading forward from p is right for all. The first
+An entry (o, p) means: a batch begins at p, and all offsets above o are at or after p.
+It depends on the version of the writer whether o is the first or the last offset of
+that batch, or the last of several; reading forward from p is correct for all. The first
 batch of a segment has no entry, so position 0 is never stored.
 
-Preallocated: entries past the last append are zeros until the file is closed cleanly.
-No checksum: a wrong index is rebuilt from its log, never repaired.
+The file is preallocated: unused entries are zeros until it is closed cleanly. It has no
+checksum: a wrong index is rebuilt from its log, never repaired.
 
 Knows: entries and their order. Does not know: records, segments, when to append.
 Source: ``OffsetIndex.java``, ``AbstractIndex.java`` in Apache Kafka's storage module.
@@ -35,8 +35,19 @@ POSITION: Final = (4, 4)
 
 
 class OffsetIndex(IndexTable):
-    """One segment's offset index: `entries` as on disk, `offsets` native.
+    """One segment's offset index: sorted entries of an offset and a position.
 
+    Attributes
+    ----------
+    entries : ndarray
+        Rows of `relative_offset` and `position`, big-endian, as on disk.
+    base_offset : int
+        The segment's base offset.
+    offsets : ndarray of int64
+        Absolute offsets.
+
+    Examples
+    --------
     >>> index = OffsetIndex.build([510, 520], [4096, 8192], base_offset=500)
     >>> index, index.lookup(515)
     (OffsetIndex(2 entries from 500), np.int64(4096))
@@ -50,10 +61,29 @@ class OffsetIndex(IndexTable):
     def build(
         cls, offsets: npt.ArrayLike, positions: npt.ArrayLike, base_offset: int
     ) -> Self:
-        """Make an index of absolute `offsets` and their `positions`, both rising.
+        """Build an index of absolute offsets and their positions.
 
-        Raises `ValueError` where they do not, or where an offset is not within 2**31 of
-        the base, or a position not below 2**31.
+        Parameters
+        ----------
+        offsets, positions : array_like of int
+            Absolute offsets and positions in the ``.log``, both strictly ascending.
+        base_offset : int
+            The segment's base offset.
+
+        Returns
+        -------
+        OffsetIndex
+
+        Raises
+        ------
+        ValueError
+            If they do not ascend, an offset is not within 2**31 of the base, or a
+            position is not below 2**31.
+
+        Examples
+        --------
+        >>> OffsetIndex.build([510, 520], [4096, 8192], base_offset=500)
+        OffsetIndex(2 entries from 500)
         """
         absolute = np.asarray(offsets)
         relative = absolute - base_offset if absolute.size else absolute.tolist()
@@ -63,7 +93,7 @@ class OffsetIndex(IndexTable):
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Absolute offsets, ascending, as one native copy."""
+        """Absolute offsets, ascending, as a native copy."""
         return self.entries["relative_offset"].astype(np.int64) + self.base_offset
 
     @overload
@@ -71,7 +101,7 @@ class OffsetIndex(IndexTable):
     @overload
     def lookup(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64]: ...
     def lookup(self, offsets: npt.ArrayLike | int) -> npt.NDArray[np.int64] | np.int64:
-        """Where to start scanning the ``.log`` for each of many offsets.
+        """Return the position in the ``.log`` from which to read for each offset.
 
         Parameters
         ----------
@@ -81,18 +111,18 @@ class OffsetIndex(IndexTable):
         Returns
         -------
         positions : ndarray of int64, of the same shape
-            Byte positions: that of the greatest indexed offset ``<=`` each target,
-            or 0 where every entry lies above it.
+            The position of the last entry whose offset is ``<=`` the target, or 0 if
+            there is none.
 
         Raises
         ------
         TypeError
-            If `offsets` are not integers: float64 skips offsets above 2**53.
+            If `offsets` are not integers.
 
         Notes
         -----
-        O(n log m) for m entries; the log is not touched. Same rule as Kafka's
-        ``OffsetIndex.lookup``, which answers one offset at a time.
+        Takes O(n log m) for m entries; the log is not read. The rule is that of Kafka's
+        ``OffsetIndex.lookup``.
 
         Examples
         --------
@@ -101,14 +131,14 @@ class OffsetIndex(IndexTable):
         array([   0, 4096, 4096, 8192])
         """
         if type(offsets) is int:
-            found = _speedups.search_value(  # OFFSET, then POSITION, spelled out
+            found = _speedups.search_value(  # OFFSET, then POSITION, as literals
                 self._data, 8, 0, 4, self.base_offset, 4, 4, 0, 0, offsets
             )
             return np.int64(found)
         return self._take(POSITION, 0, 0, self.slots(offsets))[()]
 
     def slots(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Slot of the greatest entry at or below each offset, else -1.
+        """Return the slot of the last entry at or below each offset, else -1.
 
         >>> OffsetIndex.build([510, 520], [4096, 8192], 500).slots([509, 510, 521])
         array([-1,  0,  1])
@@ -116,7 +146,7 @@ class OffsetIndex(IndexTable):
         return self._slots(OFFSET, self.base_offset, offsets)
 
     def slots_at_positions(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Slot of the greatest entry at or before each byte of the ``.log``, else -1.
+        """Return the slot of the last entry at or before each position, else -1.
 
         >>> index = OffsetIndex.build([510, 520], [4096, 8192], 500)
         >>> index.slots_at_positions([4095, 4096, 10**12])
@@ -125,7 +155,7 @@ class OffsetIndex(IndexTable):
         return self._slots(POSITION, 0, positions)
 
     def between_offsets(self, start: int, end: int) -> slice[int, int, None]:
-        """Slice of the entries with ``start <= offset < end``.
+        """Return the slice of the entries with ``start <= offset < end``.
 
         >>> index = OffsetIndex.build([510, 520, 530], [4096, 8192, 12288], 500)
         >>> index.offsets[index.between_offsets(511, 531)]
@@ -134,9 +164,9 @@ class OffsetIndex(IndexTable):
         return self._between(OFFSET, self.base_offset, start, end)
 
     def between_positions(self, start: int, end: int) -> slice[int, int, None]:
-        """Slice of the entries with ``start <= position < end``.
+        """Return the slice of the entries with ``start <= position < end``.
 
-        With the size of the log as `end`, what is left out is stale.
+        If `end` is the size of the log, all entries after the slice are stale.
 
         >>> index = OffsetIndex.build([510, 520, 530], [4096, 8192, 12288], 500)
         >>> index.offsets[index.between_positions(0, 12288)]
@@ -145,10 +175,10 @@ class OffsetIndex(IndexTable):
         return self._between(POSITION, 0, start, end)
 
     def offset_from(self, position: int) -> int | None:
-        """Offset of the first entry at or behind a byte of the ``.log``; None for none.
+        """Return the offset of the first entry at or after `position`, or None.
 
-        What Kafka's ``fetchUpperBoundOffset`` asks with the end of a fetch: every
-        record before `position` has an offset at or below it.
+        All records before `position` have offsets at or below it. Kafka's
+        ``fetchUpperBoundOffset`` returns this for the end of a fetch.
 
         >>> index = OffsetIndex.build([510, 520], [4096, 8192], 500)
         >>> index.offset_from(4097), index.offset_from(8193)
@@ -158,8 +188,8 @@ class OffsetIndex(IndexTable):
         return int(self.offsets[slot]) if slot < len(self) else None
 
     @classmethod
-    def count_sound(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
-        """Count the slots at the front whose offset and position both rise."""
+    def count_valid(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
+        """Count the slots at the start whose offset and position both ascend."""
         return _speedups.count_rising(data, 8, 4, 4, False)
 
     @classmethod

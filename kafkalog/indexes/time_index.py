@@ -6,14 +6,14 @@ A sparse, sorted table beside the offset index, big-endian:
     | timestamp | relative_offset |    timestamp        int64, ms since 1970
                                        relative_offset  int32, offset - base_offset
 
-An entry (t, o) says: every record with a timestamp above t has an offset above o. t is
-the greatest timestamp so far, o the last offset of the first batch that bears it (of
-the record itself, from leaders up to Kafka 3.7). Timestamps rise strictly, offsets may
-rest. A segment without timestamps has an empty time index.
+An entry (t, o) means: all records with a timestamp above t have an offset above o. t is
+the greatest timestamp so far, o the last offset of the first batch with it (leaders up
+to Kafka 3.7: the offset of the record itself). Timestamps ascend strictly, offsets may
+repeat. A segment without timestamps has an empty time index.
 
-Preallocated like the offset index. An all-zero slot is no entry, but for slot 0 before
-one that rises (timestamp 0 at the base offset); an index of that one entry alone reads
-as empty, which answers every lookup alike.
+The file is preallocated like the offset index. A slot of zeros is no entry, except slot
+0 if the next one ascends (timestamp 0 at the base offset). An index with only that
+entry reads as empty, which gives the same lookups.
 
 Knows: entries and their order. Does not know: records, segments, when to append.
 Source: ``TimeIndex.java``, ``AbstractIndex.java`` in Apache Kafka's storage module.
@@ -36,8 +36,19 @@ OFFSET: Final = (8, 4)
 
 
 class TimeIndex(IndexTable):
-    """One segment's time index: `entries` mapped, `timestamps` and `offsets` native.
+    """One segment's time index: sorted entries of a timestamp and an offset.
 
+    Attributes
+    ----------
+    entries : ndarray
+        Rows of `timestamp` and `relative_offset`, big-endian, as on disk.
+    base_offset : int
+        The segment's base offset.
+    timestamps, offsets : ndarray of int64
+        Timestamps in ms, and absolute offsets.
+
+    Examples
+    --------
     >>> index = TimeIndex.build([1_700_000_000_000], [507], base_offset=500)
     >>> index, index.lookup(1_800_000_000_000)
     (TimeIndex(1 entries from 500), np.int64(507))
@@ -49,10 +60,30 @@ class TimeIndex(IndexTable):
     def build(
         cls, timestamps: npt.ArrayLike, offsets: npt.ArrayLike, base_offset: int
     ) -> Self:
-        """Make an index of `timestamps` (ms), rising, and their absolute `offsets`.
+        """Build an index of timestamps and their absolute offsets.
 
-        Raises `ValueError` where timestamps do not rise strictly from 0, where offsets
-        fall, or where one is not within 2**31 of the base.
+        Parameters
+        ----------
+        timestamps : array_like of int
+            Milliseconds since 1970, strictly ascending from 0 or more.
+        offsets : array_like of int
+            Absolute offsets, ascending; they may repeat.
+        base_offset : int
+            The segment's base offset.
+
+        Returns
+        -------
+        TimeIndex
+
+        Raises
+        ------
+        ValueError
+            If they do not ascend, or an offset is not within 2**31 of the base.
+
+        Examples
+        --------
+        >>> TimeIndex.build([1000, 3000], [507, 520], base_offset=500)
+        TimeIndex(2 entries from 500)
         """
         absolute = np.asarray(offsets)
         relative = absolute - base_offset if absolute.size else absolute.tolist()
@@ -62,12 +93,12 @@ class TimeIndex(IndexTable):
 
     @cached_property
     def timestamps(self) -> npt.NDArray[np.int64]:
-        """Timestamps in ms, ascending, as one native copy."""
+        """Timestamps in ms, ascending, as a native copy."""
         return self.entries["timestamp"].astype(np.int64)
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Absolute offsets, never falling, as one native copy."""
+        """Absolute offsets, ascending, as a native copy."""
         return self.entries["relative_offset"].astype(np.int64) + self.base_offset
 
     @overload
@@ -77,7 +108,7 @@ class TimeIndex(IndexTable):
     def lookup(
         self, timestamps: npt.ArrayLike | int
     ) -> npt.NDArray[np.int64] | np.int64:
-        """From which offset on to look for each of many timestamps.
+        """Return the offset from which to read for each timestamp.
 
         Parameters
         ----------
@@ -87,8 +118,8 @@ class TimeIndex(IndexTable):
         Returns
         -------
         offsets : ndarray of int64, of the same shape
-            Absolute offset of the greatest entry ``<=`` each target, or the base offset
-            where every entry lies above it.
+            The offset of the last entry whose timestamp is ``<=`` the target, or the
+            base offset if there is none.
 
         Raises
         ------
@@ -97,8 +128,8 @@ class TimeIndex(IndexTable):
 
         Notes
         -----
-        Same rule as Kafka's ``TimeIndex.lookup``. A record *at* an entry's timestamp
-        lies in the batch that ends with that offset, or behind.
+        The rule is that of Kafka's ``TimeIndex.lookup``. A record with the timestamp of
+        an entry is in the batch that ends with that offset, or after it.
 
         Examples
         --------
@@ -109,14 +140,14 @@ class TimeIndex(IndexTable):
         """
         base = self.base_offset
         if type(timestamps) is int:
-            found = _speedups.search_value(  # TIMESTAMP, then OFFSET, spelled out
+            found = _speedups.search_value(  # TIMESTAMP, then OFFSET, as literals
                 self._data, 12, 0, 8, 0, 8, 4, base, base, timestamps
             )
             return np.int64(found)
         return self._take(OFFSET, base, base, self.slots(timestamps))[()]
 
     def slots(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Slot of the greatest entry at or before each timestamp, else -1.
+        """Return the slot of the last entry at or before each timestamp, else -1.
 
         >>> TimeIndex.build([1000, 3000], [507, 520], 500).slots([999, 1000, 5000])
         array([-1,  0,  1])
@@ -124,7 +155,7 @@ class TimeIndex(IndexTable):
         return self._slots(TIMESTAMP, 0, timestamps)
 
     def slots_at_offsets(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Slot of the last entry at or below each absolute offset, else -1.
+        """Return the slot of the last entry at or below each offset, else -1.
 
         >>> index = TimeIndex.build([1000, 3000], [507, 520], 500)
         >>> index.slots_at_offsets([506, 507, 520])
@@ -133,7 +164,7 @@ class TimeIndex(IndexTable):
         return self._slots(OFFSET, self.base_offset, offsets)
 
     def between_timestamps(self, start: int, end: int) -> slice[int, int, None]:
-        """Slice of the entries with ``start <= timestamp < end``, in ms.
+        """Return the slice of the entries with ``start <= timestamp < end``, in ms.
 
         >>> index = TimeIndex.build([1000, 3000], [507, 520], 500)
         >>> index.offsets[index.between_timestamps(1000, 3000)]
@@ -142,7 +173,7 @@ class TimeIndex(IndexTable):
         return self._between(TIMESTAMP, 0, start, end)
 
     def between_offsets(self, start: int, end: int) -> slice[int, int, None]:
-        """Slice of the entries with ``start <= offset < end``.
+        """Return the slice of the entries with ``start <= offset < end``.
 
         >>> index = TimeIndex.build([1000, 3000], [507, 520], 500)
         >>> index.timestamps[index.between_offsets(508, 600)]
@@ -151,8 +182,8 @@ class TimeIndex(IndexTable):
         return self._between(OFFSET, self.base_offset, start, end)
 
     @classmethod
-    def count_sound(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
-        """Count the slots at the front: timestamps rise, offsets do not fall."""
+    def count_valid(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
+        """Count the slots at the start with ascending timestamps and offsets."""
         return _speedups.count_rising(data, 12, 8, 4, True)
 
     @classmethod

@@ -1,20 +1,20 @@
-"""The transaction index: which transactions a segment's abort markers ended.
+"""The transaction index: the transactions that a segment's abort markers ended.
 
-Appended to, never preallocated, and there only once something aborted; big-endian:
+The file is appended to, not preallocated, and exists only after an abort; big-endian:
 
     0         2             10             18            26                   34
     | version | producer_id | first_offset | last_offset | last_stable_offset |
 
-``version``             int16  0. Brokers up to 4.3 compare its first byte alone, so
-                        the second is not judged here.
+``version``             int16  0. Brokers up to 4.3 compare only its first byte, so the
+                        second is not validated here.
 ``first_offset``        int64  of the transaction in this partition, absolute; it may
                         lie in an earlier segment.
 ``last_offset``         int64  of the abort marker, which lies in this segment.
 ``last_stable_offset``  int64  after this abort: the first offset of the earliest
-                        transaction still open, or one behind the marker.
+                        transaction still open, or that after the marker.
 
-Entries rise by ``last_offset``; their first offsets are in no order. A broker ignores a
-torn entry at the end, and would append behind it: `open` refuses one, `read_live`
+Entries ascend by ``last_offset``; their first offsets are in no order. A broker ignores
+a partial entry at the end, and would append after it. `open` rejects one, `read_live`
 ignores it.
 
 Knows: entries and their order. Does not know: records, producers, other segments.
@@ -43,7 +43,7 @@ ENTRY: Final = np.dtype(
 
 
 class AbortedTransaction(NamedTuple):
-    """An entry: what a producer began at `first_offset`, and a marker ended."""
+    """An aborted transaction: its producer, first offset, and abort marker."""
 
     producer_id: int
     first_offset: int
@@ -54,6 +54,18 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex(IndexTable):
     """One segment's aborted transactions, by the offsets of their markers.
 
+    Attributes
+    ----------
+    entries : ndarray
+        Rows of `version`, `producer_id`, `first_offset`, `last_offset` and
+        `last_stable_offset`, big-endian, as on disk.
+    base_offset : int
+        The segment's base offset.
+    offsets : ndarray of int64
+        Offsets of the abort markers.
+
+    Examples
+    --------
     >>> index = TransactionIndex.build([4242], [1000], [1005], [1006], base_offset=1000)
     >>> index, index.aborted(1003, 2000)["producer_id"].tolist()
     (TransactionIndex(1 entries from 1000), [4242])
@@ -70,10 +82,29 @@ class TransactionIndex(IndexTable):
         last_stable_offsets: npt.ArrayLike,
         base_offset: int,
     ) -> Self:
-        """Make an index of columns, one row an aborted transaction, by `last_offsets`.
+        """Build an index of columns, with one row for each aborted transaction.
 
-        Raises `ValueError` where those do not rise from the base offset, or a
-        transaction ends before it begins.
+        Parameters
+        ----------
+        producer_ids, first_offsets, last_offsets, last_stable_offsets : array_like
+            Integers; `last_offsets`, of the abort markers, must ascend strictly.
+        base_offset : int
+            The segment's base offset.
+
+        Returns
+        -------
+        TransactionIndex
+
+        Raises
+        ------
+        ValueError
+            If `last_offsets` do not ascend from the base offset, or one is below its
+            first offset.
+
+        Examples
+        --------
+        >>> TransactionIndex.build([4242], [1000], [1005], [1006], base_offset=1000)
+        TransactionIndex(1 entries from 1000)
         """
         columns = {
             "producer_id": producer_ids,
@@ -85,15 +116,27 @@ class TransactionIndex(IndexTable):
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Offsets of the abort markers, ascending, as one native copy."""
+        """Offsets of the abort markers, ascending, as a native copy."""
         return self.entries["last_offset"].astype(np.int64)
 
     def aborted(self, start: int, end: int) -> Entries:
-        """Entries of the aborted transactions that a read of ``[start, end)`` meets.
+        """Return the entries of the aborted transactions in ``[start, end)``.
 
-        Kafka's rule: those that end at or behind `start` and begin before `end`, up to
-        and with the first after which everything before `end` is decided (`covers`).
+        Parameters
+        ----------
+        start, end : int
+            The range of offsets that is read.
 
+        Returns
+        -------
+        ndarray
+            Kafka's rule: the entries with a last offset at or above `start` and a first
+            offset below `end`, up to the first with a last stable offset at or above
+            `end`. If there is no such entry (see `covers`), later segments may have
+            more.
+
+        Examples
+        --------
         >>> index = TransactionIndex.build([7, 9], [10, 12], [15, 18], [12, 19], 0)
         >>> index.aborted(16, 30)["producer_id"].tolist()
         [9]
@@ -103,7 +146,7 @@ class TransactionIndex(IndexTable):
         return np.asarray(entries[meets])
 
     def covers(self, end: int) -> bool:
-        """Whether no later segment can hold an abort of a record before `end`.
+        """Return whether no later segment can have an abort of a record before `end`.
 
         >>> index = TransactionIndex.build([7, 9], [10, 12], [15, 18], [12, 19], 0)
         >>> index.covers(19), index.covers(20)
@@ -112,27 +155,27 @@ class TransactionIndex(IndexTable):
         return bool((self.entries["last_stable_offset"] >= end).any())
 
     def _deciding(self, end: int) -> int:
-        """Count the entries up to and with the first whose stable offset is `end`."""
+        """Count the entries up to the first whose last stable offset is >= `end`."""
         decided = np.flatnonzero(self.entries["last_stable_offset"] >= end)
         return int(decided[0]) + 1 if len(decided) else len(self)
 
     @classmethod
-    def count_sound(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
-        """Count the entries at the front that rise and end in this segment."""
+    def count_valid(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
+        """Count the entries at the start that are valid and ascend."""
         slots = data[: len(data) // ENTRY.itemsize * ENTRY.itemsize]
         entries = slots.view(ENTRY)
         first, last = entries["first_offset"], entries["last_offset"]
-        sound = (slots[:: ENTRY.itemsize] == 0) & (first >= 0) & (last >= first)
-        sound &= last >= base_offset
-        sound[1:] &= last[1:] > last[:-1]
-        sound &= slots.reshape(-1, ENTRY.itemsize).any(axis=1)
-        return int(sound.argmin()) if not sound.all() else len(sound)
+        valid = (slots[:: ENTRY.itemsize] == 0) & (first >= 0) & (last >= first)
+        valid &= last >= base_offset
+        valid[1:] &= last[1:] > last[:-1]
+        valid &= slots.reshape(-1, ENTRY.itemsize).any(axis=1)
+        return int(valid.argmin()) if not valid.all() else len(valid)
 
     @classmethod
     def _fault(cls, entries: Entries, slot: int, base_offset: int) -> str | None:
         version, _, first, last, _ = entries[slot].item()
         if not 0 <= version < 256:
-            return f"has version {version}, not 0"
+            return f"has version {version}, expected 0"
         if first < 0:
             return f"begins at {first}"
         if last < first:

@@ -23,7 +23,7 @@ from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.metadata_snapshot import MetadataSnapshot
 from kafkalog.messages.internal_records import decode_metadata, metadata_type
 from kafkalog.segment.file_records import Step
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.file_names import METADATA_TOPIC, PartitionDir, parse_file_name
 
 METADATA_PARTITION: Final = PartitionDir(METADATA_TOPIC, 0).name
@@ -121,7 +121,7 @@ def _apply_snapshot(directory: Path, settings: ClusterSettings) -> int:
     offset, _, newest = max(found)
     path = directory / newest
     try:
-        snapshot = MetadataSnapshot.parse(read_plain(path))
+        snapshot = MetadataSnapshot.parse(read_regular(path))
         if snapshot.finished is None:
             raise CorruptRecordError("no snapshot footer", position=path.stat().st_size)
     except LocatedError as error:

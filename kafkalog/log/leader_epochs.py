@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import CorruptCheckpointError, LogArgumentError
 from kafkalog.formats.checkpoint import EpochEntry, format_epochs, parse_epochs
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK, Disk
 
@@ -51,7 +51,7 @@ def read_epochs(path: Path) -> list[EpochEntry]:
     entries: list[EpochEntry] = []
     try:
         with suppress(FileNotFoundError):
-            entries = parse_epochs(read_plain(path))
+            entries = parse_epochs(read_regular(path))
     except CorruptCheckpointError as error:
         raise error.located(path) from None
     for entry in entries:

@@ -51,8 +51,8 @@ from kafkalog.storage.checkpoint_file import (
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
-    known_offsets,
-    read_if_there,
+    read_if_exists,
+    read_offsets_or_none,
 )
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import AnyPath, Location, locate
@@ -160,7 +160,7 @@ class Log:
     @property
     def leader_epochs(self) -> list[EpochEntry]:
         """Each leader epoch and its start offset, as checkpointed."""
-        return read_if_there(self.path / LEADER_EPOCHS, parse_epochs) or []
+        return read_if_exists(self.path / LEADER_EPOCHS, parse_epochs) or []
 
     def producer_states(self) -> npt.NDArray[np.void]:
         """Return what is known of each producer at the log's end, by producer id.
@@ -289,7 +289,7 @@ class Log:
 
     def _checkpointed(self, name: str, default: int) -> int:
         """Read this partition's line of a checkpoint in the log directory."""
-        offsets = known_offsets(self.path.absolute().parent, name)
+        offsets = read_offsets_or_none(self.path.absolute().parent, name)
         return offsets.get((self.topic, self.partition), default)
 
 

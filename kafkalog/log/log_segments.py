@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkalog.errors import CorruptRecordError
+from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_records import FileRecords
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.resync import sound_entry
 from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_file_names
 from kafkalog.storage.location import AnyPath, Location, OpenedSource, entries, locate
 
@@ -192,7 +192,7 @@ def _still_ends_so(directory: Location, segment: LogSegment, end: int) -> bool:
     except FileNotFoundError:
         return False
     with source:
-        return source.size > end and sound_entry(source, end) is None
+        return source.size > end and read_valid_entry(source, end) is None
 
 
 def _anew(directory: Location, segments: list[LogSegment]) -> list[LogSegment]:

@@ -28,14 +28,14 @@ from typing import Final
 
 from kafkalog.errors import LogClosedError, LogLockedError
 from kafkalog.formats.partition_files import format_clean_shutdown
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     Offsets,
-    known_offsets,
+    read_offsets_or_none,
     write_offsets,
 )
 from kafkalog.storage.durable_file import DISK, Disk, DurableFile
@@ -84,7 +84,7 @@ class OwnedDirectory:
         self._lock_was_there = (self.path / LOCK).exists()
         self._lock = _lock(self.path / LOCK, self._disk)
         with suppress(FileNotFoundError):
-            self._marker = read_plain(self.path / CLEAN_SHUTDOWN)
+            self._marker = read_regular(self.path / CLEAN_SHUTDOWN)
         if is_new:
             self._marker, self._has_begun = format_clean_shutdown(), True
         self.clean = self._marker is not None
@@ -131,15 +131,15 @@ class OwnedDirectory:
 
     def recovery_point(self, name: Name) -> int:
         """Offset below which a log was forced to disk, as checkpointed."""
-        return known_offsets(self.path, RECOVERY_POINTS).get(name, 0)
+        return read_offsets_or_none(self.path, RECOVERY_POINTS).get(name, 0)
 
     def log_start_offset(self, name: Name) -> int:
         """First offset of a log that may be read, as checkpointed."""
-        return known_offsets(self.path, LOG_STARTS).get(name, 0)
+        return read_offsets_or_none(self.path, LOG_STARTS).get(name, 0)
 
     def high_watermark(self, name: Name) -> int:
         """First offset of a log not known to be replicated, as checkpointed."""
-        return known_offsets(self.path, HIGH_WATERMARKS).get(name, 0)
+        return read_offsets_or_none(self.path, HIGH_WATERMARKS).get(name, 0)
 
     def checkpoint(
         self,
@@ -195,7 +195,7 @@ class OwnedDirectory:
                 LOG_STARTS,
                 CLEANED_TO,
             ):
-                if name in known_offsets(self.path, checkpoint):
+                if name in read_offsets_or_none(self.path, checkpoint):
                     self._write_line(checkpoint, name, None)
 
     def write(self, checkpoint: str, offsets_now: Callable[[], Offsets]) -> None:
@@ -213,7 +213,7 @@ class OwnedDirectory:
                     return
 
     def _write_line(self, checkpoint: str, name: Name, offset: int | None) -> None:
-        offsets = known_offsets(self.path, checkpoint)
+        offsets = read_offsets_or_none(self.path, checkpoint)
         if offset is None:
             offsets.pop(name, None)
         else:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafkalog.errors import CorruptCheckpointError, InconsistentTopicIdError
 from kafkalog.formats.partition_files import PartitionMetadata
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.file_names import PARTITION_METADATA
 
@@ -33,7 +33,7 @@ class TopicIdFile:
         Raises `InconsistentTopicIdError` where it has another id.
         """
         try:
-            stored = PartitionMetadata.parse(read_plain(self.path)).topic_id
+            stored = PartitionMetadata.parse(read_regular(self.path)).topic_id
         except FileNotFoundError:
             self.topic_id = topic_id
             self._dirty = topic_id is not None

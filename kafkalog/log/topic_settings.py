@@ -47,7 +47,7 @@ from kafkalog.log.cluster_metadata import (
     ClusterSettings,
     read_cluster_settings,
 )
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.file_names import META_PROPERTIES, METADATA_TOPIC
 
 UNLIMITED: Final = {"retention.ms": -1, "retention.bytes": -1}
@@ -166,7 +166,7 @@ class TopicSettings:
         """The broker's number, as its settings are named in the cluster."""
         for directory in self._directories:
             with suppress(KafkaLogError, OSError):
-                found = MetaProperties.parse(read_plain(directory / META_PROPERTIES))
+                found = MetaProperties.parse(read_regular(directory / META_PROPERTIES))
                 return None if found.node_id is None else str(found.node_id)
         return None
 

@@ -28,7 +28,7 @@ from kafkalog.log.markers import control_records
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
 from kafkalog.messages.control_records import ControlRecordType
 from kafkalog.segment.file_records import FileRecords, Step
-from kafkalog.segment.strays import Limits
+from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.location import Location
 

@@ -34,7 +34,7 @@ from kafkalog.storage.checkpoint_file import (
     LOG_STARTS,
     RECOVERY_POINTS,
     Offsets,
-    known_offsets,
+    read_offsets_or_none,
 )
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.file_names import (
@@ -112,9 +112,9 @@ class ManagedDirectory:
             if self._owned is not None:
                 self._owned.begin()
             clean = self._owned is not None and self._owned.clean
-            starts = known_offsets(self.path, LOG_STARTS)
-            points = known_offsets(self.path, RECOVERY_POINTS)
-            highs = known_offsets(self.path, HIGH_WATERMARKS)
+            starts = read_offsets_or_none(self.path, LOG_STARTS)
+            points = read_offsets_or_none(self.path, RECOVERY_POINTS)
+            highs = read_offsets_or_none(self.path, HIGH_WATERMARKS)
 
             def load(one: FoundLog) -> Exception | None:
                 name = one.name.topic, one.name.partition
@@ -172,7 +172,7 @@ class ManagedDirectory:
             if not path.exists():  # its user has deleted it
                 start = point = 0
             elif not clean:  # a cut that failed may have lowered the checkpoint alone
-                points = known_offsets(self.path, RECOVERY_POINTS)
+                points = read_offsets_or_none(self.path, RECOVERY_POINTS)
                 point = min(point, points.get(name, 0))
             given = self._terms.settings.given(log.topic)
             config = log.config if given is None else given

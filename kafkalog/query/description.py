@@ -24,14 +24,14 @@ from kafkalog.query.log_contents import Contents, LogContents, contents_of
 from kafkalog.query.small_files import INDEXES, PARSERS, describe_small_file
 from kafkalog.query.sources import FILE_ENDINGS
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.strays import Limits
+from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
     RECOVERY_POINTS,
-    known_offsets,
+    read_offsets_or_none,
 )
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
@@ -155,7 +155,7 @@ def _partition(path: Location) -> Facts:
             rows.append({"file": segment.name, **facts})
             end = found.next_offset
     key = ("", -1) if name is None else (name.topic, name.partition)
-    start = known_offsets(parent, LOG_STARTS).get(key, 0)
+    start = read_offsets_or_none(parent, LOG_STARTS).get(key, 0)
     end = max(start, end)
     metadata = _small(path / PARTITION_METADATA)
     return {
@@ -169,7 +169,7 @@ def _partition(path: Location) -> Facts:
         "log_end_offset": end,
         "last_stable_offset": _stable(path, end),
         **{
-            member: known_offsets(parent, checkpoint).get(key)
+            member: read_offsets_or_none(parent, checkpoint).get(key)
             for member, checkpoint in OF_PARTITIONS.items()
         },
         "size_in_bytes": sum(files.values()),

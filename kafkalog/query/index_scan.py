@@ -309,7 +309,7 @@ def _read(
         return _NOTHING, 0
     except FileNotFoundError:  # renamed or removed since the directory was listed
         return _NOTHING, 0
-    used = table.count_sound(data, segment.base_offset)
+    used = table.count_valid(data, segment.base_offset)
     damage = table.find_damage(data, used, size, segment.base_offset)
     if damage is not None:
         problems.append(damage.located(segment.path))

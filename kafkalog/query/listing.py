@@ -30,7 +30,7 @@ from kafkalog.log.log_segments import list_segments
 from kafkalog.query.log_contents import begin_times
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.checkpoint_file import LOG_STARTS, known_offsets
+from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
     MAX_OFFSET,
@@ -40,10 +40,10 @@ from kafkalog.storage.file_names import (
 )
 from kafkalog.storage.location import Location, entries, open_source
 from kafkalog.storage.log_directory import (
-    choose,
+    choose_partitions,
     is_partition,
     list_partitions,
-    places_under,
+    partitions_under,
 )
 
 LOG: Final = ".log"
@@ -117,18 +117,18 @@ def list_path(
         raise FileNotFoundError(2, os.strerror(2), str(path))
     if not path.is_dir() and not (path.is_file() and LOG in path.name):
         raise NotALogDirectoryError(f"neither a .log file nor a log directory: {path}")
-    choose(places_under(path), topics, partitions)
+    choose_partitions(partitions_under(path), topics, partitions)
     return _segments(path) if path.is_dir() else iter([_summarize(LogSegment.of(path))])
 
 
 def _partitions(
     directory: Location, topics: Sequence[str], partitions: Sequence[int]
 ) -> Iterator[PartitionSummary]:
-    starts = known_offsets(directory, LOG_STARTS)
+    starts = read_offsets_or_none(directory, LOG_STARTS)
     clean = (directory / CLEAN_SHUTDOWN).exists()
     listed = list_partitions(directory, marked=True)
     places = [(name.topic, name.partition) for name, _ in listed]
-    for i in choose(places, topics, partitions):
+    for i in choose_partitions(places, topics, partitions):
         name, path = listed[i]
         start = 0 if name.state else starts.get(places[i], 0)
         with suppress(FileNotFoundError):

@@ -32,7 +32,7 @@ from kafkalog.query.record_counts import count_records, counting
 from kafkalog.query.sources import Part
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.strays import Limits
+from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import only_zeros
 
 UNKNOWN_CODEC: Final = "unknown"

@@ -40,8 +40,9 @@ from kafkalog.log.transactions import Transactions, replay, replay_partition
 from kafkalog.query.sources import Part
 from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.strays import Limits
-from kafkalog.storage.byte_source import ByteSource, MemorySource, Rooms, Take
+from kafkalog.segment.offset_limits import Limits
+from kafkalog.storage.buffers import BufferPool, Take
+from kafkalog.storage.byte_source import ByteSource, MemorySource
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location
 
@@ -159,7 +160,7 @@ class PartReading:
     part: Part
     bounds: Bounds
     request: Request
-    take: Take | None = field(default_factory=lambda: Rooms().take)
+    take: Take | None = field(default_factory=lambda: BufferPool().take)
     told: Tell | None = None
     defers: bool = False
     place: Place | None = None

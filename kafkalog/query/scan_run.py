@@ -32,7 +32,7 @@ from kafkalog.query.header_columns import (
 from kafkalog.query.part_reading import PartReading, Piece, Problem, left_out
 from kafkalog.query.records import Origin, Records, make_records, make_views
 from kafkalog.segment.file_records import Step
-from kafkalog.storage.byte_source import Rooms, Take
+from kafkalog.storage.buffers import BufferPool, Take
 
 if TYPE_CHECKING:
     from kafkalog.query.scan import Scan
@@ -172,7 +172,7 @@ class ScanRun:
         stays = self.views and not self.reuse
         buffers = Buffers(kept=self.reuse)
         room = self._room(buffers, stays=stays)
-        take = None if stays else Rooms().take
+        take = None if stays else BufferPool().take
         tasks = self._tasks(take, None)
         while (task := next(tasks, None)) is not None:
             if isinstance(task, Problem):
@@ -193,7 +193,7 @@ class ScanRun:
         self, pool: ThreadPoolExecutor, again: Again | None
     ) -> Generator[Records, None, Again | None]:
         """Decode steps until there are none, or one whose checksums are wrong."""
-        most, rooms, failure = AHEAD * self.scan.threads - 1, Rooms(), None
+        most, rooms, failure = AHEAD * self.scan.threads - 1, BufferPool(), None
         line, work = _Line(rooms), self._worker()
         tasks = self._tasks(None if self.views else rooms.take, again)
         try:
@@ -265,7 +265,7 @@ class ScanRun:
 class _Line:
     """Steps in work, in their order, and the rooms their bytes lie in."""
 
-    rooms: Rooms
+    rooms: BufferPool
     waiting: deque[tuple[Work, Bytes | None]] = field(default_factory=deque)
 
     def join(self, work: Work, data: Bytes | None = None) -> None:
@@ -280,7 +280,7 @@ class _Line:
             work, data = self.waiting.popleft()
             made = work.result()
             if data is not None:
-                self.rooms.let_go(data)
+                self.rooms.release(data)
             yield made
 
     def give_up(self) -> None:

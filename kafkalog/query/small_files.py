@@ -127,7 +127,7 @@ def _of_index(path: Location, name: SegmentFile, *, links: bool) -> Facts:
     """Count the entries of an index; the first and last offset they lead to."""
     table = INDEXES[name.kind][1]
     data, size = read_slots(path, table.ENTRY.itemsize, links=links)
-    used = table.count_sound(data, name.base_offset)
+    used = table.count_valid(data, name.base_offset)
     damage = table.find_damage(data, used, size, name.base_offset)
     entries = data[: used * table.ENTRY.itemsize].data
     offsets = table.from_bytes(entries, name.base_offset).offsets

@@ -15,7 +15,7 @@ from kafkalog.decoding.batch_decoder import FIRST, LAST, Bounds
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.checkpoint_file import LOG_STARTS, known_offsets
+from kafkalog.storage.checkpoint_file import LOG_STARTS, read_offsets_or_none
 from kafkalog.storage.file_names import parse_partition_dir
 from kafkalog.storage.location import Location, OpenedSource, locate
 from kafkalog.storage.log_directory import is_partition, list_partitions
@@ -126,11 +126,11 @@ def _of_path(path: Location) -> list[Part]:
 def _of_directory(path: Location) -> Iterator[Part]:
     if is_partition(path):
         topic, partition = _named(path.absolute())
-        starts = known_offsets(path.absolute().parent, LOG_STARTS)
+        starts = read_offsets_or_none(path.absolute().parent, LOG_STARTS)
         start = starts.get((topic, partition), FIRST)
         yield Part(topic, partition, directory=path, log_start_offset=start)
         return
-    starts = known_offsets(path, LOG_STARTS)
+    starts = read_offsets_or_none(path, LOG_STARTS)
     for name, directory in list_partitions(path):
         start = starts.get((name.topic, name.partition), FIRST)
         yield Part(

@@ -1,1 +1,1 @@
-"""Floor 5: one segment's files, kept in step. Does not know its neighbours."""
+"""The files of one segment, kept in step. Does not know other segments."""

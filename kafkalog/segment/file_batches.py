@@ -1,11 +1,11 @@
-"""The batches of a ``.log`` that is written to, as Kafka's engine walks them.
+"""The batches of a ``.log`` that is written to, as Kafka's storage engine reads them.
 
-Here nothing is judged but the framing: where an entry is too small to be one, that is
-damage, and where it runs past the end, the entries end before it, without a word. So
-what recovery keeps, a lookup finds and truncation cuts is what Kafka's would. (What a
-reader is given passes `file_records`, which trusts nothing.)
+Only sizes are checked. An entry that is too small raises an error; one that extends
+past the end of the file is ignored, with all after it. So recovery, lookups and
+truncation find the same batches as Kafka's. (Readers use `file_records`, which verifies
+all.)
 
-Knows: entries of one file. Does not know: indexes, producers, what is cut.
+Knows: entries of one file. Does not know: indexes, producers, what is truncated.
 Source: ``FileRecords.java``, ``FileLogInputStream.java``.
 """
 
@@ -37,15 +37,15 @@ STEP_GROWTH: Final = 8
 
 
 class Window(NamedTuple):
-    """Entries that lie whole in `data`, whose first byte is at `origin` in the file."""
+    """Entries that are complete in `data`, which begins at `origin` in the file."""
 
     rows: Rows
     data: Bytes
     origin: int
 
 
-class Found(NamedTuple):
-    """The first offset of an entry, where it begins, and its size."""
+class BatchPosition(NamedTuple):
+    """The first offset of a batch, its position, and its size."""
 
     offset: int
     position: int
@@ -58,26 +58,26 @@ def windows(
     end: int,
     first_bytes: int = FIRST_STEP_BYTES,
     most_bytes: int = STEP_BYTES,
-    room: Workspace | None = None,
+    workspace: Workspace | None = None,
 ) -> Iterator[Window]:
     """Yield the entries from position `start` to `end`, a window of them at a time.
 
-    Windows grow from `first_bytes` to `most_bytes`, or what an entry needs.
-    The bytes of a window lie in `room` where there is one, until the next is taken.
-    Raises `CorruptRecordError` where an entry is too small, once what precedes it was
-    given, and `LogArgumentError` for a negative position, as a damaged index has.
+    Windows grow from `first_bytes` to `most_bytes`, or to the size of an entry. With a
+    `workspace` the bytes of a window are valid until the next one is read. Raises
+    `CorruptRecordError` at an entry that is too small, after the entries before it, and
+    `LogArgumentError` for a negative position, which a damaged index may have.
     """
     position, length = start, first_bytes
     if start < 0 and end > HEADER_SIZE_UP_TO_MAGIC:
-        raise LogArgumentError(f"position {start} is before the file: {file.path}")
+        raise LogArgumentError(f"position {start}, expected at least 0: {file.path}")
     while position < end - HEADER_SIZE_UP_TO_MAGIC:
-        data = _read(file, position, min(length, end - position), room)
+        data = _read(file, position, min(length, end - position), workspace)
         rows, status, place = scan_headers(data, 0, position, any_magic=True)
         if len(rows):
             yield Window(rows, data, position)
         length = max(length, min(length * STEP_GROWTH, most_bytes))
         if status == Status.OK and place == 0:
-            raise _cut_short(file, position)
+            raise _truncated(file, position)
         position += place
         if status == Status.OK or position >= end - HEADER_SIZE_UP_TO_MAGIC:
             continue
@@ -89,11 +89,13 @@ def windows(
         length = max(length, LOG_OVERHEAD + size)
 
 
-def position_of(file: DurableFile, offset: int, start: int, end: int) -> Found | None:
-    """Find the first entry from `start` on whose last offset is `offset` or more.
+def position_of(
+    file: DurableFile, offset: int, start: int, end: int
+) -> BatchPosition | None:
+    """Return the first entry from `start` on whose last offset is >= `offset`.
 
-    Of an entry that begins beyond it, having passed it or not, the header's first
-    number is what counts: of magic 2 the base offset, before that the last one.
+    Entries are compared by the first field of their headers, as in Kafka: the base
+    offset for magic 2, the last offset for magic 0 and 1.
     """
     found = _find(file, offset, start, end)
     if found is None or found.offset >= 0:
@@ -102,7 +104,7 @@ def position_of(file: DurableFile, offset: int, start: int, end: int) -> Found |
 
 
 class LogEnd(NamedTuple):
-    """Where a segment ends: the next offset, and the byte after the last entry."""
+    """The end of a segment: its next offset, and the position after the last entry."""
 
     offset: int
     position: int
@@ -111,10 +113,10 @@ class LogEnd(NamedTuple):
 def find_end(
     file: DurableFile, indexed_offset: int, indexed_position: int, size: int
 ) -> LogEnd | None:
-    """Return where a segment ends that is not read through, by its last index entry.
+    """Return the end of a segment, read from its last index entry on.
 
-    None where no entry from the indexed position on reaches the indexed offset: Kafka
-    then takes the segment for empty.
+    None if no batch from the indexed position on reaches the indexed offset; Kafka then
+    takes the segment for empty.
     """
     found = position_of(file, indexed_offset, max(indexed_position, 0), size)
     if found is None:
@@ -127,14 +129,14 @@ def find_end(
 
 
 def first_offset(file: DurableFile, row: np.void) -> int:
-    """First offset of an entry: its header's, but for a wrapper."""
+    """Return the first offset of an entry: of its header, or inside a wrapper."""
     offset = int(row["base_offset"])
     place = int(row["position"]), int(row["size_in_bytes"])
     return offset if offset >= 0 else _first_offset(file, *place)
 
 
 def _first_offset(file: DurableFile, position: int, size: int) -> int:
-    """First offset of a wrapper, which is among its records."""
+    """Return the first offset of a wrapper, that of its first message."""
     try:
         return RecordBatch(file.read(position, size)).base_offset
     except LocatedError as error:
@@ -142,10 +144,10 @@ def _first_offset(file: DurableFile, position: int, size: int) -> int:
         raise error.located(file.path, position) from None
 
 
-def _find(file: DurableFile, offset: int, start: int, end: int) -> Found | None:
+def _find(file: DurableFile, offset: int, start: int, end: int) -> BatchPosition | None:
     before = np.empty(0, BATCH)
     for rows, _, _ in windows(file, start, end):
-        # What stands first in an entry is, before magic 2, its last offset.
+        # The first field is the last offset for magic 0 and 1.
         firsts = np.where(rows["magic"] < 2, rows["last_offset"], rows["base_offset"])
         reached = np.flatnonzero(firsts >= offset)
         place = int(reached[0]) if len(reached) else len(rows)
@@ -158,9 +160,9 @@ def _find(file: DurableFile, offset: int, start: int, end: int) -> Found | None:
 
 
 def greatest_timestamp(file: DurableFile, start: int, end: int) -> tuple[int, int]:
-    """Greatest timestamp from `start` on, and the last offset of its first batch.
+    """Return the greatest timestamp from `start` on, and its batch's last offset.
 
-    Both are -1 where no batch has a timestamp.
+    Of several batches with it, the first one counts. Both are -1 without timestamps.
     """
     timestamp = offset = -1
     for rows, _, _ in windows(file, start, end):
@@ -172,42 +174,42 @@ def greatest_timestamp(file: DurableFile, start: int, end: int) -> tuple[int, in
 
 
 def _read(
-    file: DurableFile, position: int, length: int, room: Workspace | None
+    file: DurableFile, position: int, length: int, workspace: Workspace | None
 ) -> Bytes:
-    if room is None:
+    if workspace is None:
         return np.frombuffer(file.read(position, length), np.uint8)
-    data = room.bytes_for(length)
+    data = workspace.bytes_for(length)
     return data[: file.read_into(data, position)]
 
 
-def _found(row: np.void) -> Found:
+def _found(row: np.void) -> BatchPosition:
     fields = ("base_offset", "position", "size_in_bytes")
-    return Found(*(int(row[field]) for field in fields))
+    return BatchPosition(*(int(row[field]) for field in fields))
 
 
 def _size(file: DurableFile, position: int, known: Bytes) -> int:
-    """Read the size field of an entry, unless its beginning is `known`.
+    """Return the size field of an entry, from the bytes `known` or from the file.
 
-    Raises where it is too small for any.
+    Raises `CorruptRecordError` if it is too small for any entry.
     """
     head = known[:LOG_OVERHEAD].tobytes()
     size = size_field(
         head if len(head) == LOG_OVERHEAD else file.read(position, LOG_OVERHEAD)
     )
     if size < LEAST_SIZE:
-        reason = f"a size of {size} is below {LEAST_SIZE}, the least of any entry"
+        reason = f"entry size {size}, expected at least {LEAST_SIZE}"
         error = CorruptRecordError(reason, position=position, cause="size")
         raise error.located(file.path)
     return size
 
 
 def _too_small(file: DurableFile, position: int, size: int) -> CorruptRecordError:
-    reason = f"a size of {size} is below what its magic needs"
+    reason = f"entry size {size}, expected at least that of its magic"
     error = CorruptRecordError(reason, position=position, cause="size")
     return error.located(file.path)
 
 
-def _cut_short(file: DurableFile, position: int) -> CorruptRecordError:
-    reason = "the file ends before the size it had when it was opened"
+def _truncated(file: DurableFile, position: int) -> CorruptRecordError:
+    reason = "file truncated since it was opened"
     error = CorruptRecordError(reason, position=position, cause="size")
     return error.located(file.path)

@@ -1,17 +1,16 @@
-"""The entries of a ``.log``, in order, in steps of about four megabytes.
+"""The entries of a ``.log``, verified, in steps of about four megabytes.
 
-A step is read, its headers scanned, its order looked at and its checksums, before
-anything in it is decoded. What is damaged comes as an error in its place: raised, or
-left out when `skip` is set, in which case reading goes on at the next entry, or, where
-the damaged one's size does not lead to a sound one, at the next sound one there is.
+A step is read, and its headers, offsets and CRCs are checked, before anything in it is
+decoded. Damage raises an error, or is skipped with `skip`. Reading then continues after
+the damaged entry, or at the next valid entry if its size is wrong.
 
-Checksums of plain batches may be left to whoever decodes them, who looks at each right
-before its records: so its bytes are fetched from memory once, not twice.
+The CRCs of uncompressed batches may be left to the decoder, which checks each right
+before its records, while the bytes are in the cache.
 
-Offsets rise along a segment. The checksum does not cover them, so that they rise, and
-stay below the next segment's, is looked at here.
+Offsets ascend along a segment. The CRC does not cover them, so it is checked here that
+they ascend, and are below those of the next segment.
 
-Knows: entries of one file. Does not know: indexes, isolation, which columns are wanted.
+Knows: entries of one file. Does not know: indexes, isolation, requested columns.
 Source: ``FileRecords.java``, ``FileLogInputStream.java``.
 """
 
@@ -37,42 +36,46 @@ from kafkalog.formats.layout import (
     MAX_BATCH_BYTES,
 )
 from kafkalog.formats.offset_order import stray_error
-from kafkalog.segment.resync import (
-    belongs,
-    find_half_written,
-    find_sound_entry,
-    leads_on,
-    sound_entry,
+from kafkalog.segment.entry_search import (
+    find_being_written,
+    find_valid_entry,
+    has_plausible_offsets,
+    is_size_confirmed,
+    read_valid_entry,
     tail_error,
 )
-from kafkalog.segment.strays import Limits, find_strays
-from kafkalog.storage.byte_source import ByteSource, Rooms, Take
+from kafkalog.segment.offset_limits import Limits, find_out_of_order
+from kafkalog.storage.buffers import BufferPool, Take
+from kafkalog.storage.byte_source import ByteSource
 
 STEP_BYTES: Final = 4 << 20
 FIRST_STEP_BYTES: Final = 64 << 10
 STEP_GROWTH: Final = 8
 STEP_ROWS: Final = 1024
-"""Entries are rarely so small; where they are, a step takes several goes."""
+"""Headers scanned at a time; steps of very small entries have more."""
 
 Bools = npt.NDArray[np.bool_]
 Select = Callable[[Rows], tuple[Bools | None, bool]]
-"""Says which rows are wanted, None for all, and whether the file's rest is not."""
+"""Returns which rows are wanted (None: all), and whether the file's rest is not."""
 
 
-class Choice(NamedTuple):
-    """Which are wanted, None for all; which offsets cannot be; is the rest unwanted."""
+class Selection(NamedTuple):
+    """Rows that are wanted, rows out of order, and whether the rest is not wanted.
+
+    None stands for all wanted, and for none out of order.
+    """
 
     wanted: Bools | None
-    stray: Bools | None
+    out_of_order: Bools | None
     done: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Entries wanted and found sound: `rows`, in the bytes `data` from `origin` on.
+    """Valid entries: their headers `rows`, and `data`, which begins at `origin`.
 
-    `before` is the last offset of what precedes them; None where offsets need not rise.
-    Where it is not `checked`, nobody has looked at the checksums yet.
+    `before` is the last offset before them; None if offsets need not ascend. If not
+    `checked`, their CRCs are still to be checked.
     """
 
     data: Bytes
@@ -84,58 +87,57 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What was left out, why, and the offsets that went with it, where known."""
+    """The error for which bytes were skipped, and the offsets lost, if known."""
 
     error: LocatedError
     first_offset: int | None
     last_offset: int | None
 
 
-def everything(_rows: Rows) -> tuple[None, bool]:
-    """Want every entry, to the end."""
+def select_all(_rows: Rows) -> tuple[None, bool]:
+    """Select all entries."""
     return None, False
 
 
 @dataclass(slots=True, kw_only=True)
 class FileRecords:
-    """One reading of the entries of `source`, from `start` to its end.
+    """An iterator over the entries of `source`, from `start` to its end.
 
-    `before` is the last offset of what precedes the next entry, so far.
-    `select` is asked of each step's headers which entries are wanted, and whether the
-    rest of the file is not; the others are neither checked nor given. A step's
-    bytes lie in room that `take` gives, fresh if it is None; by default in one buffer,
-    so that they are valid only until the next step.
+    `before` is the last offset before the next entry. `select` is called with the
+    headers of each step, and returns which entries are wanted, and whether the rest of
+    the file is not; other entries are neither verified nor returned. The bytes of a
+    step are in a buffer from `take`, a new one if that is None. By default there is one
+    buffer, so that they are valid until the next step.
 
-    With `suffice`, which says of rows whether no more is asked of them, these are given
-    with a step whose `data` has their headers, and perhaps nothing else; checksums are
-    then not to be looked at.
+    `suffice` is called with headers, and returns whether they are all that is needed.
+    The step then has `data` with valid headers only, and CRCs are not checked.
 
-    With `defer_crcs`, the checksums of a step of plain batches, none of which is very
-    large, are left to whoever decodes it. Who finds one wrong reads anew, without it:
-    here is known what lies behind damage.
+    With `defer_crcs` the CRCs of a step of uncompressed batches, none of them very
+    large, are left to the decoder. If one does not match, the caller must read again
+    without `defer_crcs`, to skip the damage.
     """
 
     source: ByteSource
     start: int = 0
     before: int = -(2**63)
-    select: Select = everything
+    select: Select = select_all
     suffice: Callable[[Rows], bool] | None = None
     limits: Limits = field(default_factory=Limits)
     check_crcs: bool = True
     defer_crcs: bool = False
     skip: bool = False
-    take: Take | None = field(default_factory=lambda: Rooms().take)
+    take: Take | None = field(default_factory=lambda: BufferPool().take)
     first_bytes: int = FIRST_STEP_BYTES
     step_bytes: int = STEP_BYTES
     max_batch_bytes: int = MAX_BATCH_BYTES
     end: int = 0
-    """Position behind the last whole entry, so far."""
+    """Position after the last complete entry, so far."""
     has_tail: bool = False
-    """Whether it ended at part of an entry, or at zeros."""
+    """Whether the file ends with a partial entry, or with zeros."""
     _read_again: int = -1
 
     def __iter__(self) -> Iterator[Step | Skipped]:
-        """Yield steps; raise at damage, or, with `skip`, yield what was left out."""
+        """Yield steps; raise at damage, or with `skip` yield `Skipped`."""
         try:
             yield from self._read()
         except LocatedError as error:
@@ -150,7 +152,9 @@ class FileRecords:
         while self.end < self.source.size:
             origin, asked = self.end, length
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
-            if self.suffice and (yield from self._glance(asked, self.suffice)):
+            if self.suffice and (
+                yield from self._read_headers_only(asked, self.suffice)
+            ):
                 return
             if self.end > origin:
                 continue
@@ -158,8 +162,8 @@ class FileRecords:
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
                 status, rows, place = self._scan(data, origin)
-                if self._contradicted(rows, data, origin, place):
-                    # Which of the two is wrong shows with those behind at hand.
+                if self._is_out_of_order(rows, data, origin, place):
+                    # The entries after the two show which of them is wrong.
                     rows, place = rows[:-1], int(rows["position"][-1]) - origin
                     status = int(Status.ENTRY_INCOMPLETE)
                 done, moved = yield from self._entries(data, origin, rows)
@@ -181,115 +185,118 @@ class FileRecords:
                 if error is None:
                     self.has_tail = True
                     return
-                if self._sound_when_read_again(self.end):
+                if self._is_valid_when_read_again(self.end):
                     continue
                 yield self._resume(error, self.end + 1)
 
     def _scan(self, data: Bytes, origin: int) -> tuple[int, Rows, int]:
-        """Read headers from `end` on: status, rows, and the place behind them."""
-        room = np.empty(STEP_ROWS, BATCH)  # a copy of rows costs more
+        """Read headers from `end` on; return status, rows, and the place after them."""
+        rows = np.empty(STEP_ROWS, BATCH)  # faster than copying rows
         start = self.end - origin
-        status, count, place = _speedups.scan_batches(data, start, origin, room)
-        return status, room[:count], place
+        status, count, place = _speedups.scan_batches(data, start, origin, rows)
+        return status, rows[:count], place
 
-    def _glance(
+    def _read_headers_only(
         self, length: int, suffice: Callable[[Rows], bool]
     ) -> Generator[Step, None, bool]:
-        """Give what headers alone tell, and move `end` behind it, if that is all.
+        """Yield a step of headers only, and move `end` after it, if these suffice.
 
-        Answers whether the rest of the file is not wanted. What is damaged is left.
+        Returns whether the rest of the file is not wanted. `end` stays at damage.
         """
         origin = self.end
         data = self.source.read_headers(origin, length, self.take)
         if data is None:
             return False
         _, rows, place = self._scan(data, origin)
-        if not self._in_order(rows) or self._contradicted(rows, data, origin, place):
+        if not self._in_order(rows) or self._is_out_of_order(rows, data, origin, place):
             return False
         wanted, done = self.select(rows)
         chosen = rows if wanted is None else rows[wanted]
         if not suffice(chosen):
             return False
-        yield from self._sound(data, origin, rows, chosen)
+        yield from self._step(data, origin, rows, chosen)
         self.end = origin + place
         return done
 
     def _entry_bytes(self, data: Bytes, origin: int) -> int:
-        """Size of the entry at `end`, or 0 where the window cuts its size field."""
+        """Return the size of the entry at `end`, or 0 if `data` ends before it."""
         place = self.end - origin
-        is_there = len(data) >= place + LOG_OVERHEAD
-        return LOG_OVERHEAD + size_field(data, place) if is_there else 0
+        complete = len(data) >= place + LOG_OVERHEAD
+        return LOG_OVERHEAD + size_field(data, place) if complete else 0
 
     def _too_large(self, size: int) -> Skipped:
-        """Pass over an entry that exceeds the limit as it is, or only says so."""
+        """Skip an entry above the size limit, if its size field is right, or resume."""
         position = self.end
-        if not leads_on(self.source, position, position + size):
-            reason = f"no entry lies where a size of {size} leads"
+        if not is_size_confirmed(self.source, position, position + size):
+            reason = f"entry size {size}, expected one that ends at an entry"
             error = CorruptRecordError(reason, position=position, cause="size")
             return self._resume(error, position + 1)
-        reason = f"a batch of {size} bytes exceeds {self.max_batch_bytes}"
+        reason = f"batch of {size} bytes, expected at most {self.max_batch_bytes}"
         too_large = BatchTooLargeError(reason, position=position)
         if not self.skip:
             raise too_large
         self.end += size
         return Skipped(self._located(too_large), None, None)
 
-    def _contradicted(self, rows: Rows, data: Bytes, origin: int, place: int) -> bool:
-        """Whether the entry at `place` begins at or below the last of several."""
+    def _is_out_of_order(
+        self, rows: Rows, data: Bytes, origin: int, place: int
+    ) -> bool:
+        """Return whether the entry at `place` begins at or below the last of `rows`."""
         if not self.limits.ordered or len(rows) < 2:
             return False
-        behind = data[place : place + 8].tobytes()
-        if len(behind) < 8:
-            behind = self.source.read(origin + place, 8).tobytes()
-        if len(behind) < 8 or int.from_bytes(behind) > rows["last_offset"][-1]:
+        offset = data[place : place + 8].tobytes()
+        if len(offset) < 8:
+            offset = self.source.read(origin + place, 8).tobytes()
+        if len(offset) < 8 or int.from_bytes(offset) > rows["last_offset"][-1]:
             return False
-        return sound_entry(self.source, origin + place) is not None
+        return read_valid_entry(self.source, origin + place) is not None
 
     def _entries(
         self, data: Bytes, origin: int, rows: Rows
     ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
-        """Give the sound ones of `rows` that are wanted.
+        """Yield the valid ones of `rows` that are wanted.
 
-        Answers whether the rest of the file is not wanted, and whether `end` was moved
-        to go on from there.
+        Returns whether the rest of the file is not wanted, and whether `end` was moved
+        to where reading continues.
         """
-        choice = self._choose(data, origin, rows)
-        chosen = rows if choice.wanted is None else rows[choice.wanted]
-        if choice.stray is None and self._defers(chosen):
-            yield from self._sound(data, origin, rows, chosen, checked=False)
-            return choice.done, False
+        selection = self._select(data, origin, rows)
+        chosen = rows if selection.wanted is None else rows[selection.wanted]
+        if selection.out_of_order is None and self._defers(chosen):
+            yield from self._step(data, origin, rows, chosen, checked=False)
+            return selection.done, False
         if self.check_crcs:
-            unsound = find_unsound(data, origin, chosen)
+            invalid = find_unsound(data, origin, chosen)
         else:
-            unsound = find_half_written(self.source, data, origin, rows, chosen)
-        if choice.stray is None and not len(unsound):
-            yield from self._sound(data, origin, rows, chosen)
-            return choice.done, False
-        return (yield from self._around_bad(data, origin, rows, choice, unsound))
+            invalid = find_being_written(self.source, data, origin, rows, chosen)
+        if selection.out_of_order is None and not len(invalid):
+            yield from self._step(data, origin, rows, chosen)
+            return selection.done, False
+        return (yield from self._around_damage(data, origin, rows, selection, invalid))
 
     def _defers(self, rows: Rows) -> bool:
         most = min(MOST_BYTES, self.max_batch_bytes)
         deferring = self.defer_crcs and self.check_crcs
         return deferring and _speedups.all_uncompressed(rows, most)
 
-    def _around_bad(
+    def _around_damage(
         self,
         data: Bytes,
         origin: int,
         rows: Rows,
-        choice: Choice,
-        unsound: npt.NDArray[np.intp],
+        selection: Selection,
+        invalid: npt.NDArray[np.intp],
     ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
-        """Give what lies before, between and behind bad ones, and answer likewise.
+        """Yield the entries around damaged ones; return the same as `_entries`.
 
-        `unsound` are the places, among those wanted, where checksums differ.
+        `invalid` are the indexes, among the wanted rows, whose CRC does not match.
         """
-        wanted, stray, done = choice
+        wanted, out_of_order, done = selection
         wanted = np.ones(len(rows), np.bool_) if wanted is None else wanted
-        stray = np.zeros(len(rows), np.bool_) if stray is None else stray
-        bad = stray.copy()
-        bad[np.flatnonzero(wanted)[unsound]] = True
-        done = done and not bad[-1]  # else nobody knows how far it reaches
+        if out_of_order is None:
+            out_of_order = np.zeros(len(rows), np.bool_)
+        bad = out_of_order.copy()
+        bad[np.flatnonzero(wanted)[invalid]] = True
+        done = done and not bad[-1]  # the offsets of a damaged entry are unknown
         first = 0
         for i in np.flatnonzero(bad).tolist():
             if i < first:
@@ -297,25 +304,27 @@ class FileRecords:
             if done and not wanted[i:].any():
                 break
             before = rows[first:i]
-            yield from self._sound(data, origin, before, before[wanted[first:i]])
+            yield from self._step(data, origin, before, before[wanted[first:i]])
             row = rows[i]
-            if not stray[i] and self._sound_when_read_again(int(row["position"])):
+            if not out_of_order[i] and self._is_valid_when_read_again(
+                int(row["position"])
+            ):
                 return False, True
-            yield self._leave_out(row, stray=bool(stray[i]))
+            yield self._skip(row, out_of_order=bool(out_of_order[i]))
             first = int(np.searchsorted(rows["position"], self.end))
             if first == len(rows) or rows["position"][first] != self.end:
                 return done, True
-        behind = rows[first:]
-        yield from self._sound(data, origin, behind, behind[wanted[first:]])
+        after = rows[first:]
+        yield from self._step(data, origin, after, after[wanted[first:]])
         return done, False
 
-    def _choose(self, data: Bytes, origin: int, rows: Rows) -> Choice:
-        """Choose among `rows` by their offsets, and by what is asked for."""
+    def _select(self, data: Bytes, origin: int, rows: Rows) -> Selection:
+        """Select among `rows` by their offsets, and by `select`."""
         limits = self.limits
         if self._in_order(rows):
             wanted, done = self.select(rows)
-            return Choice(wanted, None, done)
-        stray = find_strays(
+            return Selection(wanted, None, done)
+        out_of_order = find_out_of_order(
             data,
             origin,
             rows,
@@ -324,11 +333,11 @@ class FileRecords:
             before=self.before if limits.ordered else None,
             max_batch_bytes=self.max_batch_bytes,
         )
-        kept = ~stray
+        kept = ~out_of_order
         wanted, done = self.select(rows[kept])
         if wanted is not None:
             kept[kept] = wanted
-        return Choice(kept, stray, done)
+        return Selection(kept, out_of_order, done)
 
     def _in_order(self, rows: Rows) -> bool:
         limits = self.limits
@@ -336,7 +345,7 @@ class FileRecords:
             rows, limits.least, limits.most, self.before, limits.ordered
         )
 
-    def _sound(
+    def _step(
         self,
         data: Bytes,
         origin: int,
@@ -345,7 +354,7 @@ class FileRecords:
         *,
         checked: bool = True,
     ) -> Iterator[Step]:
-        """Give those `chosen` of `rows`, none of which is known to be bad."""
+        """Yield a step of the `chosen` ones of `rows`, all of which are valid."""
         ordered = self.limits.ordered
         if len(chosen):
             before = self.before if ordered else None
@@ -353,39 +362,39 @@ class FileRecords:
         if ordered and len(rows):
             self.before = max(self.before, int(rows["last_offset"].max()))
 
-    def _sound_when_read_again(self, position: int) -> bool:
-        """Whether a broker was writing the entry when its window was read."""
+    def _is_valid_when_read_again(self, position: int) -> bool:
+        """Return whether an entry that was being written when read is valid now."""
         if position == self._read_again:
             return False
-        self.source.read_anew()
-        if sound_entry(self.source, position) is None:
+        self.source.discard_read_ahead()
+        if read_valid_entry(self.source, position) is None:
             return False
         self.end = self._read_again = position
         return True
 
-    def _leave_out(self, row: np.void, *, stray: bool) -> Skipped:
-        """Say what is wrong with an entry, and move `end` to where to go on."""
+    def _skip(self, row: np.void, *, out_of_order: bool) -> Skipped:
+        """Return the error of an entry, and move `end` to where reading continues."""
         position, size = int(row["position"]), int(row["size_in_bytes"])
         base, last = int(row["base_offset"]), int(row["last_offset"])
-        if stray:
+        if out_of_order:
             error = stray_error(row)
         else:
             error = checksum_error(row)
-        if self.skip and leads_on(self.source, position, position + size):
+        if self.skip and is_size_confirmed(self.source, position, position + size):
             self.end = position + size
             return Skipped(self._located(error), base if base >= 0 else None, last)
         return self._resume(error, position + 1)
 
     def _resume(self, error: LocatedError, position: int) -> Skipped:
-        """Move `end` to the next sound entry, or to the file's end."""
+        """Move `end` to the next valid entry, or to the end of the file."""
         if not self.skip:
             raise error
-        found = find_sound_entry(self.source, position)
+        found = find_valid_entry(self.source, position)
         least = max(self.before, self.limits.least - 1)
         before = least if self.limits.ordered else None
-        while found is not None and not belongs(
+        while found is not None and not has_plausible_offsets(
             self.source, found, before, self.limits.most
         ):
-            found = find_sound_entry(self.source, found + 1)
+            found = find_valid_entry(self.source, found + 1)
         self.end = self.source.size if found is None else found
         return Skipped(self._located(error), None, None)

@@ -1,12 +1,10 @@
-"""A segment that is written to: a ``.log``, and indexes that grow with it.
+"""An active segment: a ``.log`` that is appended to, and its indexes.
 
-Its files come into being as Kafka's do: the ``.log`` at once, the indexes when they are
-first needed, for a lookup, say, or for the question whether to roll. Entries of the
-indexes are made batch by batch, once more bytes than ``index.interval.bytes`` have come
-since the last.
+Its files are created as Kafka creates them: the ``.log`` at once, the indexes when they
+are first used, by a lookup or by the check whether to roll. An index entry is appended
+for a batch if more than ``index.interval.bytes`` were appended since the last entry.
 
-Knows: one segment's files. Does not know: its neighbours, offsets to be assigned,
-producers.
+Knows: one segment's files. Does not know: other segments, assigning offsets, producers.
 Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
 """
 
@@ -27,9 +25,9 @@ from kafkalog.errors import (
     LogSegmentOffsetOverflowError,
 )
 from kafkalog.formats.entry_headers import Bytes, Rows
-from kafkalog.formats.layout import MAX_FILE_BYTES
+from kafkalog.formats.layout import MAX_FILE_BYTES, MAX_OFFSET_DELTA
 from kafkalog.segment.file_batches import (
-    Found,
+    BatchPosition,
     find_end,
     greatest_timestamp,
     position_of,
@@ -44,9 +42,9 @@ FIRST_BATCH_BYTES: Final = 128
 
 
 class SegmentRead(NamedTuple):
-    """What a read of a segment gives: `length` bytes from `position` on.
+    """The result of a read of a segment: `length` bytes from `position` on.
 
-    `offset` is that of the first batch, as its header says.
+    `offset` is that of the first batch, from its header.
     """
 
     offset: int
@@ -56,11 +54,11 @@ class SegmentRead(NamedTuple):
 
 
 class GrowingSegment(SegmentFiles):
-    """One segment, open to be written."""
+    """One segment, open for appending."""
 
-    # What each begins with; set here, as a log has thousands.
+    # Initial values; class attributes, as a log has thousands of segments.
     bytes_since_index_entry = 0
-    tried_position = 0  # of the batch whose entries were last made alone
+    tried_position = 0  # of the batch whose entries were appended last
     _rolling_timestamp: int | None = None
     _greatest: tuple[int, int] | None = None
 
@@ -82,8 +80,7 @@ class GrowingSegment(SegmentFiles):
     def greatest_timestamp(self) -> tuple[int, int]:
         """Greatest timestamp so far, and the last offset of its first batch.
 
-        Of a segment that was opened this is the last entry of the time index, until
-        more is appended.
+        After opening this is the last entry of the time index, until an append.
         """
         if self._greatest is None:
             self._greatest = self.time_index.last_entry
@@ -91,13 +88,13 @@ class GrowingSegment(SegmentFiles):
 
     @property
     def largest_timestamp(self) -> int:
-        """Greatest timestamp, or the time of modification where there is none."""
+        """Greatest timestamp, or the modification time if there is none."""
         timestamp = self.greatest_timestamp[0]
         return timestamp if timestamp >= 0 else self.modified_ms
 
     @property
     def rolling_timestamp(self) -> int:
-        """Greatest timestamp of the first batch; -1 where there is none."""
+        """Greatest timestamp of the first batch; -1 if there is none."""
         if self._rolling_timestamp is None:
             for rows, _, _ in windows(self.file, 0, self.size, FIRST_BATCH_BYTES):
                 self._rolling_timestamp = int(rows["max_timestamp"][0])
@@ -107,21 +104,21 @@ class GrowingSegment(SegmentFiles):
         return self._rolling_timestamp
 
     def can_hold(self, offset: int) -> bool:
-        """Whether an offset can be stored relative to the base; makes the index."""
+        """Return whether an offset fits relative to the base; loads the index."""
         self.offset_index.load()
         return self.offset_index.holds_offset(offset)
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
-        """How long the segment has been filling, by timestamps where it has them."""
+        """Return the age of the segment, by timestamps if it has any."""
         first = self.rolling_timestamp
         return timestamp - first if first >= 0 else now_ms - self.created_ms
 
     def append(self, data: Bytes, rows: Rows, last_offset: int) -> None:
-        """Write batches behind the last, and make the entries of the indexes.
+        """Append batches, and the entries of the indexes for them.
 
-        `rows` are their headers. Raises `LogSegmentOffsetOverflowError` where the last
-        offset cannot be stored, and what a full index raises: then with the batches
-        written, as by Kafka.
+        `rows` are their headers. Raises `LogSegmentOffsetOverflowError` if the last
+        offset does not fit, and `IndexFullError`; the batches are then written, as by
+        Kafka.
         """
         if not len(data):
             return
@@ -129,8 +126,8 @@ class GrowingSegment(SegmentFiles):
         self._check_offset(last_offset)
         if size > MAX_FILE_BYTES:
             raise LogArgumentError(
-                f"{len(data)} bytes behind {position} exceed the greatest size of a "
-                f"segment: {self.path}"
+                f"segment of {size} bytes, expected at most {MAX_FILE_BYTES}: "
+                f"{self.path}"
             )
         if not self._is_named:
             self._force_names()
@@ -147,9 +144,9 @@ class GrowingSegment(SegmentFiles):
         bytes_since_index_entry: int,
         greatest_timestamp: tuple[int, int],
     ) -> None:
-        """Write batches behind the last, whose index entries are made already.
+        """Append batches, and index entries that the caller made.
 
-        The entries are as they are on disk, and have room there.
+        The entries are in their format on disk, and fit in the indexes.
         """
         if not self._is_named:
             self._force_names()
@@ -171,7 +168,7 @@ class GrowingSegment(SegmentFiles):
     def _write_entries(
         self, writes: list[Write], index_entries: bytes, time_entries: bytes
     ) -> None:
-        """Write what is in `writes`, and behind it entries of the indexes."""
+        """Do `writes`, and append entries of the indexes after them."""
         offsets, times, _ = self._all_indexes()
         with offsets.writing, times.writing:
             writes.append(offsets.place(index_entries))
@@ -185,13 +182,12 @@ class GrowingSegment(SegmentFiles):
     def make_entries(
         self, rows: Rows, position: int, *, skip_full: bool = False
     ) -> None:
-        """Make the entries of the indexes that batches are due, from `position` on.
+        """Append the index entries of batches, the first of which is at `position`.
 
-        What an index refuses leaves the entries of the batches before, and
-        `tried_position` says which batch it was. With `skip_full` no entries are made
-        once an index is full.
+        If an index rejects an entry, those before it stay, and `tried_position` is the
+        position of its batch. With `skip_full` no entries are appended to a full index.
         """
-        room = np.empty((5, len(rows)), np.int64)
+        entries = np.empty((5, len(rows)), np.int64)
         due, since, timestamp, offset = _speedups.due_entries(
             rows["size_in_bytes"],
             rows["max_timestamp"],
@@ -200,20 +196,20 @@ class GrowingSegment(SegmentFiles):
             self.settings.index_interval_bytes,
             self.bytes_since_index_entry,
             *self.greatest_timestamp,
-            room,
+            entries,
         )
         if due:
-            self._enter(room[:, :due], skip_full=skip_full)
+            self._append_entries(entries[:, :due], skip_full=skip_full)
         self._greatest = (timestamp, offset)
         self.bytes_since_index_entry = since
 
-    def _enter(self, due: npt.NDArray[np.int64], *, skip_full: bool) -> None:
-        """Enter what is due into both indexes, by one write each if they take all."""
+    def _append_entries(self, due: npt.NDArray[np.int64], *, skip_full: bool) -> None:
+        """Append entries to both indexes, with one write each if all are valid."""
         offsets, positions, timestamps, time_offsets, _ = due
         if (
             len(offsets) > 1
-            and self.offset_index.takes(offsets)
-            and self.time_index.takes(timestamps, time_offsets)
+            and self.offset_index.accepts(offsets)
+            and self.time_index.accepts(timestamps, time_offsets)
         ):
             self.offset_index.append_many(offsets, positions)
             self.time_index.maybe_append_many(timestamps, time_offsets)
@@ -230,11 +226,12 @@ class GrowingSegment(SegmentFiles):
     def _check_offset(self, offset: int) -> None:
         if not self.can_hold(offset):
             raise LogSegmentOffsetOverflowError(
-                f"offset {offset} is too far from the base of {self.path}"
+                f"offset {offset}, expected at most {MAX_OFFSET_DELTA} above the base: "
+                f"{self.path}"
             )
 
-    def find(self, offset: int) -> Found | None:
-        """Find the first batch whose last offset is `offset` or more."""
+    def find(self, offset: int) -> BatchPosition | None:
+        """Return the first batch whose last offset is >= `offset`."""
         _, position = self.offset_index.lookup(offset)
         return position_of(self.file, offset, max(position, 0), self.size)
 
@@ -246,13 +243,15 @@ class GrowingSegment(SegmentFiles):
         *,
         min_one_batch: bool = False,
     ) -> SegmentRead | None:
-        """Find what a read from `offset` on gives, none beyond `max_position`.
+        """Return the bytes of a read from `offset` on, up to `max_position`.
 
-        None where all batches end before `offset`. With `max_position` None, nothing is
-        known to be readable: the place is found and no byte given.
+        None if all batches end before `offset`. If `max_position` is None no byte is
+        readable, and the result has the position and no bytes.
         """
         if max_bytes < 0:
-            raise LogArgumentError(f"{max_bytes} bytes are to be read: {self.path}")
+            raise LogArgumentError(
+                f"read of {max_bytes} bytes, expected at least 0: {self.path}"
+            )
         found = self.find(offset)
         if found is None:
             return None
@@ -261,20 +260,23 @@ class GrowingSegment(SegmentFiles):
             return SegmentRead(found.offset, found.position, 0, False)
         length = min(max_position - found.position, most)
         if length < 0:
-            raise LogArgumentError(f"position {max_position} is behind: {self.path}")
+            raise LogArgumentError(
+                f"end {max_position} of a read, expected at least {found.position}: "
+                f"{self.path}"
+            )
         length = min(length, self.size - found.position)
         incomplete = most < found.size_in_bytes
         return SegmentRead(found.offset, found.position, length, incomplete)
 
     def next_offset(self) -> int:
-        """Return one past the last offset there is; the base where there is none."""
+        """Return the last offset + 1, or the base offset of an empty segment."""
         indexed = self.offset_index.last_offset
         _, position = self.offset_index.lookup(indexed)
         end = find_end(self.file, indexed, position, self.size)
         return self.base_offset if end is None else end.offset
 
     def truncate_to(self, offset: int) -> int:
-        """Cut off the batch that holds `offset`, and all behind; how many bytes."""
+        """Remove the batch with `offset` and all after it; return the bytes removed."""
         found = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -291,14 +293,14 @@ class GrowingSegment(SegmentFiles):
         return cut
 
     def _find_greatest_timestamp(self) -> tuple[int, int]:
-        """Greatest timestamp by the time index, and what lies behind its last entry."""
+        """Return the greatest timestamp of the time index and the batches after it."""
         last = self.time_index.last_entry
         _, position = self.offset_index.lookup(last[1])
-        behind = greatest_timestamp(self.file, position, self.size)
-        return behind if behind[0] > last[0] else last
+        after = greatest_timestamp(self.file, position, self.size)
+        return after if after[0] > last[0] else last
 
     def forget_entries(self) -> None:
-        """Empty the indexes, to make their entries anew from the beginning."""
+        """Empty the indexes, before they are rebuilt."""
         self.offset_index.reset()
         self.time_index.reset()
         self.txn_index.reset()
@@ -306,14 +308,14 @@ class GrowingSegment(SegmentFiles):
         self.bytes_since_index_entry = 0
 
     def become_inactive(self) -> None:
-        """Make the last entry of the time index, and cut all files to what is used."""
+        """Append the last entry of the time index, and trim all files."""
         self.time_index.maybe_append(*self.greatest_timestamp, skip_full=True)
         self.offset_index.trim()
         self.time_index.trim()
         self.cut(self.size)
 
     def close(self) -> None:
-        """Make the last entry of the time index, cut and force the files, let go."""
+        """Append the last entry of the time index; trim, sync and close the files."""
         if self._greatest is not None:
             with suppress(KafkaLogError):
                 self.time_index.maybe_append(*self._greatest, skip_full=True)

@@ -1,15 +1,15 @@
-"""A segment: a ``.log`` and the indexes beside it, asked where to begin to read.
+"""A segment that is read: a ``.log``, and lookups of positions in its indexes.
 
-An index has no checksum and may be missing, stale, or another segment's. So its answer
-is a proposal: it is taken where the log itself bears it out, and otherwise the segment
-is read from its start, which is slower and gives the same.
+An index has no checksum, and may be missing, stale, or another segment's. So an entry
+is used only if the log confirms it. Otherwise the segment is read from its start, which
+is slower and gives the same records.
 
-* An offset entry is borne out by a sound batch at its position that begins at or below
-  the offset looked for: offsets rise, so nothing wanted lies before it.
-* A time entry (t, o) is borne out by the batch that holds offset o, if that batch's
-  greatest timestamp is t: then all that is later than t lies behind it.
+* An offset entry is confirmed by a valid batch at its position that begins at or below
+  the requested offset: offsets ascend, so no requested record is before it.
+* A time entry (t, o) is confirmed by the batch with offset o, if that batch's greatest
+  timestamp is t: then all records later than t are after it.
 
-Knows: one segment's files. Does not know: its neighbours, or what is done with records.
+Knows: one segment's files. Does not know: other segments, what is done with records.
 Source: ``LogSegment.java``.
 """
 
@@ -28,15 +28,15 @@ from kafkalog.formats.entry_headers import Rows
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
     FileRecords,
     Select,
     Step,
-    everything,
+    select_all,
 )
-from kafkalog.segment.resync import sound_entry
-from kafkalog.segment.strays import Limits
+from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.file_names import MAX_OFFSET, parse_file_name
 from kafkalog.storage.location import (
@@ -49,16 +49,16 @@ from kafkalog.storage.location import (
 
 DELETED: Final = ".deleted"
 CANDIDATES: Final = 2
-"""How many entries are tried before the segment is read from its start."""
+"""Entries that are tried before the segment is read from its start."""
 
 Index = TypeVar("Index", OffsetIndex, TimeIndex)
 
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """A segment's ``.log``, by path; `base_offset` -1 where its name does not say.
+    """A segment's ``.log``; `base_offset` is -1 if its name is not a segment's.
 
-    `most` is the greatest offset it may hold: that before the next segment's.
+    `most` is the greatest offset it may have: that before the next segment.
     """
 
     path: Location
@@ -67,7 +67,7 @@ class LogSegment:
 
     @classmethod
     def of(cls, path: AnyPath) -> LogSegment:
-        """Take a lone file for what its name says, if it says anything."""
+        """Return the segment of a single file, with the base offset in its name."""
         path = locate(path)
         name = parse_file_name(path.name)
         return cls(path, -1 if name is None else name.base_offset)
@@ -79,21 +79,21 @@ class LogSegment:
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of the ``.log``, now."""
+        """Current size of the ``.log``."""
         return self.path.stat().st_size
 
     @property
     def limits(self) -> Limits:
-        """Between which offsets its entries must lie."""
+        """The range of the offsets of its entries."""
         if self.base_offset < 0:
             return Limits()
         most = min(self.most, self.base_offset + MAX_OFFSET_DELTA)
         return Limits(least=self.base_offset, most=most)
 
     def open(self) -> OpenedSource:
-        """Open the ``.log``, under the name that marks it deleted if it must be.
+        """Open the ``.log``, or the file marked as deleted if it is gone.
 
-        Raises `FileNotFoundError` where it is gone under both.
+        Raises `FileNotFoundError` if there is neither.
         """
         try:
             return open_source(self.path)
@@ -106,12 +106,12 @@ class LogSegment:
         self,
         source: ByteSource,
         start: int = 0,
-        select: Select = everything,
+        select: Select = select_all,
         first_bytes: int = FIRST_STEP_BYTES,
         *,
         skip: bool = False,
     ) -> FileRecords:
-        """Read its entries from a position on, within its limits."""
+        """Return an iterator over its entries from a position on."""
         return FileRecords(
             source=source,
             start=start,
@@ -122,20 +122,23 @@ class LogSegment:
         )
 
     def position_for(self, source: ByteSource, offset: int) -> int:
-        """Position from which on every record at or above `offset` lies in `source`."""
+        """Return a position from which on all records at or above `offset` are."""
         index = self._read(OffsetIndex, "index")
         if index is None or not len(index):
             return 0
         slot = int(index.slots([offset])[0])
         for candidate in range(slot, max(-1, slot - CANDIDATES), -1):
             position = int(index.entries["position"][candidate])
-            row = sound_entry(source, position)
+            row = read_valid_entry(source, position)
             if row is not None and _begins_by(row, offset):
                 return position
         return 0
 
     def next_offset(self, source: ByteSource, *, past_damage: bool = False) -> int:
-        """Offset behind the last sound entry before damage, or of all; or the base."""
+        """Return the offset after the last valid entry, or the base offset.
+
+        Entries after damage count only with `past_damage`.
+        """
         start = self.position_for(source, MAX_OFFSET)
         steps = self.last_steps(source, start, past_damage=past_damage)
         ends = (int(step.rows["last_offset"][-1]) + 1 for step in steps)
@@ -144,9 +147,9 @@ class LogSegment:
     def last_steps(
         self, source: ByteSource, start: int, *, past_damage: bool = False
     ) -> Iterator[Step]:
-        """Yield sound entries from `start`, which is borne out, to damage or the end.
+        """Yield valid entries from `start`, a confirmed position, to damage or the end.
 
-        Where the file was cut below `start` since, that is all that is left of it.
+        If the file was truncated before `start` since, all its entries are yielded.
         """
         for position in dict.fromkeys((start, 0)):
             found = False
@@ -159,7 +162,7 @@ class LogSegment:
                 return
 
     def position_for_time(self, source: ByteSource, timestamp: int) -> int:
-        """Position from which on all with a time at or above `timestamp` lies."""
+        """Return a position from which on all records at or after `timestamp` are."""
         index = self._read(TimeIndex, "timeindex") if timestamp > 0 else None
         if index is None or not len(index):
             return 0
@@ -173,10 +176,10 @@ class LogSegment:
         return int(row["position"][0])
 
     def positions_near(self, source: ByteSource, wanted: Sequence[int]) -> list[int]:
-        """Positions at which entries begin, at or next behind each of those wanted.
+        """Return positions of entries at or after each of those `wanted`.
 
-        Only those that the offset index knows and `source` bears out: so there may be
-        fewer, or none.
+        Only positions in the offset index that `source` confirms are returned, so there
+        may be fewer, or none.
         """
         index = self._read(OffsetIndex, "index")
         if index is None or not len(index):
@@ -184,10 +187,10 @@ class LogSegment:
         known = index.entries["position"].astype(np.int64)
         slots = np.unique(np.searchsorted(known, wanted))
         near = known[slots[slots < len(known)]].tolist()
-        return [one for one in near if sound_entry(source, one) is not None]
+        return [one for one in near if read_valid_entry(source, one) is not None]
 
     def entry_holding(self, source: ByteSource, offset: int) -> Rows | None:
-        """Header of the sound entry that `offset` lies in, or, of a wrapper, ends."""
+        """Return the header of the valid entry with `offset`; of a wrapper, its last."""
 
         def reaching(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
             reaches = rows["last_offset"] >= offset
@@ -200,7 +203,7 @@ class LogSegment:
         return None
 
     def _read(self, kind: type[Index], extension: str) -> Index | None:
-        """Read an index as far as it makes sense; None where there is none."""
+        """Return the valid entries of an index; None if there is no file."""
         if self.base_offset < 0:
             return None
         stem, _, suffix = self.path.name.partition(".log")
@@ -211,6 +214,6 @@ class LogSegment:
 
 
 def _begins_by(rows: Rows, offset: int) -> bool:
-    """Whether the first of `rows` surely begins at or below `offset`."""
+    """Return whether the first of `rows` begins at or below `offset` for certain."""
     base = int(rows["base_offset"][0])
     return (int(rows["last_offset"][0]) if base < 0 else base) <= offset

@@ -1,7 +1,7 @@
-"""Which segments of a log keep their ``.log`` open: those used last, up to `MOST`.
+"""The segments of a log that keep their ``.log`` open: the last `MOST` used.
 
-A process may hold open a thousand files, and have hundreds of logs. Beside the active
-segment these are segments that were read last, or rolled and not forced to disk yet.
+A process may have a thousand open files, and hundreds of logs. Besides the active
+segment these are segments that were read last, or rolled and not synced yet.
 
 Knows: the order of use. Does not know: files, or what is done with them.
 """
@@ -14,14 +14,14 @@ MOST: Final = 8
 
 
 class Releasable(Protocol):
-    """What holds a file open, and may be asked to let go of it until it is used."""
+    """An object with an open file that it can close until the next use."""
 
     def release(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 class OpenFiles:
-    """The holders of open files, `last` the one that was used last."""
+    """The objects with open files; `last` is the one used last."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -29,7 +29,7 @@ class OpenFiles:
         self.last: Releasable | None = None
 
     def use(self, holder: Releasable) -> None:
-        """Take note that a file is used; those unused for longest are let go of."""
+        """Register a use; release the file whose last use is longest ago."""
         if holder is self.last:
             return
         self.last = holder
@@ -41,7 +41,7 @@ class OpenFiles:
             oldest.release()
 
     def forget(self, holder: Releasable) -> None:
-        """Take note that a file is closed for good."""
+        """Remove a file that is closed for good."""
         self._holders.pop(holder, None)
         if holder is self.last:
             self.last = None

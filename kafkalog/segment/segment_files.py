@@ -1,9 +1,9 @@
-"""The files of a segment that is written to: made, cut, forced, renamed, removed.
+"""The files of an active segment: create, truncate, sync, rename, remove.
 
-The ``.log`` is made at once, the indexes when they are first needed. What is in them is
-`growing_segment`'s.
+The ``.log`` is created at once, the indexes when they are first used. `growing_segment`
+writes their content.
 
-Knows: four files that go together. Does not know: batches.
+Knows: the four files of a segment. Does not know: batches.
 Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
 """
 
@@ -27,7 +27,7 @@ Indexes: TypeAlias = tuple[
 
 
 class SegmentSettings(NamedTuple):
-    """What of a log's settings a segment is opened with; sizes in bytes."""
+    """The settings of a log that its segments use; sizes in bytes."""
 
     index_interval_bytes: int
     segment_index_bytes: int
@@ -35,19 +35,19 @@ class SegmentSettings(NamedTuple):
 
 
 class SegmentFiles:
-    """The files of one segment, open to be written.
+    """The files of one segment, open for writing.
 
-    A log has thousands, of most of which little is ever asked: what there is to a
-    segment is made when it is asked for. Its ``.log`` is there, or made by `create`.
+    A log has thousands of segments, most of which are rarely used, so files are opened
+    at their first use. The ``.log`` exists, or `create` creates it.
     """
 
-    # What each begins with; set here for the same reason. No `cached_property`: beside
-    # one all attributes are several times as slow, and each append uses twenty.
-    _is_named = True  # on disk, should there be a power cut
-    _is_forced = True  # all that was written here
+    # Initial values; class attributes for the same reason. There is no
+    # `cached_property`, which would make access to all attributes several times slower.
+    _is_named = True  # whether the names of the files are on disk
+    _is_forced = True  # whether all that was written is on disk
     _has_txn_index = True
     _was_released = False
-    _size = -1  # until it is asked for
+    _size = -1  # until it is read
     _log_path: Path | None = None
     _file: DurableFile | None = None
     _indexes: Indexes | None = None
@@ -71,14 +71,14 @@ class SegmentFiles:
 
     @property
     def size(self) -> int:
-        """Bytes of the ``.log`` that are used: of one that is there, all of it."""
+        """Bytes in use of the ``.log``: at opening all of them."""
         if self._size < 0:
             self._size = self.path.stat().st_size
         return self._size
 
     @property
     def path(self) -> Path:
-        """The ``.log``, under the name it has now."""
+        """The current path of the ``.log``."""
         if self._log_path is None:
             self._log_path = self._path("log")
         return self._log_path
@@ -99,7 +99,7 @@ class SegmentFiles:
         return self._all_indexes()[2]
 
     def _all_indexes(self) -> Indexes:
-        """Give the indexes, the same ones to whoever asks, in whatever thread."""
+        """Return the indexes, the same objects in every thread."""
         if self._indexes is not None:
             return self._indexes
         base, disk, exists = self.base_offset, self._disk, self._has_txn_index
@@ -119,7 +119,7 @@ class SegmentFiles:
         return self._directory / (file_name(self.base_offset, kind) + self._suffix)
 
     def create(self, file_bytes: int = 0) -> None:
-        """Make the ``.log``, `file_bytes` long, of which nothing is used yet."""
+        """Create the ``.log``, `file_bytes` long, none of them in use."""
         self._is_named = self._is_forced = False
         self._file = self._disk.open(self.path, create=True)
         self._open_files.use(self)
@@ -128,7 +128,7 @@ class SegmentFiles:
         self._size = 0 if file_bytes else self._file.size()
 
     def has_no_txn_index(self) -> None:
-        """Take note that there is no ``.txnindex``: else that is looked for."""
+        """Record that there is no ``.txnindex``, which saves a look-up of the file."""
         self._has_txn_index = False
 
     @property
@@ -140,9 +140,10 @@ class SegmentFiles:
         return self._file
 
     def release(self) -> None:
-        """Let go of the ``.log`` until it is used again.
+        """Close the ``.log`` until it is used again.
 
-        What was not forced yet is, so that no failure to do so gets lost in between.
+        It is synced first: the error of a later sync would not be reported to a new
+        handle.
         """
         if self._file is not None:
             if not self._is_forced:
@@ -152,14 +153,14 @@ class SegmentFiles:
             self._is_forced = self._was_released = True
 
     def close_forced(self) -> None:
-        """Close the ``.log``, all of which is on disk, until it is used again."""
+        """Close the ``.log``, which is synced already, until it is used again."""
         if self._file is not None and self._file.is_open:
             self._is_forced = True
             self._open_files.forget(self)
             self.release()
 
     def finish_log(self) -> None:
-        """Cut the ``.log`` behind what is used, force it and let go, if it was open."""
+        """Truncate the ``.log`` to its bytes in use, sync and close it, if open."""
         released = self._file is None and self._was_released
         if released:
             to_cut = self.path.stat().st_size > self.size
@@ -172,18 +173,18 @@ class SegmentFiles:
 
     @property
     def modified_ms(self) -> int:
-        """When the ``.log`` was last modified, in ms since 1970."""
+        """Modification time of the ``.log``, in ms since 1970."""
         return self.path.stat().st_mtime_ns // 1_000_000
 
     def set_modified(self, time_ms: int) -> None:
-        """Set when ``.log``, ``.index`` and ``.timeindex`` were last modified."""
+        """Set the modification time of ``.log``, ``.index`` and ``.timeindex``."""
         for path in (self.path, self.offset_index.path, self.time_index.path):
             self._disk.set_modified(path, time_ms)
 
     def has_indexes_to(self, offset: int) -> bool:
-        """Whether both indexes were made, or looked at, and end before `offset`.
+        """Return whether both indexes are loaded, and end before `offset`.
 
-        One may be ahead of a log that was damaged, and refuses what comes.
+        The index of a damaged log may be ahead of it, and reject entries.
         """
         offsets, times = self.offset_index, self.time_index
         return (
@@ -194,17 +195,17 @@ class SegmentFiles:
         )
 
     def make_indexes(self) -> None:
-        """Make the files of the indexes, if they are not there."""
+        """Create the files of the indexes, if they are missing."""
         self.time_index.load()
         self.offset_index.load()
 
     def resize_indexes(self) -> None:
-        """Give the indexes the room of an active segment's."""
+        """Set the indexes to the size of an active segment's."""
         self.offset_index.resize(self.settings.segment_index_bytes)
         self.time_index.resize(self.settings.segment_index_bytes)
 
     def cut(self, size: int) -> int:
-        """Cut the ``.log`` to `size`, if it is longer; how many bytes it loses."""
+        """Truncate the ``.log`` to `size` if it is longer; return the bytes removed."""
         lost = self.size - size
         if size < self.file.size():
             self.file.truncate(size)
@@ -212,10 +213,10 @@ class SegmentFiles:
         return lost
 
     def cut_for_good(self, size: int) -> int:
-        """Cut as `cut` does, and force that to disk.
+        """Truncate as `cut` does, and sync.
 
-        What was cut off might else lie behind what is appended next, after a power cut,
-        and be taken for what follows.
+        Otherwise the removed bytes could follow the next append after a power cut, and
+        be taken for batches.
         """
         lost = self.cut(size)
         if lost:
@@ -231,11 +232,11 @@ class SegmentFiles:
         self.txn_index.flush()
 
     def to_force(self) -> list[DurableFile]:
-        """Open once more what `flush` would force to disk, in its order.
+        """Return new handles of the files that `flush` would sync, in its order.
 
-        The handles stay good whatever becomes of the segment, so that it may go on
-        meanwhile. What is lost is told to each of them and to the segment: Linux tells
-        it once to each opening of a file, which copies of a handle would share.
+        They stay valid whatever happens to the segment, so that it can be used
+        meanwhile. Linux reports a lost write once to each open file description, which
+        copies of a handle would share; so both these and the segment's report it.
         """
         indexes = self._all_indexes()
         with ExitStack() as opened:
@@ -249,11 +250,11 @@ class SegmentFiles:
         return files
 
     def is_marked(self, suffix: str) -> bool:
-        """Whether the files have a suffix."""
+        """Return whether the files have a suffix."""
         return self.path.name.endswith(suffix)
 
     def rename(self, old_suffix: str, new_suffix: str) -> None:
-        """Give all files another suffix; those that were never made have none."""
+        """Change the suffix of all files that exist."""
 
         def renamed(path: Path) -> Path:
             return path.with_name(path.name.removesuffix(old_suffix) + new_suffix)
@@ -269,11 +270,11 @@ class SegmentFiles:
             index.rename(renamed(index.path))
 
     def _force_names(self) -> None:
-        """Force the names of the files to disk, before anything is in them.
+        """Sync the names of the files before the first write to them.
 
-        Else a power cut might leave a ``.log`` without its index: such a segment is
-        recovered by itself, and what is cut from it would leave a gap. An index that
-        may not have a single entry is an error only when it is asked.
+        Otherwise a power cut could leave a ``.log`` without its index. Such a segment
+        is recovered by itself, and truncating it would leave a gap in the log. An index
+        too small for one entry is an error only when it is used.
         """
         self.offset_index.load()
         if self.settings.segment_index_bytes >= GrowingTimeIndex.ENTRY_BYTES:
@@ -282,7 +283,7 @@ class SegmentFiles:
         self._is_named = True
 
     def close_handles(self) -> None:
-        """Close the files as they are: nothing is cut, forced or written."""
+        """Close the files as they are, without truncating or syncing."""
         if self._indexes is not None:
             offsets, times, aborted = self._indexes
             offsets.close_handle()
@@ -296,7 +297,7 @@ class SegmentFiles:
             self._file.close()
 
     def delete(self) -> None:
-        """Remove all files; those that are not there are not missed."""
+        """Remove all files that exist."""
         self._close_log()
         self._disk.remove_if_there(self.path)
         self.offset_index.remove()

@@ -28,7 +28,7 @@ from kafkalog.query.part_reading import Problem, Request
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import Part
 from kafkalog.segment.file_records import FileRecords, Skipped
-from kafkalog.segment.strays import Limits
+from kafkalog.segment.offset_limits import Limits
 from kafkalog.spark.row_converter import RowConverter
 from kafkalog.spark.spark_columns import COLUMNS, default_columns
 from kafkalog.storage.byte_source import MemorySource

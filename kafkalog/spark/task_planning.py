@@ -23,9 +23,10 @@ from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.offset_ranges import OffsetRange
-from kafkalog.storage.byte_source import ByteSource, Version
+from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location, OpenedSource
+from kafkalog.storage.stores import Version
 
 MIN_TASK_BYTES: Final = 32 << 20
 """The least bytes of a task that shares ranges: starting a task costs time."""

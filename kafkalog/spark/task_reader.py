@@ -32,7 +32,7 @@ from kafkalog.spark.row_converter import RowConverter
 from kafkalog.spark.task_planning import ReadTask, SegmentRange
 from kafkalog.spark.workers import freeze_imports
 from kafkalog.storage.location import Location, entries
-from kafkalog.storage.log_directory import holds_logs
+from kafkalog.storage.log_directory import is_log_directory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -170,4 +170,4 @@ def _is_visible(partition: Location) -> bool:
         return bool(entries(partition))
     except FileNotFoundError:
         directory = partition.parent
-        return directory.is_dir() and holds_logs(directory)
+        return directory.is_dir() and is_log_directory(directory)

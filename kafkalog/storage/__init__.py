@@ -1,1 +1,4 @@
-"""Floor 3: names, reads and durable writes. Does not know what a file stores."""
+"""File names, local and remote paths, reads and durable writes.
+
+Does not know what the files contain.
+"""

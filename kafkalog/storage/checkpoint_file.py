@@ -1,6 +1,6 @@
-"""Checkpoint files, by name: those of a log directory, and small files beside a log.
+"""Checkpoint files of a log directory, and of one partition.
 
-Knows: where checkpoints lie. Does not know: what follows from them.
+Knows: the names of the files. Does not know: what is done with the offsets.
 Source: ``LogManager.scala``, ``OffsetCheckpointFile.java``.
 """
 
@@ -26,8 +26,8 @@ Offsets = dict[tuple[str, int], int]
 Parsed = TypeVar("Parsed")
 
 
-def read_if_there(path: Location, parse: Callable[[bytes], Parsed]) -> Parsed | None:
-    """Parse a small file; None where there is none. Errors say which file it is."""
+def read_if_exists(path: Location, parse: Callable[[bytes], Parsed]) -> Parsed | None:
+    """Parse a small file; return None if there is none. Errors name the file."""
     try:
         return parse(read_small(path))
     except FileNotFoundError:
@@ -37,22 +37,22 @@ def read_if_there(path: Location, parse: Callable[[bytes], Parsed]) -> Parsed | 
 
 
 def read_offsets(directory: Location, name: str) -> Offsets:
-    """Read one of the offset checkpoints of a log directory; missing is empty.
+    """Read an offset checkpoint of a log directory; a missing file is empty.
 
     Raises `CorruptCheckpointError`, with file and byte.
     """
-    return read_if_there(directory / name, parse_offsets) or {}
+    return read_if_exists(directory / name, parse_offsets) or {}
 
 
 def write_offsets(
     directory: Path, name: str, offsets: Mapping[tuple[str, int], int], disk: Disk
 ) -> None:
-    """Make `offsets` the content of an offset checkpoint, for good."""
+    """Replace an offset checkpoint by `offsets`, and force it to disk."""
     disk.replace(directory / name, format_offsets(offsets))
 
 
-def known_offsets(directory: Location, name: str) -> Offsets:
-    """Like `read_offsets`; Kafka, too, takes an unreadable file for an empty one."""
+def read_offsets_or_none(directory: Location, name: str) -> Offsets:
+    """Read an offset checkpoint; a corrupt file is empty, as in Kafka."""
     with suppress(CorruptCheckpointError):
         return read_offsets(directory, name)
     return {}

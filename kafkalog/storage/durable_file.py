@@ -1,18 +1,19 @@
-"""The one seam through which kafkalog writes: each effect on the disk is one call.
+"""All changes that kafkalog makes to files: each is one method of `Disk`.
 
-`Disk` has a method for each thing that is asked of the operating system and changes
-something: create or open, write, cut, force, rename, remove. `DurableFile` is an open
-file, whose methods go through the disk that opened it. Code that writes is given a
-disk, `DISK` being the real one; a test gives one that counts, fails or records.
+`Disk` has a method for each system call that changes something: create or open, write,
+truncate, sync, rename, remove. `DurableFile` is an open file, whose methods call those
+of the disk that opened it. Code that writes receives a disk; `DISK` is the real one,
+and tests pass one that counts, fails or records.
 
-Nothing is buffered, and nothing is swallowed: what has returned is with the operating
-system, what was forced is on the disk, and what failed raises `OSError`.
+Nothing is buffered, and no error is ignored. When a method returns, the operating
+system has the change; after a sync it is on the disk; a failure raises `OSError`.
 
-A small file that is rewritten (a checkpoint, ``meta.properties``) is replaced: written
-beside its place, forced to disk, renamed over it, and the directory forced to disk, so
-that after a power cut either the old content is there or the new, never a part of it.
+A small file that is rewritten (a checkpoint, ``meta.properties``) is replaced. The new
+content is written to a temporary file, which is synced and renamed over the old one;
+then the directory is synced. After a power cut the file has the old content or the new
+one, never a part of it.
 
-Knows: calls of the operating system and their order. Does not know: what it stores.
+Knows: system calls and their order. Does not know: what the files contain.
 One writer a path at a time: two would share ``<name>.tmp``.
 Source: ``CheckpointFile.java``, ``FileRecords.java``, ``Utils.atomicMoveWithFallback``.
 """
@@ -33,18 +34,17 @@ from kafkalog.storage import system_calls
 
 Path_ = str | os.PathLike[str]
 Data = bytes | bytearray | memoryview
-"""Bytes, of which `len` tells how many."""
+"""Bytes; `len` is their number."""
 
 TEMPORARY: Final = ".tmp"
-"""What is added to a file's name while its replacement is written, as Kafka does."""
+"""Suffix of a file's name while its replacement is written, as in Kafka."""
 
 
 class DurableFile:
     r"""A file open for reading and writing at positions; made by `Disk.open`.
 
-    `path` is its name as far as this handle was told; `rename` keeps it right. Like a
-    file of Python's own it is closed once nobody holds it, as where an interrupt came
-    before it was kept.
+    `path` is its name at opening, which `rename` updates. Like Python's files it is
+    closed when it is garbage-collected, for example after an interrupt.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -56,7 +56,7 @@ class DurableFile:
     (4, b'bcd')
     """
 
-    descriptor = -1  # of one that is closed
+    descriptor = -1  # of a closed file
 
     def __init__(self, disk: Disk, path: Path, flags: int) -> None:
         self._disk = disk
@@ -67,19 +67,19 @@ class DurableFile:
         self.close()
 
     def write(self, data: Data, position: int) -> None:
-        """Write all of `data` at `position`; zeros fill what lies before it."""
+        """Write all of `data` at `position`; a gap before it is filled with zeros."""
         self._disk.write_each([(self, data, position)])
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes, or grow it to them by a hole of zeros."""
+        """Truncate the file to `size` bytes, or extend it by a hole of zeros."""
         self._disk.truncate(self, size)
 
     def sync(self) -> None:
-        """Force what was written, and the file's size, to disk."""
+        """Force the file's bytes and size to disk."""
         self._disk.sync(self)
 
     def rename(self, target: Path_) -> None:
-        """Give the open file another name; what had it is gone."""
+        """Rename the open file, over a file that has the name."""
         self._disk.rename(self.path, target)
         self.path = Path(target)
 
@@ -87,26 +87,26 @@ class DurableFile:
         """Read `length` bytes at `position`, fewer only at the end of the file."""
         data = os.pread(self.descriptor, length, position)
         while len(data) < length:
-            piece = os.pread(self.descriptor, length - len(data), position + len(data))
-            if not piece:
+            rest = os.pread(self.descriptor, length - len(data), position + len(data))
+            if not rest:
                 break
-            data += piece
+            data += rest
         return data
 
-    def read_into(self, room: npt.NDArray[np.uint8], position: int) -> int:
-        """Fill `room` from `position` on; how many bytes, all but at the file's end."""
+    def read_into(self, buffer: npt.NDArray[np.uint8], position: int) -> int:
+        """Fill `buffer` from `position` on; return how many bytes were read."""
         read = 0
-        while read < len(room):
-            got = os.preadv(self.descriptor, [room[read:].data], position + read)
-            if not got:
+        while read < len(buffer):
+            count = os.preadv(self.descriptor, [buffer[read:].data], position + read)
+            if not count:
                 break
-            read += got
+            read += count
         return read
 
     def map(self, length: int) -> mmap.mmap:
-        """Map the first `length` bytes, to be read: later writes show in it.
+        """Map the first `length` bytes for reading; later writes are visible in it.
 
-        Bytes that the file no longer has when they are read kill the process (SIGBUS).
+        Reading bytes that were truncated since kills the process (SIGBUS).
         """
         return mmap.mmap(self.descriptor, length, prot=mmap.PROT_READ)
 
@@ -116,12 +116,12 @@ class DurableFile:
 
     @property
     def is_open(self) -> bool:
-        """Whether `close` has not been called."""
+        """Whether the file is open."""
         return self.descriptor >= 0
 
     def close(self) -> None:
-        """Give up the handle, without forcing anything; twice is once."""
-        if self.is_open:  # at once: between two lines an interrupt would leave it open
+        """Close the file without a sync; a second call does nothing."""
+        if self.is_open:  # one expression, which an interrupt cannot divide
             os.close(vars(self).pop("descriptor"))
 
     def __enter__(self) -> Self:
@@ -132,26 +132,26 @@ class DurableFile:
 
 
 Write: TypeAlias = tuple[DurableFile, Data, int]
-"""A file, what is written to it, and the position of the first byte."""
+"""A file, the data to write, and the position of the first byte."""
 
 
 class Disk:
-    """What may be done to the files of a log, one method an effect.
+    """The changes to the files of a log, one method each.
 
-    The first part of the class is those effects: to watch or to fail all of them, a
-    test overrides these and nothing else. The second is whole files, made of them.
+    The methods of the first part make one system call; a test that counts or fails
+    changes overrides these only. Those of the second part are made of them.
     """
 
     def open(
         self, path: Path_, *, create: bool = False, exclusive: bool = False
     ) -> DurableFile:
-        """Open a file, without cutting it.
+        """Open a file, without truncating it.
 
-        With `create` a missing one is made, empty; with `exclusive` it is made, and
-        `FileExistsError` raised if it was there. Raises `OSError` for a link, or what
-        is no file.
+        With `create` a missing file is created; with `exclusive` it is created, and
+        `FileExistsError` is raised if it exists. Raises `OSError` for a symbolic link,
+        and for anything but a regular file.
         """
-        # No link is written through, and what is no file keeps no one waiting.
+        # Do not write through a link, and do not block on a pipe.
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         flags |= os.O_CREAT if create or exclusive else 0
         flags |= os.O_EXCL if exclusive else 0
@@ -164,16 +164,16 @@ class Disk:
     def write_each(self, writes: list[Write]) -> None:
         """Write to files at positions, one after another, each time all of the data.
 
-        What fails, or makes no headway, raises `OSError`, and what follows is not done.
+        The first failure raises `OSError`; the writes after it are not done.
         """
         system_calls.write_each(writes)
 
     def truncate(self, file: DurableFile, size: int) -> None:
-        """Give a file a size: less cuts it, more adds zeros."""
+        """Set a file's size: truncate it, or extend it with zeros."""
         os.ftruncate(file.descriptor, size)
 
     def sync(self, file: DurableFile) -> None:
-        """Force a file's bytes and size to disk; its name is `sync_directory`'s."""
+        """Force a file's bytes and size to disk; `sync_directory` forces its name."""
         os.fsync(file.descriptor)
 
     def sync_directory(self, path: Path_) -> None:
@@ -182,15 +182,15 @@ class Disk:
             os.fsync(names.descriptor)
 
     def rename(self, source: Path_, target: Path_) -> None:
-        """Rename a file or directory at once, over a file that has the name."""
+        """Rename a file or directory atomically, over a file that has the name."""
         Path(source).replace(target)
 
     def remove(self, path: Path_) -> None:
-        """Remove a file's name; `FileNotFoundError` if there is none."""
+        """Remove a file; `FileNotFoundError` if there is none."""
         Path(path).unlink()
 
     def make_directory(self, path: Path_) -> None:
-        """Make a directory; `FileExistsError` if it is there."""
+        """Create a directory; `FileExistsError` if it exists."""
         Path(path).mkdir()
 
     def remove_directory(self, path: Path_) -> None:
@@ -202,11 +202,11 @@ class Disk:
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
     def replace(self, path: Path_, data: Data) -> None:
-        r"""Make `data` the whole content of `path`, whether it exists or not.
+        r"""Replace the content of `path` by `data`; the file need not exist.
 
-        Once this returns, a power cut does not undo it; if it raises, `path` is either
-        untouched or already new, and a ``.tmp`` beside it may be left, for the next
-        replacement to overwrite.
+        Once this returns, a power cut does not undo it. If it raises, `path` has its
+        old or its new content, and a ``.tmp`` file may be left, which the next
+        replacement overwrites.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as directory:
@@ -224,9 +224,9 @@ class Disk:
         self.sync_directory(target.parent)
 
     def write_over(self, path: Path_, data: Data, *, sync: bool) -> None:
-        """Write `data` at the start of a file, made if it is missing, never cut.
+        """Write `data` at the start of a file, which is created but not truncated.
 
-        As Kafka writes producer snapshots: what a longer file had behind `data` stays.
+        Kafka writes producer snapshots so: bytes of a longer file after `data` stay.
         """
         with self.open(path, create=True) as file:
             file.write(data, 0)
@@ -234,16 +234,16 @@ class Disk:
                 file.sync()
 
     def sync_path(self, path: Path_) -> None:
-        """Force a file that nobody here has open; `FileNotFoundError` if not there."""
+        """Force a file to disk by path; `FileNotFoundError` if there is none."""
         with self.open(path) as file:
             file.sync()
 
     def create_if_missing(self, path: Path_) -> None:
-        """Make an empty file, or leave the one there as it is."""
+        """Create an empty file, unless it exists."""
         self.open(path, create=True).close()
 
     def remove_if_there(self, path: Path_) -> bool:
-        """Remove a file; whether there was one."""
+        """Remove a file; return whether there was one."""
         try:
             self.remove(path)
         except FileNotFoundError:
@@ -252,4 +252,4 @@ class Disk:
 
 
 DISK: Final = Disk()
-"""The machine's own disk."""
+"""The disk of this machine."""

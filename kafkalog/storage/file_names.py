@@ -1,22 +1,22 @@
-"""Names in a log directory: what a file or a partition's directory says of itself.
+"""The names of files and partition directories in a log directory.
 
-A file of a partition is a number, an extension and at most one suffix:
+A file of a partition has a number, an extension and at most one suffix:
 
     00000000000000041000.log                       20 digits: base offset
-    00000000000000041000.index.deleted             and what is becoming of it
+    00000000000000041000.index.deleted             and a suffix: deleted, cleaned, swap
     00000000000000012345-0000000007.checkpoint     a metadata snapshot: offset, epoch
 
-and a partition's directory is its topic and number, with a mark where it is not live:
+A partition's directory is named by topic and number, with a mark if it is not live:
 
     orders-0                                       live
-    orders-0.<32 hex>-delete                       to be deleted; its topic may be cut
-    orders-0.<32 hex>-stray                        should not be here; may be cut, too
+    orders-0.<32 hex>-delete                       to be deleted; topic may be shortened
+    orders-0.<32 hex>-stray                        not assigned; topic may be shortened
     orders-0.<32 hex>-future                       target of a move between disks
 
-Topics hold dots, dashes and underscores themselves, so names are read from the right.
-A base offset of fewer than 20 digits is read, too, if no file has it with all of them.
+Topics may contain dots, dashes and underscores, so names are parsed from the right. A
+base offset of fewer than 20 digits is accepted if no file has the one with 20.
 
-Knows: names. Does not know: what lies under them, or whether it is there.
+Knows: names. Does not know: whether the files exist.
 Source: ``LogFileUtils.java``, ``LocalLog.java``, ``Snapshots.java``.
 """
 
@@ -38,12 +38,12 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""Whose log is the controller's, not the log manager's."""
+"""Its log belongs to the controller, not to the log manager."""
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_INT32: Final = 2**31 - 1
 MAX_NAME_LENGTH: Final = 255
-"""Characters of a directory's name; a topic is cut to make room for a mark."""
+"""Characters of a directory's name; topics are shortened so that a mark fits."""
 
 MAX_TOPIC_LENGTH: Final = 249
 
@@ -59,10 +59,10 @@ _BLANKS: Final = frozenset(" \t\n\x0b\f\r")
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """What the name of a partition's file says.
+    """The parts of the name of a partition's file.
 
-    `epoch` is a checkpoint's alone; `token` is the random word that keeps the names of
-    two checkpoints apart while they are written (``.checkpoint.part``).
+    Only a checkpoint has an `epoch`, and, while it is written (``.checkpoint.part``), a
+    random `token`.
 
     >>> SegmentFile(41_000, "log", "swap").name
     '00000000000000041000.log.swap'
@@ -76,7 +76,7 @@ class SegmentFile:
 
     @property
     def name(self) -> str:
-        """The file name, as Kafka writes it: twenty digits, always."""
+        """The file name as Kafka writes it, with twenty digits."""
         return file_name(
             self.base_offset, self.kind, self.suffix, self.epoch, self.token
         )
@@ -89,9 +89,9 @@ def file_name(
     epoch: int | None = None,
     token: str | None = None,
 ) -> str:
-    """Spell the name of a partition's file.
+    """Return the name of a partition's file.
 
-    That of an offset below 0 is what Kafka makes of a stray ``-5.log``.
+    An offset below 0 is accepted, as Kafka accepts a ``-5.log``.
 
     >>> file_name(41_000, "log")
     '00000000000000041000.log'
@@ -99,13 +99,15 @@ def file_name(
     '00000000000000012345-0000000007.checkpoint'
     """
     if not -MAX_OFFSET - 1 <= base_offset <= MAX_OFFSET:
-        raise ValueError(f"offset {base_offset} is not an int64")
+        raise ValueError(f"offset {base_offset}, expected an int64")
     if (kind == "checkpoint") != (epoch is not None):
-        raise ValueError(f"a {kind} file with epoch {epoch}")
+        raise ValueError(
+            f"epoch {epoch} for a {kind} file, expected one for a checkpoint only"
+        )
     number = f"{'-' if base_offset < 0 else ''}{abs(base_offset):020d}"
     if epoch is not None:
         if not 0 <= epoch <= MAX_INT32:
-            raise ValueError(f"epoch {epoch} is not within 0..{MAX_INT32}")
+            raise ValueError(f"epoch {epoch}, expected 0..{MAX_INT32}")
         number += f"-{epoch:010d}"
     if token is not None:
         number += f"-{token}"
@@ -113,7 +115,7 @@ def file_name(
 
 
 def parse_file_name(name: str) -> SegmentFile | None:
-    """Read the name of a partition's file; None where it is none of Kafka's.
+    """Parse the name of a partition's file; None if it is not one of Kafka's.
 
     >>> parse_file_name("00000000000000041000.timeindex.deleted").suffix
     'deleted'
@@ -137,10 +139,10 @@ def parse_file_name(name: str) -> SegmentFile | None:
 
 
 def parse_file_names(names: Iterable[str]) -> dict[str, SegmentFile]:
-    """Read the names in a directory; what is none of Kafka's is left out.
+    """Parse the names in a directory; those that are not Kafka's are ignored.
 
-    So is a name with fewer digits, where there is a file of the name it stands for: to
-    a broker, whatever tells an offset, that one is the offset's file.
+    A name with fewer than 20 digits is ignored if there is one with 20 for the same
+    offset: a broker then uses that one.
 
     >>> list(parse_file_names(["00000000000000000005.log", "5.log", "7.log", "x.log"]))
     ['00000000000000000005.log', '7.log']
@@ -154,7 +156,7 @@ def parse_file_names(names: Iterable[str]) -> dict[str, SegmentFile]:
 
 
 def _checkpoint_file(number: str, suffix: str) -> SegmentFile | None:
-    """Read what stands before ``.checkpoint``: offset, epoch, perhaps a token."""
+    """Parse the part before ``.checkpoint``: offset, epoch, and an optional token."""
     offset, _, rest = number.partition("-")
     epoch, dash, token = rest.partition("-")
     widths = len(offset), len(epoch)
@@ -174,10 +176,10 @@ def _checkpoint_file(number: str, suffix: str) -> SegmentFile | None:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDir:
-    """What the name of a partition's directory says.
+    """The parts of the name of a partition's directory.
 
-    `uuid` and `state` are None in a live one. In one to be deleted, and in a stray one,
-    `topic` is what was left of it when the name was cut.
+    `uuid` and `state` are None for a live one. In the name of a deleted or stray one
+    `topic` may be shortened.
 
     >>> PartitionDir("orders", 3).name
     'orders-3'
@@ -191,17 +193,19 @@ class PartitionDir:
     state: DirState | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no directory may be called, and a mark without its uuid."""
+        """Raise `ValueError` for an invalid name, or a state without its uuid."""
         if not _is_topic(self.topic):
-            raise ValueError(f"{self.topic!r} is no topic")
+            raise ValueError(f"topic {self.topic!r}, expected a legal topic name")
         if not 0 <= self.partition <= MAX_INT32:
-            raise ValueError(f"partition {self.partition} is not within 0..{MAX_INT32}")
+            raise ValueError(f"partition {self.partition}, expected 0..{MAX_INT32}")
         if (self.uuid is None) != (self.state is None):
-            raise ValueError(f"uuid {self.uuid!r} with state {self.state!r}")
+            raise ValueError(
+                f"uuid {self.uuid!r} and state {self.state!r}, expected both or none"
+            )
 
     @property
     def name(self) -> str:
-        """The directory's name, the topic cut where Kafka cuts it."""
+        """The directory's name, with the topic shortened as Kafka does."""
         if self.state is None:
             return f"{self.topic}-{self.partition}"
         end = f"-{self.partition}.{self.uuid}-{self.state}"
@@ -211,7 +215,7 @@ class PartitionDir:
 
 
 def parse_partition_dir(name: str) -> PartitionDir | None:
-    """Read the name of a partition's directory; None where it cannot be one.
+    """Parse the name of a partition's directory; None if it is not one.
 
     >>> parse_partition_dir("a.b-c_d-12")
     PartitionDir(topic='a.b-c_d', partition=12, uuid=None, state=None)
@@ -240,7 +244,7 @@ def _is_topic(text: str) -> bool:
 
 
 def _number(text: str, most: int) -> int | None:
-    """Read ASCII digits, if they are a number up to `most`."""
+    """Parse ASCII digits; None if they are not a number up to `most`."""
     digits = text.lstrip("0") or text[-1:]
     if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(most)):
         return None

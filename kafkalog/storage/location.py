@@ -1,9 +1,9 @@
-"""Where a file lies: in a local directory or behind a URL; and how either is read.
+"""Paths that are local or remote: list directories, open and read files of either.
 
-What reads logs asks here for listings and sources, and cannot tell the two apart. Of a
-local directory nothing is asked but what `os.scandir` and `os.open` would be.
+Code that reads logs lists and opens files here, and does not distinguish the two. For a
+local directory these are `os.scandir` and `os.open`.
 
-Knows: which of the two a path is. Does not know: what lies there.
+Knows: whether a path is local or remote. Does not know: what is in the files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from kafkalog.errors import LogArgumentError
-from kafkalog.storage.byte_source import FileSource, check_small, read_plain
+from kafkalog.storage.byte_source import FileSource, check_small, read_regular
 from kafkalog.storage.remote_source import RemotePath, RemoteSource, as_path, is_url
 
 Location: TypeAlias = Path | RemotePath
@@ -23,25 +23,25 @@ OpenedSource: TypeAlias = FileSource | RemoteSource
 
 
 class Entry(Protocol):
-    """One of what lies in a directory; an `os.DirEntry` is one."""
+    """An entry of a directory, such as an `os.DirEntry`."""
 
     @property
     def name(self) -> str:
-        """Its name in the directory."""
+        """The name in the directory."""
 
     @property
     def path(self) -> Any:
-        """Where it lies: text, or a `RemotePath`."""
+        """The path: text, or a `RemotePath`."""
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a directory."""
+        """Return whether it is a directory."""
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a file."""
+        """Return whether it is a file."""
 
 
 def locate(path: AnyPath) -> Location:
-    """Take a path for what it is; text may be a URL.
+    """Return `path` as a `Path` or a `RemotePath`; text may be a URL.
 
     >>> locate("logs/orders-0"), locate("hdfs://namenode:8020/logs")
     (PosixPath('logs/orders-0'), RemotePath('hdfs://namenode:8020/logs'))
@@ -52,20 +52,20 @@ def locate(path: AnyPath) -> Location:
 
 
 def local_path(path: AnyPath) -> Path:
-    """Take a path for a local one; text may be a ``file:`` URL.
+    """Return `path` as a local `Path`; text may be a ``file:`` URL.
 
-    Raises `LogArgumentError` for any other URL, of which only the scheme is named: the
-    rest may hold a secret.
+    Raises `LogArgumentError` for any other URL. The error shows only the scheme, as the
+    rest may include credentials.
     """
     text = str(path) if isinstance(path, (str, RemotePath)) else ""
     scheme = text.partition(":")[0]
     if is_url(text) and scheme.lower() != "file":
-        raise LogArgumentError(f"expected a local path to write to, got {scheme}:")
+        raise LogArgumentError(f"{scheme}: URL, expected a local path to write to")
     return Path(locate(path))  # type: ignore[arg-type]  # no RemotePath any more
 
 
 def entries(directory: Location) -> Sequence[Entry]:
-    """List what lies directly in a directory, in no order."""
+    """List the entries of a directory, in no order."""
     if isinstance(directory, RemotePath):
         return directory.entries()
     with os.scandir(directory) as listing:
@@ -73,19 +73,20 @@ def entries(directory: Location) -> Sequence[Entry]:
 
 
 def read_small(path: Location, *, links: bool = False) -> bytes:
-    """Read a small file whole; `FileNotFoundError` for what is none.
+    """Read a small file whole.
 
-    So for a link, unless `links` are followed. Raises `OSError` for one that is large.
+    Raises `FileNotFoundError` for anything but a regular file, a symbolic link included
+    unless `links` are followed, and `OSError` for a file that is too large.
     """
     if isinstance(path, RemotePath):
         with path.open() as source:
             check_small(source.size, str(path))
             return source.read(0, source.size).tobytes()
-    return read_plain(path, links=links)
+    return read_regular(path, links=links)
 
 
 def open_source(path: Location, *, links: bool = True) -> OpenedSource:
-    """Open a file for reading, by position; links are followed where asked for."""
+    """Open a file for reading by position; with `links` symbolic links are followed."""
     return (
         path.open() if isinstance(path, RemotePath) else FileSource(path, links=links)
     )

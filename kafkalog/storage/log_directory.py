@@ -1,6 +1,6 @@
-"""A log directory (``log.dirs``): which partitions lie in it, and which are chosen.
+"""A log directory (``log.dirs``): its partitions, and selections of them.
 
-Knows: what lies directly in a log directory. Does not know: what is in a log.
+Knows: the entries of a log directory. Does not know: what is in a log.
 Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
 """
 
@@ -27,18 +27,18 @@ from kafkalog.storage.location import Location, entries
 ROOT_FILES: Final = frozenset(
     {RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO, META_PROPERTIES}
 )
-"""Files by any of which a directory shows that it is a log directory."""
+"""Files that only a log directory has."""
 
 
 def is_partition(directory: Location) -> bool:
-    """Whether a directory is a partition's: it holds segments, or is named as one.
+    """Return whether a directory is that of a partition, by its segments or its name.
 
-    Raises `NotALogDirectoryError` where it is neither that nor a log directory.
+    Raises `NotALogDirectoryError` if it is neither that nor a log directory.
     """
     names = sorted(entry.name for entry in entries(directory))
     if any(parse_file_name(name) is not None for name in names):
         return True
-    if _show_logs(names):
+    if _has_logs(names):
         return False
     if parse_partition_dir(directory.name) is not None:
         return True
@@ -46,15 +46,15 @@ def is_partition(directory: Location) -> bool:
     raise NotALogDirectoryError(reason)
 
 
-def holds_logs(directory: Location) -> bool:
-    """Whether a directory shows that it is a log directory, by a file or a partition.
+def is_log_directory(directory: Location) -> bool:
+    """Return whether a directory has a log directory's files, or a partition.
 
-    That of a mount without its file system does not, nor does an empty one.
+    False for an empty directory, such as a mount point that is not mounted.
     """
-    return _show_logs([entry.name for entry in entries(directory)])
+    return _has_logs([entry.name for entry in entries(directory)])
 
 
-def _show_logs(names: Sequence[str]) -> bool:
+def _has_logs(names: Sequence[str]) -> bool:
     return bool(ROOT_FILES.intersection(names)) or any(map(parse_partition_dir, names))
 
 
@@ -63,8 +63,8 @@ def list_partitions(
 ) -> list[tuple[PartitionDir, Location]]:
     """List the partitions in a log directory, by topic and number.
 
-    Those marked ``-delete``, ``-future`` or ``-stray`` only with `marked`. A link is
-    not followed.
+    Directories marked ``-delete``, ``-future`` or ``-stray`` are listed only with
+    `marked`. Symbolic links are ignored.
     """
     found = []
     for entry in entries(directory):
@@ -76,11 +76,12 @@ def list_partitions(
     return sorted(found, key=lambda one: (one[0].topic, one[0].partition, one[1].name))
 
 
-def places_under(path: Location) -> list[tuple[str, int]]:
-    """Topic and number of each partition under a path; of none, the empty one and -1.
+def partitions_under(path: Location) -> list[tuple[str, int]]:
+    """Return topic and number of each partition under a path.
 
-    A partition's directory or a file has one; those marked ``-delete`` and the like are
-    among a log directory's.
+    For a log directory these are all its partitions, those marked ``-delete`` and the
+    like included; for the directory of a partition, or a file in it, that partition.
+    If its name is not that of a partition, it is ("", -1).
     """
     if path.is_dir() and not is_partition(path):
         return [
@@ -91,28 +92,29 @@ def places_under(path: Location) -> list[tuple[str, int]]:
     return [("", -1) if name is None else (name.topic, name.partition)]
 
 
-def choose(
-    places: Sequence[tuple[str, int]],
+def choose_partitions(
+    available: Sequence[tuple[str, int]],
     topics: Sequence[str] = (),
     partitions: Sequence[int] = (),
 ) -> list[int]:
-    """Say which of `places` (topic, partition) are of these; none named is all.
+    """Return the indexes of the `available` (topic, partition) that are requested.
 
-    Raises `FileNotFoundError` for a topic or partition that is not among them.
+    Without `topics` all topics are, without `partitions` all partitions. Raises
+    `FileNotFoundError` for a topic or partition that is not available.
 
-    >>> choose([("orders", 0), ("orders", 1), ("state", 0)], ["orders"], [1])
+    >>> choose_partitions([("orders", 0), ("orders", 1), ("state", 0)], ["orders"], [1])
     [1]
     """
-    for what, wanted, there in (
-        ("topic", topics, {topic for topic, _ in places}),
-        ("partition", partitions, {partition for _, partition in places}),
+    for what, wanted, known in (
+        ("topic", topics, {topic for topic, _ in available}),
+        ("partition", partitions, {partition for _, partition in available}),
     ):
         for one in wanted:
-            if one not in there:
+            if one not in known:
                 raise FileNotFoundError(2, f"No such {what}", str(one))
     return [
         i
-        for i, (topic, partition) in enumerate(places)
+        for i, (topic, partition) in enumerate(available)
         if (not topics or topic in topics)
         and (not partitions or partition in partitions)
     ]

@@ -1,6 +1,8 @@
-"""``.properties`` files by path, as Kafka's settings are kept in them.
+"""``.properties`` files, which hold Kafka's settings.
 
-Knows: where the file is. Does not know: which settings there are.
+A module of its own, so that reading settings loads nothing else.
+
+Knows: the file. Does not know: which settings there are.
 Source: ``Utils.loadProps``.
 """
 
@@ -12,10 +14,27 @@ from kafkalog.storage.location import AnyPath, locate, read_small
 
 
 def read_properties(path: AnyPath) -> dict[str, str]:
-    r"""Read a ``.properties`` file: its keys, each with the last value it has there.
+    r"""Read a ``.properties`` file.
 
-    Raises `CorruptCheckpointError`, with file and byte, where it is none; `OSError`.
+    Parameters
+    ----------
+    path : path-like, str or RemotePath
+        The file; text may be a URL.
 
+    Returns
+    -------
+    dict of str to str
+        The last value of each key.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        If the file is not a valid properties file, with its path and the byte.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from kafkalog import LogConfig

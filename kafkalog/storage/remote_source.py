@@ -1,11 +1,10 @@
-"""Paths behind a URL (``s3://bucket/logs``), for reading, with the manners of a `Path`.
+"""Remote paths (``s3://bucket/logs``), and reads of the files there.
 
-A `RemotePath` has those members of `pathlib.Path` that reading needs. It holds no
-connection: one is made by the process that asks for something, so that paths can be
-sent to other processes. It holds the options, credentials among them, and shows them to
-nobody.
+A `RemotePath` has the members of `pathlib.Path` that reading needs. It holds no
+connection: the process that first reads through it connects, so that paths can be sent
+to other processes. It holds the options, credentials among them, and never shows them.
 
-Knows: URLs, ranges of bytes. Does not know: how a file system is reached.
+Knows: URLs, ranges of bytes. Does not know: the libraries of file systems.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from urllib.parse import unquote
 import numpy as np
 
 from kafkalog.errors import ConfigError
-from kafkalog.storage.byte_source import Bytes, Take
+from kafkalog.storage.buffers import Bytes, Take
 from kafkalog.storage.store_options import (
     OPTIONS,
     Hidden,
     Options,
     read_options,
-    without_options,
+    redacted_error,
 )
 from kafkalog.storage.stores import OpenFile, Store, connect
 
@@ -37,21 +36,21 @@ HOST: Final = re.compile(r"[\w.-]*(:\d+)?", re.ASCII)
 BUCKET: Final = re.compile(r"[\w.-]+", re.ASCII)
 BUCKETS: Final = frozenset({"s3", "gs", "gcs"})
 CONTAINERS: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-"""Schemes where what stands before ``@`` is a place, and no user."""
+"""Schemes with a container, not a user, before ``@``."""
 
 SAME: Final = {"s3a": "s3", "s3n": "s3"}
 USERS: Final = {"s3": ("access_key", "secret_key"), "hdfs": ("user", "")}
-"""How the options are called that a URL's user and password stand for."""
+"""The options for which the user and password of a URL stand."""
 
-READ_ON_BYTES: Final = 4 << 20
+MAX_READ_AHEAD_BYTES: Final = 4 << 20
 READ_AHEAD_BYTES: Final = 256 << 10
-"""A request asks for no less, where there is as much."""
+"""Smallest request, except at the end of a file."""
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 def is_url(text: str) -> bool:
-    """Whether text is a URL, and not a local path.
+    """Return whether text is a URL, and not a local path.
 
     >>> is_url("s3://bucket/logs"), is_url("file:/logs"), is_url("/logs/a:b")
     (True, True, False)
@@ -60,16 +59,26 @@ def is_url(text: str) -> bool:
 
 
 def as_path(text: str, options: Mapping[str, str]) -> Path | RemotePath:
-    """Make a path of a URL; of a ``file:`` URL, and of what is no URL, a local one.
+    """Return the path that a URL or a local path names.
 
-    `options` are those of the file system: ``access_key``, ``secret_key``, ``region``,
-    ``endpoint_override``, ... for ``s3:``, as pyarrow calls them, and for schemes that
-    it does not know those of fsspec. A user and password in the URL become options.
+    Parameters
+    ----------
+    text : str
+        A URL, or a local path. A user and password in the URL become options.
+    options : mapping of str to str
+        Options of the file system: for ``s3:`` ``access_key``, ``secret_key``,
+        ``region``, ``endpoint_override`` and so on, as pyarrow names them; for schemes
+        that pyarrow does not have, those of fsspec.
+
+    Returns
+    -------
+    pathlib.Path or RemotePath
+        A `pathlib.Path` for a ``file:`` URL and a local path.
 
     Raises
     ------
     ConfigError
-        If the URL is none, or an option is wrong; without its value.
+        If the URL or an option is invalid. The error does not show an option's value.
 
     Examples
     --------
@@ -85,18 +94,18 @@ def as_path(text: str, options: Mapping[str, str]) -> Path | RemotePath:
     scheme, authority, below = found[1].lower(), found[2] or "", found[3]
     if scheme == "file":
         if authority not in ("", "localhost"):
-            raise ConfigError(f"a file: URL is of this host, not of {authority!r}")
+            raise ConfigError(f"file: URL of host {authority!r}, expected this host")
         return Path(unquote("/" + below.lstrip("/")))
     scheme = SAME.get(scheme, scheme)
     if "?" in below or "#" in below:
-        raise ConfigError(f"options of {scheme}: do not belong into the URL")
+        raise ConfigError(f"{scheme}: URL with options, expected them as options")
     given = dict(options)
     if scheme not in CONTAINERS:
         authority = _take_user(scheme, authority, given)
     form = BUCKET if scheme in BUCKETS else HOST
     if form.fullmatch(authority.rpartition("@")[2]) is None:
-        # It is not shown: it may be a part of credentials that were not quoted.
-        raise ConfigError(f"what follows {scheme}:// is no name of a host or bucket")
+        # Not shown, as it may be a part of credentials that were not quoted.
+        raise ConfigError(f"expected a host or bucket after {scheme}://")
     if scheme in OPTIONS:
         read_options(scheme, given)
     below = "/".join(part for part in below.split("/") if part)
@@ -115,16 +124,16 @@ def _take_user(scheme: str, authority: str, options: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True, order=True, repr=False)
 class RemotePath:
-    """A path behind a URL; made by `as_path`. ``str`` gives the URL, without options.
+    """A remote path, made by `as_path`. ``str`` returns the URL, without options.
 
-    Raises as a local path would, `FileNotFoundError` with the URL, and for what else
-    its file system complains of, `OSError`, without the values of options.
+    Its methods raise `FileNotFoundError`, as those of a `pathlib.Path`, and `OSError`
+    for other errors of the file system, without the values of options.
     """
 
     scheme: str
     authority: str
     below: str
-    """What follows the authority: names with ``/`` between, none empty."""
+    """The part after the authority: names joined by ``/``, none of them empty."""
 
     options: Options = field(default=())
 
@@ -144,47 +153,47 @@ class RemotePath:
 
     @property
     def parent(self) -> RemotePath:
-        """The directory it lies in; a root lies in itself."""
+        """The directory of the path; that of a root is the root."""
         return replace(self, below=self.below.rpartition("/")[0])
 
     def with_name(self, name: str) -> RemotePath:
-        """Give the path of another name in the same directory."""
+        """Return the path of another name in the same directory."""
         return self.parent / name
 
     def with_suffix(self, suffix: str) -> RemotePath:
-        """Give the path with another suffix, as `Path` does."""
+        """Return the path with another suffix, as `Path` does."""
         return self.with_name(PurePosixPath(self.name).with_suffix(suffix).name)
 
     def with_options(self, options: Mapping[str, str]) -> RemotePath:
-        """Give the path in a file system with these options instead of its own."""
+        """Return the path with these options instead of its own."""
         hidden = tuple((name, Hidden(options[name])) for name in sorted(options))
         return replace(self, options=hidden)
 
     def absolute(self) -> RemotePath:
-        """Give itself."""
+        """Return the path itself."""
         return self
 
     def resolve(self) -> RemotePath:
-        """Give itself."""
+        """Return the path itself."""
         return self
 
     def exists(self) -> bool:
-        """Whether something lies there."""
-        return self.ask(lambda store: store.find(self.below)) is not None
+        """Return whether there is a file or directory."""
+        return self.request(lambda store: store.find(self.below)) is not None
 
     def is_dir(self) -> bool:
-        """Whether a directory lies there."""
-        found = self.ask(lambda store: store.find(self.below))
+        """Return whether there is a directory."""
+        found = self.request(lambda store: store.find(self.below))
         return found is not None and found.is_directory
 
     def is_file(self) -> bool:
-        """Whether a file lies there."""
-        found = self.ask(lambda store: store.find(self.below))
+        """Return whether there is a file."""
+        found = self.request(lambda store: store.find(self.below))
         return found is not None and not found.is_directory
 
     def stat(self) -> os.stat_result:
-        """Tell kind and size; all else in it is 0."""
-        found = self.ask(lambda store: store.find(self.below))
+        """Return type and size; the other members are 0."""
+        found = self.request(lambda store: store.find(self.below))
         if found is None:
             raise FileNotFoundError(2, os.strerror(2), str(self))
         kind = stat.S_IFDIR if found.is_directory else stat.S_IFREG
@@ -192,12 +201,12 @@ class RemotePath:
         return os.stat_result((kind, 0, 0, 0, 0, 0, found.size, 0, 0, 0), times)
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """List what lies directly in a directory."""
+        """Yield the paths in a directory."""
         return (entry.path for entry in self.entries())
 
     def entries(self) -> list[RemoteEntry]:
-        """List what lies directly in a directory, and of what kind it is."""
-        listed = self.ask(lambda store: store.list(self.below))
+        """List the entries of a directory."""
+        listed = self.request(lambda store: store.list(self.below))
         return [RemoteEntry(self / one.name, one.is_directory) for one in listed]
 
     def read_bytes(self) -> bytes:
@@ -209,110 +218,110 @@ class RemotePath:
         """Open the file for reading."""
         return RemoteSource(self)
 
-    def ask(self, question: Callable[[Store], Answer]) -> Answer:
-        """Ask the file system; what it raises comes without the values of options."""
+    def request(self, send: Callable[[Store], Result]) -> Result:
+        """Send a request to the file system; errors do not show options."""
         store = connect(self.scheme, self.authority, self.options)
         try:
-            return question(store)
+            return send(store)
         except Exception as error:
-            failure = without_options(error, str(self), self.scheme, self.options)
-        # Not inside of `except`: the library's error would come along as its context.
+            failure = redacted_error(error, str(self), self.scheme, self.options)
+        # Outside of `except`, so that the library's error does not become its context.
         raise failure
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteEntry:
-    """One of what lies in a directory; like `os.DirEntry`. There are no links."""
+    """An entry of a directory, like `os.DirEntry`. There are no links."""
 
     path: RemotePath
     is_directory: bool
 
     @property
     def name(self) -> str:
-        """Its name in the directory."""
+        """The name in the directory."""
         return self.path.name
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a directory."""
+        """Return whether it is a directory."""
         del follow_symlinks
         return self.is_directory
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a file."""
+        """Return whether it is a file."""
         del follow_symlinks
         return not self.is_directory
 
 
 class RemoteSource:
-    """A file behind a URL, read in ranges; a small one brings some of what follows.
+    """A remote file, read in ranges; small reads read ahead.
 
-    The size is that at opening, or less where the file turned out to be shorter since.
+    The size is the size at opening, or less if the file turns out to be shorter.
     """
 
     def __init__(self, path: RemotePath) -> None:
         self.path: RemotePath | None = path
         self._path = path
-        self._file: OpenFile = path.ask(lambda store: store.open(path.below))
+        self._file: OpenFile = path.request(lambda store: store.open(path.below))
         self.size = self._file.size
         self.version = self._file.version
-        self._asked: int
-        self.read_anew()
+        self._requested: int
+        self.discard_read_ahead()
 
     def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
-        """Read up to `length` bytes from `position` on, into room that `take` gives."""
+        """Return up to `length` bytes from `position` on, in a buffer from `take`."""
         length = max(0, min(length, self.size - position))
-        room = np.empty(length, np.uint8) if take is None else take(length)
+        buffer = np.empty(length, np.uint8) if take is None else take(length)
         begin = position - self._ahead_at
         held = self._ahead[begin:] if begin >= 0 else self._ahead[:0]
         if len(held) < length:
             self._fetch(position, length, held)
             held = self._ahead
         done = min(len(held), length)
-        room[:done] = held[:done]
-        return room[:done]
+        buffer[:done] = held[:done]
+        return buffer[:done]
 
     def _fetch(self, position: int, length: int, held: Bytes) -> None:
-        """Ask for what follows the bytes held, and hold both.
+        """Request the bytes after those held, and hold both.
 
-        That is `READ_AHEAD_BYTES` or more, and where large requests go on from one
-        another, each is twice the last one, up to `READ_ON_BYTES`: the way to a store
-        is long. Fewer come where the file ends.
+        A request is for `READ_AHEAD_BYTES` at least. Sequential large requests double
+        in size up to `MAX_READ_AHEAD_BYTES`, because a request to a store has a high
+        latency. There are fewer bytes at the end of the file.
         """
         begin, end = position + len(held), position + length
         ahead = READ_AHEAD_BYTES
-        if len(held) and self._asked > ahead:
-            ahead = min(2 * self._asked, READ_ON_BYTES)
+        if len(held) and self._requested > ahead:
+            ahead = min(2 * self._requested, MAX_READ_AHEAD_BYTES)
         end = min(max(end, begin + ahead), self.size)
         try:
-            data = self._ask_for(begin, end - begin)
+            data = self._read_range(begin, end - begin)
         except OSError:
             size = self._path.stat().st_size
             if end <= size:
                 raise
-            data = self._ask_for(begin, size - begin)  # cut since it was opened
+            data = self._read_range(begin, size - begin)  # truncated since
         if begin + len(data) < end:
             self.size = begin + len(data)
-        self._asked = end - begin
+        self._requested = end - begin
         self._ahead = np.concatenate((held, data)) if len(held) else data
         self._ahead_at = position
 
-    def _ask_for(self, position: int, length: int) -> Bytes:
+    def _read_range(self, position: int, length: int) -> Bytes:
         if length <= 0:
             return np.empty(0, np.uint8)
-        return self._path.ask(lambda _: self._file.read_at(position, length))
+        return self._path.request(lambda _: self._file.read_at(position, length))
 
     def read_headers(self, position: int, length: int, take: Take | None) -> None:
-        """Read nothing: to ask for each header takes longer than to ask for all."""
+        """Return None: one request for all bytes is faster than one for each header."""
         del position, length, take
 
-    def read_anew(self) -> None:
-        """Let go of what was read ahead: it may have changed since."""
+    def discard_read_ahead(self) -> None:
+        """Discard the bytes that were read ahead: they may have changed since."""
         self._ahead, self._ahead_at = np.empty(0, np.uint8), 0
-        self._asked = 0
+        self._requested = 0
 
     def close(self) -> None:
-        """Let go of what was read ahead; no connection is held for one file."""
-        self.read_anew()
+        """Discard the bytes that were read ahead; there is no connection to close."""
+        self.discard_read_ahead()
 
     def __enter__(self) -> Self:
         return self

@@ -1,9 +1,9 @@
-"""Options of the file systems behind URLs: read from text, and kept from being seen.
+"""Options of remote file systems: parsed from text, and never shown.
 
-They hold credentials. No error names their values, and what a library says of its
-troubles is given without them.
+They include credentials. Their values are not in any error, and are removed from the
+messages of libraries.
 
-Knows: what options are called. Does not know: what is done with them.
+Knows: the names and types of options. Does not know: how they are used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkalog.errors import ConfigError
 
 
 class Hidden(str):
-    """Text that nobody sees who prints what it is in.
+    """Text that `repr` does not show.
 
     >>> [Hidden("secret")], Hidden("secret") == "secret"
     ([***], True)
@@ -84,18 +84,18 @@ OPTIONS: Final[Mapping[str, Readers]] = {
     "gcs": GCS_OPTIONS,
     "hdfs": HDFS_OPTIONS,
 }
-"""The options of the schemes that pyarrow knows, as its constructors call them."""
+"""The options of pyarrow's schemes, named as in its constructors."""
 
-MOST_TOLD: Final = 500
-"""Characters of what a library says; one without libjvm says forty thousand."""
+MAX_MESSAGE: Final = 500
+"""Characters kept of a library's message; without libjvm it has forty thousand."""
 
 NO_SECRETS: Final = frozenset({_truth, _seconds, int, float, datetime.fromisoformat})
 
 
 def read_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Turn text into what the file system of `scheme` takes.
+    """Convert text to the option values of the file system of `scheme`.
 
-    Raises `ConfigError` that names what is wrong, all at once, without any value.
+    Raises `ConfigError` that names all wrong options, without their values.
 
     >>> read_options("s3", {"region": "eu-west-1", "anonymous": "true"})
     {'region': 'eu-west-1', 'anonymous': True}
@@ -124,34 +124,34 @@ def read_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _read_any(text: str) -> Any:
-    """Read ``true``, ``false``, JSON objects and lists; all else stays text."""
+    """Parse ``true``, ``false``, JSON objects and lists; anything else stays text."""
     with suppress(ValueError):
         if text in ("true", "false") or text[:1] in ("{", "["):
             return json.loads(text)
     return str(text)
 
 
-def without_options(
+def redacted_error(
     error: Exception, url: str, scheme: str, options: Options
 ) -> OSError:
-    """Make of what a library raised an `OSError` that holds no option's value.
+    """Return an `OSError` for a library's error, without the values of options.
 
     >>> error = OSError("AWS Error ACCESS_DENIED for key AKIA7")
-    >>> without_options(error, "s3://b/x", "s3", (("access_key", Hidden("AKIA7")),))
+    >>> redacted_error(error, "s3://b/x", "s3", (("access_key", Hidden("AKIA7")),))
     OSError('AWS Error ACCESS_DENIED for key ***: s3://b/x')
     """
     if isinstance(error, FileNotFoundError):
         return FileNotFoundError(2, os.strerror(2), url)
-    told = told_without(error, scheme, options)
+    message = redacted_message(error, scheme, options)
     if isinstance(error, OSError) and error.errno is not None:
-        return OSError(error.errno, told, url)
-    return OSError(f"{told}: {url}")
+        return OSError(error.errno, message, url)
+    return OSError(f"{message}: {url}")
 
 
-def told_without(error: Exception, scheme: str, options: Options) -> str:
-    """One line of what an error says, the options' values struck out."""
-    told = error.strerror if isinstance(error, OSError) else None
-    text = told or str(error) or type(error).__name__
+def redacted_message(error: Exception, scheme: str, options: Options) -> str:
+    """Return an error's message as one line, with the values of options as ``***``."""
+    message = error.strerror if isinstance(error, OSError) else None
+    text = message or str(error) or type(error).__name__
     readers = OPTIONS.get(scheme, {})
     hidden = {
         spelled
@@ -163,11 +163,11 @@ def told_without(error: Exception, scheme: str, options: Options) -> str:
     for spelled in sorted(hidden, key=len, reverse=True):
         text = text.replace(spelled, "***")
     line = " ".join(text.split())
-    return line if len(line) <= MOST_TOLD else f"{line[:MOST_TOLD]} ..."
+    return line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]} ..."
 
 
 def _texts(value: Any) -> list[str]:
-    """List the texts in a value, as deep as they lie, and the lines of each."""
+    """List all texts in a nested value, and the lines of each."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""File systems behind a URL, through pyarrow or fsspec: found, listed, read in part.
+"""Remote file systems, through pyarrow or fsspec: find, list, and read ranges.
 
-pyarrow knows ``s3``, ``gs`` and ``hdfs``; whatever else there is, fsspec. Either is
-imported when the first path of its schemes is asked for something.
+pyarrow has ``s3``, ``gs`` and ``hdfs``; fsspec has other schemes. A library is imported
+at the first request to one of its schemes.
 
 Knows: two libraries. Does not know: what a path stands for.
 """
@@ -17,17 +17,17 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from kafkalog.errors import ConfigError, MissingDependencyError
-from kafkalog.storage.byte_source import Bytes, Version
+from kafkalog.storage.buffers import Bytes
 from kafkalog.storage.store_options import (
     Options,
     read_options,
-    told_without,
-    without_options,
+    redacted_error,
+    redacted_message,
 )
 
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-"""Variables of the environment by which S3 is found without an option."""
+"""Environment variables by which S3 is found without options."""
 
 TAGS: Final = ("etag", "generation", "versionid", "version_id", "content-md5", "digest")
 TIMES: Final = (
@@ -40,11 +40,22 @@ TIMES: Final = (
     "modify",
     "created",
 )
-"""How file systems call what changes with a file's content, in lower case."""
+"""The names of file attributes that change with the content, in lower case."""
 
 
-class Found(NamedTuple):
-    """What lies at a path, or in a directory; `size` in bytes, 0 for a directory."""
+class Version(NamedTuple):
+    """The file system's name for the content of a file; a replaced file has another.
+
+    If `is_time`, it is only the modification time, which also changes when the file is
+    appended to.
+    """
+
+    text: str
+    is_time: bool
+
+
+class StoreEntry(NamedTuple):
+    """A file or directory; `size` in bytes, 0 for a directory."""
 
     name: str
     is_directory: bool
@@ -52,55 +63,55 @@ class Found(NamedTuple):
 
 
 class OpenFile(Protocol):
-    """A file, to be read by position; `version` is None where none is told."""
+    """A file that is read by position; `version` is None if the store has none."""
 
     size: int
     version: Version | None
 
     def read_at(self, position: int, length: int) -> Bytes:
-        """Read up to `length` bytes; fewer come where the file ends."""
+        """Read up to `length` bytes; fewer only at the end of the file."""
 
 
 class Store(Protocol):
-    """A file system; each `below` is a path under the root its URL names."""
+    """A file system; each `below` is a path relative to the root in its URL."""
 
-    def find(self, below: str) -> Found | None:
-        """Say what lies at a path; None for nothing."""
+    def find(self, below: str) -> StoreEntry | None:
+        """Return the entry at a path, or None."""
 
-    def list(self, below: str) -> list[Found]:
-        """List a directory. Raises `FileNotFoundError` where there is none."""
+    def list(self, below: str) -> list[StoreEntry]:
+        """List a directory. Raises `FileNotFoundError` if there is none."""
 
     def open(self, below: str) -> OpenFile:
-        """Open a file. Raises `FileNotFoundError` where there is none."""
+        """Open a file. Raises `FileNotFoundError` if there is none."""
 
 
 @cache
 def _connected(process: int, scheme: str, authority: str, options: Options) -> Store:
-    del process  # what a parent process holds is of no use behind a fork
+    del process  # part of the key: connections do not survive a fork
     connect = CONNECT.get(scheme, _through_fsspec)
     try:
         return connect(scheme, authority, read_options(scheme, dict(options)))
     except (ConfigError, MissingDependencyError) as error:
-        failure: Exception = error.with_traceback(None)  # its frames hold the options
+        failure: Exception = error.with_traceback(None)  # frames refer to the options
     except (TypeError, ValueError, FileNotFoundError) as error:
-        failure = ConfigError(f"{scheme}: {told_without(error, scheme, options)}")
+        failure = ConfigError(f"{scheme}: {redacted_message(error, scheme, options)}")
     except Exception as error:
-        failure = without_options(error, f"{scheme}://{authority}", scheme, options)
-    # Not inside of `except`: what it was raised for would come along as its context.
+        failure = redacted_error(error, f"{scheme}://{authority}", scheme, options)
+    # Outside of `except`, so that the library's error is not attached as its context.
     raise failure
 
 
 def connect(scheme: str, authority: str, options: Options) -> Store:
-    """Give the file system of a URL's scheme and authority; one is kept a process.
+    """Return the file system of a URL's scheme and authority, one per process.
 
-    Raises `ConfigError` for a scheme or an option that nobody knows, and
-    `MissingDependencyError` for one whose package is not installed.
+    Raises `ConfigError` for an unknown scheme or option, and `MissingDependencyError`
+    for one whose package is not installed.
     """
     return _connected(os.getpid(), scheme, authority, options)
 
 
 class ArrowStore:
-    """A ``pyarrow.fs.FileSystem``, below one of its directories or buckets."""
+    """A ``pyarrow.fs.FileSystem``, relative to one of its directories or buckets."""
 
     def __init__(self, filesystem: Any, root: str) -> None:
         self._filesystem = filesystem
@@ -111,22 +122,22 @@ class ArrowStore:
     def _place(self, below: str) -> str:
         return f"{self._root}/{below}" if below else self._root or "/"
 
-    def _found(self, info: Any) -> Found:
+    def _found(self, info: Any) -> StoreEntry:
         is_directory = info.type == self._types.Directory
-        return Found(info.base_name, is_directory, info.size or 0)
+        return StoreEntry(info.base_name, is_directory, info.size or 0)
 
-    def find(self, below: str) -> Found | None:
-        """Ask for one path."""
+    def find(self, below: str) -> StoreEntry | None:
+        """Return the entry at a path, or None."""
         info = self._filesystem.get_file_info(self._place(below))
         return None if info.type == self._types.NotFound else self._found(info)
 
-    def list(self, below: str) -> list[Found]:
-        """Ask for what lies directly in a directory."""
+    def list(self, below: str) -> list[StoreEntry]:
+        """List the entries of a directory."""
         selected = self._select(self._place(below))
         return [self._found(info) for info in self._filesystem.get_file_info(selected)]
 
     def open(self, below: str) -> OpenFile:
-        """Open a file: one request, for its size and version."""
+        """Open a file, with one request for its size and version."""
         return _ArrowFile(self._filesystem, self._place(below))
 
 
@@ -135,7 +146,7 @@ class _ArrowFile:
         self._filesystem, self._place = filesystem, place
         self._file = filesystem.open_input_file(place)
         self.version = _version(self._file.metadata())
-        if self.version is None:  # no store of objects: both come of one question
+        if self.version is None:  # not an object store: one request has both
             info = filesystem.get_file_info(place)
             self.version = _version({"mtime": info.mtime_ns})
             self.size = int(info.size or 0)
@@ -143,11 +154,11 @@ class _ArrowFile:
             self.size = int(self._file.size())
 
     def read_at(self, position: int, length: int) -> Bytes:
-        """Ask for a range of bytes.
+        """Read up to `length` bytes.
 
-        Of an object that was replaced by a shorter one pyarrow says that it read all,
-        and leaves the end of the buffer as it was. So the last byte is marked, and
-        where it is found as it was, once in 256 times by chance, the size is asked for.
+        If the object was replaced by a shorter one, pyarrow reports a complete read and
+        leaves the end of the buffer unchanged. So the last byte is set to a random
+        value before; if it is unchanged after, the size is requested.
         """
         room = np.empty(length, np.uint8)
         [mark] = os.urandom(1)
@@ -160,7 +171,7 @@ class _ArrowFile:
 
 
 class FsspecStore:
-    """A file system of fsspec's, below what its URL names."""
+    """A file system of fsspec, relative to the root in its URL."""
 
     def __init__(self, filesystem: Any, root: str) -> None:
         self._filesystem = filesystem
@@ -169,23 +180,23 @@ class FsspecStore:
     def _place(self, below: str) -> str:
         return f"{self._root}/{below}" if below else self._root
 
-    def find(self, below: str) -> Found | None:
-        """Ask for one path, not for what was listed before: it may have changed."""
+    def find(self, below: str) -> StoreEntry | None:
+        """Return the entry at a path, or None; cached listings are not used."""
         self._filesystem.invalidate_cache()
         try:
             return _found(self._filesystem.info(self._place(below)))
         except FileNotFoundError:
             return None
 
-    def list(self, below: str) -> list[Found]:
-        """Ask for what lies directly in a directory."""
+    def list(self, below: str) -> list[StoreEntry]:
+        """List the entries of a directory."""
         self._filesystem.invalidate_cache()
         listed = self._filesystem.ls(self._place(below), detail=True)
         itself = self._place(below).strip("/")
         return [_found(one) for one in listed if one["name"].strip("/") != itself]
 
     def open(self, below: str) -> OpenFile:
-        """Open a file: one request, for its size and version."""
+        """Open a file, with one request for its size and version."""
         self._filesystem.invalidate_cache()
         place = self._place(below)
         return _FsspecFile(self._filesystem, place, self._filesystem.info(place))
@@ -196,26 +207,26 @@ class _FsspecFile:
         if info["type"] == "directory":
             raise IsADirectoryError(21, os.strerror(21), place)
         if info.get("size") is None:
-            raise OSError("the file's size is not told")
+            raise OSError("the file system does not report the size of the file")
         self._filesystem, self._place = filesystem, place
         self.size = int(info["size"])
         self.version = _version(info)
 
     def read_at(self, position: int, length: int) -> Bytes:
-        """Ask for a range of bytes."""
+        """Read up to `length` bytes."""
         end = position + length
         data = self._filesystem.cat_file(self._place, start=position, end=end)
         return np.frombuffer(data, np.uint8)
 
 
-def _found(info: Mapping[str, Any]) -> Found:
+def _found(info: Mapping[str, Any]) -> StoreEntry:
     name = str(info["name"]).rstrip("/").rpartition("/")[2]
-    return Found(name, info["type"] == "directory", int(info.get("size") or 0))
+    return StoreEntry(name, info["type"] == "directory", int(info.get("size") or 0))
 
 
-def _version(told: Mapping[str, Any]) -> Version | None:
-    """Find what names a file's content among what is told of it."""
-    values = {name.lower(): str(value) for name, value in told.items() if value}
+def _version(attributes: Mapping[str, Any]) -> Version | None:
+    """Return the attribute that identifies the content, if there is one."""
+    values = {name.lower(): str(value) for name, value in attributes.items() if value}
     for names, is_time in ((TAGS, False), (TIMES, True)):
         for name in names:
             if name in values:
@@ -232,8 +243,8 @@ def _arrow() -> Any:
 
 def _to_s3(_: str, bucket: str, options: dict[str, Any]) -> Store:
     fs = _arrow()
-    told = {"region", "endpoint_override"}.intersection(options)
-    if not told and not any(map(os.environ.get, ENDPOINTS + REGIONS)):
+    given = {"region", "endpoint_override"}.intersection(options)
+    if not given and not any(map(os.environ.get, ENDPOINTS + REGIONS)):
         options["region"] = fs.resolve_s3_region(bucket)
     return ArrowStore(fs.S3FileSystem(**options), bucket)
 
@@ -254,7 +265,7 @@ def _through_fsspec(scheme: str, authority: str, options: dict[str, Any]) -> Sto
     except ModuleNotFoundError:
         raise MissingDependencyError("fsspec", "remote") from None
     if scheme not in fsspec.available_protocols():
-        raise ConfigError(f"no such scheme: neither pyarrow nor fsspec knows {scheme}:")
+        raise ConfigError(f"scheme {scheme}:, expected one of pyarrow or fsspec")
     try:
         fsspec.get_filesystem_class(scheme)
     except ImportError as error:

@@ -68,7 +68,7 @@ def read_index(
     except CorruptIndexError as error:
         findings.add_error(error)
         return kind(np.empty(0, kind.ENTRY), base_offset), 0
-    used = kind.count_sound(data, base_offset)
+    used = kind.count_valid(data, base_offset)
     preallocated = size >= width and (len(data) < size or not data[-width:].any())
     findings.lenient |= active and preallocated
     damage = kind.find_damage(data, used, size, base_offset)

@@ -37,7 +37,7 @@ from kafkalog.formats.layout import (
 )
 from kafkalog.messages.control_records import control_types
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
-from kafkalog.segment.strays import Limits
+from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import ByteSource, only_zeros
 from kafkalog.verification.index_checks import runs
 from kafkalog.verification.report import Cause, Findings

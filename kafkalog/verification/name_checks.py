@@ -27,7 +27,7 @@ from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.log.cluster_metadata import read_cluster_settings
 from kafkalog.log.recovery.leftover_files import offset_of
 from kafkalog.manager.found_logs import REMOTE_INDEXES
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.file_names import (
     PARTITION_METADATA,
     PartitionDir,
@@ -124,7 +124,7 @@ def check_topic_id(
     """
     try:
         found: str | None = PartitionMetadata.parse(
-            read_plain(directory / PARTITION_METADATA)
+            read_regular(directory / PARTITION_METADATA)
         ).topic_id
     except FileNotFoundError:
         found = None

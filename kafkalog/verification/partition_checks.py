@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kafkalog.formats.layout import NO_LEADER_EPOCH
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.file_names import (
     MAX_OFFSET,
@@ -172,7 +172,7 @@ class PartitionCheck:
                 continue
             findings = findings_for(self.prefix, file)
             with reading(findings):
-                data = read_plain(self.directory / file)
+                data = read_regular(self.directory / file)
                 if kind == LEADER_EPOCHS:
                     self.epochs = check_epochs(data, findings)
                     self.epochs_are_read = not findings.problems

@@ -23,13 +23,13 @@ from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.indexes.index_table import base_offset_of
 from kafkalog.log.cluster_metadata import METADATA_PARTITION
 from kafkalog.manager.found_logs import REMOTE_INDEXES
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     LEADER_EPOCHS,
     LOG_STARTS,
-    known_offsets,
     read_offsets,
+    read_offsets_or_none,
 )
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
@@ -45,7 +45,7 @@ from kafkalog.storage.log_directory import (
     ROOT_FILES,
     is_partition,
     list_partitions,
-    places_under,
+    partitions_under,
 )
 from kafkalog.verification.log_checks import Advance
 from kafkalog.verification.name_checks import (
@@ -243,13 +243,13 @@ class Verification:
 
     def _partition(self, where: Path, run: Map) -> None:
         """Check a partition's directory by itself, with what lies beside it."""
-        if not self._is_wanted(*places_under(where)[0]):
+        if not self._is_wanted(*partitions_under(where)[0]):
             return
         root, name = where.absolute().parent, parse_partition_dir(where.absolute().name)
         offsets: dict[str, Offsets] = {}
         for file in (LOG_STARTS, CLEANED_TO):
             with suppress(OSError):
-                offsets[file] = known_offsets(root, file)
+                offsets[file] = read_offsets_or_none(root, file)
         clean = (root / CLEAN_SHUTDOWN).exists()
         around = surroundings(name, offsets, clean=clean)
         check = PartitionCheck.of(where, "", self._list(where, ""), around)
@@ -321,7 +321,7 @@ class Verification:
         if name in names:
             findings = Findings(name)
             with reading(findings):
-                yield read_plain(directory / name), findings
+                yield read_regular(directory / name), findings
             self.problems += findings.problems
 
     def _remote_cache(self, where: Path) -> None:
@@ -399,7 +399,7 @@ class Verification:
 
     def lone_file(self, path: Path) -> None:
         """Check one file by itself; raises where it is none of Kafka's."""
-        if not self._is_wanted(*places_under(path)[0]):
+        if not self._is_wanted(*partitions_under(path)[0]):
             return
         self.sizes[path.name] = path.stat().st_size
         bare = path.name
@@ -415,13 +415,13 @@ class Verification:
             check_lone_index(path, name, findings)
         elif kind == "snapshot":
             offset = None if name is None else name.base_offset
-            check_snapshot(read_plain(path, links=True), offset, findings)
+            check_snapshot(read_regular(path, links=True), offset, findings)
         elif bare in CHECKPOINTS:
-            check_offsets(read_plain(path, links=True), findings)
+            check_offsets(read_regular(path, links=True), findings)
         elif bare == LEADER_EPOCHS:
-            check_epochs(read_plain(path, links=True), findings)
+            check_epochs(read_regular(path, links=True), findings)
         elif bare in FORMS:
-            parsed(FORMS[bare], read_plain(path, links=True), findings)
+            parsed(FORMS[bare], read_regular(path, links=True), findings)
         elif bare not in (LOCK, CLEAN_SHUTDOWN):  # these say something by being there
             raise NotALogDirectoryError(f"not a file of Kafka's: {path}")
         self.problems += findings.problems

@@ -33,7 +33,7 @@ from kafkalog.storage.checkpoint_file import (
     LEADER_EPOCHS,
     LOG_STARTS,
     RECOVERY_POINTS,
-    known_offsets,
+    read_offsets_or_none,
 )
 from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
@@ -97,7 +97,7 @@ def _offset(root: Path, name: str, key: tuple[str, int]) -> int:
     """Read an offset of a partition; 0 where that cannot be read."""
     with suppress(OSError):
         if (root / name).is_file():
-            return known_offsets(root, name).get(key, 0)
+            return read_offsets_or_none(root, name).get(key, 0)
     return 0
 
 

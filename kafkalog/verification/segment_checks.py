@@ -18,7 +18,7 @@ from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.messages.control_records import ControlRecordType
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.strays import Limits
+from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.file_names import FileKind, SegmentFile, parse_file_name
 from kafkalog.verification.index_checks import (

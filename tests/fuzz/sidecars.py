@@ -58,7 +58,7 @@ def check_index(data: bytes, kind: type[IndexTable]) -> None:
 
     index = parsed(read, body)
     front = np.frombuffer(body, np.uint8)
-    used = kind.count_sound(front[: len(front) // width(kind) * width(kind)], base)
+    used = kind.count_valid(front[: len(front) // width(kind) * width(kind)], base)
     assert index is None or len(index) == used
     if index is None:
         index = read(body[: used * width(kind)])

@@ -24,9 +24,9 @@ from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time
 
 def test_offsets_must_rise_and_have_room(tmp_path):
     index = filled(tmp_path, [(510, 40)], max_bytes=24)
-    with pytest.raises(InvalidOffsetError, match="510 is not above 510"):
+    with pytest.raises(InvalidOffsetError, match="510, expected above 510"):
         index.append(510, 80)
-    with pytest.raises(IndexOffsetOverflowError, match="too far"):
+    with pytest.raises(IndexOffsetOverflowError, match="expected 500 to"):
         index.append(BASE + 2**31, 80)
     index.append(BASE + 2**31 - 1, 80)
     with pytest.raises(InvalidOffsetError):
@@ -79,7 +79,7 @@ def test_a_full_index_is_said_before_anything_else(tmp_path):
 def test_entries_before_one_that_is_refused_stay(tmp_path, offsets, kept, error):
     index = offset_index(tmp_path, max_bytes=24)
     offsets = int64(*offsets)
-    assert not index.takes(offsets)
+    assert not index.accepts(offsets)
     with pytest.raises(error):
         index.append_many(offsets, np.arange(len(offsets)))
     assert index.table.offsets.tolist() == offsets[:kept].tolist()
@@ -114,7 +114,7 @@ def test_times_that_do_not_rise_are_left_out_and_those_that_fall_refused(tmp_pat
     assert index.last_entry == (1000, 510)
     with pytest.raises(InvalidOffsetError):
         index.maybe_append(2000, 509)
-    with pytest.raises(LogStateError, match="timestamp 999 is below") as raised:
+    with pytest.raises(LogStateError, match="timestamp 999, expected") as raised:
         index.maybe_append(999, 510)
     assert raised.value.kafka_name == "IllegalStateException"
     with pytest.raises(IndexOffsetOverflowError):
@@ -155,14 +155,14 @@ def test_torn_bytes_are_corrupt(tmp_path):
     index.path.write_bytes(bytes(12))
     times.path.write_bytes(bytes(13))
     for one in (index, times):
-        with pytest.raises(CorruptIndexError, match="remain behind 1 entries"):
+        with pytest.raises(CorruptIndexError, match="after 1 entries"):
             one.check()
 
 
 def test_a_last_offset_below_the_base_is_corrupt_and_at_it_is_not(tmp_path):
     index = offset_index(tmp_path)
     index.path.write_bytes(Struct(">ii").pack(-1, 5))
-    with pytest.raises(CorruptIndexError, match="below the base offset"):
+    with pytest.raises(CorruptIndexError, match="the base offset"):
         index.check()
     zeros = offset_index(tmp_path)
     zeros.path.write_bytes(bytes(16))

@@ -85,7 +85,7 @@ def test_an_empty_index_meets_nothing():
 def test_a_torn_entry_is_refused_and_ignored_in_a_live_file(tmp_path, torn):
     path = tmp_path / "00000000000000001000.txnindex"
     path.write_bytes(WORKED + WORKED[:torn])
-    with pytest.raises(CorruptIndexError, match=f"{torn} bytes remain") as caught:
+    with pytest.raises(CorruptIndexError, match=f"{torn} bytes after") as caught:
         TransactionIndex.open(path)
     assert (caught.value.path, caught.value.position) == (path, 34)
     assert TransactionIndex.read_live(path).to_bytes() == WORKED

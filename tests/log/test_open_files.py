@@ -14,8 +14,8 @@ import pytest
 import kafkalog
 from kafkalog.errors import LogStateError
 from kafkalog.indexes import growing_index
+from kafkalog.indexes.growing_index import MOST_OPEN
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
-from kafkalog.indexes.open_indexes import MOST_OPEN
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.segment import open_files
 from kafkalog.segment.open_files import OpenFiles

@@ -188,7 +188,7 @@ def test_whichever_call_fails_while_opening_the_lock_is_let_go_of(tmp_path):
 def test_a_marker_that_cannot_be_taken_away_leaves_no_lock(
     tmp_path, monkeypatch, call, effect
 ):
-    def read_plain(_):
+    def read_regular(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     (tmp_path / LOCK).touch()
@@ -196,7 +196,7 @@ def test_a_marker_that_cannot_be_taken_away_leaves_no_lock(
     (tmp_path / CLEAN_SHUTDOWN).touch()
     disk = FailingDisk(fail_at=call)
     if call is None:
-        monkeypatch.setattr(ownership, "read_plain", read_plain)
+        monkeypatch.setattr(ownership, "read_regular", read_regular)
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         opened(tmp_path, disk=disk)
     assert call is None or disk.calls[call][0] == effect

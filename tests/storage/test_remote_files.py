@@ -9,9 +9,9 @@ import pytest
 
 import kafkalog
 from kafkalog.storage import stores
-from kafkalog.storage.byte_source import Version
 from kafkalog.storage.location import entries, open_source
 from kafkalog.storage.remote_source import READ_AHEAD_BYTES, as_path
+from kafkalog.storage.stores import Version
 from tests.storage.far import (
     KEY,
     SECRET,
@@ -147,7 +147,7 @@ def test_what_was_read_ahead_is_read_anew_when_asked(far, directory):
             memory = fsspec.filesystem("memory")
             memory.store["/far/orders-0/0.log"].getbuffer()[:5] = b"other"
         assert source.read(0, 61).tobytes() == first
-        source.read_anew()
+        source.discard_read_ahead()
         assert source.read(0, 61).tobytes() == b"other" + first[5:]
 
 

@@ -25,7 +25,7 @@ from kafkalog.log.producers.producer_entry import (
     ProducerStateEntry,
 )
 from kafkalog.log.recovery.leftover_files import file_names, offset_of
-from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.byte_source import read_regular
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.file_names import file_name
 
@@ -79,7 +79,7 @@ class SnapshotFiles:
         """Read the snapshot at `offset`; raises `CorruptSnapshotError`."""
         path = self.directory / self._names[offset]
         try:
-            return parse_entries(read_plain(path))
+            return parse_entries(read_regular(path))
         except CorruptSnapshotError as error:
             raise error.located(path) from None
 

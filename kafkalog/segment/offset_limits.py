@@ -1,8 +1,9 @@
-"""Which entries' offsets cannot be: those of their neighbours and the segment say so.
+"""The offsets that entries of a segment may have, and the entries that violate them.
 
-No checksum covers an entry's offset. Most steps rise, and need not come here.
+The CRC does not cover an entry's offset. It is compared with the range of the segment
+and with the offsets of the entries around it.
 
-Knows: entries in a row. Does not know: files, what is wanted.
+Knows: consecutive entries. Does not know: files, what is requested.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ UNBOUNDED: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Between which offsets a segment's must lie, and whether they must rise."""
+    """The range of a segment's offsets, and whether they must ascend."""
 
     least: int = 0
     most: int = UNBOUNDED
@@ -34,16 +35,16 @@ class Limits:
 
     @property
     def of_a_tail(self) -> tuple[int, int]:
-        """The offsets that an entry cut short at the end may have.
+        """The offsets that a partial entry at the end may have.
 
-        It need not lie below the next segment: there it may have been written anew.
+        They may reach into the next segment, where it may have been written again.
         """
         if self.most == UNBOUNDED:
             return LIKELY_OFFSETS
         return self.least, self.least + MAX_OFFSET_DELTA
 
 
-def find_strays(
+def find_out_of_order(
     data: Bytes,
     origin: int,
     rows: Rows,
@@ -53,30 +54,30 @@ def find_strays(
     before: int | None,
     max_batch_bytes: int,
 ) -> Bools:
-    """Say which of `rows` have offsets that cannot be between `least` and `most`.
+    """Return which of `rows` have offsets out of order, or not in `least` to `most`.
 
-    `before` is the last offset of what precedes them; None where none need rise.
+    `before` is the last offset before them; None if offsets need not ascend.
     """
     last = rows["last_offset"]
     base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
-    stray: Bools = (base < least) | (last > most)
+    out_of_order: Bools = (base < least) | (last > most)
     if before is None:
-        return stray
-    stray |= last < base
-    held = ~stray
+        return out_of_order
+    out_of_order |= last < base
+    held = ~out_of_order
     after = most + 1
     if not rises(base[held], last[held], before, after):
-        # One that is damaged elsewhere, too, says nothing of its neighbours.
+        # An entry with a wrong CRC is no evidence about the others.
         held[find_unsound(data, origin, rows)] = False
         base = first_offsets(data, origin, rows, max_batch_bytes)
         held &= base <= last
-        stray |= base > last
-        # A wrapper of magic 0 lies where what is inside says, not its offset.
+        out_of_order |= base > last
+        # The position of a wrapper of magic 0 follows the offsets inside, not its own.
         free = (rows["magic"] == 0) & (rows["count"] < 0)
         end = np.where(free, base, last)
         places = np.flatnonzero(held)
         wrong = find_stray(base[held], end[held], before, after)
-        stray[places[wrong]] = True
+        out_of_order[places[wrong]] = True
         places = np.delete(places, wrong)
-        stray[places[:-1][last[places[:-1]] >= base[places[1:]]]] = True
-    return stray
+        out_of_order[places[:-1][last[places[:-1]] >= base[places[1:]]]] = True
+    return out_of_order
