@@ -23,7 +23,8 @@ from kafkalog.codecs.java_exceptions import (
 )
 from kafkalog.codecs.uuid_text import ZERO_UUID
 from kafkalog.errors import CorruptMessageError
-from kafkalog.messages.control_records import VERSION, ControlRecordType
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import VERSION
 from kafkalog.messages.message import Schema
 from kafkalog.messages.message_json import message_to_json
 from kafkalog.messages.schema import Message

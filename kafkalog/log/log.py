@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ from kafkalog.log.log_segments import (
 )
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
 from kafkalog.log.producers.producer_state import apply, as_entries, from_entries
-from kafkalog.log.transactions import replay_partition
+from kafkalog.log.transactions import Isolation, replay_partition
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
     Skipped,
@@ -56,8 +56,6 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import AnyPath, Location, locate
-
-Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 MAX_READ_BYTES: Final = 1 << 20
 NOT_FOUND: Final = -1

@@ -22,7 +22,7 @@ from kafkalog.log.producers.producer_entry import (
     ProducerStateEntry,
 )
 from kafkalog.log.producers.producer_manager import ProducerStateManager
-from kafkalog.log.producers.producer_updates import owned_batches
+from kafkalog.log.producers.producer_state import owned_batches
 
 _NOT_PLAIN: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
 

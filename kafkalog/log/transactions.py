@@ -16,17 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.entry_headers import Rows
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kafkalog.log.control_batches import control_records
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
-from kafkalog.log.markers import control_records
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
-from kafkalog.messages.control_records import ControlRecordType
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.strays import Limits
 from kafkalog.storage.byte_source import ByteSource
@@ -43,6 +43,8 @@ MARKERS: Final = (ABORT, int(ControlRecordType.COMMIT))
 NO_MARKER: Final = -1
 
 Int64s = npt.NDArray[np.int64]
+
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from kafkalog.decoding.batch_decoder import Bounds
 from kafkalog.formats.entry_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Time
-from kafkalog.log.log import Isolation
+from kafkalog.log.transactions import Isolation
 from kafkalog.query import sources
 from kafkalog.query.part_reading import Problem, Request
 from kafkalog.query.record_counts import count_records, counting

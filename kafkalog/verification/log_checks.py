@@ -27,6 +27,7 @@ import numpy.typing as npt
 from kafkalog.decoding.batch_decoder import Bounds, Views, decode
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
+from kafkalog.formats.control_keys import control_types
 from kafkalog.formats.entry_headers import Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
@@ -35,7 +36,6 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
 )
-from kafkalog.messages.control_records import control_types
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.segment.strays import Limits
 from kafkalog.storage.byte_source import ByteSource, only_zeros

@@ -14,8 +14,9 @@ import pytest
 
 import kafkalog
 from kafkalog import RecordBatchBuilder
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.storage.byte_source import FileSource
 from tests import golden_data
 from tests.log.writing import NOW, SMALL, batch

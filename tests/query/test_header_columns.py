@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import kafkalog
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import CorruptRecordError, UnsupportedFormatError
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.query import header_columns, scan_run
 from kafkalog.query.header_columns import TOLD_COLUMNS
 from kafkalog.query.scan_columns import COLUMNS

@@ -13,8 +13,9 @@ import pytest
 
 import kafkalog
 from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.verification.path_verification import verify
 from kafkalog.verification.report import Cause, Recovery, Severity
 from tests.log.writing import NOW
