@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, Views, decode, first_records
+from kafkalog.decoding.batch_decoder import Bounds, RecordViews, decode, truncate_header
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError, LogArgumentError
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
 from kafkalog.log.producers.producer_entry import NONE, Marker
 from kafkalog.messages.control_records import (
@@ -44,10 +44,12 @@ class FirstRecords(NamedTuple):
     indexes: Int64s
     types: Int64s
     slots: Int64s
-    views: Views
+    views: RecordViews
 
 
-def read_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker | None]:
+def read_markers(
+    data: Bytes, rows: BatchHeaders, origin: int = 0
+) -> dict[int, Marker | None]:
     """Read the markers of the producers' control batches among `rows`.
 
     `origin` is the position of the first byte of `data`; positions in `rows` rise.
@@ -70,7 +72,9 @@ def read_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker |
     return markers
 
 
-def known_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker | None]:
+def known_markers(
+    data: Bytes, rows: BatchHeaders, origin: int = 0
+) -> dict[int, Marker | None]:
     """Read markers as `read_markers` does, with None for a record that is no marker.
 
     For readers, who are to pass over what brokers to come may write.
@@ -83,7 +87,9 @@ def known_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker 
     return markers
 
 
-def control_records(data: Bytes, rows: Rows, origin: int = 0) -> Iterator[FirstRecords]:
+def control_records(
+    data: Bytes, rows: BatchHeaders, origin: int = 0
+) -> Iterator[FirstRecords]:
     """Find the first record of each producer's control batch that is not empty.
 
     What is yielded is valid until the next is taken. Raises `CorruptRecordError`.
@@ -93,7 +99,7 @@ def control_records(data: Bytes, rows: Rows, origin: int = 0) -> Iterator[FirstR
         return
     asked = rows[which]
     for several in np.flatnonzero(asked["count"] > 1):
-        asked[several] = first_records(data, origin, asked[several], 1)
+        asked[several] = truncate_header(data, origin, asked[several], 1)
     for views in decode(
         data,
         origin,
@@ -112,7 +118,7 @@ def control_records(data: Bytes, rows: Rows, origin: int = 0) -> Iterator[FirstR
         yield FirstRecords(which[found], types, slots, views)
 
 
-def _control_rows(rows: Rows) -> Int64s:
+def _control_rows(rows: BatchHeaders) -> Int64s:
     control = (rows["attributes"] & CONTROL_FLAG) != 0
     return np.flatnonzero(control & (rows["producer_id"] > NO_PRODUCER_ID))
 
@@ -122,7 +128,7 @@ def _each(found: FirstRecords) -> Iterator[tuple[int, int, int]]:
     return zip(*columns, strict=True)
 
 
-def _marker(views: Views, slot: int) -> Marker | None:
+def _marker(views: RecordViews, slot: int) -> Marker | None:
     """Read a record, which is a marker or None."""
     key, value = _bytes(views, slot, "key"), _bytes(views, slot, "value")
     _, type_id = parse_control_key(key)
@@ -136,7 +142,7 @@ def _marker(views: Views, slot: int) -> Marker | None:
     )
 
 
-def _bytes(views: Views, slot: int, part: str) -> bytes | None:
+def _bytes(views: RecordViews, slot: int, part: str) -> bytes | None:
     length = int(views.records[f"{part}_length"][slot])
     if length < 0:
         return None

@@ -18,7 +18,7 @@ import numpy as np
 
 import kafkalog
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker

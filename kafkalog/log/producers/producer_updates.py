@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from kafkalog.errors import InvalidTxnStateError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     BATCH,
     CONTROL_FLAG,
@@ -109,7 +109,7 @@ class ProducerUpdates:
 
     def add(
         self,
-        rows: Rows,
+        rows: BatchHeaders,
         markers: Markers = NO_MARKERS,
         *,
         segment_base: int = -1,
@@ -199,7 +199,7 @@ class ProducerUpdates:
 
 
 def replay(
-    producers: ProducerStateManager, rows: Rows, markers: Markers
+    producers: ProducerStateManager, rows: BatchHeaders, markers: Markers
 ) -> Iterator[CompletedTxn]:
     """Take over batches one by one, as recovering a segment does.
 
@@ -235,7 +235,7 @@ def _append(
     return None
 
 
-def owned_batches(rows: Rows) -> list[tuple[int, OwnedBatch]]:
+def owned_batches(rows: BatchHeaders) -> list[tuple[int, OwnedBatch]]:
     """Return the batches that have a producer: row number, and what matters of each."""
     if len(rows) <= FEW_ROWS:
         return [
