@@ -55,7 +55,7 @@ def unpacked(data, workspace):
     """Return what each entry's payload became, or the error in its place."""
     whole = np.frombuffer(data, np.uint8)
     rows, _, _ = scan_headers(whole)
-    for run in decompression.unpack(whole, 0, rows, LIMIT, workspace):
+    for run in decompression.decompress_batches(whole, 0, rows, LIMIT, workspace):
         if isinstance(run, LocatedError):
             yield run.position, (type(run), run.reason)
             continue
