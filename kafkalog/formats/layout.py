@@ -58,7 +58,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
-SIZE_AT: Final = 8
+SIZE_OFFSET: Final = 8
 """First byte of the size field, and how many the offset before it has."""
 
 LOG_OVERHEAD: Final = 12
@@ -67,14 +67,14 @@ LOG_OVERHEAD: Final = 12
 HEADER_SIZE_UP_TO_MAGIC: Final = 17
 """What must be there before an entry can be told from a tail."""
 
-LEAST_SIZES: Final = (14, 22, 49)
+MIN_SIZES: Final = (14, 22, 49)
 """The smallest value of the size field of each magic: what comes before the records, or
 before key and value."""
 
-LEAST_SIZE: Final = LEAST_SIZES[0]
+MIN_SIZE: Final = MIN_SIZES[0]
 """The smallest value of the size field that any reader accepts: magic 0's overhead."""
 
-BATCH_HEADER_BYTES: Final = 61
+RECORD_BATCH_OVERHEAD: Final = 61
 """Bytes of a magic 2 batch before its records."""
 
 BATCH_CRC_FROM: Final = 21
@@ -83,10 +83,10 @@ BATCH_CRC_FROM: Final = 21
 MESSAGE_CRC_FROM: Final = 16
 """First byte that the CRC of a magic 0 or 1 message covers."""
 
-LEAST_RECORD_BYTES: Final = 7
+MIN_RECORD_BYTES: Final = 7
 """The smallest record of magic 2: bounds a batch's count before anything is made."""
 
-LEAST_MESSAGE_BYTES: Final = 26
+MIN_MESSAGE_BYTES: Final = 26
 """The smallest message, of magic 0 without key and value."""
 
 MAX_FILE_BYTES: Final = 2**31 - 1

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, Views, decode, first_records
+from kafkalog.decoding.batch_decoder import Bounds, RecordViews, decode, truncate_header
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.control_keys import control_types
-from kafkalog.formats.entry_headers import Bytes, Rows
 from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
 
 Int64s = npt.NDArray[np.int64]
@@ -34,10 +34,12 @@ class FirstRecords(NamedTuple):
     indexes: Int64s
     types: Int64s
     slots: Int64s
-    views: Views
+    views: RecordViews
 
 
-def control_records(data: Bytes, rows: Rows, origin: int = 0) -> Iterator[FirstRecords]:
+def control_records(
+    data: Bytes, rows: BatchHeaders, origin: int = 0
+) -> Iterator[FirstRecords]:
     """Find the first record of each producer's control batch that is not empty.
 
     Each result is valid until the next is taken. Raises `CorruptRecordError`.
@@ -47,7 +49,7 @@ def control_records(data: Bytes, rows: Rows, origin: int = 0) -> Iterator[FirstR
         return
     chosen = rows[which]
     for several in np.flatnonzero(chosen["count"] > 1):
-        chosen[several] = first_records(data, origin, chosen[several], 1)
+        chosen[several] = truncate_header(data, origin, chosen[several], 1)
     for views in decode(
         data,
         origin,
@@ -66,7 +68,7 @@ def control_records(data: Bytes, rows: Rows, origin: int = 0) -> Iterator[FirstR
         yield FirstRecords(which[found], types, slots, views)
 
 
-def control_rows(rows: Rows) -> Int64s:
+def control_rows(rows: BatchHeaders) -> Int64s:
     """Return the numbers of the rows that are control batches of a producer."""
     control = (rows["attributes"] & CONTROL_FLAG) != 0
     return np.flatnonzero(control & (rows["producer_id"] > NO_PRODUCER_ID))

@@ -27,8 +27,8 @@ from kafkalog.errors import (
     OffsetOutOfRangeError,
     ReadOnlyLogError,
 )
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
-from kafkalog.formats.entry_headers import Rows
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Times, all_as_ms
 from kafkalog.indexes.txn_index import TransactionIndex
@@ -248,7 +248,7 @@ class Log:
         """Offset of the first record at or above both."""
         bounds = Bounds(start_offset=start, start_timestamp=timestamp)
 
-        def late(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+        def late(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
             timed = (rows["magic"] < 2) | (rows["max_timestamp"] >= timestamp)
             return timed & (rows["last_offset"] >= start), False
 
@@ -269,7 +269,7 @@ class Log:
     ) -> Iterator[Step]:
         """Yield the entries that reach `offset` and begin before `end`."""
 
-        def wanted(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+        def wanted(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
             behind = rows["last_offset"] >= offset
             return behind & (rows["base_offset"] < end), False
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kafkalog.decoding.batch_decoder import Views
+from kafkalog.decoding.batch_decoder import RecordViews
 from kafkalog.errors import LocatedError, LogArgumentError
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.control_keys import ControlRecordType, parse_control_key
-from kafkalog.formats.entry_headers import Bytes, Rows
 from kafkalog.log.control_batches import FirstRecords, control_records, control_rows
 from kafkalog.log.producers.producer_entry import NONE, Marker
 from kafkalog.messages.control_records import parse_control
@@ -20,7 +20,9 @@ Markers = Mapping[int, Marker | None]
 """Row number of a producer's control batch -> its marker; None where it is empty."""
 
 
-def read_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker | None]:
+def read_markers(
+    data: Bytes, rows: BatchHeaders, origin: int = 0
+) -> dict[int, Marker | None]:
     """Read the markers of the producers' control batches among `rows`.
 
     `origin` is the position of the first byte of `data`; positions in `rows` rise.
@@ -43,7 +45,9 @@ def read_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker |
     return markers
 
 
-def known_markers(data: Bytes, rows: Rows, origin: int = 0) -> dict[int, Marker | None]:
+def known_markers(
+    data: Bytes, rows: BatchHeaders, origin: int = 0
+) -> dict[int, Marker | None]:
     """Read markers as `read_markers` does, with None for a record that is no marker.
 
     For readers, which ignore the types of control records that later brokers add.
@@ -61,7 +65,7 @@ def _each(found: FirstRecords) -> Iterator[tuple[int, int, int]]:
     return zip(*columns, strict=True)
 
 
-def _marker(views: Views, slot: int) -> Marker | None:
+def _marker(views: RecordViews, slot: int) -> Marker | None:
     """Read a record, which is a marker or None."""
     key, value = _bytes(views, slot, "key"), _bytes(views, slot, "value")
     _, type_id = parse_control_key(key)
@@ -75,7 +79,7 @@ def _marker(views: Views, slot: int) -> Marker | None:
     )
 
 
-def _bytes(views: Views, slot: int, part: str) -> bytes | None:
+def _bytes(views: RecordViews, slot: int, part: str) -> bytes | None:
     length = int(views.records[f"{part}_length"][slot])
     if length < 0:
         return None

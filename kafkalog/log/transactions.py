@@ -21,8 +21,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.control_keys import ControlRecordType
-from kafkalog.formats.entry_headers import Rows
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.control_batches import control_records
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
@@ -54,7 +54,7 @@ class Transactions:
     aborted: npt.NDArray[np.void]
     last_stable_offset: int = UNDECIDED
 
-    def committed(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def committed(self, rows: BatchHeaders) -> npt.NDArray[np.bool_]:
         """Say which of `rows` a consumer with ``read_committed`` is given."""
         seen = rows["last_offset"] < self.last_stable_offset
         asked = np.flatnonzero(seen & (rows["attributes"] & TRANSACTIONAL_FLAG > 0))
@@ -62,7 +62,7 @@ class Transactions:
             seen[asked] = ~self._is_aborted(rows[asked])
         return seen
 
-    def _is_aborted(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def _is_aborted(self, rows: BatchHeaders) -> npt.NDArray[np.bool_]:
         """Say which of `rows` lie between the first record and the marker of one.
 
         Transactions of a producer do not overlap, so of those that begin at or below a
@@ -147,7 +147,7 @@ class TransactionReplay:
         return Transactions(aborted, stable)
 
 
-def _marker_types(step: Step, rows: Rows) -> Int64s:
+def _marker_types(step: Step, rows: BatchHeaders) -> Int64s:
     """Type of the marker in each control batch of `rows`; -1 for all others."""
     types = np.full(len(rows), NO_MARKER, np.int64)
     for found in control_records(step.data, rows, step.origin):
@@ -172,7 +172,7 @@ def replay(
     """
     state = begun or TransactionReplay()
 
-    def behind(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+    def behind(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
         return rows["last_offset"] >= from_offset, False
 
     for source, limits in sources:

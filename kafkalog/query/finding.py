@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, Views, decode
-from kafkalog.decoding.record_headers import find_headers
+from kafkalog.decoding.batch_decoder import Bounds, RecordViews, decode, find_headers
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import Bytes
+from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.part_reading import PartReading, Piece, Problem, left_out
 from kafkalog.query.scan import Scan
@@ -108,7 +107,7 @@ def _of_part(
 
 
 def _places(
-    part: Part, piece: Piece, views: Views, slots: Slots, passed: int
+    part: Part, piece: Piece, views: RecordViews, slots: Slots, passed: int
 ) -> Iterator[Place]:
     """Say where the records at `slots` lie; of the first batch some are `passed`."""
     ends = np.cumsum(views.counts)
@@ -131,7 +130,7 @@ def _places(
 
 def _decoded(
     scan: Scan, piece: Piece, condition: Condition, workspace: Workspace
-) -> Iterator[Views]:
+) -> Iterator[RecordViews]:
     """Decode the batches that may hold what is looked for, each of them whole."""
     rows = piece.step.rows
     if condition.producer_ids:
@@ -145,7 +144,7 @@ def _decoded(
         limit=scan.request.max_batch_bytes,
         workspace=workspace,
         before=piece.step.before,
-        in_pieces=True,
+        split_large=True,
     )
     for views in found:
         if isinstance(views, LocatedError):
@@ -154,7 +153,7 @@ def _decoded(
             yield views
 
 
-def _meeting(views: Views, bounds: Bounds, condition: Condition) -> Slots:
+def _meeting(views: RecordViews, bounds: Bounds, condition: Condition) -> Slots:
     """Answer which records lie within bounds and meet the condition."""
     records = views.records
     slots = np.flatnonzero(_within(views, bounds))
@@ -168,7 +167,7 @@ def _meeting(views: Views, bounds: Bounds, condition: Condition) -> Slots:
     return slots
 
 
-def _within(views: Views, bounds: Bounds) -> Bools:
+def _within(views: RecordViews, bounds: Bounds) -> Bools:
     """Say which records lie within bounds; without a time, outside of any of it."""
     first, last, earliest, latest = bounds.as_array().tolist()
     offset, time = views.records["offset"], views.records["timestamp"]
@@ -198,7 +197,7 @@ def _matching(
 
 def _with_headers(
     wanted: tuple[tuple[bytes, Pattern | None], ...],
-    views: Views,
+    views: RecordViews,
     slots: Slots,
 ) -> Slots:
     """Keep the records that have, for each of `wanted`, a header that fits."""

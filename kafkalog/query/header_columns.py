@@ -16,16 +16,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, Run
-from kafkalog.decoding.column_gathering import GatheredRecords
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.decoding.batch_decoder import Bounds, DecodedRecords
+from kafkalog.decoding.decoded_columns import DecodedColumns
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import (
-    BATCH_HEADER_BYTES,
     CODEC_MASK,
     CODECS,
     CONTROL_FLAG,
-    LEAST_RECORD_BYTES,
     LOG_APPEND_TIME_FLAG,
+    MIN_RECORD_BYTES,
+    RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment.file_records import Step
@@ -42,7 +42,7 @@ MOST_STRETCHES: Final = 16
 Bools = npt.NDArray[np.bool_]
 
 
-def tell_count(rows: Rows, bounds: Bounds) -> Bools:
+def tell_count(rows: BatchHeaders, bounds: Bounds) -> Bools:
     """Say of which batches all records lie within the bounds, going by headers.
 
     Not of a control batch: whether it is one is known by its checksum.
@@ -61,7 +61,7 @@ def tell_count(rows: Rows, bounds: Bounds) -> Bools:
     return told
 
 
-def tell_all(rows: Rows, _bounds: Bounds) -> Bools:
+def tell_all(rows: BatchHeaders, _bounds: Bounds) -> Bools:
     """Say that headers tell all that is asked of them alone: not of a control batch.
 
     Whether a batch is one is known by its checksum.
@@ -70,7 +70,7 @@ def tell_all(rows: Rows, _bounds: Bounds) -> Bools:
     return (rows["magic"] < 2) | ~control
 
 
-def tell_offsets(rows: Rows, bounds: Bounds, most_bytes: int) -> Bools:
+def tell_offsets(rows: BatchHeaders, bounds: Bounds, most_bytes: int) -> Bools:
     """Say of which batches headers tell every offset: none is missing.
 
     `most_bytes` is what a batch may hold once unpacked; no more records are believed
@@ -80,9 +80,9 @@ def tell_offsets(rows: Rows, bounds: Bounds, most_bytes: int) -> Bools:
     told = tell_count(rows, bounds)
     told &= count == rows["last_offset"] - rows["base_offset"] + 1
     codec = rows["attributes"] & CODEC_MASK
-    plain = rows["size_in_bytes"] - BATCH_HEADER_BYTES
+    plain = rows["size_in_bytes"] - RECORD_BATCH_OVERHEAD
     room = np.where(codec == 0, plain, most_bytes)
-    return told & (codec < len(CODECS)) & (count <= room // LEAST_RECORD_BYTES)
+    return told & (codec < len(CODECS)) & (count <= room // MIN_RECORD_BYTES)
 
 
 def stretches(step: Step, told: Bools) -> Iterator[tuple[Step, bool]]:
@@ -98,11 +98,13 @@ def stretches(step: Step, told: Bools) -> Iterator[tuple[Step, bool]]:
         yield replace(step, rows=rows[first:end], before=before), bool(told[first])
 
 
-def runs_of_offsets(data: Bytes, rows: Rows) -> Iterator[Run[GatheredRecords]]:
+def runs_of_offsets(
+    data: Bytes, rows: BatchHeaders
+) -> Iterator[DecodedRecords[DecodedColumns]]:
     """Yield the offsets of batches that headers tell, run by run.
 
     >>> from kafkalog import RecordBatchBuilder
-    >>> from kafkalog.formats.entry_headers import scan_headers
+    >>> from kafkalog.formats.batch_headers import scan_headers
     >>> batch = RecordBatchBuilder(base_offset=7)
     >>> for value in (b"one", b"two", b"three"):
     ...     batch.append(None, value, timestamp=1)
@@ -126,4 +128,4 @@ def runs_of_offsets(data: Bytes, rows: Rows) -> Iterator[Run[GatheredRecords]]:
             offset += above[first]
         else:
             offset += np.repeat(above[held], parts)
-        yield Run(data, rows[held], GatheredRecords(offset), parts)
+        yield DecodedRecords(data, rows[held], DecodedColumns(offset), parts)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kafkalog.decoding.batch_decoder import Bounds
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -166,7 +166,7 @@ def _count(segment: LogSegment, end: int) -> int:
     return sum(count_records(reading, problems))
 
 
-def _of_rows(rows: Rows) -> Contents:
+def _of_rows(rows: BatchHeaders) -> Contents:
     """Add up one step's headers."""
     batch = rows["magic"] == 2
     flags = np.where(batch, rows["attributes"], 0)
@@ -195,7 +195,7 @@ def _codec(code: int) -> str:
     return CODECS[code] if code < len(CODECS) else UNKNOWN_CODEC
 
 
-def begin_times(rows: Rows) -> npt.NDArray[np.int64]:
+def begin_times(rows: BatchHeaders) -> npt.NDArray[np.int64]:
     """Time of each batch's first record, -1 where the header does not tell.
 
     That of a batch under compaction does not: its base is the delete horizon.

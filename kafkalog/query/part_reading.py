@@ -22,13 +22,13 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.decoding.batch_decoder import FIRST, LAST, Bounds
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import Rows, find_unsound
+from kafkalog.formats.batch_headers import BatchHeaders, find_crc_mismatches
 from kafkalog.formats.layout import (
-    BATCH_HEADER_BYTES,
     CODEC_MASK,
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
     MAX_BATCH_BYTES,
+    RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.log.log_segments import (
     find_lost_tail,
@@ -47,7 +47,7 @@ from kafkalog.storage.location import Location
 
 GLANCED_BYTES: Final = 64 << 20
 
-Tell = Callable[[Rows, Bounds], npt.NDArray[np.bool_]]
+Tell = Callable[[BatchHeaders, Bounds], npt.NDArray[np.bool_]]
 """Says of which rows headers tell all that is asked, within bounds."""
 
 
@@ -130,7 +130,7 @@ class Piece(NamedTuple):
         if before is not None and i:
             before = int(rows["last_offset"][i - 1])
         start = position - step.origin
-        header = step.data[start : start + BATCH_HEADER_BYTES].tobytes()
+        header = step.data[start : start + RECORD_BATCH_OVERHEAD].tobytes()
         return Place(self.segment, position, header, before)
 
 
@@ -315,14 +315,16 @@ class PartReading:
             start = max(start, by_time)
         return start
 
-    def _suffice(self) -> Callable[[Rows], bool] | None:
+    def _suffice(self) -> Callable[[BatchHeaders], bool] | None:
         """Say of which rows headers are all that is asked; None where of none."""
         told = self.told
         if told is None:
             return None
         return lambda rows: bool(told(rows, self.bounds).all())
 
-    def _by_offset(self, rows: Rows) -> tuple[npt.NDArray[np.bool_] | None, bool]:
+    def _by_offset(
+        self, rows: BatchHeaders
+    ) -> tuple[npt.NDArray[np.bool_] | None, bool]:
         """Choose by offsets alone, and say whether all that follows lies behind."""
         start, end = self.bounds.start_offset, self.bounds.end_offset
         rise = self.part.memory is None and len(rows)
@@ -344,7 +346,7 @@ class PartReading:
         """Whether plain batches are chosen by their offsets, and by nothing else."""
         return self._transactions is None and not self.bounds.timed
 
-    def _by_header(self, step: Step) -> Rows:
+    def _by_header(self, step: Step) -> BatchHeaders:
         """Choose by all else that the headers say, which the checksums cover."""
         rows = step.rows
         if self._by_offset_alone and _speedups.all_plain(rows, MAX_OFFSET):
@@ -356,7 +358,7 @@ class PartReading:
             control = batch & (attributes & CONTROL_FLAG != 0)
             if self.told is not None and self.request.check_crcs:
                 # Nobody has looked at these: what is damaged is left to be found.
-                unsound = find_unsound(step.data, step.origin, rows[control])
+                unsound = find_crc_mismatches(step.data, step.origin, rows[control])
                 control[np.flatnonzero(control)[unsound]] = False
             chosen &= ~control
         if self._transactions is not None:
@@ -367,7 +369,7 @@ class PartReading:
 
     def _by_time(
         self,
-        rows: Rows,
+        rows: BatchHeaders,
         batch: npt.NDArray[np.bool_],
         attributes: npt.NDArray[np.int16],
     ) -> npt.NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from kafkalog.decoding.batch_decoder import Bounds
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import DELETE_HORIZON_FLAG, LOG_OVERHEAD
 from kafkalog.query.header_columns import tell_all
 from kafkalog.query.part_reading import PartReading, Problem, Request
@@ -39,7 +39,7 @@ MESSAGE_UP_TO_MAGIC: Final = struct.Struct(">qiIb")
 class Mark(NamedTuple):
     """A batch that was read: its header, a single row."""
 
-    header: Rows
+    header: BatchHeaders
 
     @property
     def end(self) -> int:
@@ -57,7 +57,7 @@ class Mark(NamedTuple):
         there = source.read(position, len(begin)).tobytes()
         return there == begin and position + size <= source.size
 
-    def is_compacted_to(self, row: Rows | None) -> bool:
+    def is_compacted_to(self, row: BatchHeaders | None) -> bool:
         """Whether compaction may have left this of it, or nothing, if None."""
         if row is None:
             return True

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kafkalog.decoding.batch_decoder import Bounds, decode
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import checksum_error, find_unsound
+from kafkalog.formats.batch_headers import crc_error, find_crc_mismatches
 from kafkalog.query.header_columns import tell_count
 from kafkalog.query.part_reading import PartReading, Piece, Problem, Request, left_out
 from kafkalog.query.sources import Part
@@ -52,8 +52,8 @@ def _count_inside(
     step = piece.step
     rows = step.rows[which]
     if request.check_crcs:
-        bad = find_unsound(step.data, step.origin, rows)
-        errors = map(checksum_error, rows[bad])
+        bad = find_crc_mismatches(step.data, step.origin, rows)
+        errors = map(crc_error, rows[bad])
         problems += [left_out(error, piece, request) for error in errors]
         rows = np.delete(rows, bad)
     found = decode(
@@ -64,7 +64,7 @@ def _count_inside(
         limit=request.max_batch_bytes,
         workspace=workspace,
         before=step.before,
-        in_pieces=True,
+        split_large=True,
     )
     total = 0
     for views in found:

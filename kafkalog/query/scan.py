@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
 from kafkalog.decoding.batch_decoder import Bounds
-from kafkalog.formats.entry_headers import BytesLike
+from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Time
 from kafkalog.log.transactions import Isolation

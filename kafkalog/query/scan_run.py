@@ -18,10 +18,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalog.decoding.batch_decoder import Bounds, decode
-from kafkalog.decoding.column_gathering import Buffers, GatheringWorkspace
-from kafkalog.decoding.workspace import Room, Workspace
+from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
+from kafkalog.decoding.workspace import DecodeWorkspace, Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.query.header_columns import (
     TOLD_COLUMNS,
     Bools,
@@ -93,7 +93,7 @@ class ScanRun:
             defers=not self.by_headers,
         )
 
-    def _told(self, rows: Rows, bounds: Bounds) -> Bools:
+    def _told(self, rows: BatchHeaders, bounds: Bounds) -> Bools:
         return tell_offsets(rows, bounds, self.scan.request.max_batch_bytes)
 
     def _tasks(
@@ -119,7 +119,7 @@ class ScanRun:
             tell(total, total)
 
     def _decode(
-        self, task: Task, room: Room[Any], buffers: Buffers
+        self, task: Task, room: DecodeWorkspace[Any], buffers: ColumnBuffers
     ) -> Iterator[Records | Problem | Again]:
         """Decode one step: columns, run by run, until a checksum is found wrong."""
         step = task.piece.step
@@ -135,7 +135,7 @@ class ScanRun:
                 yield make_records(run, task.origin, self.scan.columns, buffers)
 
     def _unpack(
-        self, task: Task, step: Step, room: Room[Any], buffers: Buffers
+        self, task: Task, step: Step, room: DecodeWorkspace[Any], buffers: ColumnBuffers
     ) -> Iterator[Records[Any] | Problem | Again]:
         """Decode what headers do not tell, until a checksum is found wrong."""
         scan, piece = self.scan, task.piece
@@ -147,7 +147,7 @@ class ScanRun:
             limit=scan.request.max_batch_bytes,
             workspace=room,
             before=step.before,
-            in_pieces=True,
+            split_large=True,
             check=not step.checked,
         )
         make = make_views if self.views else make_records
@@ -161,16 +161,16 @@ class ScanRun:
             else:
                 yield left_out(run, piece, scan.request)
 
-    def _room(self, buffers: Buffers, *, stays: bool) -> Room[Any]:
+    def _room(self, buffers: ColumnBuffers, *, stays: bool) -> DecodeWorkspace[Any]:
         """Make room for what is found; unpacked bytes are of use to views alone."""
         if self.views:
             return Workspace(keeps_bytes=not stays)
-        return GatheringWorkspace(self.scan.columns, buffers)
+        return ColumnWorkspace(self.scan.columns, buffers)
 
     def one_by_one(self) -> Iterator[Records]:
         """Decode each step when it is asked for."""
         stays = self.views and not self.reuse
-        buffers = Buffers(kept=self.reuse)
+        buffers = ColumnBuffers(kept=self.reuse)
         room = self._room(buffers, stays=stays)
         take = None if stays else Rooms().take
         tasks = self._tasks(take, None)
@@ -233,7 +233,7 @@ class ScanRun:
 
         def work(task: Task) -> Made:
             if not hasattr(kept, "room"):
-                kept.buffers = Buffers(kept=False)
+                kept.buffers = ColumnBuffers(kept=False)
                 kept.room = self._room(kept.buffers, stays=True)
             made: Made = []
             try:

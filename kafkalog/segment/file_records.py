@@ -28,15 +28,20 @@ from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.decoding.large_batches import MOST_BYTES
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
-from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.entry_headers import Bytes, Rows, checksum_error, find_unsound
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    crc_error,
+    find_crc_mismatches,
+    size_field,
+)
 from kafkalog.formats.layout import (
     BATCH,
-    BATCH_HEADER_BYTES,
     LOG_OVERHEAD,
     MAX_BATCH_BYTES,
+    RECORD_BATCH_OVERHEAD,
 )
-from kafkalog.formats.offset_order import stray_error
+from kafkalog.formats.offset_order import misplaced_error
 from kafkalog.segment.resync import (
     belongs,
     find_half_written,
@@ -55,7 +60,7 @@ STEP_ROWS: Final = 1024
 """Entries are rarely so small; where they are, a step takes several goes."""
 
 Bools = npt.NDArray[np.bool_]
-Select = Callable[[Rows], tuple[Bools | None, bool]]
+Select = Callable[[BatchHeaders], tuple[Bools | None, bool]]
 """Says which rows are wanted, None for all, and whether the file's rest is not."""
 
 
@@ -77,7 +82,7 @@ class Step:
 
     data: Bytes
     origin: int
-    rows: Rows
+    rows: BatchHeaders
     before: int | None = None
     checked: bool = True
 
@@ -91,7 +96,7 @@ class Skipped:
     last_offset: int | None
 
 
-def everything(_rows: Rows) -> tuple[None, bool]:
+def everything(_rows: BatchHeaders) -> tuple[None, bool]:
     """Want every entry, to the end."""
     return None, False
 
@@ -119,7 +124,7 @@ class FileRecords:
     start: int = 0
     before: int = -(2**63)
     select: Select = everything
-    suffice: Callable[[Rows], bool] | None = None
+    suffice: Callable[[BatchHeaders], bool] | None = None
     limits: Limits = field(default_factory=Limits)
     check_crcs: bool = True
     defer_crcs: bool = False
@@ -173,7 +178,7 @@ class FileRecords:
             size = self._entry_bytes(data, origin) if cut else 0
             if cut and origin + len(data) < self.source.size >= self.end + size:
                 length = max(length, size)
-                if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
+                if size > self.max_batch_bytes + RECORD_BATCH_OVERHEAD:
                     yield self._too_large(size)
             elif status != Status.OK:
                 offsets = self.limits.of_a_tail
@@ -185,7 +190,7 @@ class FileRecords:
                     continue
                 yield self._resume(error, self.end + 1)
 
-    def _scan(self, data: Bytes, origin: int) -> tuple[int, Rows, int]:
+    def _scan(self, data: Bytes, origin: int) -> tuple[int, BatchHeaders, int]:
         """Read headers from `end` on: status, rows, and the place behind them."""
         room = np.empty(STEP_ROWS, BATCH)  # a copy of rows costs more
         start = self.end - origin
@@ -193,7 +198,7 @@ class FileRecords:
         return status, room[:count], place
 
     def _glance(
-        self, length: int, suffice: Callable[[Rows], bool]
+        self, length: int, suffice: Callable[[BatchHeaders], bool]
     ) -> Generator[Step, None, bool]:
         """Give what headers alone tell, and move `end` behind it, if that is all.
 
@@ -234,7 +239,9 @@ class FileRecords:
         self.end += size
         return Skipped(self._located(too_large), None, None)
 
-    def _contradicted(self, rows: Rows, data: Bytes, origin: int, place: int) -> bool:
+    def _contradicted(
+        self, rows: BatchHeaders, data: Bytes, origin: int, place: int
+    ) -> bool:
         """Whether the entry at `place` begins at or below the last of several."""
         if not self.limits.ordered or len(rows) < 2:
             return False
@@ -246,7 +253,7 @@ class FileRecords:
         return sound_entry(self.source, origin + place) is not None
 
     def _entries(
-        self, data: Bytes, origin: int, rows: Rows
+        self, data: Bytes, origin: int, rows: BatchHeaders
     ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
         """Give the sound ones of `rows` that are wanted.
 
@@ -259,7 +266,7 @@ class FileRecords:
             yield from self._sound(data, origin, rows, chosen, checked=False)
             return choice.done, False
         if self.check_crcs:
-            unsound = find_unsound(data, origin, chosen)
+            unsound = find_crc_mismatches(data, origin, chosen)
         else:
             unsound = find_half_written(self.source, data, origin, rows, chosen)
         if choice.stray is None and not len(unsound):
@@ -267,7 +274,7 @@ class FileRecords:
             return choice.done, False
         return (yield from self._around_bad(data, origin, rows, choice, unsound))
 
-    def _defers(self, rows: Rows) -> bool:
+    def _defers(self, rows: BatchHeaders) -> bool:
         most = min(MOST_BYTES, self.max_batch_bytes)
         deferring = self.defer_crcs and self.check_crcs
         return deferring and _speedups.all_plain(rows, most)
@@ -276,7 +283,7 @@ class FileRecords:
         self,
         data: Bytes,
         origin: int,
-        rows: Rows,
+        rows: BatchHeaders,
         choice: Choice,
         unsound: npt.NDArray[np.intp],
     ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
@@ -309,7 +316,7 @@ class FileRecords:
         yield from self._sound(data, origin, behind, behind[wanted[first:]])
         return done, False
 
-    def _choose(self, data: Bytes, origin: int, rows: Rows) -> Choice:
+    def _choose(self, data: Bytes, origin: int, rows: BatchHeaders) -> Choice:
         """Choose among `rows` by their offsets, and by what is asked for."""
         limits = self.limits
         if self._in_order(rows):
@@ -330,7 +337,7 @@ class FileRecords:
             kept[kept] = wanted
         return Choice(kept, stray, done)
 
-    def _in_order(self, rows: Rows) -> bool:
+    def _in_order(self, rows: BatchHeaders) -> bool:
         limits = self.limits
         return _speedups.in_order(
             rows, limits.least, limits.most, self.before, limits.ordered
@@ -340,8 +347,8 @@ class FileRecords:
         self,
         data: Bytes,
         origin: int,
-        rows: Rows,
-        chosen: Rows,
+        rows: BatchHeaders,
+        chosen: BatchHeaders,
         *,
         checked: bool = True,
     ) -> Iterator[Step]:
@@ -368,9 +375,9 @@ class FileRecords:
         position, size = int(row["position"]), int(row["size_in_bytes"])
         base, last = int(row["base_offset"]), int(row["last_offset"])
         if stray:
-            error = stray_error(row)
+            error = misplaced_error(row)
         else:
-            error = checksum_error(row)
+            error = crc_error(row)
         if self.skip and leads_on(self.source, position, position + size):
             self.end = position + size
             return Skipped(self._located(error), base if base >= 0 else None, last)

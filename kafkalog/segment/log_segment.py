@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
@@ -186,10 +186,10 @@ class LogSegment:
         near = known[slots[slots < len(known)]].tolist()
         return [one for one in near if sound_entry(source, one) is not None]
 
-    def entry_holding(self, source: ByteSource, offset: int) -> Rows | None:
+    def entry_holding(self, source: ByteSource, offset: int) -> BatchHeaders | None:
         """Header of the sound entry that `offset` lies in, or, of a wrapper, ends."""
 
-        def reaching(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+        def reaching(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
             reaches = rows["last_offset"] >= offset
             return reaches, bool(reaches.any())
 
@@ -210,7 +210,7 @@ class LogSegment:
         return None
 
 
-def _begins_by(rows: Rows, offset: int) -> bool:
+def _begins_by(rows: BatchHeaders, offset: int) -> bool:
     """Whether the first of `rows` surely begins at or below `offset`."""
     base = int(rows["base_offset"][0])
     return (int(rows["last_offset"][0]) if base < 0 else base) <= offset

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.entry_headers import Bytes, scan_headers
+from kafkalog.formats.batch_headers import Bytes, scan_headers
 
 Positions = npt.NDArray[np.int64]
 

@@ -18,9 +18,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.message_wrappers import first_offsets
-from kafkalog.formats.entry_fields import offset_field, size_field
-from kafkalog.formats.entry_headers import Rows, scan_headers
+from kafkalog.decoding.decompression import first_offsets
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    offset_field,
+    scan_headers,
+    size_field,
+)
 from kafkalog.formats.layout import LOG_OVERHEAD, MAX_BATCH_BYTES
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import Step
@@ -207,7 +211,7 @@ def _cut(whole: Stretch, wanted: list[int]) -> list[Stretch]:
 def _position_behind(segment: LogSegment, source: ByteSource, stop: int) -> int:
     """Position behind which nothing lies of what is below the offset `stop`."""
 
-    def reaching(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+    def reaching(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
         reaches = rows["last_offset"] >= stop - 1
         return reaches, bool(reaches.any())
 

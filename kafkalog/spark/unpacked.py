@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from kafkalog.decoding.batch_decoder import Bounds
 from kafkalog.export.missing import require
-from kafkalog.formats.entry_headers import Rows, find_unsound
+from kafkalog.formats.batch_headers import BatchHeaders, find_crc_mismatches
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -128,24 +128,24 @@ class HeaderColumn(NamedTuple):
 
     sql_type: str
     arrow_type: pa.DataType
-    value: Callable[[Rows], npt.NDArray[Any]]
+    value: Callable[[BatchHeaders], npt.NDArray[Any]]
 
 
-def _field(name: str) -> Callable[[Rows], npt.NDArray[Any]]:
+def _field(name: str) -> Callable[[BatchHeaders], npt.NDArray[Any]]:
     return lambda rows: np.ascontiguousarray(rows[name])
 
 
-def _flag(flag: int) -> Callable[[Rows], npt.NDArray[Any]]:
+def _flag(flag: int) -> Callable[[BatchHeaders], npt.NDArray[Any]]:
     return lambda rows: (rows["magic"] == 2) & (rows["attributes"] & flag != 0)
 
 
-def _timestamp_type(rows: Rows) -> npt.NDArray[np.int32]:
+def _timestamp_type(rows: BatchHeaders) -> npt.NDArray[np.int32]:
     log_append = (rows["attributes"] & LOG_APPEND_TIME_FLAG != 0).astype(np.int32)
     none = np.int32(TimestampType.NO_TIMESTAMP_TYPE)
     return np.where(rows["magic"] == 0, none, log_append)
 
 
-def _codec(rows: Rows) -> npt.NDArray[np.int8]:
+def _codec(rows: BatchHeaders) -> npt.NDArray[np.int8]:
     return (rows["attributes"] & CODEC_MASK).astype(np.int8)
 
 
@@ -219,7 +219,7 @@ class HeadersOf:
                 for name, column in HEADER_COLUMNS.items()
             ]
             valid = np.ones(len(step.rows), np.bool_)
-            valid[find_unsound(step.data, step.origin, step.rows)] = False
+            valid[find_crc_mismatches(step.data, step.origin, step.rows)] = False
             arrays.append(pa.array(valid))
             batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
             yield Unpacked(batch, np.ascontiguousarray(step.rows["position"]))

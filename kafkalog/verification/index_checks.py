@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptIndexError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.indexes.index_table import IndexTable, read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -130,7 +130,7 @@ class OffsetIndexCheck:
         self._unsafe = np.zeros(count, np.bool_)
         self._known = np.zeros(count, np.bool_)
 
-    def feed(self, rows: Rows, last_before: int) -> None:
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
         """Take entries of the log, behind those that `last_before` ends.
 
         Their base offsets are known, also those of wrappers.
@@ -195,7 +195,7 @@ class SnapshotCheck:
     producers: Int64s
     findings: Findings
 
-    def feed(self, rows: Rows, last_before: int) -> None:
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
         """Take entries of the log, behind those that `last_before` ends."""
         last = rows["last_offset"]
         low, high = np.searchsorted(self.offsets, [last_before, last[-1]], "right")
@@ -234,7 +234,7 @@ class TimeIndexCheck:
         self._high = np.zeros(count, np.bool_)
         self._odd = np.zeros(count, np.bool_)
 
-    def feed(self, rows: Rows, last_before: int) -> None:
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
         """Take entries of the log, behind those that `last_before` ends."""
         last, offsets = rows["last_offset"], self.index.offsets
         low, high = np.searchsorted(offsets, [last_before, last[-1]], side="right")

@@ -24,11 +24,15 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, Views, decode
+from kafkalog.decoding.batch_decoder import Bounds, RecordViews, decode
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    find_crc_mismatches,
+    scan_headers,
+)
 from kafkalog.formats.control_keys import control_types
-from kafkalog.formats.entry_headers import Rows, find_unsound, scan_headers
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
@@ -59,7 +63,7 @@ Epochs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 class Observer(Protocol):
     """Is shown a log's sound entries, in order, up to the first damage."""
 
-    def feed(self, rows: Rows, last_before: int) -> None:
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
         """Take entries; `last_before` is the last offset before them."""
 
     def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
@@ -181,7 +185,7 @@ class LogCheck:
                 observer.feed(rows, facts.last_offset)
         facts.last_offset = int(rows["last_offset"][-1])
 
-    def _look_for_compaction(self, rows: Rows) -> None:
+    def _look_for_compaction(self, rows: BatchHeaders) -> None:
         """Note whether offsets are missing between entries or records of one."""
         if self.facts.is_compacted:
             return
@@ -195,7 +199,7 @@ class LogCheck:
         thinned = counted & (rows["count"] < spans)
         self.facts.is_compacted = bool((skips | thinned).any())
 
-    def _refuse(self, error: LocatedError, rows: Rows) -> None:
+    def _refuse(self, error: LocatedError, rows: BatchHeaders) -> None:
         """Note what could not be decoded, although its checksum is right."""
         place = error.position or 0
         at = int(np.searchsorted(rows["position"], place, side="right")) - 1
@@ -206,7 +210,7 @@ class LogCheck:
         else:
             self.findings.add_error(error, offset)
 
-    def _check_records(self, views: Views) -> None:
+    def _check_records(self, views: RecordViews) -> None:
         """Hold the records of each batch to its header."""
         self.facts.records += len(views.records)
         full = views.counts > 0
@@ -234,8 +238,8 @@ class LogCheck:
 
     def _check_control(
         self,
-        views: Views,
-        rows: Rows,
+        views: RecordViews,
+        rows: BatchHeaders,
         starts: npt.NDArray[np.int64],
         counts: npt.NDArray[np.int64],
     ) -> None:
@@ -261,7 +265,7 @@ class LogCheck:
             events = events_of(rows[transactional], types[transactional])
             self.facts.events.append(events)
 
-    def _check_epochs(self, rows: Rows) -> None:
+    def _check_epochs(self, rows: BatchHeaders) -> None:
         """Hold leader epochs to what is known of them, and to each other."""
         epoch, facts = rows["leader_epoch"], self.facts
         given = (rows["magic"] == 2) & (epoch != NO_LEADER_EPOCH)
@@ -293,7 +297,7 @@ class LogCheck:
 
     def _note(
         self,
-        rows: Rows,
+        rows: BatchHeaders,
         which: npt.NDArray[np.bool_] | npt.NDArray[np.intp],
         cause: Cause,
         message: str,
@@ -337,7 +341,7 @@ class LogCheck:
         size = (len(data) - LOG_OVERHEAD).to_bytes(4, signed=True)
         data[8:LOG_OVERHEAD] = np.frombuffer(size, np.uint8)[: len(data[8:12])]
         rows, _, _ = scan_headers(data, 0, 0, 1)
-        return bool(len(rows)) and not len(find_unsound(data, 0, rows))
+        return bool(len(rows)) and not len(find_crc_mismatches(data, 0, rows))
 
 
 def all_events(facts: Sequence[LogFacts]) -> npt.NDArray[np.void]:

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.verification.index_checks import Bools, Int64s, note, runs
 from kafkalog.verification.report import Cause, Findings
@@ -55,7 +55,7 @@ SPAN: Final = np.dtype(
 """A transaction: the marker before it, its first record there is, its own marker."""
 
 
-def events_of(rows: Rows, types: npt.NDArray[np.int16]) -> npt.NDArray[np.void]:
+def events_of(rows: BatchHeaders, types: npt.NDArray[np.int16]) -> npt.NDArray[np.void]:
     """Reduce transactional batches, in order, to what begins and ends transactions.
 
     `types` is `DATA`, or the control type of a marker.

@@ -18,8 +18,8 @@ import numpy as np
 
 import kafkalog
 from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.control_keys import ControlRecordType
-from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.messages.control_records import end_transaction_marker

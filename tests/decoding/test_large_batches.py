@@ -10,11 +10,11 @@ import pytest
 import kafkalog
 from kafkalog.decoding import large_batches
 from kafkalog.decoding.batch_decoder import Bounds, decode
-from kafkalog.decoding.column_gathering import Buffers, GatheringWorkspace
+from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.query.finding import Condition, find_places
 from tests.query.batches import KINDS, build
 from tests.query.test_memory import batch_of
@@ -78,7 +78,7 @@ def strings_of(strings):
 
 
 def gathering(kept=False):
-    return GatheringWorkspace(("key", "value", "headers"), Buffers(kept=kept))
+    return ColumnWorkspace(("key", "value", "headers"), ColumnBuffers(kept=kept))
 
 
 ROOMS = {"views": Workspace, "columns": gathering, "kept": lambda: gathering(kept=True)}
@@ -95,7 +95,7 @@ BOUNDS = [
 def test_pieces_give_the_records_of_the_whole(codec, bounds, room, small_pieces):
     data, make = mixed(codec), ROOMS[room]
     whole, _ = told(data, make(), bounds)
-    parts, runs = told(data, make(), bounds, in_pieces=True)
+    parts, runs = told(data, make(), bounds, split_large=True)
     assert parts == whole
     assert len(whole) > 5
     assert runs > 4
@@ -105,7 +105,7 @@ def test_pieces_give_the_records_of_the_whole(codec, bounds, room, small_pieces)
 def test_entries_of_every_kind_are_as_they_were(magic, codec, small_pieces):
     data = b"".join(build(magic, codec, 5 * i, 5) for i in range(3))
     for make in ROOMS.values():
-        options = {"before": -1, "in_pieces": True}
+        options = {"before": -1, "split_large": True}
         parts, _ = told(data, make(), Bounds(), **options)
         assert parts == told(data, make(), Bounds(), before=-1)[0]
 
@@ -118,7 +118,7 @@ def test_damage_anywhere_spoils_the_batch_and_is_told_alike(small_pieces):
             damaged = bytearray(data)
             damaged[place] = value
             whole, _ = told(bytes(damaged), Workspace(), Bounds())
-            parts, _ = told(bytes(damaged), Workspace(), Bounds(), in_pieces=True)
+            parts, _ = told(bytes(damaged), Workspace(), Bounds(), split_large=True)
             assert parts == whole
             changed += whole != sound
     assert changed > 300

@@ -16,8 +16,8 @@ from kafkalog import (
     RecordBatchBuilder,
     UnexpectedAppendOffsetError,
 )
+from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.control_keys import ControlRecordType
-from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.messages.control_records import end_transaction_marker

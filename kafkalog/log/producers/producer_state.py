@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     BATCH,
     CONTROL_FLAG,
@@ -86,7 +86,7 @@ def apply(producers: Producers, step: Step) -> None:
             entry.txn_first_offset = base
 
 
-def owned_batches(rows: Rows) -> list[tuple[int, OwnedBatch]]:
+def owned_batches(rows: BatchHeaders) -> list[tuple[int, OwnedBatch]]:
     """Return the batches that have a producer: row number and `_COLUMNS` of each."""
     if len(rows) <= FEW_ROWS:
         return [

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kafkalog.errors import InvalidTxnStateError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     TRANSACTIONAL_FLAG,
@@ -85,7 +85,7 @@ class ProducerUpdates:
 
     def add(
         self,
-        rows: Rows,
+        rows: BatchHeaders,
         markers: Markers = NO_MARKERS,
         *,
         segment_base: int = -1,
@@ -175,7 +175,7 @@ class ProducerUpdates:
 
 
 def replay(
-    producers: ProducerStateManager, rows: Rows, markers: Markers
+    producers: ProducerStateManager, rows: BatchHeaders, markers: Markers
 ) -> Iterator[CompletedTxn]:
     """Take over batches one by one, as recovering a segment does.
 
