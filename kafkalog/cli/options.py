@@ -22,7 +22,7 @@ from kafkalog.cli.completion import (
 )
 
 if TYPE_CHECKING:
-    from kafkalog.log.transactions import Isolation
+    from kafkalog.decoding.read_policy import Isolation
     from kafkalog.query.scan import OnCorruption, Progress, Scan
     from kafkalog.query.tailing import Planned
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, RecordViews, decode, truncate_header
+from kafkalog.decoding.batch_decoder import RecordViews, decode, truncate_header
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes

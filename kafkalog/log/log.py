@@ -18,7 +18,8 @@ from typing import Any, Final, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.batch_decoder import decode
+from kafkalog.decoding.read_policy import Bounds, Isolation
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
@@ -40,7 +41,7 @@ from kafkalog.log.log_segments import (
 )
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
 from kafkalog.log.producers.producer_state import apply, as_entries, from_entries
-from kafkalog.log.transactions import Isolation, replay_partition
+from kafkalog.log.transactions import replay_partition
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
     Skipped,

@@ -20,7 +20,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from kafkalog.decoding.batch_decoder import Bounds
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.errors import DataLossError
 from kafkalog.export.missing import require
 from kafkalog.log.log import find_end

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.export.missing import require
 from kafkalog.formats.batch_headers import BatchHeaders, find_crc_mismatches
 from kafkalog.formats.layout import (

@@ -14,13 +14,13 @@ import numpy as np
 from kafkalog._speedups import Status
 from kafkalog.codecs.compression import Codec
 from kafkalog.decoding.batch_decoder import (
-    Bounds,
     DecodedRecords,
     RecordViews,
     find_records,
     truncate_header,
 )
 from kafkalog.decoding.decompression import Payloads, decompress_batches
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import RecordSpans, Workspace
 from kafkalog.errors import (
     BatchTooLargeError,

@@ -24,7 +24,8 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, RecordViews, decode
+from kafkalog.decoding.batch_decoder import RecordViews, decode
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats.batch_headers import (

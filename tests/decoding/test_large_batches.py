@@ -9,8 +9,9 @@ import pytest
 
 import kafkalog
 from kafkalog.decoding import large_batches
-from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import LocatedError

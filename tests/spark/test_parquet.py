@@ -10,9 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kafkalog.query.part_reading import Request
 
 from kafkalog.errors import CorruptRecordError
-from kafkalog.query.part_reading import Request
 from kafkalog.spark import parquet
 from kafkalog.spark.options import default_columns
 from kafkalog.spark.output import locked
