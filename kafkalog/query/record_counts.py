@@ -53,8 +53,10 @@ def _count_inside(
     rows = step.rows[which]
     if request.check_crcs:
         bad = find_crc_mismatches(step.data, step.origin, rows)
-        errors = map(crc_error, rows[bad])
-        problems += [left_out(error, piece, request) for error in errors]
+        problems += [
+            left_out(crc_error(step.data, step.origin, row), piece, request)
+            for row in rows[bad]
+        ]
         rows = np.delete(rows, bad)
     found = decode(
         step.data,

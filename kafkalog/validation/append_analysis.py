@@ -255,7 +255,7 @@ def _sound_batch(entry: Bytes, position: int, asked: Asked) -> BatchHeaders:
     if status != Status.OK:
         raise decode_error(status, position)
     if len(find_crc_mismatches(entry, position, row)):
-        raise crc_error(row[0])
+        raise crc_error(entry, position, row[0])
     codec = int(row["attributes"][0]) & CODEC_MASK
     if codec >= len(Codec):
         raise LogArgumentError(f"there is no compression type {codec}")
