@@ -43,12 +43,12 @@ BatchHeaders = npt.NDArray[np.void]
 
 RECORDS_COUNT: Final = slice(57, 61)
 PLAUSIBLE_OFFSETS: Final = (0, 2**56 - 1)
-"""Offsets that a log may have where nothing else bounds them. A million records a second
-take two thousand years to reach the last, and text read as an offset is greater."""
+"""Offsets that a log may have where nothing else bounds them. A million records a
+second take two thousand years to reach the last; text read as an offset is greater."""
 
 REASONS: Final[dict[int, str]] = {
     Status.TRUNCATED: "record ends after the end of its batch",
-    Status.OVERLONG: "varint is too long, expected at most 5 bytes (int32) or 10 (int64)",
+    Status.OVERLONG: "varint continues after the last byte of its type",
     Status.ENTRY_INCOMPLETE: "incomplete batch: it ends after the end of the data",
     Status.ENTRY_TOO_SMALL: "batch size is below the least of its magic",
     Status.ENTRY_MAGIC: "unknown magic, expected 0, 1 or 2",
@@ -82,9 +82,9 @@ def crc_error(data: Bytes, origin: int, row: np.void) -> CorruptRecordError:
     start = position - origin
     batch = data[start : start + int(row["size_in_bytes"])]
     if row["magic"] < 2:
-        computed = crc32(batch[MESSAGE_CRC_FROM:])
+        computed = crc32(batch[MESSAGE_CRC_FROM:].data)
     else:
-        computed = crc32c(batch[BATCH_CRC_FROM:])
+        computed = crc32c(batch[BATCH_CRC_FROM:].data)
     reason = crc_mismatch(int(row["crc"]), computed)
     return CorruptRecordError(reason, position=position, cause="crc")
 

@@ -1,9 +1,10 @@
 """Where the fields of record batches and messages are, in bytes.
 
-A segment file is a sequence of entries, with no header, footer or padding. An entry is a
-*record batch* (magic 2) or a *message* (magic 0 and 1); Kafka's ``RecordBatch`` interface
-covers both. All integers of fixed width are big-endian. The first 17 bytes have the same
-layout in both, so that a reader takes the magic before it interprets the rest:
+A segment file is a sequence of entries, with no header, footer or padding. An entry is
+a *record batch* (magic 2) or a *message* (magic 0 and 1); Kafka's ``RecordBatch``
+interface covers both. All integers of fixed width are big-endian. The first 17 bytes
+have the same layout in both, so that a reader takes the magic before it interprets the
+rest:
 
     0             8      12        16      17
     | offset      | size | ...     | magic |
@@ -45,9 +46,9 @@ Message, magic 0 and 1 (``LegacyRecord.java``):
 ``crc``         uint32  CRC-32 (that of zlib) of the bytes from ``magic`` to the end.
 ``attributes``  int8    bits 0-2 compression type, 3 timestamp type (magic 1).
 ``timestamp``   int64   ms, -1 for none.
-``key, value``  int32   length, -1 for null, then the bytes. With a compression type, the
-                message is a *wrapper* message: its key is null, and its value is a
-                compressed set of messages.
+``key, value``  int32   length, -1 for null, then the bytes. With a compression type
+                the message is a *wrapper* message: its key is null, and its value is
+                a compressed set of messages.
 
 Source: ``Records.java``, ``DefaultRecordBatch.java``, ``LegacyRecord.java``,
 ``RecordBatch.java``.
@@ -154,7 +155,7 @@ BATCH: Final = np.dtype(
 )
 """The header of one batch or message, decoded to native integers.
 
-For magic 0 and 1, `base_offset` is the message's offset and `count` is 1; both are -1 in
-a wrapper message, where only the inner messages have them. Fields that a message lacks
-are -1. The struct `Batch` of ``_speedups/_batch.pxd`` has the same fields.
+For magic 0 and 1, `base_offset` is the message's offset and `count` is 1; both are -1
+in a wrapper message, where only the inner messages have them. Fields that a message
+lacks are -1. The struct `Batch` of ``_speedups/_batch.pxd`` has the same fields.
 """
