@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.codecs.varint import MAX_VARINT_BYTES, decode_varints
+from kafkalog.codecs.varint_arrays import MAX_VARINT_BYTES, decode_varints
 from kafkalog.decoding.decompression import Payloads, decompress_batches
 from kafkalog.decoding.large_batches import record_error, split_large_batches
 from kafkalog.decoding.read_policy import Bounds
@@ -89,7 +89,9 @@ def find_records(
             data, found, places, within, counts, check=check
         )
         if status == Status.CHECKSUM:
-            error = crc_error(found[stop])
+            row = found[stop]
+            start = int(starts[stop]) - RECORD_BATCH_OVERHEAD
+            error = crc_error(data, int(row["position"]) - start, row)
             good = stop
         elif status != Status.OK:
             passed = len(payloads.rows) - len(rows)

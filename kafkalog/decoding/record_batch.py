@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
-from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
@@ -26,6 +26,7 @@ from kafkalog.formats.batch_headers import (
     BytesLike,
     decode_error,
     find_crc_mismatches,
+    find_invalid_size_or_magic,
     increment_sequences,
     magic_field,
     scan_headers,
@@ -104,7 +105,9 @@ class RecordBatch:
         whole = _as_bytes(data)
         rows, status, _ = scan_headers(whole, position, 0, 1, any_magic=any_magic)
         if not len(rows):
-            raise decode_error(status or Status.ENTRY_INCOMPLETE, position)
+            invalid = find_invalid_size_or_magic(whole[position:])
+            reason = "" if any_magic or invalid is None else invalid.reason
+            raise decode_error(status or Status.ENTRY_INCOMPLETE, position, reason)
         self._row: BatchHeaders = rows
         self._data = whole[position : position + int(rows["size_in_bytes"][0])]
         self._row["position"] = 0

@@ -1,10 +1,13 @@
-"""The headers of many entries at a time, each a row; and what can be wrong with them.
+"""Headers of record batches and messages, single fields and many at a time.
 
-    data, origin     bytes of a file or buffer, and the position of the first of them
-    rows             their entries' headers, `layout.BATCH`
+A *batch* here is what Kafka's ``RecordBatch`` interface calls one: a record batch of
+magic 2, or a message of magic 0 or 1, which may be a wrapper of compressed messages.
 
-Knows: headers and checksums. Does not know: what an entry holds, files.
-Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
+    data, origin     bytes of a file or buffer, and the file position of ``data[0]``
+    rows             headers of batches in `data`: an array of `layout.BATCH`
+
+Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``,
+``ByteBufferLogInputStream.java``.
 """
 
 from __future__ import annotations
@@ -16,11 +19,15 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
+from kafkalog.codecs.checksum import crc32, crc32c, crc_mismatch
 from kafkalog.errors import CorruptRecordError
 from kafkalog.formats.layout import (
     BATCH,
+    BATCH_CRC_FROM,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
+    MAGIC_OFFSET,
+    MESSAGE_CRC_FROM,
     MIN_SIZES,
     SEQUENCE_MASK,
     SIZE_OFFSET,
@@ -34,42 +41,64 @@ BytesLike: TypeAlias = "Buffer | Bytes"
 Int32s = npt.NDArray[np.int32]
 BatchHeaders = npt.NDArray[np.void]
 
+RECORDS_COUNT: Final = slice(57, 61)
+PLAUSIBLE_OFFSETS: Final = (0, 2**56 - 1)
+"""Offsets that a log may have where nothing else bounds them. A million records a
+second take two thousand years to reach the last; text read as an offset is greater."""
+
 REASONS: Final[dict[int, str]] = {
-    Status.TRUNCATED: "a record ends past its batch",
-    Status.OVERLONG: "a varint continues past its last byte",
-    Status.ENTRY_INCOMPLETE: "an entry runs past the end",
-    Status.ENTRY_TOO_SMALL: "the size of an entry is below what its magic needs",
-    Status.ENTRY_MAGIC: "the magic is not 0, 1 or 2",
-    Status.ENTRY_COUNT: "more records are declared than the bytes could hold",
-    Status.RECORD_LENGTH: "a record's fields do not fill its length",
-    Status.RECORD_LEFTOVER: "bytes remain behind the last record of a batch",
-    Status.RECORD_HEADERS: "a record's headers cannot be",
-    Status.MESSAGE_SIZE: "a message's key or value runs past it",
-    Status.MESSAGE_NESTED: "a compressed message inside a compressed one",
-    Status.WRAPPER_OFFSET: "a wrapper's offset is below its last message's",
-    Status.WRAPPER_EMPTY: "a compressed message holds no message",
+    Status.TRUNCATED: "record ends after the end of its batch",
+    Status.OVERLONG: "varint continues after the last byte of its type",
+    Status.ENTRY_INCOMPLETE: "incomplete batch: it ends after the end of the data",
+    Status.ENTRY_TOO_SMALL: "batch size is below the least of its magic",
+    Status.ENTRY_MAGIC: "unknown magic, expected 0, 1 or 2",
+    Status.ENTRY_COUNT: "record count exceeds what the batch's bytes can hold",
+    Status.RECORD_LENGTH: "record length differs from the length of its fields",
+    Status.RECORD_LEFTOVER: "trailing bytes after the last record of a batch",
+    Status.RECORD_HEADERS: "invalid number or length of record headers",
+    Status.MESSAGE_SIZE: "key or value ends after the end of its message",
+    Status.MESSAGE_NESTED: "compressed inner message, expected an uncompressed one",
+    Status.WRAPPER_OFFSET: "offset of a wrapper message is below its last message's",
+    Status.WRAPPER_EMPTY: "wrapper message without messages, expected at least 1",
 }
+"""The reason of an error, by the status that a kernel returns."""
+
+_PARTITION_LEADER_EPOCH: Final = slice(12, 16)
+_LAST_OFFSET_DELTA: Final = slice(23, 27)
+_MESSAGE_ATTRIBUTES: Final = 17
+_BATCH_ATTRIBUTES: Final = 22  # the low byte: no bit of the high one is in use
 
 
-def decode_error(status: int, position: int) -> CorruptRecordError:
-    """Say in an error what a kernel's status means, at `position`."""
-    return CorruptRecordError(REASONS[status], position=position, cause="records")
+def decode_error(status: int, position: int, reason: str = "") -> CorruptRecordError:
+    """Return the error for a kernel's `status`, with a more exact `reason` if given."""
+    return CorruptRecordError(
+        reason or REASONS[status], position=position, cause="records"
+    )
 
 
-def crc_error(row: np.void) -> CorruptRecordError:
-    """Say in an error that an entry's bytes are not those its checksum was made of."""
-    reason = f"the checksum is not {int(row['crc']):08x}, as stored"
-    return CorruptRecordError(reason, position=int(row["position"]), cause="crc")
+def crc_error(data: Bytes, origin: int, row: np.void) -> CorruptRecordError:
+    """Return the error for a batch in `data` that does not match its CRC."""
+    position = int(row["position"])
+    start = position - origin
+    batch = data[start : start + int(row["size_in_bytes"])]
+    if row["magic"] < 2:
+        computed = crc32(batch[MESSAGE_CRC_FROM:].data)
+    else:
+        computed = crc32c(batch[BATCH_CRC_FROM:].data)
+    reason = crc_mismatch(int(row["crc"]), computed)
+    return CorruptRecordError(reason, position=position, cause="crc")
 
 
-def increment_sequences(base: Int32s, delta: Int32s) -> Int32s:
-    """Add deltas of offsets to sequences: 0 follows 2**31 - 1, and sums wrap as Java's.
+def increment_sequences(base: Int32s, increment: Int32s) -> Int32s:
+    """Return sequences after `base`, where 0 follows 2**31 - 1.
+
+    As ``DefaultRecordBatch.incrementSequence``, of which sums wrap as Java's do.
 
     >>> increment_sequences(np.int32([5, 2**31 - 1]), np.int32([3, 1]))
     array([8, 0], dtype=int32)
     """
-    past = base > SEQUENCE_MASK - delta
-    return np.where(past, delta - (SEQUENCE_MASK - base) - 1, base + delta)
+    wraps = base > SEQUENCE_MASK - increment
+    return np.where(wraps, increment - (SEQUENCE_MASK - base) - 1, base + increment)
 
 
 def scan_headers(
@@ -80,107 +109,95 @@ def scan_headers(
     *,
     any_magic: bool = False,
 ) -> tuple[BatchHeaders, int, int]:
-    """Read the headers of the entries that lie whole in `data` from `start` on.
+    """Read the headers of the complete batches in `data` from index `start` on.
 
-    Answers the rows, `capacity` of them at most, with positions counted from `origin`;
-    a status, OK where the rows are as many as asked for or the bytes end with an entry;
-    and the place in `data` behind the last of them.
+    Return at most `capacity` rows, with positions that count from `origin`; a status,
+    which is OK where `capacity` is reached or `data` ends with a batch; and the index
+    after the last batch.
 
-    With `any_magic` no magic is damage: one above 2 is read as 2, and one below 0 as 1,
-    as Kafka's storage engine reads its own files; the row has that magic.
+    With `any_magic`, a magic above 2 is read as 2 and one below 0 as 1, as Kafka's
+    storage engine reads its own files; the row has the magic it was read as.
     """
     rows = np.empty(capacity, BATCH)
-    status, count, place = _speedups.scan_batches(data, start, origin, rows, any_magic)
-    return rows[:count].copy() if count < capacity // 2 else rows[:count], status, place
+    status, count, end = _speedups.scan_batches(data, start, origin, rows, any_magic)
+    return rows[:count].copy() if count < capacity // 2 else rows[:count], status, end
 
 
 def find_crc_mismatches(
     data: Bytes, origin: int, rows: BatchHeaders
 ) -> npt.NDArray[np.intp]:
-    """Which of `rows` have a checksum other than their bytes: their indexes."""
-    sound = np.empty(len(rows), np.uint8)
-    if not _speedups.check_batches(data, origin, rows, sound):
+    """Return the indexes of the rows whose batch in `data` does not match its CRC."""
+    valid = np.empty(len(rows), np.uint8)
+    if not _speedups.check_batches(data, origin, rows, valid):
         return np.empty(0, np.intp)
-    return np.flatnonzero(sound == 0)
+    return np.flatnonzero(valid == 0)
 
 
-MAGIC_AT: Final = 16
-COUNT: Final = slice(57, 61)
-
-_EPOCH: Final = slice(12, 16)
-_LAST_OFFSET_DELTA: Final = slice(23, 27)
-_MESSAGE_ATTRIBUTES: Final = 17
-_BATCH_ATTRIBUTES: Final = 22  # the byte of them that is used
+def offset_field(data: Bytes | bytes, start: int = 0) -> int:
+    """Return the first field: magic 2 has its base offset there, a message its own."""
+    return _signed(data[start : start + SIZE_OFFSET])
 
 
-def offset_field(data: Bytes | bytes, place: int = 0) -> int:
-    """Read what stands first: of magic 2 the base offset, before that the last one."""
-    return _signed(data[place : place + SIZE_OFFSET])
-
-
-def size_field(data: Bytes | bytes, place: int = 0) -> int:
-    """Read the size, which is that of what follows it.
+def size_field(data: Bytes | bytes, start: int = 0) -> int:
+    """Return the size field: the number of bytes after it.
 
     >>> size_field(bytes.fromhex("0000000000000007 00000031"))
     49
     """
-    return _signed(data[place + SIZE_OFFSET : place + LOG_OVERHEAD])
+    return _signed(data[start + SIZE_OFFSET : start + LOG_OVERHEAD])
 
 
-def magic_field(data: Bytes | bytes, place: int = 0) -> int:
-    """Read the magic, below 0 from 128 on, as in Java."""
-    return _signed(data[place + MAGIC_AT : place + MAGIC_AT + 1])
+def magic_field(data: Bytes | bytes, start: int = 0) -> int:
+    """Return the magic as Java has it: a byte with a sign."""
+    return _signed(data[start + MAGIC_OFFSET : start + MAGIC_OFFSET + 1])
 
 
-def attributes_field(entry: Bytes) -> int:
-    """Read the byte of the attributes in which all that is known of them stands."""
-    is_message = magic_field(entry) < 2
-    return int(entry[_MESSAGE_ATTRIBUTES if is_message else _BATCH_ATTRIBUTES])
+def attributes_field(batch: Bytes) -> int:
+    """Return the attributes, of magic 2 their low byte: the high one is unused."""
+    is_message = magic_field(batch) < 2
+    return int(batch[_MESSAGE_ATTRIBUTES if is_message else _BATCH_ATTRIBUTES])
 
 
-def epoch_field(entry: Bytes) -> int:
-    """Read the leader epoch of a batch."""
-    return _signed(entry[_EPOCH])
+def epoch_field(batch: Bytes) -> int:
+    """Return the partition leader epoch of a batch of magic 2."""
+    return _signed(batch[_PARTITION_LEADER_EPOCH])
 
 
-def delta_field(entry: Bytes) -> int:
-    """Read how far the last offset of a batch lies above the first."""
-    return _signed(entry[_LAST_OFFSET_DELTA])
+def delta_field(batch: Bytes) -> int:
+    """Return the last offset delta of a batch of magic 2."""
+    return _signed(batch[_LAST_OFFSET_DELTA])
 
 
-def count_field(entry: Bytes) -> int:
-    """Read how many records a batch says that it has."""
-    return _signed(entry[COUNT])
+def count_field(batch: Bytes) -> int:
+    """Return the records count of a batch of magic 2."""
+    return _signed(batch[RECORDS_COUNT])
 
 
 def _signed(field: Bytes | bytes) -> int:
-    """Read a whole number of so many bytes, the greatest first."""
     return int.from_bytes(bytes(field), "big", signed=True)
 
 
-PLAUSIBLE_OFFSETS: Final = (0, 2**56 - 1)
-"""Offsets that a log may have where nothing else bounds them: a million records a
-second reach the last in two thousand years, and no text begins with less."""
-
-
 class InvalidStart(NamedTuple):
-    """Why no entry begins there, and the word for that kind of damage."""
+    """A reason why no batch begins with certain bytes, and the `cause` of its error."""
 
     reason: str
     cause: str
 
     def at(self, position: int) -> CorruptRecordError:
-        """Return the error that says so."""
+        """Return the error for such bytes at `position`."""
         return CorruptRecordError(self.reason, position=position, cause=self.cause)
 
 
 def find_invalid_start(
     head: Bytes, offsets: tuple[int, int] = PLAUSIBLE_OFFSETS, *, first: bool = False
 ) -> InvalidStart | None:
-    """Return why no entry begins with `head`, None where one may.
+    """Return why no batch begins with `head`; None where one may.
 
-    `head` has the first 17 bytes, or all that there are. The entry's offset would lie
-    in `offsets`, both included. `first` says that nothing precedes it.
+    A file may end in part of a batch, which was not written yet, or never was. Bytes
+    that no batch begins with are corruption, or no log at all.
+
+    `head` has the first 17 bytes, or as many as there are. The batch's offset is
+    expected in `offsets`, both included. `first` is true at the start of a file.
 
     >>> import numpy as np
     >>> text = np.frombuffer(b"a text of more bytes", np.uint8)
@@ -191,24 +208,25 @@ def find_invalid_start(
     """
     if not len(head):
         return None
-    # Of an offset cut short this is the least that it may be, and the greatest.
+    # The least and the greatest offset that begins with the bytes there are.
     known = head[:SIZE_OFFSET].tobytes()
     low, high = (
-        int.from_bytes(known.ljust(SIZE_OFFSET, rest), signed=True)
-        for rest in (b"\0", b"\xff")
+        int.from_bytes(known.ljust(SIZE_OFFSET, fill), signed=True)
+        for fill in (b"\0", b"\xff")
     )
-    within = low <= offsets[1] and high >= offsets[0]
-    found = _in_size_or_magic(head)
-    if found is None and not within:
-        least = "" if low == high else " or more"
-        reason = f"offset {low}{least}, expected {offsets[0]} to {offsets[1]}"
-        found = InvalidStart(reason, "offset")
-    if found is not None and first and not within:
+    is_plausible = low <= offsets[1] and high >= offsets[0]
+    found = find_invalid_size_or_magic(head)
+    if found is None and not is_plausible:
+        or_more = "" if low == high else " or more"
+        reason = f"offset {low}{or_more}, expected {offsets[0]} to {offsets[1]}"
+        return InvalidStart(reason, "offset")
+    if found is not None and first and not is_plausible:
         return InvalidStart(f"not a Kafka log: {found.reason}", found.cause)
     return found
 
 
-def _in_size_or_magic(head: Bytes) -> InvalidStart | None:
+def find_invalid_size_or_magic(head: Bytes) -> InvalidStart | None:
+    """Return what is wrong with the size or the magic in `head`, None if nothing is."""
     least, magic = MIN_SIZES[0], None
     if len(head) >= HEADER_SIZE_UP_TO_MAGIC:
         magic = magic_field(head)

@@ -18,7 +18,7 @@ import numpy as np
 from kafkalog.decoding.batch_decoder import truncate_header
 from kafkalog.decoding.record_batch import Record, RecordBatch
 from kafkalog.errors import LocatedError, OffsetNotAvailableError
-from kafkalog.formats.batch_headers import COUNT
+from kafkalog.formats.batch_headers import RECORDS_COUNT
 from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP, SIZE_OFFSET
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import LogIsolation, sight_of
@@ -156,7 +156,7 @@ def _records_of(window: Window, row: np.void) -> Iterator[Record]:
                 break
             part = window.data[start : start + size].copy()
             part[SIZE_OFFSET:LOG_OVERHEAD].view(">i4")[:] = size - LOG_OVERHEAD
-            part[COUNT].view(">i4")[:] = most
+            part[RECORDS_COUNT].view(">i4")[:] = most
             *_, record = RecordBatch(part, any_magic=any_magic)
             yield record
         raise

@@ -376,7 +376,8 @@ class FileRecords:
         if stray:
             error = misplaced_error(row)
         else:
-            error = crc_error(row)
+            data = self.source.read(position, size)
+            error = crc_error(data, position, row)
         if self.policy.skips and leads_on(self.source, position, position + size):
             self.end = position + size
             return Skipped(self._located(error), base if base >= 0 else None, last)

@@ -28,7 +28,6 @@ from kafkalog.errors import (
     RecordTooLargeError,
 )
 from kafkalog.formats.batch_headers import (
-    MAGIC_AT,
     BatchHeaders,
     Bytes,
     crc_error,
@@ -45,6 +44,7 @@ from kafkalog.formats.layout import (
     CODEC_MASK,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
+    MAGIC_OFFSET,
     MAX_BATCH_BYTES,
     MIN_SIZE,
 )
@@ -207,7 +207,7 @@ def _whole_batch(data: Bytes, position: int) -> int | None:
     if left < LOG_OVERHEAD:
         return None
     size, has_magic = size_field(data, position), left >= HEADER_SIZE_UP_TO_MAGIC
-    strange = size < MIN_SIZE or (has_magic and data[position + MAGIC_AT] > 2)
+    strange = size < MIN_SIZE or (has_magic and data[position + MAGIC_OFFSET] > 2)
     if strange and (error := _no_entry(data, position)):
         raise error
     whole = LOG_OVERHEAD + size
@@ -255,7 +255,7 @@ def _sound_batch(entry: Bytes, position: int, asked: Asked) -> BatchHeaders:
     if status != Status.OK:
         raise decode_error(status, position)
     if len(find_crc_mismatches(entry, position, row)):
-        raise crc_error(row[0])
+        raise crc_error(entry, position, row[0])
     codec = int(row["attributes"][0]) & CODEC_MASK
     if codec >= len(Codec):
         raise LogArgumentError(f"there is no compression type {codec}")

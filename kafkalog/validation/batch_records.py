@@ -181,7 +181,7 @@ def _check_wrapped(payload: Payloads, magic: int) -> list[int]:
     foreign = np.flatnonzero(whole["magic"] != magic).tolist()
     for unsound in find_crc_mismatches(inside, 0, whole).tolist():
         if unsound not in foreign:
-            raise crc_error(whole[unsound])
+            raise crc_error(inside, 0, whole[unsound])
     if len(nested):
         raise InvalidRecordError("a compressed message inside a compressed one")
     if status == Status.ENTRY_TOO_SMALL:

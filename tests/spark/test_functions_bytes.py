@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkalog.errors import ConfigError, CorruptRecordError
 from kafkalog.spark import batch_headers, decode_batches
-from kafkalog.spark.columns import COLUMNS
+from kafkalog.spark.spark_columns import COLUMNS
 from tests import golden_data
 from tests.query import told
 from tests.query.batches import KINDS, build
@@ -192,7 +192,7 @@ def test_bytes_beneath_a_null_are_not_read():
 @pytest.mark.parametrize(
     ("rows", "row", "position", "reason"),
     [
-        ([GOOD, LATER + FLIPPED, GOOD], 1, len(LATER), "the checksum is not"),
+        ([GOOD, LATER + FLIPPED, GOOD], 1, len(LATER), "CRC mismatch: stored"),
         ([GOOD, LATER, HEADLESS], 2, 0, "size 0, expected at least"),
         ([None, GOOD + HEADLESS], 1, len(GOOD), "size 0, expected at least"),
     ],

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from kafkalog.errors import ConfigError, CorruptRecordError, KafkaLogError
-from kafkalog.spark.output import locked
-from kafkalog.spark.run import told_by_spark
+from kafkalog.spark.job_output import locked
+from kafkalog.spark.job_run import told_by_spark
 from tests import golden_data
 from tests.spark import lakes, session
 from tests.spark.lakes import FORM, call, ended, spans, told_by
@@ -152,7 +152,7 @@ def test_damage_ends_the_job_with_file_and_byte_and_nothing_written(
     out, path = tmp_path / "out", logs / "orders-0" / f"{0:020d}.log"
     damage(path)
     said = ended(call(logs, out), 1)
-    assert said.startswith("kafkalog: the checksum is not")
+    assert said.startswith("kafkalog: CRC mismatch: stored")
     assert said.endswith(f"{path} at byte 0\n")
     assert said.count("\n") == 1
     assert lakes.files_of(out) == []

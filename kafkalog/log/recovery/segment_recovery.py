@@ -157,7 +157,7 @@ class _Pass:
             if self._rows_held >= ROWS_HELD:
                 self._take_held()
         if len(unsound):
-            raise crc_error(window.rows[unsound[0]])
+            raise crc_error(window.data, window.origin, window.rows[unsound[0]])
 
     def _take_held(self) -> None:
         if self._rows_held:
