@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.read_policy import STRICT, ReadPolicy
+from kafkalog.decoding.read_policy import STRICT, CrcCheck, ReadPolicy
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
@@ -172,7 +172,7 @@ def replay(
     changed must not decide about a transaction.
     """
     state = begun or TransactionReplay()
-    check = "never" if policy.check_crcs == "never" else "before"
+    check: CrcCheck = "never" if policy.check_crcs == "never" else "before"
     policy = ReadPolicy(check_crcs=check, on_corruption=policy.on_corruption)
 
     def following(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:

@@ -127,7 +127,9 @@ def _count_decoded(
     data, origin, rows = step.step.data, step.step.origin, step.step.rows[which]
     if policy.check_crcs != "never":
         bad = find_crc_mismatches(data, origin, rows)
-        problems += [step.skip(crc_error(data, origin, row), policy) for row in rows[bad]]
+        problems += [
+            step.skip(crc_error(data, origin, row), policy) for row in rows[bad]
+        ]
         rows = np.delete(rows, bad)
     found = decode(
         data,

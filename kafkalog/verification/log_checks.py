@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.decoding.batch_decoder import RecordViews, decode
-from kafkalog.decoding.read_policy import Bounds
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats.batch_headers import (
@@ -131,8 +131,9 @@ class LogCheck:
             source=self.source,
             start=self.start,
             limits=self.limits,
-            skip=True,
-            max_batch_bytes=self.max_batch_bytes,
+            policy=ReadPolicy(
+                on_corruption="skip", max_batch_bytes=self.max_batch_bytes
+            ),
         )
         for step in records:
             if isinstance(step, Step):

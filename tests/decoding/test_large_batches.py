@@ -16,7 +16,7 @@ from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import scan_headers
-from kafkalog.query.finding import Condition, find_places
+from kafkalog.query.record_search import Condition, locate_records
 from tests.query.batches import KINDS, build
 from tests.query.test_memory import batch_of
 
@@ -158,6 +158,6 @@ def test_its_last_byte_decides_before_anything_of_it_is_given(dense):
 
 def test_what_is_found_keeps_its_place_in_the_batch(small_pieces):
     data = mixed("none")
-    found = list(find_places(kafkalog.scan(data), Condition()))
+    found = list(locate_records(kafkalog.scan(data), Condition()))
     assert [place.record_index for place in found] == [*range(11)] * 2
     assert [place.offset for place in found] == [*range(22)]
