@@ -15,6 +15,7 @@ from kafkalog.log.append_result import AppendResult
 from kafkalog.log.log import CHANGING, Log, LogRead
 from kafkalog.log.log_fetch import LogFetch
 from kafkalog.log.record_appends import AppendedRecords, Refusal
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.records import BytesColumn, HeadersColumn, ViewColumn
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.verification.report import Report
