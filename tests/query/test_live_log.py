@@ -94,7 +94,7 @@ def check_reads(reads, place, journal, is_over):
 def follow(place, journal, is_over):
     """Follow the log until all is over; check what is given, and count the looks."""
     scan = kafkalog.scan(place, columns=COLUMNS)
-    follower = Follower(scan, lambda: kafkalog.scan(place).parts)
+    follower = Follower(scan, lambda: kafkalog.scan(place).sources)
     look, ends, given, last = follower.first_poll, Counter(), {}, -1
     cuts = [NEVER, NEVER]
     while not is_over():
