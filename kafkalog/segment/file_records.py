@@ -277,7 +277,7 @@ class FileRecords:
     def _defers(self, rows: BatchHeaders) -> bool:
         most = min(MOST_BYTES, self.max_batch_bytes)
         deferring = self.defer_crcs and self.check_crcs
-        return deferring and _speedups.all_plain(rows, most)
+        return deferring and _speedups.all_uncompressed(rows, most)
 
     def _around_bad(
         self,
@@ -339,7 +339,7 @@ class FileRecords:
 
     def _in_order(self, rows: BatchHeaders) -> bool:
         limits = self.limits
-        return _speedups.in_order(
+        return _speedups.offsets_in_order(
             rows, limits.least, limits.most, self.before, limits.ordered
         )
 

@@ -289,5 +289,5 @@ def test_no_entry_is_refused_by_byte():
     ) as caught:
         RecordBatch(build(2, "none", 0)[:-1])
     assert caught.value.position == 0
-    with pytest.raises(CorruptRecordError, match="magic [0-9-]+, expected 0, 1 or 2"):
+    with pytest.raises(CorruptRecordError, match=r"magic [0-9-]+, expected 0, 1 or 2"):
         RecordBatch(build(2, "none", 0).replace(b"\x02", b"\x03", 1))
