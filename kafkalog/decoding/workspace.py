@@ -124,7 +124,7 @@ class Workspace(DecompressionBuffer):
         check: bool = False,
     ) -> Answer:
         """Find the places of records, as `DecodeWorkspace` says."""
-        records, _ = _speedups.add_up(rows, payloads[1])
+        records, _ = _speedups.sum_counts(rows, payloads[1])
         room = self.spans_for(records)
         answer: Answer = _speedups.decode_records(
             *(data, rows, *payloads, *within, check),

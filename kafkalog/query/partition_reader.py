@@ -336,7 +336,7 @@ class PartitionReader:
     def _by_header(self, step: Step) -> BatchHeaders:
         """Select by everything else in a header, which the CRC covers."""
         rows = step.rows
-        if self._by_offset_alone and _speedups.all_plain(rows, MAX_OFFSET):
+        if self._by_offset_alone and _speedups.all_uncompressed(rows, MAX_OFFSET):
             return rows
         selected: Bools = rows["count"] != 0
         batch = rows["magic"] == 2

@@ -276,7 +276,7 @@ class FileRecords:
         most = min(MOST_BYTES, self.policy.max_batch_bytes)
         deferring = self.policy.check_crcs == "while_decoding"
         deferring &= self.policy.needs == "records"
-        return deferring and _speedups.all_plain(rows, most)
+        return deferring and _speedups.all_uncompressed(rows, most)
 
     def _around_bad(
         self,
@@ -338,7 +338,7 @@ class FileRecords:
 
     def _in_order(self, rows: BatchHeaders) -> bool:
         limits = self.limits
-        return _speedups.in_order(
+        return _speedups.offsets_in_order(
             rows, limits.least, limits.most, self.before, limits.ordered
         )
 
