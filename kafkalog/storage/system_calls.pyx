@@ -14,7 +14,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from posix.types cimport off_t
 from posix.unistd cimport pwrite
 
-from kafkalog._speedups._batch cimport BATCH_HEADER, MIN_SIZE, LOG_OVERHEAD
+from kafkalog._speedups._batch cimport BATCH_HEADER, LEAST_SIZE, LOG_OVERHEAD
 from kafkalog._speedups._cursor cimport be32
 
 
@@ -94,7 +94,7 @@ def read_cached_headers(int descriptor, int64_t origin, uint8_t[::1] into not No
                 size = be32(&into[pos + 8])
                 pos += LOG_OVERHEAD + <int64_t>size
                 count += 1
-                complete = size >= MIN_SIZE
+                complete = size >= LEAST_SIZE
                 complete &= count < FIRST_ENTRIES or count * MIN_MEAN_BYTES <= pos
     return complete
 
