@@ -215,7 +215,7 @@ def test_a_run_interrupted_after_its_commit_is_completed(spark, logs, tmp_path):
     (folder / "pending-00001.json").write_text(json.dumps(message))
     (folder / "manifest-00001.json").unlink()
     printed = ended(call(logs, out), 0)
-    assert printed.startswith("run 1, which had been cut off, is finished\nnothing new")
+    assert printed.startswith("completed run 1, which was interrupted\nnothing new")
     assert len(lakes.rows(out)) == 450
 
 
