@@ -1,7 +1,7 @@
 """Makes ``format("kafkalog")`` known to Spark without registration.
 
-For an unknown format Spark imports every package named ``pyspark_*``. If one raises, the
-others are not found, so this one never does.
+For an unknown format Spark imports every package named ``pyspark_*``. If one raises,
+the others are not found, so this one never does.
 """
 
 from contextlib import suppress
