@@ -153,7 +153,7 @@ def check_parent(out: Path) -> None:
 
 
 def check_target(out: Path, *, overwrite: bool = False) -> None:
-    """Raise an error if `out` has files, or is or is in a log directory.
+    """Raise an error if `out` has files, or has or is among Kafka's own files.
 
     Raises
     ------
@@ -162,14 +162,14 @@ def check_target(out: Path, *, overwrite: bool = False) -> None:
     PermissionError
         If `out` is a log directory or a partition directory, or in one.
     """
-    for directory in out.absolute().resolve().parents:
-        if _is_kafkas(directory):
-            reason = f"within a log directory or partition directory, {directory}"
+    real = out.absolute().resolve()
+    for directory in (real, *real.parents):
+        if directory.is_dir() and _is_kafkas(directory):
+            reason = (
+                f"a directory with Kafka's own files, {directory}, is not written to"
+            )
             raise PermissionError(1, reason, str(out))
     if out.is_dir():
-        if _is_kafkas(out.resolve()):
-            reason = "a log directory or partition directory"
-            raise PermissionError(1, reason, str(out))
         if not overwrite and any(out.iterdir()):
             raise FileExistsError(39, "the directory is not empty", str(out))
     elif out.exists() and not (overwrite and is_one_file(out)):
