@@ -164,7 +164,7 @@ def check_target(out: Path, *, overwrite: bool = False) -> None:
     """
     real = out.absolute().resolve()
     for directory in (real, *real.parents):
-        if directory.is_dir() and _is_kafkas(directory):
+        if _is_kafkas(directory):
             reason = (
                 f"a directory with Kafka's own files, {directory}, is not written to"
             )
