@@ -36,7 +36,7 @@ from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.indexes.index_table import IndexTable, read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.verification.report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]

@@ -40,8 +40,8 @@ from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.segment.strays import Limits
 from kafkalog.storage.byte_source import ByteSource, only_zeros
 from kafkalog.verification.index_checks import runs
-from kafkalog.verification.report import Cause, Findings
 from kafkalog.verification.transaction_checks import DATA, EVENT, events_of
+from kafkalog.verification.verification_report import Cause, Findings
 
 CONTROL_KEY_BYTES: Final = 4
 NO_TYPE: Final = -1

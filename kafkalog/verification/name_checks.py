@@ -33,7 +33,7 @@ from kafkalog.storage.file_names import (
     PartitionDir,
     parse_file_name,
 )
-from kafkalog.verification.report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings
 
 NUMBERED: Final = (
     ".log",

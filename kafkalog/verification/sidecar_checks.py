@@ -30,7 +30,7 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.file_names import META_PROPERTIES, PARTITION_METADATA
 from kafkalog.verification.log_checks import Epochs
-from kafkalog.verification.report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings
 
 Parsed = TypeVar("Parsed")
 Offsets = dict[tuple[str, int], int]

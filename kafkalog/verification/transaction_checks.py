@@ -26,7 +26,7 @@ import numpy.typing as npt
 from kafkalog.formats.entry_headers import Rows
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.verification.index_checks import Bools, Int64s, note, runs
-from kafkalog.verification.report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings
 
 DATA: Final = -1
 ABORT: Final = 0

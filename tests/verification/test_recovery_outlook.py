@@ -16,7 +16,7 @@ from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
 from kafkalog.verification.path_verification import verify
-from kafkalog.verification.report import Cause, Recovery, Severity
+from kafkalog.verification.verification_report import Cause, Recovery, Severity
 from tests.log.writing import NOW
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verify.md"

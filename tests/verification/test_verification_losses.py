@@ -9,7 +9,7 @@ from kafkalog import LogConfig, LostOffsetsWarning
 from kafkalog.formats.checkpoint import format_offsets
 from kafkalog.storage.checkpoint_file import CLEANED_TO
 from kafkalog.verification.path_verification import verify
-from kafkalog.verification.report import Cause, Recovery, Severity
+from kafkalog.verification.verification_report import Cause, Recovery, Severity
 from tests import golden_data
 from tests.manager.partitions import batch, write_partition, write_segment
 
