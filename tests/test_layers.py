@@ -20,8 +20,8 @@ MODULES = sorted(set(PACKAGE.rglob("*.py")) - {PACKAGE / "__init__.py"})
 KERNELS = sorted([*PACKAGE.rglob("*.pyx"), *PACKAGE.rglob("*.pxd")])
 
 # A scan and a report convert themselves to other libraries' tables on request, and
-# import the surface that does it then. Errors import the type of a path for type checkers
-# alone.
+# import the surface that does it then. Errors import the type of a path for type
+# checkers alone.
 UPWARD = {
     ("query/scan.py", "export"),
     ("verification/verification_report.py", "export"),
