@@ -19,7 +19,7 @@ from kafkalog.formats.entry_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Time
 from kafkalog.log.log import Isolation
-from kafkalog.query import sources
+from kafkalog.query import sources as plan
 from kafkalog.query.part_reading import Problem, Request
 from kafkalog.query.record_counts import count_records, counting
 from kafkalog.query.records import Records, ViewColumn
@@ -44,8 +44,8 @@ def scan(
     source: Source,
     *,
     columns: Iterable[str] | None = None,
-    start_offset: sources.Offset = None,
-    end_offset: sources.Offset = None,
+    start_offset: plan.Offset = None,
+    end_offset: plan.Offset = None,
     start_timestamp: Time | None = None,
     end_timestamp: Time | None = None,
     isolation: Isolation = "read_uncommitted",
@@ -119,15 +119,15 @@ def scan(
         raise ValueError(f"threads must be 1 or more, not {threads}")
     if not 1 <= max_batch_bytes <= MOST_BATCH_BYTES:
         raise ValueError(f"max_batch_bytes must be in 1..2**30, not {max_batch_bytes}")
-    sources.check_offset("start_offset", start_offset)
-    sources.check_offset("end_offset", end_offset)
+    plan.check_offset("start_offset", start_offset)
+    plan.check_offset("end_offset", end_offset)
     times = (start_timestamp, end_timestamp)
-    parts = sources.find_parts(source)
-    sources.check_known("start_offset", start_offset, parts)
-    sources.check_known("end_offset", end_offset, parts)
+    parts = plan.find_parts(source)
+    plan.check_known("start_offset", start_offset, parts)
+    plan.check_known("end_offset", end_offset, parts)
     return Scan(
         parts=tuple(
-            (part, sources.bounds_of(part, start_offset, end_offset, times))
+            (part, plan.bounds_of(part, start_offset, end_offset, times))
             for part in parts
         ),
         columns=choose_columns(columns),
@@ -151,7 +151,7 @@ class Scan:
     `problems` lists what the last reading left out, with ``on_corruption="skip"``.
     """
 
-    parts: tuple[tuple[sources.Part, Bounds], ...]
+    parts: tuple[tuple[plan.Part, Bounds], ...]
     columns: tuple[str, ...]
     request: Request
     threads: int = 1
@@ -229,12 +229,12 @@ class Scan:
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all into a ``pandas.DataFrame``."""
-        from kafkalog.export import dataframe
+        from kafkalog.export import dataframes
 
-        return dataframe.to_pandas(self)
+        return dataframes.to_pandas(self)
 
     def to_polars(self) -> pl.DataFrame:
         """Read all into a ``polars.DataFrame``."""
-        from kafkalog.export import dataframe
+        from kafkalog.export import dataframes
 
-        return dataframe.to_polars(self)
+        return dataframes.to_polars(self)

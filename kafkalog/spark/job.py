@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkalog.cli import exits, output, terminal
-from kafkalog.cli.options import compression_option, examples
-from kafkalog.cli.output import Field
+from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli.command_options import compression_option, examples
+from kafkalog.cli.command_output import TableField
 from kafkalog.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kafkalog.spark.run import Outcome
+    from kafkalog.spark.job_run import Outcome
 
 PARTITION: Final = (
-    Field("topic", "topic"),
-    Field("partition", "partition", right=True),
-    Field("start", "start", right=True),
-    Field("end", "end", right=True),
-    Field("rows", "rows", lambda rows: f"{rows:,}", right=True),
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("start", "start", right=True),
+    TableField("end", "end", right=True),
+    TableField("rows", "rows", lambda rows: f"{rows:,}", right=True),
 )
 
 FLAGS: Final = {
@@ -228,8 +228,8 @@ def start_spark(master: str | None, conf: Mapping[str, str]) -> Any:
 def _run(
     options: Mapping[str, str], out: Path, compression: str, session: Callable[[], Any]
 ) -> Outcome:
-    from kafkalog.spark.options import asked_columns, parse_options
-    from kafkalog.spark.run import Job, check_out, run_job
+    from kafkalog.spark.job_run import Job, check_out, run_job
+    from kafkalog.spark.read_options import asked_columns, parse_options
 
     try:
         parsed = parse_options(options, streaming=False)
@@ -254,9 +254,9 @@ def _tell(outcome: Outcome, out: Path, shown: str) -> None:
     manifest, path = outcome.manifest or {}, outcome.path
     if shown == "json":
         told = {"manifest": None if path is None else str(path), **manifest}
-        output.emit(f"{json.dumps(told, ensure_ascii=False)}\n")
+        command_output.emit(f"{json.dumps(told, ensure_ascii=False)}\n")
     elif manifest:
-        output.print_rows(manifest["partitions"], PARTITION, "table")
+        command_output.print_rows(manifest["partitions"], PARTITION, "table")
     if not manifest:
         say(f"nothing new for {out}")
         return

@@ -15,8 +15,8 @@ from kafkalog.validation import append_analysis, batch_validation, leader_valida
 from kafkalog.validation.append_policy import AppendRules, rules_of
 from kafkalog.validation.appends import Appends, bounds_of
 from kafkalog.validation.batch_conversion import rebuild
-from tests.formats import test_validation, test_validation_written
 from tests.oracle.sabotages.register import nothing, one_by_one, sabotage
+from tests.validation import test_leader_validation, test_validation_written
 
 EVER = 2**63 - 1
 
@@ -181,7 +181,7 @@ def _(patch):
 
 @sabotage(
     "a client's offsets have no gap",
-    test_validation.test_gaps_are_refused_of_clients_alone,
+    test_leader_validation.test_gaps_are_refused_of_clients_alone,
 )
 def _(patch):
     """Headers are not held to their records."""
@@ -190,7 +190,7 @@ def _(patch):
 
 @sabotage(
     "clients write no control records",
-    test_validation.test_control_records_are_not_for_clients,
+    test_leader_validation.test_control_records_are_not_for_clients,
 )
 def _(patch):
     """The flag is not looked at."""

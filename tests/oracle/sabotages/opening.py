@@ -16,7 +16,7 @@ from kafkalog.log.recovery.log_loader import LogLoader
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles
 from tests.log import (
-    test_producer_snapshots,
+    test_snapshot_files,
     test_writable_log,
     test_writing,
 )
@@ -185,7 +185,7 @@ def _(patch):
 
 @sabotage(
     "snapshots that belong to no segment go",
-    test_producer_snapshots.test_strays_go_but_for_the_newest_beyond_the_last_segment,
+    test_snapshot_files.test_strays_go_but_for_the_newest_beyond_the_last_segment,
 )
 def _(patch):
     """They stay."""

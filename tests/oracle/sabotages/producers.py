@@ -7,20 +7,16 @@ from kafkalog.errors import (
 from kafkalog.formats.layout import SEQUENCE_MASK
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
 from kafkalog.log import fetch_data, watermarks
+from kafkalog.log.producers import producer_append, producer_entry, producer_updates
 from kafkalog.log.producers.hash_order import HashOrderedDict
 from kafkalog.log.producers.producer_append import ProducerAppendInfo
 from kafkalog.log.producers.producer_entry import NONE, CompletedTxn, ProducerStateEntry
-from kafkalog.log.producers.producer_manager import (
-    ProducerStateManager,
-    producer_append,
-    producer_entry,
-    producer_updates,
-)
+from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.producer_updates import ProducerUpdates
 from tests.log import (
     test_producer_append,
+    test_producer_manager,
     test_producer_updates,
-    test_producers,
 )
 from tests.log.producing import Producing
 from tests.oracle.sabotages.register import Made, nothing, sabotage
@@ -217,7 +213,7 @@ def _(patch):
 
 @sabotage(
     "verifications expire",
-    test_producers.test_verifications_expire_by_the_time_they_began,
+    test_producer_manager.test_verifications_expire_by_the_time_they_began,
     producing=Made(Producing),
 )
 def _(patch):
@@ -358,7 +354,7 @@ def _(patch):
 
 @sabotage(
     "of a snapshot no producer that expired is loaded",
-    test_producers.test_expired_producers_of_a_snapshot_are_not_loaded,
+    test_producer_manager.test_expired_producers_of_a_snapshot_are_not_loaded,
     producing=Made(Producing),
 )
 def _(patch):

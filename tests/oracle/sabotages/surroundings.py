@@ -6,7 +6,7 @@ from threading import Thread
 from time import sleep
 
 from kafkalog.config import LogConfig, settings
-from kafkalog.config.values import Range
+from kafkalog.config.setting_types import Range
 from kafkalog.log import appending, flushing, opening, ownership, runtime, writable_log
 from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.clock import SystemClock

@@ -1,0 +1,377 @@
+"""Options that commands share, spelled and explained once.
+
+Knows: words of the command line. Does not know: what a command does with them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from kafkalog.log.log import Isolation
+    from kafkalog.query.scan import OnCorruption, Progress, Scan
+    from kafkalog.query.tailing import Planned
+    from kafkalog.storage.file_names import PartitionDir
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+FORMATS: Final = ("table", "jsonl", "json", "csv")
+
+
+URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+class LocalPath(click.Path):
+    """A path of this machine. URLs are refused: they may hold secrets."""
+
+    def __init__(self) -> None:
+        super().__init__(readable=False, path_type=Path)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Return the path; `click.UsageError` for a URL."""
+        refuse_url(str(value))
+        return super().convert(value, param, ctx)
+
+
+def refuse_url(text: str) -> None:
+    """Raise `click.UsageError` for a URL, of which the scheme alone is shown."""
+    if found := URL.match(text):
+        reason = f"{found[1]}:// URLs are not supported on the command line"
+        raise click.UsageError(reason)
+
+
+def examples(*commands: str) -> str:
+    """Lay out what ``--help`` ends with: commands as they would be typed."""
+    return "\n".join(("\b", "Examples:", *(f"  {command}" for command in commands)))
+
+
+def read_time(text: str) -> int | datetime:
+    """Read ms since 1970, or ISO 8601 with a zone: without one it is no point in time.
+
+    >>> read_time("1700000000000")
+    1700000000000
+    >>> read_time("2023-11-14T22:13:20Z")
+    datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.timezone.utc)
+    """
+    if re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        reason = f"{text!r} is neither ms since 1970 nor ISO 8601"
+        raise click.BadParameter(reason) from None
+    if time.tzinfo is None:
+        reason = f"{text!r} has no zone; say 2026-01-31T12:00Z, or +02:00"
+        raise click.BadParameter(reason)
+    return time
+
+
+def read_columns(text: str) -> tuple[str, ...]:
+    """Read names of columns with commas between, in the order given."""
+    from kafkalog.query.scan_columns import choose_columns
+
+    try:
+        return choose_columns(name.strip() for name in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def max_batch_bytes_option(most: int | None) -> Callable[[Function], Function]:
+    """Make ``--max-batch-bytes``, up to `most` of them; no bound if None."""
+    return click.option(
+        "--max-batch-bytes",
+        type=click.IntRange(1, most),
+        default=64 << 20,
+        show_default=True,
+        help="How much a batch may take, unpacked.",
+    )
+
+
+def complete_topics(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Offer the topics below the paths given so far."""
+    topics = {name.topic for name in _partitions(context)}
+    return sorted(topic for topic in topics if topic.startswith(incomplete))
+
+
+def complete_partitions(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Offer the numbers of their partitions."""
+    numbers = sorted({name.partition for name in _partitions(context)})
+    return [str(one) for one in numbers if str(one).startswith(incomplete)]
+
+
+def complete_columns(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Offer a column more, behind those that stand before the last comma."""
+    from kafkalog.query.scan_columns import COLUMNS
+
+    before, comma, begun = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [
+        f"{before}{comma}{name}"
+        for name in COLUMNS
+        if name.startswith(begun) and name not in taken
+    ]
+
+
+def _partitions(context: click.Context) -> Iterator[PartitionDir]:
+    """Yield what the live directories at and below the paths are named for.
+
+    The option that is being completed has no value yet, so that click has not come to
+    tell arguments from one another: they are what is left over.
+    """
+    from kafkalog.storage.file_names import parse_partition_dir
+
+    for path in map(Path, context.args):
+        names = [path.absolute().name]
+        with suppress(OSError), os.scandir(path) as listing:
+            names += [entry.name for entry in listing]
+        for name in map(parse_partition_dir, names):
+            if name is not None and name.state is None:
+                yield name
+
+
+SELECTION: Final = (
+    click.option(
+        "--topic",
+        "topics",
+        multiple=True,
+        shell_complete=complete_topics,
+        help="Only this topic; may be repeated.",
+    ),
+    click.option(
+        "--partition",
+        "partitions",
+        multiple=True,
+        type=click.IntRange(min=0),
+        shell_complete=complete_partitions,
+        help="Only partitions of this number; may be repeated.",
+    ),
+)
+
+BOUNDS: Final = (
+    click.option(
+        "--start-offset", type=int, help="First offset; by default the log start."
+    ),
+    click.option("--end-offset", type=int, help="Offset before which to end."),
+    click.option(
+        "--start-timestamp",
+        type=read_time,
+        metavar="TIME",
+        help="Earliest timestamp: ms since 1970, or ISO 8601 with a zone.",
+    ),
+    click.option(
+        "--end-timestamp",
+        type=read_time,
+        metavar="TIME",
+        help="Timestamp before which to end.",
+    ),
+)
+
+COLUMNS: Final = (
+    click.option(
+        "--columns",
+        type=read_columns,
+        metavar="NAMES",
+        shell_complete=complete_columns,
+        help="Columns, with commas between, in the order wanted: topic, partition, "
+        "offset, timestamp, timestamp_type, key, value, headers (these by default), "
+        "leader_epoch, producer_id, producer_epoch, sequence, is_transactional, "
+        "is_control, magic, codec, segment, position.",
+    ),
+)
+
+WHICH: Final = (
+    click.option(
+        "--isolation",
+        type=click.Choice(["read_uncommitted", "read_committed"]),
+        default="read_uncommitted",
+        show_default=True,
+        help="Whether to leave out what is aborted or undecided.",
+    ),
+    click.option(
+        "--on-corruption",
+        type=click.Choice(["raise", "skip"]),
+        default="raise",
+        show_default=True,
+        help="End at damage, or leave it out and go on; the exit code is 1 either way.",
+    ),
+    click.option(
+        "--control-records",
+        is_flag=True,
+        help="Show transaction markers and the like, too.",
+    ),
+    max_batch_bytes_option(1 << 30),
+)
+
+THREADS: Final = (
+    click.option(
+        "--threads",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="How many threads decode.",
+    ),
+)
+
+READING: Final = (*SELECTION, *BOUNDS, *COLUMNS, *WHICH, *THREADS)
+FINDING: Final = (*SELECTION, *BOUNDS, *WHICH)
+TAILING: Final = (*SELECTION, *COLUMNS, *WHICH)
+
+COMPRESSION: Final = (
+    click.option(
+        "--compression",
+        type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
+        default="zstd",
+        show_default=True,
+        help="Of Parquet's columns.",
+    ),
+)
+
+PRINTING: Final = (
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        help="By default a table on a terminal, JSON Lines in a pipe.",
+    ),
+    click.option("--no-color", is_flag=True, help="No colour; as NO_COLOR=1 does."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """What is asked of a scan, as the options gave it."""
+
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...]
+    start_offset: int | None = None
+    end_offset: int | None = None
+    start_timestamp: int | datetime | None = None
+    end_timestamp: int | datetime | None = None
+    columns: tuple[str, ...] | None = None
+    isolation: Isolation
+    on_corruption: OnCorruption
+    control_records: bool
+    max_batch_bytes: int
+    threads: int = 1
+
+    def scan(self, paths: Sequence[Path], progress: Progress | None = None) -> Scan:
+        """Make the scan of what lies under `paths`, as far as it was selected.
+
+        Raises `FileNotFoundError` where a topic or partition asked for is not there.
+        """
+        from kafkalog.query.scan import scan
+        from kafkalog.storage.log_directory import choose
+
+        whole = scan(
+            list(paths),
+            columns=self.columns,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            start_timestamp=self.start_timestamp,
+            end_timestamp=self.end_timestamp,
+            isolation=self.isolation,
+            control_records=self.control_records,
+            on_corruption=self.on_corruption,
+            max_batch_bytes=self.max_batch_bytes,
+            threads=self.threads,
+            progress=progress,
+        )
+        places = [(part.topic, part.partition) for part, _ in whole.parts]
+        chosen = choose(places, self.topics, self.partitions)
+        return replace(whole, parts=tuple(whole.parts[i] for i in chosen))
+
+    def parts(self, paths: Sequence[Path]) -> list[Planned]:
+        """List anew what lies under `paths` and was selected, from its start on.
+
+        That a topic or partition is not there is no error.
+        """
+        from kafkalog.query.sources import bounds_of, find_parts
+
+        return [
+            (part, bounds_of(part, None, None, (None, None)))
+            for part in find_parts(list(paths))
+            if not self.topics or part.topic in self.topics
+            if not self.partitions or part.partition in self.partitions
+        ]
+
+
+def paths_argument(function: Function) -> Function:
+    """Add the argument PATH..., one or more."""
+    return click.argument(
+        "paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath()
+    )(function)
+
+
+def selection_options(function: Function) -> Function:
+    """Add ``--topic`` and ``--partition``, as `topics` and `partitions`."""
+    return _with(SELECTION, function)
+
+
+def format_options(function: Function) -> Function:
+    """Add ``--format`` and ``--no-color``, as `form` and `no_color`."""
+    return _with(PRINTING, function)
+
+
+def compression_option(function: Function) -> Function:
+    """Add ``--compression``, of Parquet files."""
+    return _with(COMPRESSION, function)
+
+
+def decode_option(function: Function) -> Function:
+    """Add ``--decode``."""
+    return click.option(
+        "--decode",
+        is_flag=True,
+        help="Show what records of internal topics say, in place of their bytes.",
+    )(function)
+
+
+def scan_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a scan; the function is given them as one, `reading`."""
+    return _gathering(READING, function)
+
+
+def find_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add those that say where to look, and for what kind of records; as `reading`."""
+    return _gathering(FINDING, function)
+
+
+def tail_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add those of a scan that bound nothing; as `reading`."""
+    return _gathering(TAILING, function)
+
+
+def _gathering(
+    options: Sequence[Callable[..., Any]], function: Callable[..., None]
+) -> Callable[..., None]:
+    @wraps(function)
+    def gathering(**given: Any) -> None:
+        names = [field.name for field in fields(ScanOptions) if field.name in given]
+        asked = {name: given.pop(name) for name in names}
+        function(options=ScanOptions(**asked), **given)
+
+    return _with(options, gathering)
+
+
+def _with(options: Sequence[Callable[[Function], Function]], to: Function) -> Function:
+    for option in reversed(options):
+        to = option(to)
+    return to

@@ -1,0 +1,262 @@
+"""Data on standard output: a table, JSON Lines, JSON or CSV; of rows, or of records.
+
+To a terminal nothing is sent that it would obey, whatever the format.
+
+Knows: formats. Does not know: what is printed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from kafkalog.cli import exits, terminal
+from kafkalog.cli.text_table import SAMPLE_ROWS, Table, TableColumn, lines_of
+
+if TYPE_CHECKING:
+    from kafkalog.query.records import Records
+    from kafkalog.query.scan import Scan
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TableField:
+    """A member of rows: how a table heads it and spells it."""
+
+    name: str
+    title: str
+    spell: Callable[[Any], str] = str
+    right: bool = False
+    may_be_cut: bool = False
+
+
+def chosen_format(form: str | None) -> str:
+    """Return the format asked for, or the one that fits where the output goes."""
+    return form or ("table" if sys.stdout.isatty() else "jsonl")
+
+
+def print_rows(
+    rows: Iterable[Row],
+    fields: Sequence[TableField],
+    form: str,
+    *,
+    no_color: bool = False,
+) -> None:
+    """Print rows as they come; of their members a table shows only `fields`."""
+    if form == "table":
+        columns = [TableColumn(f.title, f.right, f.may_be_cut) for f in fields]
+        cells = (cells_of(row, fields) for row in rows)
+        _print_table(columns, cells, no_color=no_color)
+    elif form == "csv":
+        _print(_csv_of(rows), terminal.harmless_lines)
+    else:
+        texts = (json.dumps(row, ensure_ascii=False) for row in rows)
+        _print_json(([text] for text in texts), form)
+
+
+def print_records(
+    scan: Scan,
+    form: str | None,
+    *,
+    limit: int | None = None,
+    no_color: bool = False,
+    decode: bool = False,
+) -> None:
+    """Print the first `limit` records of a scan, all if None, as they are read.
+
+    Then tell what it passed over.
+    """
+    left = sys.maxsize if limit is None else limit
+    shown, form = scan.columns, chosen_format(form)
+    if decode:
+        scan = decodable(scan)
+    with RecordPrinter(shown, form, no_color=no_color, decode=decode) as printer:
+        chunks = scan.chunks(reuse=scan.threads == 1) if left else iter(())
+        for records in chunks:
+            left -= printer.show(records, left)
+            if not left:
+                break
+    exits.report_problems(scan.problems)
+
+
+def decodable(scan: Scan) -> Scan:
+    """Add to a scan the columns without which records cannot be decoded."""
+    from kafkalog.export.internal_topic_json import NEEDED
+
+    more = (name for name in NEEDED if name not in scan.columns)
+    return replace(scan, columns=(*scan.columns, *more))
+
+
+class RecordPrinter:
+    """Prints chunks of records, one behind the other, as one table, list or stream.
+
+    With `decode`, what records of internal topics say takes the place of their bytes.
+
+    A table is held back until there are rows enough to see how wide its columns are;
+    `flush` prints what there is. Leaving ends the list that ``json`` is.
+    """
+
+    def __init__(
+        self,
+        columns: tuple[str, ...],
+        form: str,
+        *,
+        no_color: bool = False,
+        decode: bool = False,
+    ) -> None:
+        from kafkalog.export import text_lines
+
+        self._columns, self._form, self._decode = columns, form, decode
+        self._coloured = terminal.is_coloured(no_color=no_color)
+        self._on_terminal = sys.stdout.isatty()
+        self._table: Table | None = None
+        self._rows: list[tuple[str, ...]] = []
+        self._before = "["
+        if form == "csv":
+            self._emit(f"{text_lines.csv_header(columns)}\n", terminal.harmless_lines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
+        if self._form == "table" and self._table is None:
+            self._print_rows()
+        elif self._form == "json":
+            emit("]\n" if self._before == BETWEEN else "[]\n")
+
+    def show(self, records: Records, most: int = sys.maxsize) -> int:
+        """Print the first `most` of a chunk; answer how many that are."""
+        from kafkalog.cli import record_cells
+        from kafkalog.export import text_lines
+
+        if self._form == "table":
+            rows = record_cells.rows(records, self._columns, decode=self._decode)
+            rows = rows[:most]
+            self._rows += rows
+            if self._table is not None or len(self._rows) >= SAMPLE_ROWS:
+                self._print_rows()
+            return len(rows)
+        spell = text_lines.csv_lines if self._form == "csv" else text_lines.json_lines
+        lines = spell(records, self._columns, decode=self._decode)[:most]
+        if self._form == "csv":
+            self._emit("\n".join(lines) + "\n", terminal.harmless_lines)
+        elif self._form == "jsonl":
+            self._emit("\n".join(lines) + "\n", terminal.harmless_json)
+        else:
+            self._emit(self._before + BETWEEN.join(lines), terminal.harmless_json)
+            self._before = BETWEEN
+        return len(lines)
+
+    def flush(self) -> None:
+        """Print the rows of a table that are held back."""
+        if self._rows:
+            self._print_rows()
+
+    def _print_rows(self) -> None:
+        rows, self._rows = self._rows, []
+        if self._table is None:
+            from kafkalog.cli.record_cells import table_columns
+
+            self._table = Table(
+                table_columns(self._columns, decode=self._decode),
+                rows[:SAMPLE_ROWS],
+                width=terminal.columns_wide(),
+                coloured=self._coloured,
+            )
+            emit(f"{self._table.heading}\n")
+        for line in map(self._table.line, rows):
+            emit(f"{line}\n")
+
+    def _emit(self, text: str, harmless: Callable[[str], str]) -> None:
+        emit(harmless(text) if self._on_terminal else text)
+
+
+def cells_of(row: Row, fields: Sequence[TableField]) -> list[str]:
+    """Spell a row's members for a table; a terminal obeys nothing in them."""
+    return [_cell(field, row) for field in fields]
+
+
+def table_of(fields: Sequence[TableField], rows: Sequence[Sequence[str]]) -> Table:
+    """Begin a table for the terminal, as wide as its first rows ask for."""
+    return Table(
+        [TableColumn(f.title, f.right, f.may_be_cut) for f in fields],
+        rows,
+        width=terminal.columns_wide(),
+        coloured=terminal.is_coloured(no_color=False),
+    )
+
+
+def _cell(field: TableField, row: Row) -> str:
+    value = row.get(field.name)
+    return "-" if value is None else terminal.harmless(field.spell(value))
+
+
+def _print_table(
+    columns: Sequence[TableColumn], rows: Iterable[Sequence[str]], *, no_color: bool
+) -> None:
+    lines = lines_of(
+        columns,
+        rows,
+        width=terminal.columns_wide(),
+        coloured=terminal.is_coloured(no_color=no_color),
+    )
+    for line in lines:
+        emit(f"{line}\n")
+
+
+def _csv_of(rows: Iterable[Row]) -> Iterator[list[str]]:
+    """Spell rows as CSV; where their members change, another heading begins."""
+    names: list[str] = []
+    for row in rows:
+        lines = []
+        if list(row) != names:
+            names = list(row)
+            lines.append(csv_line(names))
+        lines.append(csv_line(row.values()))
+        yield lines
+
+
+def csv_line(cells: Iterable[Any]) -> str:
+    """Spell a row of CSV, without its end."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(cells)
+    return line.getvalue()
+
+
+def _print(blocks: Iterable[list[str]], harmless: Callable[[str], str]) -> None:
+    on_terminal = sys.stdout.isatty()
+    for lines in blocks:
+        text = "\n".join(lines) + "\n"
+        emit(harmless(text) if on_terminal else text)
+
+
+BETWEEN: Final = ",\n"
+
+
+def _print_json(blocks: Iterable[list[str]], form: str) -> None:
+    """Print objects, one a line; for ``json`` as one list, closed whatever happens."""
+    if form == "jsonl":
+        _print(blocks, terminal.harmless_json)
+        return
+    on_terminal = sys.stdout.isatty()
+    before = "["
+    try:
+        for lines in blocks:
+            text = BETWEEN.join(lines)
+            emit(before + (terminal.harmless_json(text) if on_terminal else text))
+            before = BETWEEN
+    finally:
+        emit("]\n" if before == BETWEEN else "[]\n")
+
+
+def emit(text: str) -> None:
+    """Write text to standard output, as UTF-8 whatever the locale says."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
