@@ -170,7 +170,11 @@ class OffsetIndexCheck:
                 "batches before that position hold that offset, or higher ones",
                 False,
             ),
-            (beyond & ~self._stray & ~self._unsafe, "points past the end of the log", False),
+            (
+                beyond & ~self._stray & ~self._unsafe,
+                "points past the end of the log",
+                False,
+            ),
             (odd & ~self._stray & ~self._unsafe, "no batch has that offset", True),
         ):
             note(

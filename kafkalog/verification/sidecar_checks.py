@@ -91,7 +91,9 @@ def check_epochs(data: bytes, findings: Findings) -> Epochs:
         np.array(column, np.int64) for column in zip(*entries, strict=True)
     )
     if epochs[0] < 0 or starts[0] < 0:
-        findings.add(Cause.FORMAT, "an epoch or a start offset is negative, expected 0 or more")
+        findings.add(
+            Cause.FORMAT, "an epoch or a start offset is negative, expected 0 or more"
+        )
         return NO_EPOCHS
     falls = (np.diff(epochs) <= 0) | (np.diff(starts) <= 0)
     if falls.any():

@@ -253,7 +253,7 @@ class Report:
         >>> report.to_arrow().column_names[:4]
         ['path', 'position', 'offset', 'cause']
         """
-        from kafkalog.export.missing import require
+        from kafkalog.export.optional_packages import require
 
         arrow = require("pyarrow", "arrow")
         columns = [

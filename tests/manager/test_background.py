@@ -38,18 +38,8 @@ def scheduler_threads():
 
 
 def test_the_logs_of_a_manager_share_one_scheduler_thread(tmp_path):
-    assert not scheduler_threads()
-    with LogManager(tmp_path, SMALL) as manager:
-        logs = [manager.open("orders", partition) for partition in range(3)]
-        assert len(scheduler_threads()) == 1
-        for log in logs:
-            fill(log)
-    assert not scheduler_threads()
-    assert not [one for one in threading.enumerate() if "kafkalog" in one.name]
-
-
-def test_one_background_thread_does_the_work_of_all_logs_of_a_manager(tmp_path):
     broker = BrokerConfig(background_threads=1)
+    assert not scheduler_threads()
     with LogManager(tmp_path, SMALL, broker=broker) as manager:
         for partition in range(3):
             log = manager.open("orders", partition)
@@ -57,3 +47,4 @@ def test_one_background_thread_does_the_work_of_all_logs_of_a_manager(tmp_path):
             log.roll()
         assert len(scheduler_threads()) == 1
     assert not scheduler_threads()
+    assert not [one for one in threading.enumerate() if "kafkalog" in one.name]

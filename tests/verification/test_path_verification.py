@@ -71,7 +71,7 @@ def test_progress_comes_to_an_end(partition):
     assert told == sorted(told)
 
 
-def test_the_partition_made_by_hand_is_sound(partition):
+def test_a_partition_made_by_hand_is_valid(partition):
     report = verify(partition)
     assert (report.batches, report.records, report.problems) == (5, 10, ())
 
