@@ -28,9 +28,14 @@ KERNELS = [
     *(PACKAGE / "_speedups").glob("*.h"),
 ]
 
-# A scan hands itself to a surface when it is asked for one, and imports it then. Errors
-# import for type checkers alone what a path may be.
-UPWARD = {("query/scan.py", "export"), ("errors.py", "storage")}
+# A scan and a report convert themselves to other libraries' tables on request, and
+# import the surface that does it then. Errors import the type of a path for type
+# checkers alone.
+UPWARD = {
+    ("query/scan.py", "export"),
+    ("verification/verification_report.py", "export"),
+    ("errors.py", "storage"),
+}
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
 READERS_OF_LOGS = {
     "control_batches", "log", "log_segments", "markers", "producers", "transactions",
