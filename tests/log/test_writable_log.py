@@ -17,6 +17,7 @@ from kafkalog import (
     UnexpectedAppendOffsetError,
 )
 from kafkalog.formats.batch_headers import scan_headers
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.segment.growing_segment import GrowingSegment
