@@ -25,9 +25,14 @@ KERNELS = [
     *(PACKAGE / "_speedups").glob("*.h"),
 ]
 
-# A scan hands itself to a surface when it is asked for one, and imports it then. Errors
-# import for type checkers alone what a path may be.
-UPWARD = {("query/scan.py", "export"), ("errors.py", "storage")}
+# A scan and a report convert themselves to other libraries' tables on request, and
+# import the surface that does it then. Errors import the type of a path for type
+# checkers alone.
+UPWARD = {
+    ("query/scan.py", "export"),
+    ("verification/verification_report.py", "export"),
+    ("errors.py", "storage"),
+}
 CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
 # A kernel reaches no file and no other resource of the operating system.
 PURE_C = {"libc.limits", "libc.math", "libc.stdint", "libc.string"}
