@@ -23,8 +23,8 @@ from shapes import VALUE_BYTES, columns_of
 
 from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.testing import ManualClock, ManualScheduler
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 CLOCK = ManualClock(FIRST_TIMESTAMP + 86_400_000)
@@ -105,7 +105,7 @@ def bench_append_records(benchmark, tmp_path, shape, codec, size):
 
     def theirs():
         return seconds(
-            lambda: encode_batches(columns, batch_bytes, settings=settings, room=room)
+            lambda: encode_batches(columns, batch_bytes, settings=settings, out=room)
         )
 
     def measure():

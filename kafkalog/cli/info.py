@@ -33,6 +33,8 @@ BESIDE: Final = (
     TableField("state", "state"),
 )
 
+SCHEMA: Final = 1
+
 
 @click.command(
     "info",
@@ -56,7 +58,6 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
     Ends with 1 if what was read is damaged.
     """
     from kafkalog.query.description import damages, describe
-    from kafkalog.verification.report import SCHEMA
 
     form, damaged = command_output.chosen_format(form), 0
     facts = []

@@ -17,15 +17,16 @@ import numpy.typing as npt
 
 from kafkalog._speedups import Status, find_batch
 from kafkalog.errors import CorruptRecordError
-from kafkalog.formats.entry_fields import offset_field, size_field
-from kafkalog.formats.entry_headers import (
+from kafkalog.formats.batch_headers import (
     REASONS,
+    BatchHeaders,
     Bytes,
-    Rows,
-    find_unsound,
+    find_crc_mismatches,
+    find_invalid_start,
+    offset_field,
     scan_headers,
+    size_field,
 )
-from kafkalog.formats.entry_start import find_no_entry
 from kafkalog.formats.layout import (
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
@@ -41,7 +42,7 @@ CHECKSUMMED_PER_BYTE: Final = 16
 """Bytes whose CRC may be computed for each byte searched; limits crafted input."""
 
 
-def read_valid_entry(source: ByteSource, position: int) -> Rows | None:
+def read_valid_entry(source: ByteSource, position: int) -> BatchHeaders | None:
     """Return the header of a complete entry with a valid CRC at `position`, or None."""
     head = source.read(position, HEADER_SIZE_UP_TO_MAGIC)
     if len(head) < HEADER_SIZE_UP_TO_MAGIC:
@@ -52,12 +53,16 @@ def read_valid_entry(source: ByteSource, position: int) -> Rows | None:
         return None
     data = source.read(position, size)
     rows, _, _ = scan_headers(data, 0, position, 1)
-    valid = len(rows) and not len(find_unsound(data, position, rows))
+    valid = len(rows) and not len(find_crc_mismatches(data, position, rows))
     return rows if valid else None
 
 
 def find_being_written(
-    source: ByteSource, data: Bytes, origin: int, rows: Rows, chosen: Rows
+    source: ByteSource,
+    data: Bytes,
+    origin: int,
+    rows: BatchHeaders,
+    chosen: BatchHeaders,
 ) -> npt.NDArray[np.intp]:
     """Return the indexes in `chosen` of entries that were being written when read.
 
@@ -70,7 +75,7 @@ def find_being_written(
     follows = data[end : end + LOG_OVERHEAD]
     if follows.any() or not len(follows):
         return NONE
-    invalid = find_unsound(data, origin, chosen)
+    invalid = find_crc_mismatches(data, origin, chosen)
     positions = chosen["position"][invalid].tolist()
     valid = [read_valid_entry(source, position) is not None for position in positions]
     return invalid[np.array(valid, np.bool_)]
@@ -138,7 +143,7 @@ def tail_error(
     ):
         return None
     head = source.read(position, HEADER_SIZE_UP_TO_MAGIC)
-    if no_entry := find_no_entry(head, offsets, first=position == 0):
+    if no_entry := find_invalid_start(head, offsets, first=position == 0):
         return no_entry.at(position)
     if status != Status.ENTRY_INCOMPLETE:  # the file has changed since
         return CorruptRecordError(REASONS[status], position=position)

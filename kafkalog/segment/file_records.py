@@ -26,16 +26,21 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.decoding.large_batches import MOST_BYTES
+from kafkalog.decoding.read_policy import STRICT, ReadPolicy
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
-from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.entry_headers import Bytes, Rows, checksum_error, find_unsound
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    crc_error,
+    find_crc_mismatches,
+    size_field,
+)
 from kafkalog.formats.layout import (
     BATCH,
-    BATCH_HEADER_BYTES,
     LOG_OVERHEAD,
-    MAX_BATCH_BYTES,
+    RECORD_BATCH_OVERHEAD,
 )
-from kafkalog.formats.offset_order import stray_error
+from kafkalog.formats.offset_order import misplaced_error
 from kafkalog.segment.entry_search import (
     find_being_written,
     find_valid_entry,
@@ -55,7 +60,7 @@ STEP_ROWS: Final = 1024
 """Headers scanned at a time; steps of very small entries have more."""
 
 Bools = npt.NDArray[np.bool_]
-Select = Callable[[Rows], tuple[Bools | None, bool]]
+Select = Callable[[BatchHeaders], tuple[Bools | None, bool]]
 """Returns which rows are wanted (None: all), and whether the file's rest is not."""
 
 
@@ -74,15 +79,15 @@ class Selection(NamedTuple):
 class Step:
     """Valid entries: their headers `rows`, and `data`, which begins at `origin`.
 
-    `before` is the last offset before them; None if offsets need not ascend. If not
-    `checked`, their CRCs are still to be checked.
+    `before` is the last offset before them; None if offsets need not ascend. With
+    `crcs_deferred` the decoder must check their CRCs.
     """
 
     data: Bytes
     origin: int
-    rows: Rows
+    rows: BatchHeaders
     before: int | None = None
-    checked: bool = True
+    crcs_deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +99,14 @@ class Skipped:
     last_offset: int | None
 
 
-def select_all(_rows: Rows) -> tuple[None, bool]:
+def select_all(_rows: BatchHeaders) -> tuple[None, bool]:
     """Select all entries."""
     return None, False
+
+
+def headers_always_suffice(_rows: BatchHeaders) -> bool:
+    """Return True: the headers of any rows suffice."""
+    return True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,27 +119,23 @@ class FileRecords:
     step are in a buffer from `take`, a new one if that is None. By default there is one
     buffer, so that they are valid until the next step.
 
-    `suffice` is called with headers, and returns whether they are all that is needed.
-    The step then has `data` with valid headers only, and CRCs are not checked.
-
-    With `defer_crcs` the CRCs of a step of uncompressed batches, none of them very
+    The policy states what is read. If it trusts headers, and `headers_suffice` returns
+    True for the rows of a step, only the headers in `data` are valid, and no CRC is
+    checked. With ``while_decoding`` the CRCs of uncompressed batches, none of them very
     large, are left to the decoder. If one does not match, the caller must read again
-    without `defer_crcs`, to skip the damage.
+    with ``before``, to skip the damage.
     """
 
     source: ByteSource
     start: int = 0
     before: int = -(2**63)
     select: Select = select_all
-    suffice: Callable[[Rows], bool] | None = None
+    headers_suffice: Callable[[BatchHeaders], bool] = headers_always_suffice
     limits: Limits = field(default_factory=Limits)
-    check_crcs: bool = True
-    defer_crcs: bool = False
-    skip: bool = False
+    policy: ReadPolicy = STRICT
     take: Take | None = field(default_factory=lambda: BufferPool().take)
     first_bytes: int = FIRST_STEP_BYTES
     step_bytes: int = STEP_BYTES
-    max_batch_bytes: int = MAX_BATCH_BYTES
     end: int = 0
     """Position after the last complete entry, so far."""
     has_tail: bool = False
@@ -152,9 +158,7 @@ class FileRecords:
         while self.end < self.source.size:
             origin, asked = self.end, length
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
-            if self.suffice and (
-                yield from self._read_headers_only(asked, self.suffice)
-            ):
+            if self.policy.trusts_headers and (yield from self._headers_only(asked)):
                 return
             if self.end > origin:
                 continue
@@ -177,7 +181,7 @@ class FileRecords:
             size = self._entry_bytes(data, origin) if cut else 0
             if cut and origin + len(data) < self.source.size >= self.end + size:
                 length = max(length, size)
-                if size > self.max_batch_bytes + BATCH_HEADER_BYTES:
+                if size > self.policy.max_batch_bytes + RECORD_BATCH_OVERHEAD:
                     yield self._too_large(size)
             elif status != Status.OK:
                 offsets = self.limits.of_a_tail
@@ -189,19 +193,17 @@ class FileRecords:
                     continue
                 yield self._resume(error, self.end + 1)
 
-    def _scan(self, data: Bytes, origin: int) -> tuple[int, Rows, int]:
+    def _scan(self, data: Bytes, origin: int) -> tuple[int, BatchHeaders, int]:
         """Read headers from `end` on; return status, rows, and the place after them."""
         rows = np.empty(STEP_ROWS, BATCH)  # faster than copying rows
         start = self.end - origin
         status, count, place = _speedups.scan_batches(data, start, origin, rows)
         return status, rows[:count], place
 
-    def _read_headers_only(
-        self, length: int, suffice: Callable[[Rows], bool]
-    ) -> Generator[Step, None, bool]:
-        """Yield a step of headers only, and move `end` after it, if these suffice.
+    def _headers_only(self, length: int) -> Generator[Step, None, bool]:
+        """Yield a step of headers, and move `end` after it, where headers suffice.
 
-        Returns whether the rest of the file is not wanted. `end` stays at damage.
+        Returns whether the rest of the file is not requested. Damage is left in place.
         """
         origin = self.end
         data = self.source.read_headers(origin, length, self.take)
@@ -212,7 +214,7 @@ class FileRecords:
             return False
         wanted, done = self.select(rows)
         chosen = rows if wanted is None else rows[wanted]
-        if not suffice(chosen):
+        if not self.headers_suffice(chosen):
             return False
         yield from self._step(data, origin, rows, chosen)
         self.end = origin + place
@@ -231,15 +233,17 @@ class FileRecords:
             reason = f"entry size {size}, expected one that ends at an entry"
             error = CorruptRecordError(reason, position=position, cause="size")
             return self._resume(error, position + 1)
-        reason = f"batch of {size} bytes, expected at most {self.max_batch_bytes}"
+        reason = (
+            f"batch of {size} bytes, expected at most {self.policy.max_batch_bytes}"
+        )
         too_large = BatchTooLargeError(reason, position=position)
-        if not self.skip:
+        if not self.policy.skips:
             raise too_large
         self.end += size
         return Skipped(self._located(too_large), None, None)
 
     def _is_out_of_order(
-        self, rows: Rows, data: Bytes, origin: int, place: int
+        self, rows: BatchHeaders, data: Bytes, origin: int, place: int
     ) -> bool:
         """Return whether the entry at `place` begins at or below the last of `rows`."""
         if not self.limits.ordered or len(rows) < 2:
@@ -252,7 +256,7 @@ class FileRecords:
         return read_valid_entry(self.source, origin + place) is not None
 
     def _entries(
-        self, data: Bytes, origin: int, rows: Rows
+        self, data: Bytes, origin: int, rows: BatchHeaders
     ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
         """Yield the valid ones of `rows` that are wanted.
 
@@ -262,10 +266,10 @@ class FileRecords:
         selection = self._select(data, origin, rows)
         chosen = rows if selection.wanted is None else rows[selection.wanted]
         if selection.out_of_order is None and self._defers(chosen):
-            yield from self._step(data, origin, rows, chosen, checked=False)
+            yield from self._step(data, origin, rows, chosen, crcs_deferred=True)
             return selection.done, False
-        if self.check_crcs:
-            invalid = find_unsound(data, origin, chosen)
+        if self.policy.check_crcs != "never" and not self.policy.trusts_headers:
+            invalid = find_crc_mismatches(data, origin, chosen)
         else:
             invalid = find_being_written(self.source, data, origin, rows, chosen)
         if selection.out_of_order is None and not len(invalid):
@@ -273,16 +277,17 @@ class FileRecords:
             return selection.done, False
         return (yield from self._around_damage(data, origin, rows, selection, invalid))
 
-    def _defers(self, rows: Rows) -> bool:
-        most = min(MOST_BYTES, self.max_batch_bytes)
-        deferring = self.defer_crcs and self.check_crcs
+    def _defers(self, rows: BatchHeaders) -> bool:
+        most = min(MOST_BYTES, self.policy.max_batch_bytes)
+        deferring = self.policy.check_crcs == "while_decoding"
+        deferring &= self.policy.needs == "records"
         return deferring and _speedups.all_uncompressed(rows, most)
 
     def _around_damage(
         self,
         data: Bytes,
         origin: int,
-        rows: Rows,
+        rows: BatchHeaders,
         selection: Selection,
         invalid: npt.NDArray[np.intp],
     ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
@@ -318,7 +323,7 @@ class FileRecords:
         yield from self._step(data, origin, after, after[wanted[first:]])
         return done, False
 
-    def _select(self, data: Bytes, origin: int, rows: Rows) -> Selection:
+    def _select(self, data: Bytes, origin: int, rows: BatchHeaders) -> Selection:
         """Select among `rows` by their offsets, and by `select`."""
         limits = self.limits
         if self._in_order(rows):
@@ -331,7 +336,7 @@ class FileRecords:
             least=limits.least,
             most=limits.most,
             before=self.before if limits.ordered else None,
-            max_batch_bytes=self.max_batch_bytes,
+            max_batch_bytes=self.policy.max_batch_bytes,
         )
         kept = ~out_of_order
         wanted, done = self.select(rows[kept])
@@ -339,7 +344,7 @@ class FileRecords:
             kept[kept] = wanted
         return Selection(kept, out_of_order, done)
 
-    def _in_order(self, rows: Rows) -> bool:
+    def _in_order(self, rows: BatchHeaders) -> bool:
         limits = self.limits
         return _speedups.offsets_in_order(
             rows, limits.least, limits.most, self.before, limits.ordered
@@ -349,16 +354,16 @@ class FileRecords:
         self,
         data: Bytes,
         origin: int,
-        rows: Rows,
-        chosen: Rows,
+        rows: BatchHeaders,
+        chosen: BatchHeaders,
         *,
-        checked: bool = True,
+        crcs_deferred: bool = False,
     ) -> Iterator[Step]:
         """Yield a step of the `chosen` ones of `rows`, all of which are valid."""
         ordered = self.limits.ordered
         if len(chosen):
             before = self.before if ordered else None
-            yield Step(data, origin, chosen, before, checked)
+            yield Step(data, origin, chosen, before, crcs_deferred)
         if ordered and len(rows):
             self.before = max(self.before, int(rows["last_offset"].max()))
 
@@ -377,17 +382,20 @@ class FileRecords:
         position, size = int(row["position"]), int(row["size_in_bytes"])
         base, last = int(row["base_offset"]), int(row["last_offset"])
         if out_of_order:
-            error = stray_error(row)
+            error = misplaced_error(row)
         else:
-            error = checksum_error(row)
-        if self.skip and is_size_confirmed(self.source, position, position + size):
+            data = self.source.read(position, size)
+            error = crc_error(data, position, row)
+        if self.policy.skips and is_size_confirmed(
+            self.source, position, position + size
+        ):
             self.end = position + size
             return Skipped(self._located(error), base if base >= 0 else None, last)
         return self._resume(error, position + 1)
 
     def _resume(self, error: LocatedError, position: int) -> Skipped:
         """Move `end` to the next valid entry, or to the end of the file."""
-        if not self.skip:
+        if not self.policy.skips:
             raise error
         found = find_valid_entry(self.source, position)
         least = max(self.before, self.limits.least - 1)

@@ -24,7 +24,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogSegmentOffsetOverflowError,
 )
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import MAX_FILE_BYTES, MAX_OFFSET_DELTA
 from kafkalog.segment.file_batches import (
     BatchPosition,
@@ -113,7 +113,7 @@ class GrowingSegment(SegmentFiles):
         first = self.rolling_timestamp
         return timestamp - first if first >= 0 else now_ms - self.created_ms
 
-    def append(self, data: Bytes, rows: Rows, last_offset: int) -> None:
+    def append(self, data: Bytes, rows: BatchHeaders, last_offset: int) -> None:
         """Append batches, and the entries of the indexes for them.
 
         `rows` are their headers. Raises `LogSegmentOffsetOverflowError` if the last
@@ -180,7 +180,7 @@ class GrowingSegment(SegmentFiles):
                 times.count_written(time_entries)
 
     def make_entries(
-        self, rows: Rows, position: int, *, skip_full: bool = False
+        self, rows: BatchHeaders, position: int, *, skip_full: bool = False
     ) -> None:
         """Append the index entries of batches, the first of which is at `position`.
 

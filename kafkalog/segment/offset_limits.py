@@ -14,11 +14,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.message_wrappers import first_offsets
-from kafkalog.formats.entry_headers import Bytes, Rows, find_unsound
-from kafkalog.formats.entry_start import LIKELY_OFFSETS
+from kafkalog.decoding.decompression import first_offsets
+from kafkalog.formats.batch_headers import (
+    PLAUSIBLE_OFFSETS,
+    BatchHeaders,
+    Bytes,
+    find_crc_mismatches,
+)
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
-from kafkalog.formats.offset_order import find_stray, rises
+from kafkalog.formats.offset_order import find_misplaced, offsets_increase
 
 Bools = npt.NDArray[np.bool_]
 
@@ -40,14 +44,14 @@ class Limits:
         They may reach into the next segment, where it may have been written again.
         """
         if self.most == UNBOUNDED:
-            return LIKELY_OFFSETS
+            return PLAUSIBLE_OFFSETS
         return self.least, self.least + MAX_OFFSET_DELTA
 
 
 def find_out_of_order(
     data: Bytes,
     origin: int,
-    rows: Rows,
+    rows: BatchHeaders,
     *,
     least: int,
     most: int,
@@ -66,9 +70,9 @@ def find_out_of_order(
     out_of_order |= last < base
     held = ~out_of_order
     after = most + 1
-    if not rises(base[held], last[held], before, after):
+    if not offsets_increase(base[held], last[held], before, after):
         # An entry with a wrong CRC is no evidence about the others.
-        held[find_unsound(data, origin, rows)] = False
+        held[find_crc_mismatches(data, origin, rows)] = False
         base = first_offsets(data, origin, rows, max_batch_bytes)
         held &= base <= last
         out_of_order |= base > last
@@ -76,7 +80,7 @@ def find_out_of_order(
         free = (rows["magic"] == 0) & (rows["count"] < 0)
         end = np.where(free, base, last)
         places = np.flatnonzero(held)
-        wrong = find_stray(base[held], end[held], before, after)
+        wrong = find_misplaced(base[held], end[held], before, after)
         out_of_order[places[wrong]] = True
         places = np.delete(places, wrong)
         out_of_order[places[:-1][last[places[:-1]] >= base[places[1:]]]] = True
