@@ -405,7 +405,7 @@ def test_a_url_is_no_log_directory_and_not_shown(secret, give, tmp_path, monkeyp
     with pytest.raises(LogArgumentError) as caught:
         LogManager(give(secret))
     scheme = secret.partition(":")[0]
-    assert str(caught.value) == f"expected a local path to write to, got {scheme}:"
+    assert str(caught.value) == f"{scheme}: URL, expected a local path to write to"
     assert not list(tmp_path.iterdir())
 
 

@@ -142,7 +142,7 @@ def test_a_url_is_not_written_to_and_not_shown(secret, tmp_path, monkeypatch):
     with pytest.raises(kafkalog.LogArgumentError) as caught:
         kafkalog.open(secret, "a")
     scheme = secret.partition(":")[0]
-    assert str(caught.value) == f"expected a local path to write to, got {scheme}:"
+    assert str(caught.value) == f"{scheme}: URL, expected a local path to write to"
     assert not list(tmp_path.iterdir())
 
 
