@@ -31,7 +31,7 @@ import click
 from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
 
 if TYPE_CHECKING:
-    from kafkalog.query.part_reading import Problem
+    from kafkalog.query.partition_reader import ScanProblem
 
 
 class Exit(IntEnum):
@@ -100,7 +100,7 @@ def reported(context: click.Context) -> Iterator[None]:
         context.exit(code)
 
 
-def report_problems(problems: Sequence[Problem]) -> None:
+def report_problems(problems: Sequence[ScanProblem]) -> None:
     """Tell what a scan left out, a line each; raises `Damaged` if there is any."""
     for problem in problems:
         complain(f"left out: {problem}")

@@ -25,7 +25,7 @@ from kafkalog.cli.command_options import (
 from kafkalog.cli.command_output import TableField
 
 if TYPE_CHECKING:
-    from kafkalog.query.finding import Condition, Place
+    from kafkalog.query.record_search import Condition, RecordLocation
 
 FIELDS: Final = (
     TableField("topic", "topic"),
@@ -124,14 +124,14 @@ def command(
     Ends with 0 even if nothing was found, and says so on standard error; also that a
     control record lies at the offset.
     """
-    from kafkalog.query.finding import find_places
+    from kafkalog.query.record_search import locate_records
 
     if offset is None and timestamp is None and not any(asked.values()):
         raise click.UsageError("say what to find: --offset, --timestamp, --key, ...")
     options = _narrowed(options, offset, timestamp)
     scan = options.scan(paths)
     first = timestamp is not None
-    places = find_places(scan, _condition(**asked), first=first)
+    places = locate_records(scan, _condition(**asked), first=first)
     found = 0
 
     def counted() -> Iterator[command_output.Row]:
@@ -144,7 +144,7 @@ def command(
         counted(), FIELDS, command_output.chosen_format(form), no_color=no_color
     )
     if not found:
-        exits.complain(f"nothing found, partitions and files: {len(scan.parts)}")
+        exits.complain(f"nothing found, partitions and files: {len(scan.sources)}")
         if offset is not None and not any(asked.values()):
             _tell_of_control_records(options, paths, offset)
     exits.report_problems(scan.problems)
@@ -186,7 +186,7 @@ def _condition(
     headers: Sequence[Header],
     producer_ids: Sequence[int],
 ) -> Condition:
-    from kafkalog.query.finding import Condition
+    from kafkalog.query.record_search import Condition
 
     return Condition(
         key=key,
@@ -196,5 +196,5 @@ def _condition(
     )
 
 
-def _row(place: Place) -> command_output.Row:
+def _row(place: RecordLocation) -> command_output.Row:
     return {**place._asdict(), "path": str(place.path)}

@@ -108,8 +108,8 @@ def _follow(
 def _show(
     follower: Follower, printer: command_output.RecordPrinter, *, first: bool = False
 ) -> None:
-    """Print what a look gives, at once."""
-    for found in follower.first_look() if first else follower.look():
+    """Print what a poll returns, at once."""
+    for found in follower.first_poll() if first else follower.poll():
         if isinstance(found, str):
             exits.complain(found)
         else:

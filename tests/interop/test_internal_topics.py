@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.errors import InvalidRecordError
-from kafkalog.messages.internal_topics import KINDS, describe_record
+from kafkalog.messages.message_parsers import KINDS, describe_record
 from tests.interop.broker import JARS
 from tests.messages import internal_messages
 

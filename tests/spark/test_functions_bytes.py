@@ -192,7 +192,7 @@ def test_bytes_of_a_null_value_are_not_read():
 @pytest.mark.parametrize(
     ("rows", "row", "position", "reason"),
     [
-        ([GOOD, LATER + FLIPPED, GOOD], 1, len(LATER), "the checksum is not"),
+        ([GOOD, LATER + FLIPPED, GOOD], 1, len(LATER), "CRC mismatch: stored"),
         ([GOOD, LATER, HEADLESS], 2, 0, "size 0, expected at least"),
         ([None, GOOD + HEADLESS], 1, len(GOOD), "size 0, expected at least"),
     ],
@@ -358,5 +358,7 @@ def test_an_error_in_spark_has_row_and_byte(spark):
     rows = f"values (unhex('{GOOD.hex()}')), (unhex('{FLIPPED.hex()}')) as t(content)"
     frame = spark.sql(f"select * from {rows}").coalesce(1)
     decoder = decode_batches()
-    with pytest.raises(Exception, match=r"row 1 of content: the checksum .* at byte 0"):
+    with pytest.raises(
+        Exception, match=r"row 1 of content: CRC mismatch: .* at byte 0"
+    ):
         frame.mapInArrow(decoder, decoder.schema).collect()
