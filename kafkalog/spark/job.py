@@ -204,7 +204,7 @@ def command(
     _tell(outcome, out, shown)
     left_out = [] if outcome.manifest is None else outcome.manifest["left_out"]
     for text in left_out:
-        exits.complain(text)
+        exits.print_error(text)
     if left_out:
         raise exits.Damaged(f"all else was written; left out: {len(left_out)}")
 
@@ -269,7 +269,7 @@ def _tell(outcome: Outcome, out: Path, shown: str) -> None:
 
 def say(text: str) -> None:
     """Print a line on standard error."""
-    click.echo(terminal.harmless(text), err=True)
+    click.echo(terminal.escape(text), err=True)
 
 
 def _flag_of(name: str) -> str:

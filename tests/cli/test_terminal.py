@@ -117,9 +117,9 @@ def test_progress_is_shown_on_a_terminal_unless_quiet(tmp_path):
 @given(text=st.text())
 def test_harmless_json_is_the_same_json(text):
     spelled = json.dumps({text: text}, ensure_ascii=False)
-    harmless = terminal.harmless_json(spelled)
-    assert json.loads(harmless) == {text: text}
-    assert not OBEYED.search(harmless)
+    harmless = terminal.escape_json(spelled)
+    assert json.loads(escape) == {text: text}
+    assert not OBEYED.search(escape)
 
 
 @given(
@@ -131,7 +131,7 @@ def test_a_table_whose_columns_may_all_be_cut_fits(cells, width):
         TableColumn("one", may_be_cut=True),
         TableColumn("two", True, may_be_cut=True),
     ]
-    rows = [[terminal.harmless(cell) for cell in row] for row in cells]
+    rows = [[terminal.escape(cell) for cell in row] for row in cells]
     lines = list(lines_of(columns, rows, width=width))
     assert len(lines) == 1 + len(rows)
     assert all(cell_len(line) <= width for line in lines)
