@@ -34,8 +34,7 @@ HOUSE = Path(kafkalog.__file__).parent
 ROOMS = sorted(set(HOUSE.rglob("*.py")) - {HOUSE / "__init__.py"})
 KERNELS = sorted([*HOUSE.rglob("*.pyx"), *HOUSE.rglob("*.pxd")])
 
-# A scan hands itself to a surface when it is asked for one, and imports it then. Errors
-# import for type checkers alone what a path may be.
+# A scan hands itself to a surface when it is asked for one, and imports it then.
 UPWARD = {("query/scan.py", "export")}
 CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
 BELOW_THE_HOUSE = ("libc", "posix", "cpython", "cython", "numpy")
