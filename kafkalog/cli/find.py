@@ -152,7 +152,9 @@ def command(
         counted(), FIELDS, command_output.chosen_format(form), no_color=no_color
     )
     if not found:
-        exits.print_error(f"no record found in {len(scan.parts)} partitions and files")
+        exits.print_error(
+            f"no record found, partitions and files searched: {len(scan.parts)}"
+        )
         if offset is not None and not any(filters.values()):
             _report_control_record(options, paths, offset)
     exits.report_problems(scan.problems)

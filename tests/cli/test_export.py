@@ -258,11 +258,11 @@ sys.exit(main(["export", path, {str(tmp_path / "a.parquet")!r}]))
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("x.txt", [], ".txt says no format: OUT may end with .parquet, .jsonl, .csv"),
-        ("x.parquet.gz", [], "no file is compressed as a whole, as .gz would say"),
+        ("x.txt", [], "OUT ends with .txt, expected one of .parquet, .jsonl, .csv"),
+        ("x.parquet.gz", [], ".gz, and files are not compressed as a whole"),
         ("x.jsonl.zst", [], ".arrow"),
-        ("x.parquet.gz", ["--to", "parquet"], "as .gz would say"),
-        ("x.csv", ["--to", "jsonl"], "OUT ends with .csv, and --to says jsonl"),
+        ("x.parquet.gz", ["--to", "parquet"], "OUT ends with .gz"),
+        ("x.csv", ["--to", "jsonl"], "OUT ends with .csv, but --to is jsonl"),
     ],
 )
 def test_a_name_that_says_no_format_or_another_is_refused(

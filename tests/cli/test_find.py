@@ -150,7 +150,7 @@ def test_the_place_in_the_batch_counts_from_its_first_record(tmp_path, magic, co
 def test_nothing_found_is_no_damage():
     ran = call("find", golden.CLEAN, "--offset", "99999999")
     assert (ran.exit_code, ran.stdout) == (0, "")
-    assert ran.stderr.startswith("kafkalog: nothing found")
+    assert ran.stderr.startswith("kafkalog: no record found")
 
 
 def test_that_a_control_record_lies_at_an_offset_is_said():
@@ -160,10 +160,10 @@ def test_that_a_control_record_lies_at_an_offset_is_said():
     directory = golden.CLEAN / f"ledger-{place['partition']}"
     ran = call("find", directory, *at)
     assert (ran.exit_code, ran.stdout) == (0, "")
-    nothing = "kafkalog: nothing found, partitions and files: 1\n"
+    nothing = "kafkalog: no record found, partitions and files searched: 1\n"
     hint = (
-        f"kafkalog: at offset {place['offset']} a control record lies: "
-        "--control-records shows it\n"
+        f"kafkalog: the record at offset {place['offset']} is a control record: "
+        "--control-records includes it\n"
     )
     assert ran.stderr == nothing + hint
     assert found(directory, *at, "--control-records") == [place]

@@ -180,7 +180,7 @@ def test_how_much_a_batch_may_take_can_be_said(command, tmp_path):
     assert call(*asked, 200_000).exit_code == 0
     refused = call(*asked, 50_000, *(["--overwrite"] if command == "export" else []))
     assert refused.exit_code == 1
-    assert f"unpacks to more than the limit: {path}" in refused.stderr
+    assert f"decompresses to more than max_batch_bytes allows: {path}" in refused.stderr
     assert call(*asked, 0).exit_code == 2
     assert call(*asked, (1 << 30) + 1).exit_code == 2
 
@@ -251,8 +251,8 @@ def test_python_m_is_the_command_line():
 
 def test_the_help_names_every_column_in_order():
     text = " ".join(call("cat", "--help").output.split())
-    names = text.partition("in the order wanted: ")[2].partition(". --isolation")[0]
-    names = names.replace(" (these by default)", "")
+    names = text.partition("separated by commas: ")[2].partition(". --isolation")[0]
+    names = names.replace(" (the default)", "")
     assert tuple(names.split(". ")[0].rstrip(".").split(", ")) == COLUMNS
 
 

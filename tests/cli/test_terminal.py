@@ -117,9 +117,9 @@ def test_progress_is_shown_on_a_terminal_unless_quiet(tmp_path):
 @given(text=st.text())
 def test_harmless_json_is_the_same_json(text):
     spelled = json.dumps({text: text}, ensure_ascii=False)
-    harmless = terminal.escape_json(spelled)
-    assert json.loads(escape) == {text: text}
-    assert not OBEYED.search(escape)
+    escaped = terminal.escape_json(spelled)
+    assert json.loads(escaped) == {text: text}
+    assert not OBEYED.search(escaped)
 
 
 @given(

@@ -88,9 +88,9 @@ def test_a_codec_that_does_not_exist_is_refused(codec):
 @pytest.mark.parametrize("magic", [0, 1])
 def test_zstd_is_refused_below_magic_2(magic):
     stream = compress(Codec.ZSTD, TEXT)
-    with pytest.raises(CorruptRecordError, match="zstd in a message"):
+    with pytest.raises(CorruptRecordError, match="expected magic 2"):
         decompress(Codec.ZSTD, stream, limit=LIMIT, magic=magic)
-    with pytest.raises(InvalidRecordError, match="zstd cannot"):
+    with pytest.raises(InvalidRecordError, match="expected magic 2"):
         compress(Codec.ZSTD, TEXT, magic=magic)
 
 
@@ -137,7 +137,7 @@ def test_gzip_has_no_level_0():
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
 def test_a_codec_without_levels_has_none(codec):
-    with pytest.raises(ConfigError, match="is not a setting"):
+    with pytest.raises(ConfigError, match="unknown setting"):
         compress(codec, TEXT, level=1)
 
 

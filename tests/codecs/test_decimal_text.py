@@ -36,14 +36,14 @@ def test_a_sign_and_leading_zeros_do_not_matter(text, value):
     ],
 )
 def test_anything_else_is_refused(text):
-    with pytest.raises(ValueError, match="is not an int64"):
+    with pytest.raises(ValueError, match="expected an int64"):
         int_from_text(text, 64)
 
 
 @pytest.mark.parametrize("bits", [16, 32, 64])
 def test_what_has_no_room_is_refused(bits):
     assert int_from_text(str(-(1 << bits - 1)), bits) == -(1 << bits - 1)
-    with pytest.raises(ValueError, match=f"is not an int{bits}"):
+    with pytest.raises(ValueError, match=f"expected an int{bits}"):
         int_from_text(str(1 << bits - 1), bits)
-    with pytest.raises(ValueError, match=f"is not an int{bits}"):
+    with pytest.raises(ValueError, match=f"expected an int{bits}"):
         int_from_text(str(-(1 << bits - 1) - 1), bits)

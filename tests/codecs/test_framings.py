@@ -75,14 +75,16 @@ def test_what_follows_gzip_and_is_no_member_is_ignored(tail):
 
 def test_a_second_gzip_member_that_is_cut_is_refused():
     stream = gzip.compress(TEXT) + gzip.compress(TEXT)
-    assert refused("gzip", stream[:-9], "cut short") == len(gzip.compress(TEXT))
+    assert refused("gzip", stream[:-9], "gzip member truncated") == len(
+        gzip.compress(TEXT)
+    )
 
 
 @pytest.mark.parametrize("place", [-1, -5])
 def test_gzip_checks_crc_and_length(place):
     stream = bytearray(gzip.compress(TEXT))
     stream[place] ^= 1
-    refused("gzip", bytes(stream), "gzip refuses")
+    refused("gzip", bytes(stream), "gzip member is corrupt")
 
 
 # ----------------------------------------------------------------------------- snappy
@@ -134,13 +136,13 @@ def test_a_snappy_length_that_cannot_be_is_refused(length):
 @pytest.mark.parametrize(
     ("stream", "match"),
     [
-        (b"", "without a length"),
-        (XERIAL + struct.pack(">i", 0), "without a length"),
-        (b"\xff" * 9, "without a length"),
-        (XERIAL + block(b"abc") + XERIAL[:12], "torn snappy header"),
-        (XERIAL + XERIAL[:4] + b"other words!", "torn snappy header"),
-        (b"\x80\x40" + b"\x00a", "declares 8192"),
-        (b"\x05\x00a", "snappy refuses"),
+        (b"", "no end in 5 bytes"),
+        (XERIAL + struct.pack(">i", 0), "no end in 5 bytes"),
+        (b"\xff" * 9, "no end in 5 bytes"),
+        (XERIAL + block(b"abc") + XERIAL[:12], "expected 16 bytes"),
+        (XERIAL + XERIAL[:4] + b"other words!", "expected 16 bytes"),
+        (b"\x80\x40" + b"\x00a", "8192 bytes, expected at most 88"),
+        (b"\x05\x00a", "snappy block is corrupt"),
     ],
 )
 def test_what_is_no_snappy_is_refused(stream, match):
@@ -149,7 +151,9 @@ def test_what_is_no_snappy_is_refused(stream, match):
 
 def test_a_snappy_block_says_before_it_is_unpacked_that_it_is_too_large():
     declared = b"\xff\xff\xff\xff\x0f" + bytes(50)
-    with pytest.raises(BatchTooLargeError, match="declares 4294967295"):
+    with pytest.raises(
+        BatchTooLargeError, match="4294967295 bytes, expected at most 1048576"
+    ):
         xerial_snappy.decompress(declared, LIMIT)
 
 
@@ -186,7 +190,7 @@ def test_lz4_frames_of_other_writers_are_read(size, stored, content, blocks):
     )
     for tail in (b"", b"more", stream):
         assert unpacked("lz4", stream + tail) == TEXT
-    refused("lz4", stream[:-1], "cut short")
+    refused("lz4", stream[:-1], "lz4 frame truncated|checksum of 3 bytes")
 
 
 def test_lz4_content_size_and_checksum_are_not_looked_at():
@@ -198,14 +202,16 @@ def test_lz4_content_size_and_checksum_are_not_looked_at():
 
 
 def test_an_lz4_content_size_above_the_limit_is_refused_at_once():
-    with pytest.raises(BatchTooLargeError, match="declares 368890 bytes"):
+    with pytest.raises(
+        BatchTooLargeError, match="content size 368890, expected at most"
+    ):
         lz4_frames.decompress(framed(store_size=True), 1000)
 
 
 def test_lz4_block_checksums_are_checked():
     stream = bytearray(framed(block_checksum=True))
     stream[-5] ^= 1
-    refused("lz4", bytes(stream), "lz4 refuses")
+    refused("lz4", bytes(stream), "lz4 frame is corrupt")
 
 
 def test_the_header_checksum_of_magic_0_may_be_any():
@@ -213,7 +219,7 @@ def test_the_header_checksum_of_magic_0_may_be_any():
     for value in (0x1A, 0x82, 0):
         stream[6] = value
         assert unpacked("lz4", bytes(stream), checked=False) == TEXT
-    assert refused("lz4", bytes(stream), "checksum differs") == 6
+    assert refused("lz4", bytes(stream), "header checksum 00, expected 82") == 6
 
 
 @pytest.mark.parametrize(
@@ -224,9 +230,9 @@ def test_the_header_checksum_of_magic_0_may_be_any():
         (0xA0, 0x40, "flags 0xa0"),
         (0x61, 0x40, "flags 0x61"),
         (0x62, 0x40, "flags 0x62"),
-        (0x60, 0x30, "block descriptor of 0x30"),
-        (0x60, 0xC0, "block descriptor of 0xc0"),
-        (0x60, 0x41, "block descriptor of 0x41"),
+        (0x60, 0x30, "block descriptor 0x30"),
+        (0x60, 0xC0, "block descriptor 0xc0"),
+        (0x60, 0x41, "block descriptor 0x41"),
     ],
 )
 def test_lz4_headers_that_kafka_does_not_read_are_refused(flags, block, match):
@@ -238,13 +244,15 @@ def test_lz4_headers_that_kafka_does_not_read_are_refused(flags, block, match):
 
 
 def test_an_lz4_block_beyond_its_frames_greatest_is_refused():
-    refused("lz4", USUAL + struct.pack("<I", 65537) + bytes(65537), "lz4 refuses")
+    refused(
+        "lz4", USUAL + struct.pack("<I", 65537) + bytes(65537), "lz4 frame is corrupt"
+    )
 
 
 def test_what_is_no_lz4_frame_is_refused():
-    assert refused("lz4", b"not a frame", "no lz4 frame") == 0
-    assert refused("lz4", USUAL[:6], "header is cut") == 6
-    assert refused("lz4", framed(store_size=True)[:14], "header is cut") == 14
+    assert refused("lz4", b"not a frame", "expected 04224d18") == 0
+    assert refused("lz4", USUAL[:6], "lz4 header of 6 bytes") == 6
+    assert refused("lz4", framed(store_size=True)[:14], "lz4 header of 6 bytes") == 14
 
 
 # ------------------------------------------------------------------------------- zstd
@@ -269,7 +277,7 @@ def test_zstd_frames_of_other_writers_are_read(size, check, declared):
     assert b"".join(zstd_frames.decompress(stream, size)) == TEXT[:size]
     with pytest.raises(BatchTooLargeError):
         zstd_frames.decompress(stream, size - 1)
-    refused("zstd", stream[:-1], "cut short|zstd refuses")
+    refused("zstd", stream[:-1], "truncated|is corrupt")
 
 
 def test_zstd_frames_may_follow_one_another_and_be_skipped():
@@ -284,34 +292,34 @@ def test_zstd_frames_may_follow_one_another_and_be_skipped():
 )
 def test_what_follows_zstd_and_is_no_frame_is_refused(tail):
     stream = zstd_frames.compress(TEXT, None)
-    assert refused("zstd", stream + tail, "zstd frame") == len(stream)
+    assert refused("zstd", stream + tail, "zstd magic") == len(stream)
 
 
 def test_a_skippable_frame_that_is_cut_is_refused():
-    refused("zstd", struct.pack("<II", 0x184D2A50, 6) + b"notes", "cut short")
+    refused("zstd", struct.pack("<II", 0x184D2A50, 6) + b"notes", "ends at byte 14")
 
 
 def test_zstd_checks_its_checksum():
     stream = bytearray(zstd(write_checksum=True))
     stream[-1] ^= 1
-    refused("zstd", bytes(stream), "zstd refuses")
+    refused("zstd", bytes(stream), "zstd frame is corrupt")
 
 
 def test_a_zstd_window_beyond_javas_is_refused():
     # A descriptor without size, and a window of 256 MiB.
     stream = b"\x28\xb5\x2f\xfd\x00" + bytes((18 << 3,)) + b"\x01\x00\x00"
-    refused("zstd", stream, "zstd refuses")
+    refused("zstd", stream, "zstd frame is corrupt")
 
 
 def test_zstd_with_a_dictionary_is_refused():
     samples = [TEXT[at : at + 200] for at in range(0, 40_000, 200)]
     dictionary = zstandard.train_dictionary(2000, samples)
-    refused("zstd", zstd(TEXT[:500], dict_data=dictionary), "zstd refuses")
+    refused("zstd", zstd(TEXT[:500], dict_data=dictionary), "zstd frame is corrupt")
 
 
 def test_a_zstd_block_of_a_kind_there_is_not_is_refused():
     stream = b"\x28\xb5\x2f\xfd\x00\x58" + b"\x07\x00\x00"
-    assert refused("zstd", stream, "kind there is not") == 6
+    assert refused("zstd", stream, "block type 3") == 6
 
 
 def test_a_zstd_frame_that_may_hold_more_than_the_limit_is_counted():

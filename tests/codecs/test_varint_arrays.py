@@ -62,7 +62,7 @@ def test_any_cut_is_an_error_no_later_than_the_cut(column, data):
     encode, decode, _ = WIDTHS[bits]
     encoded = encode(values)
     cut = data.draw(st.integers(0, len(encoded) - 1))
-    with pytest.raises(CorruptRecordError, match="ends past the buffer") as caught:
+    with pytest.raises(CorruptRecordError, match="truncated") as caught:
         decode(encoded[:cut], len(values))
     assert caught.value.position <= cut
 
@@ -71,7 +71,7 @@ def test_any_cut_is_an_error_no_later_than_the_cut(column, data):
 @pytest.mark.parametrize("more", [0, 1, 50])
 def test_a_varint_has_a_last_byte(bits, more):
     _, decode, most = WIDTHS[bits]
-    with pytest.raises(CorruptRecordError, match="varint 1 of 2 continues") as caught:
+    with pytest.raises(CorruptRecordError, match="varint 1 of 2 has no end") as caught:
         decode(b"\x02" + b"\x80" * (most + more) + b"\x01", 2)
     assert caught.value.position == 1
 

@@ -70,7 +70,10 @@ def test_a_directory_with_nothing_to_dump_ends_with_3(flags, tmp_path):
     (tmp_path / "leader-epoch-checkpoint").touch()
     ran = dump(*flags, tmp_path)
     assert (ran.exit_code, ran.stdout) == (3, b"")
-    assert ran.stderr == f"kafkalog: nothing in it can be dumped: {tmp_path}\n"
+    assert ran.stderr == (
+        "kafkalog: no file to dump, expected one of .checkpoint, .index, .log, "
+        f".snapshot, .timeindex, .txnindex: {tmp_path}\n"
+    )
 
 
 def test_a_path_that_may_not_be_read_ends_with_3(tmp_path, monkeypatch):

@@ -208,7 +208,7 @@ def test_a_table_is_printed_as_its_rows_come(monkeypatch):
             rows = number + 1
             assert len(emitted) == (0 if rows < SAMPLE_ROWS else rows + 1)
     assert len(emitted) == SAMPLE_ROWS + 3
-    assert emitted[0].split() == ["file", "kind", "says"]
+    assert emitted[0].split() == ["file", "kind", "members"]
     assert emitted[-1].split() == ["7.log", "entry", "offset", str(SAMPLE_ROWS + 1)]
 
 
@@ -217,4 +217,4 @@ def test_a_table_without_rows_is_its_heading(monkeypatch):
     monkeypatch.setattr(command_output, "emit", emitted.append)
     with RowPrinter("table"):
         pass
-    assert "".join(emitted).split() == ["file", "kind", "says"]
+    assert "".join(emitted).split() == ["file", "kind", "members"]

@@ -160,7 +160,7 @@ def test_damage_that_is_passed_over_is_told(logs, tmp_path):
     assert done.error is None
     assert done.rows["orders", 0] == 200
     [told] = done.left_out
-    assert told.startswith("left out: ")
+    assert told.startswith("skipped: ")
     assert told.endswith(f"{path} at byte 0, offsets 0 to 99")
 
 
