@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from kafkalog.files.naming import PartitionDir
     from kafkalog.log.log import Isolation
     from kafkalog.query.scan import OnCorruption, Progress, Scan
     from kafkalog.query.tailing import Planned
+    from kafkalog.storage.file_names import PartitionDir
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -83,7 +83,7 @@ def read_time(text: str) -> int | datetime:
 
 def read_columns(text: str) -> tuple[str, ...]:
     """Read column names separated by commas, in the order given."""
-    from kafkalog.query.columns import choose_columns
+    from kafkalog.query.scan_columns import choose_columns
 
     try:
         return choose_columns(name.strip() for name in text.split(","))
@@ -122,7 +122,7 @@ def complete_columns(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
     """Return the columns that may follow the last comma."""
-    from kafkalog.query.columns import COLUMNS
+    from kafkalog.query.scan_columns import COLUMNS
 
     before, comma, begun = incomplete.rpartition(",")
     taken = before.split(",")
@@ -139,7 +139,7 @@ def _partitions(context: click.Context) -> Iterator[PartitionDir]:
     While an option is being completed, click has not assigned the arguments to
     parameters yet: they are in `click.Context.args`.
     """
-    from kafkalog.files.naming import parse_partition_dir
+    from kafkalog.storage.file_names import parse_partition_dir
 
     for path in map(Path, context.args):
         names = [path.absolute().name]
@@ -282,8 +282,8 @@ class ScanOptions:
 
         Raises `FileNotFoundError` if a selected topic or partition does not exist.
         """
-        from kafkalog.manager.log_directory import choose
         from kafkalog.query.scan import scan
+        from kafkalog.storage.log_directory import choose
 
         whole = scan(
             list(paths),
@@ -308,7 +308,7 @@ class ScanOptions:
 
         A topic or partition that does not exist is no error.
         """
-        from kafkalog.query.plan import bounds_of, find_parts
+        from kafkalog.query.sources import bounds_of, find_parts
 
         return [
             (part, bounds_of(part, None, None, (None, None)))

@@ -56,8 +56,8 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
 
     The exit code is 1 if corrupt data was found.
     """
-    from kafkalog.manager.report import SCHEMA
     from kafkalog.query.description import damages, describe
+    from kafkalog.verification.report import SCHEMA
 
     form, damaged = command_output.chosen_format(form), 0
     facts = []

@@ -22,7 +22,7 @@ from kafkalog.cli.exits import Exit
 from kafkalog.cli.terminal import progress_bar
 
 if TYPE_CHECKING:
-    from kafkalog.manager.report import Report
+    from kafkalog.verification.report import Report
 
 FIELDS: Final = (
     TableField("path", "path"),
@@ -89,8 +89,8 @@ def command(
     leave behind and a broker repairs by itself. If PATH has no file of Kafka's, the
     exit code is 3.
     """
-    from kafkalog.manager.log_directory import choose, places_under
-    from kafkalog.manager.verification import sum_up, verify
+    from kafkalog.storage.log_directory import choose, places_under
+    from kafkalog.verification.path_verification import sum_up, verify
 
     if topics or partitions:
         choose(
@@ -133,7 +133,7 @@ def _show(report: Report, form: str, *, no_color: bool) -> None:
 def summary(report: Report) -> str:
     """Return the counts of what was verified and of the problems, as a line.
 
-    >>> from kafkalog.manager.report import Report
+    >>> from kafkalog.verification.report import Report
     >>> summary(Report(files=3, bytes=8192, batches=1, records=1024, problems=()))
     '3 files, 8,192 bytes, 1 batch, 1,024 records: 0 errors, 0 warnings'
     """

@@ -38,7 +38,7 @@ from kafkalog.formats.entry_fields import (
     magic_field,
     size_field,
 )
-from kafkalog.formats.headers import Bytes
+from kafkalog.formats.entry_headers import Bytes
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     CODEC_MASK,
@@ -71,7 +71,7 @@ def size_fault(entry: Bytes, file: DumpedFile) -> ToolEnded:
 
 
 def is_cut_header(header: Bytes, available: int) -> bool:
-    """Return whether a batch fits into `room` by its size, but its header is truncated.
+    """Return whether a batch fits by its size, but its header is cut.
 
     `header` is what the file still has of the header.
     """

@@ -23,9 +23,9 @@ from kafkalog.dump.dump_report import DumpReport
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_slices import SlicedLog
 from kafkalog.dump.streams import Streams
-from kafkalog.files.reading import read_plain
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.indexes import offset_index, time_index
+from kafkalog.storage.byte_source import read_plain
 
 WARM_BYTES: Final = 8192
 """Bytes at the end of an index that Kafka searches first."""

@@ -28,7 +28,6 @@ from kafkalog.dump.dump_report import PairFindings
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
-from kafkalog.files.reading import ByteSource, Rooms
 from kafkalog.formats.entry_fields import (
     attributes_field,
     count_field,
@@ -41,6 +40,7 @@ from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_OVERHEAD,
 )
+from kafkalog.storage.byte_source import ByteSource, Rooms
 
 RUN: Final = np.dtype(
     [

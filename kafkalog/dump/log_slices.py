@@ -31,14 +31,13 @@ from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_file import LogDump
 from kafkalog.dump.printing import printer
 from kafkalog.dump.streams import Streams
-from kafkalog.files.reading import FileSource, MemorySource
 from kafkalog.formats.entry_fields import (
     delta_field,
     magic_field,
     offset_field,
     size_field,
 )
-from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     HEADER_SIZE_UP_TO_MAGIC,
@@ -46,6 +45,7 @@ from kafkalog.formats.layout import (
     LOG_OVERHEAD,
     MAX_FILE_BYTES,
 )
+from kafkalog.storage.byte_source import FileSource, MemorySource
 
 STEP_BYTES: Final = 4 << 20
 NEAR: Final = 1 << 10
@@ -131,9 +131,8 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         batch = self.batch_at(position, self.source.size)
         data = self.source.read(position, batch[0] if batch else 0)
         if is_cut_header(data, len(data)):
-            raise ToolEnded(
-                OUT_OF_BOUNDS
-            )  # part of its header belongs to the next batch
+            # A part of its header belongs to the next batch.
+            raise ToolEnded(OUT_OF_BOUNDS)
         discarded = Streams(lambda _: None, lambda _: None)
         records = LogDump(
             self.file, printer(DumpOptions(deep=True), None, discarded), PairFindings()

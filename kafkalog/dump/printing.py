@@ -17,8 +17,8 @@ from kafkalog.codecs.bytes_text import AsData, bytes_as_data, repair_utf8
 from kafkalog.dump.dump_options import DumpOptions
 from kafkalog.dump.record_text import Describe, Read, control_text, describe_text
 from kafkalog.dump.streams import Row, Streams, members_of
-from kafkalog.formats.headers import Bytes
-from kafkalog.formats.message_books import book_of
+from kafkalog.formats.entry_headers import Bytes
+from kafkalog.messages.print_tables import book_of
 
 RECORD: Final = "| "
 """The start of a record's line, and of no batch's."""

@@ -26,11 +26,11 @@ from kafkalog.codecs.java_exceptions import (
 from kafkalog.codecs.uuid_text import ZERO_UUID
 from kafkalog.dump.dump_options import STRING_DECODER, DumpOptions
 from kafkalog.errors import CorruptMessageError, InvalidRecordError
-from kafkalog.formats.control import VERSION, ControlRecordType
-from kafkalog.formats.message_json import message_to_json
-from kafkalog.formats.messages import Schema
-from kafkalog.formats.schema import Message
-from kafkalog.formats.schemas import control as schemas
+from kafkalog.messages.control_records import VERSION, ControlRecordType
+from kafkalog.messages.message import Schema
+from kafkalog.messages.message_json import message_to_json
+from kafkalog.messages.schema import Message
+from kafkalog.messages.schemas import control_schemas as schemas
 
 Show = Callable[[bytes], str]
 Read = Callable[[], bytes | None]
@@ -104,7 +104,7 @@ describe_text: Final = _class_describer(repair_utf8, repair_utf8)
 
 
 def _topic_describer(kind: str) -> Describe:
-    from kafkalog.formats.internal_topics import describe_record
+    from kafkalog.messages.internal_topics import describe_record
 
     def describe(
         read_key: Read, read_value: Read, offset: int

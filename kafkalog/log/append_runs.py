@@ -20,8 +20,6 @@ from kafkalog import _speedups
 from kafkalog.codecs.compression import decompress
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError
-from kafkalog.formats.append_rules import AppendRules, Leadership
-from kafkalog.formats.appends import AppendOrigin, Appends
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import BATCH, CODECS, NO_PRODUCER_ID
 from kafkalog.log.append_result import AppendResult
@@ -31,6 +29,8 @@ from kafkalog.log.plain_appends import PlainAppends, run_with
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable
 from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.validation.append_policy import AppendRules, Leadership
+from kafkalog.validation.appends import AppendOrigin, Appends
 
 ROOM_BYTES: Final = 4 << 20
 """Bytes of a run that a leader is given: more are two."""

@@ -21,24 +21,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import (
     KafkaLogError,
     LogArgumentError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
-from kafkalog.formats.analysis import analyze_appends
-from kafkalog.formats.append_rules import AppendRules, Leadership, rules_of
-from kafkalog.formats.appended_records import read_through
-from kafkalog.formats.appends import (
-    UNKNOWN_OFFSET,
-    AppendMemory,
-    AppendOrigin,
-    Appends,
-    Origin,
-)
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.headers import Bytes, Rows
+from kafkalog.formats.entry_headers import Bytes, Rows
 from kafkalog.formats.layout import (
     CODECS,
     MAX_BATCH_BYTES,
@@ -46,19 +37,28 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
 )
-from kafkalog.formats.record_batch import RecordBatch
-from kafkalog.formats.validation import lead_appends
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.append_result import AppendResult
 from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.flushing import flush
 from kafkalog.log.markers import read_markers
-from kafkalog.log.producer_append import TV_UNKNOWN
-from kafkalog.log.producer_entry import NO_GUARD
-from kafkalog.log.producer_updates import ProducerUpdates
+from kafkalog.log.producers.producer_append import TV_UNKNOWN
+from kafkalog.log.producers.producer_entry import NO_GUARD
+from kafkalog.log.producers.producer_updates import ProducerUpdates
 from kafkalog.log.rolling import roll, should_roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
+from kafkalog.validation.append_analysis import analyze_appends
+from kafkalog.validation.append_policy import AppendRules, Leadership, rules_of
+from kafkalog.validation.appends import (
+    UNKNOWN_OFFSET,
+    AppendMemory,
+    AppendOrigin,
+    Appends,
+    Origin,
+)
+from kafkalog.validation.batch_records import read_through
+from kafkalog.validation.leader_validation import lead_appends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,16 +9,20 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
-from kafkalog.formats.headers import Rows
+from kafkalog.formats.entry_headers import Rows
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     NO_PRODUCER_ID,
     SEQUENCE_MASK,
     TRANSACTIONAL_FLAG,
 )
-from kafkalog.log.producer_entry import NONE, BatchMetadata, ProducerStateEntry
-from kafkalog.log.producer_updates import owned_batches
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_entry import (
+    NONE,
+    BatchMetadata,
+    ProducerStateEntry,
+)
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.producers.producer_updates import owned_batches
 
 _NOT_PLAIN: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
 

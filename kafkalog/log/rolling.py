@@ -21,7 +21,6 @@ from pathlib import Path
 
 from kafkalog.config import LogConfig
 from kafkalog.errors import LogRollError
-from kafkalog.files.naming import file_name
 from kafkalog.log.deletion import delete_files, mark_from_the_end
 from kafkalog.log.flushing import flush_beside
 from kafkalog.log.runtime import Runtime
@@ -29,6 +28,7 @@ from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import raise_to_log_end
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentSettings
+from kafkalog.storage.file_names import file_name
 
 
 def open_segment(

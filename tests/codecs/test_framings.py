@@ -252,7 +252,9 @@ def test_an_lz4_block_beyond_its_frames_greatest_is_refused():
 def test_what_is_no_lz4_frame_is_refused():
     assert refused("lz4", b"not a frame", "expected 04224d18") == 0
     assert refused("lz4", USUAL[:6], "lz4 header of (6|14) bytes") == 6
-    assert refused("lz4", framed(store_size=True)[:14], "lz4 header of (6|14) bytes") == 14
+    assert (
+        refused("lz4", framed(store_size=True)[:14], "lz4 header of (6|14) bytes") == 14
+    )
 
 
 # ------------------------------------------------------------------------------- zstd

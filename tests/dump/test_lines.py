@@ -17,7 +17,7 @@ from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_file import RUN, LogDump
 from kafkalog.dump.printing import printer
 from kafkalog.dump.streams import Streams
-from kafkalog.files.reading import MemorySource
+from kafkalog.storage.byte_source import MemorySource
 from tests.dump.called import dump
 from tests.guarded import at_the_end
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from kafkalog.errors import KafkaLogError
 from kafkalog.log.plain_appends import PlainAppends
-from kafkalog.log.producer_updates import ProducerUpdates
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.producers.producer_updates import ProducerUpdates
 from tests.log.producing import (
     CLIENT,
     REPLICATION,
