@@ -16,8 +16,7 @@ from kafkalog.config import LogConfig
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.entry_headers import BytesLike
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log import deletion, retention, truncation, watermarks
-from kafkalog.log import fetch_data as reading
+from kafkalog.log import deletion, fetch_data, retention, truncation, watermarks
 from kafkalog.log.append_result import AppendResult
 from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.appending import Appender, Outcome
@@ -362,7 +361,7 @@ class WritableLog(RecordAppends, Log):
     @guarded
     def find_aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """Transactions aborted between two offsets, as the transaction indexes say."""
-        return reading.aborted_between(self._log, start, end)
+        return fetch_data.aborted_between(self._log, start, end)
 
     # The end
 

@@ -22,7 +22,7 @@ from kafkalog import (
     RecordValidationError,
     UnfitRecordsError,
 )
-from kafkalog.encoding import producer_batches as sent_batches
+from kafkalog.encoding import producer_batches
 from kafkalog.encoding.batch_builder import BatchSettings
 from kafkalog.encoding.record_input import record_columns
 from kafkalog.formats.layout import CODECS
@@ -166,7 +166,7 @@ def test_each_rule_of_a_topic_is_kept(topic, refused, codec):
 @given(tables, st.integers(1, 600))
 def test_a_batch_is_as_full_as_it_may_be(table, batch_bytes):
     columns = record_columns(table, NOW)
-    sending = sent_batches.cut_batches(columns, BatchSettings(), batch_bytes)
+    sending = producer_batches.cut_batches(columns, BatchSettings(), batch_bytes)
     bounds = sending.cut.bounds.tolist()
     assert (bounds[0], bounds[-1]) == (0, len(table))
     for first, end in pairwise(bounds):
@@ -198,7 +198,7 @@ def test_a_batch_that_unpacks_to_more_than_it_may_is_judged_by_itself():
         settings = BatchSettings(codec=codec)
         rules = AppendRules(max_unpacked_bytes=most_bytes)
         leadership = Leadership(rules, AppendOrigin.CLIENT, leader_epoch=0, now_ms=NOW)
-        sending = sent_batches.cut_batches(columns, settings, 2000)
+        sending = producer_batches.cut_batches(columns, settings, 2000)
         [(_, appends)] = sending.parcels(rooms, leadership)
         assert (appends is not None) == is_plain
 
@@ -306,7 +306,7 @@ def test_records_that_cannot_be_taken_leave_the_log_as_it_was(tmp_path):
 
 
 def test_a_record_that_no_batch_can_hold_is_refused_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(sent_batches, "_MOST_PAYLOAD", 100)
+    monkeypatch.setattr(producer_batches, "_MOST_PAYLOAD", 100)
     with load(tmp_path) as log:
         table = {"value": [b"v", bytes(200)]}
         with pytest.raises(InvalidRecordError, match="more than a batch may"):
