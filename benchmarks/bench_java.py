@@ -1,8 +1,8 @@
-"""How fast are records in memory read? Against Kafka's own classes, in warm Java.
+"""Reading records in memory, compared with Kafka's own classes in warmed-up Java.
 
-All check every checksum, and read the same bytes in turn. Where Java gathers columns,
-so do ours, with the headers, which Java's leave out; where it looks at its records and
-drops them, ours are views.
+All verify every checksum, and read the same bytes in turn. Where Java collects columns,
+ours do too, and headers, which Java's omit; where it visits its records and drops them,
+ours are views.
 """
 
 import java_classes

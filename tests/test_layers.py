@@ -19,8 +19,7 @@ PACKAGE = Path(kafkalog.__file__).parent
 MODULES = sorted(set(PACKAGE.rglob("*.py")) - {PACKAGE / "__init__.py"})
 KERNELS = sorted([*PACKAGE.rglob("*.pyx"), *PACKAGE.rglob("*.pxd")])
 
-# A scan hands itself to a surface when it is asked for one, and imports it then. Errors
-# import for type checkers alone what a path may be.
+# A scan imports a surface when it is handed to one.
 UPWARD = {("query/scan.py", "export")}
 CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
 BELOW = ("libc", "posix", "cpython", "cython", "numpy")
