@@ -1,4 +1,4 @@
-"""``find``: where records lie, judged by what Kafka says of each."""
+"""``find``: locations of records, compared with what Kafka reports of each."""
 
 import re
 from collections import Counter
@@ -26,7 +26,7 @@ def found(*arguments):
 
 
 def told_places(name, meets, *, first=False, control=False):
-    """Places of a set's records that meet a condition, as Kafka tells of them."""
+    """Return the locations of a set's records that meet a condition, from Kafka."""
     places = []
     for directory in golden.partitions(name):
         start = golden.LOG_STARTS.get((name, directory), 0)
@@ -48,7 +48,7 @@ def told_places(name, meets, *, first=False, control=False):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_every_record_is_found_where_it_lies(name):
+def test_every_record_is_found_at_its_location(name):
     places = found(golden_data.logs(name), "--value", "", "--key", "")
     wanted = told_places(
         name, lambda row: None not in (row[AT["key"]], row[AT["value"]])
@@ -70,7 +70,7 @@ def test_a_key_is_found_by_its_pattern(name):
     )
 
 
-def test_the_first_record_of_a_time_or_later_is_found_in_each_partition():
+def test_the_first_record_at_or_after_a_time_is_found_in_each_partition():
     time = 1_700_000_050_000
     places = found(golden.CLEAN, "--timestamp", str(time))
     wanted = told_places(
@@ -107,7 +107,7 @@ def test_headers_are_found_by_name_by_value_and_several():
     )
 
 
-def test_conditions_hold_together(tmp_path):
+def test_all_conditions_must_match(tmp_path):
     path = tmp_path / "0.log"
     path.write_bytes(batches.build(2, "lz4", 0) + batches.build(2, "none", 3, 4))
     asked = {
@@ -136,7 +136,7 @@ def test_conditions_hold_together(tmp_path):
 
 
 @pytest.mark.parametrize(("magic", "codec"), batches.KINDS)
-def test_the_place_in_the_batch_counts_from_its_first_record(tmp_path, magic, codec):
+def test_the_record_index_counts_from_the_batchs_first_record(tmp_path, magic, codec):
     first = batches.build(magic, codec, 0)
     path = tmp_path / "0.log"
     path.write_bytes(first + batches.build(magic, codec, 3))
@@ -147,13 +147,13 @@ def test_the_place_in_the_batch_counts_from_its_first_record(tmp_path, magic, co
     assert place["position"] == size * (4 if alone else 1)
 
 
-def test_nothing_found_is_no_damage():
+def test_finding_nothing_ends_with_0():
     ran = call("find", golden.CLEAN, "--offset", "99999999")
     assert (ran.exit_code, ran.stdout) == (0, "")
     assert ran.stderr.startswith("kafkalog: no record found")
 
 
-def test_that_a_control_record_lies_at_an_offset_is_said():
+def test_a_control_record_at_the_offset_is_reported():
     markers = told_places(CLEAN, lambda row: row[AT["is_control"]], control=True)
     place = next(one for one in markers if one["topic"] == "ledger")
     at = "--offset", str(place["offset"])
@@ -172,7 +172,7 @@ def test_that_a_control_record_lies_at_an_offset_is_said():
     assert call("find", directory, *at, "--timestamp", later).stderr == nothing
 
 
-def test_bytes_of_any_kind_can_be_looked_for(tmp_path):
+def test_any_bytes_can_be_searched_for(tmp_path):
     batch = kafkalog.RecordBatchBuilder(base_offset=0)
     batch.append(b"\xff\x00", b"line\nbreak", timestamp=1)
     path = tmp_path / "0.log"
@@ -183,7 +183,7 @@ def test_bytes_of_any_kind_can_be_looked_for(tmp_path):
     assert found(path, "--value", "(?m)e$")
 
 
-def test_damage_is_passed_over_if_asked_and_told(tmp_path):
+def test_damage_is_skipped_on_request_and_reported(tmp_path):
     path = tmp_path / "0.log"
     first = batches.build(2, "none", 0)
     bad = bytearray(batches.build(2, "none", 3))
@@ -207,6 +207,6 @@ def test_damage_is_passed_over_if_asked_and_told(tmp_path):
         ("--timestamp", "1", "--start-timestamp", "2"),
     ],
 )
-def test_what_cannot_be_asked_is_wrong_usage(arguments):
+def test_contradicting_filters_are_a_usage_error(arguments):
     ran = call("find", golden.CLEAN, *arguments)
     assert (ran.exit_code, ran.stdout) == (2, "")

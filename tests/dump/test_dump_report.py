@@ -1,9 +1,9 @@
-"""What is reported in the end: as much as memory is given for, and how much more."""
+"""The report at the end: findings up to a limit, and the number of others."""
 
 import numpy as np
 
 from kafkalog.dump import dump_report
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 from tests.query.batches import build
 
 
@@ -25,7 +25,7 @@ def test_gaps_beyond_those_that_are_kept_are_counted(tmp_path, monkeypatch):
     assert len(told) == 3 + 1 + 3 + 1
 
 
-def test_of_findings_that_begin_alike_the_last_counts():
+def test_the_last_finding_with_the_same_first_number_counts():
     gaps = dump_report.DumpReport()
     gaps.gaps.add_all("a", np.array([(9, 1), (-1, 7), (9, 12)]))
     gaps.index_mismatches.add_all("a", np.array([(9, 1), (11, 7), (9, 12)]))

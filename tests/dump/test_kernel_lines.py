@@ -1,4 +1,4 @@
-"""Records of internal topics, printed by a book of schemas: as they are described."""
+"""Records of internal topics as the kernel prints them, compared with the decoders."""
 
 from collections import defaultdict
 
@@ -11,7 +11,7 @@ from kafkalog.messages.print_tables import book_of
 from tests.guarded import at_the_end
 from tests.messages import internal_messages
 
-from .books import WANT, batch_of, contents, printed
+from .kernel_lines import WANT, batch_of, contents, printed
 from .called import dump
 
 JSON_KINDS = [kind for kind in KINDS if kind != "remote-log-metadata"]
@@ -33,7 +33,7 @@ DAMAGED = list(internal_messages.damaged(12, SOUND * 2))
 
 @pytest.mark.parametrize("kind", JSON_KINDS)
 @pytest.mark.parametrize("drawn", [SOUND, DAMAGED], ids=["sound", "damaged"])
-def test_what_the_kernel_prints_is_what_is_described(kind, drawn):
+def test_the_kernel_prints_what_the_decoder_returns(kind, drawn):
     records = by_kind(drawn)[kind]
     lines = printed(kind, batch_of(records), np.empty(1 << 22, np.uint8))
     assert len(lines) == len(records)
@@ -46,7 +46,7 @@ def test_what_the_kernel_prints_is_what_is_described(kind, drawn):
 
 
 @pytest.mark.parametrize("kind", JSON_KINDS)
-def test_nothing_is_read_behind_a_record_nor_written_behind_the_room(kind):
+def test_nothing_is_read_beyond_a_record_or_written_beyond_the_buffer(kind):
     records = by_kind(SOUND + DAMAGED)[kind][::6]
     wide = np.empty(1 << 20, np.uint8)
     for record in records:
@@ -74,7 +74,7 @@ def test_lines_without_metadata_begin_with_a_bar(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_command_prints_each_record_as_it_is_described(kind, tmp_path):
+def test_the_command_prints_what_the_decoder_returns(kind, tmp_path):
     records = by_kind(SOUND + DAMAGED)[kind]
     log = tmp_path / "00000000000000000000.log"
     log.write_bytes(batch_of(records).tobytes())
@@ -87,5 +87,5 @@ def test_the_command_prints_each_record_as_it_is_described(kind, tmp_path):
     assert at == len(ran.stdout)
 
 
-def test_there_is_no_book_of_what_is_not_json():
+def test_there_is_no_table_for_topics_that_are_not_printed_as_json():
     assert book_of("remote-log-metadata") is None
