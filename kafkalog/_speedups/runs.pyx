@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport BATCH_HEADER, CODEC_MASK, Batch
 from kafkalog._speedups._cursor cimport be64
-from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
+from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
 from kafkalog._speedups._run cimport (
     INDEX_ENTRY, NO_PRODUCER, TIME_ENTRY, Entries, Limits, Run, goes_in,
     take_batches_of
@@ -150,13 +150,13 @@ cdef class Tail:
         `appends` are the buffers of rows, bounds of rows and of bytes, and what is
         known of the appends; rows before `plain_rows` may be of producers.
         """
-        cdef Pieces held
+        cdef Buffers held
         cdef Py_ssize_t count, end
         cdef const int64_t* row_bounds
         cdef const Append* info
         if len(appends) != 4:
             raise ValueError("appends are four buffers")
-        hold_pieces(appends, &held)
+        hold_buffers(appends, &held)
         try:
             count = held.views[3].len // <Py_ssize_t>sizeof(Append)
             row_bounds = <const int64_t*>held.views[1].buf
@@ -176,7 +176,7 @@ cdef class Tail:
                 )
             told = [self.told(&info[i], log_start) for i in range(first, end)]
         finally:
-            release_pieces(&held)
+            release_buffers(&held)
         return told, self.made()
 
     cdef bint survey(

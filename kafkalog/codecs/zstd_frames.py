@@ -5,7 +5,7 @@
 A block begins with 3 bytes, little-endian: bit 0 last, bits 1-2 kind (0 raw, 1 one byte
 repeated, 2 compressed), the rest a size: of the content for kinds 0 and 1, of the block
 itself for kind 2, which decompresses to at most 128 KiB. From these headers
-`walk_frame` finds the end of a frame and a bound of its content, and detects a
+`measure_frame` finds the end of a frame and a bound of its content, and detects a
 truncated frame. Kafka writes frames without content size, checksum or dictionary;
 frames may follow one another, and anything else after them is an error.
 
@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from kafkalog import _speedups
-from kafkalog._speedups import Framing
+from kafkalog._speedups import FrameStatus
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError
 
 LEAST_LEVEL: Final = -131072
@@ -34,9 +34,9 @@ _SKIPPABLE: Final = 0x184D2A50  # to 0x184D2A5F
 _MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 _CHUNK_BYTES: Final = 1024 * 1024
 _REASONS: Final = {
-    Framing.HEADER_CUT: "zstd frame header truncated",
-    Framing.CUT: "zstd frame truncated",
-    Framing.BLOCK_KIND: "zstd block type 3, expected 0, 1 or 2",
+    FrameStatus.HEADER_TRUNCATED: "zstd frame header truncated",
+    FrameStatus.TRUNCATED: "zstd frame truncated",
+    FrameStatus.BLOCK_TYPE: "zstd block type 3, expected 0, 1 or 2",
 }
 
 
@@ -141,13 +141,13 @@ def _skipped(data: bytes | memoryview, position: int) -> int:
 
 def _frame_bounds(data: bytes | memoryview, begin: int, limit: int) -> tuple[int, int]:
     """Return where the frame at `begin` ends, and a bound of its uncompressed size."""
-    framing, place, count = _speedups.walk_frame(data, begin, limit)
-    if framing == Framing.WHOLE:
+    framing, place, count = _speedups.measure_frame(data, begin, limit)
+    if framing == FrameStatus.COMPLETE:
         return place, count
-    if framing == Framing.DECLARED:
+    if framing == FrameStatus.DECLARED_SIZE:
         reason = f"zstd content size {count}, expected at most {limit}"
         raise BatchTooLargeError(reason, position=place)
-    if framing == Framing.SWOLLEN:
+    if framing == FrameStatus.CONTENT_SIZE:
         reason = "zstd frame decompresses to more than max_batch_bytes allows"
         raise BatchTooLargeError(reason, position=place)
     raise CorruptRecordError(_REASONS[framing], position=place)

@@ -24,7 +24,7 @@ from kafkalog.cli.command_output import TableField
 from kafkalog.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kafkalog.spark.job_run import Outcome
+    from kafkalog.spark.job_run import JobOutcome
 
 PARTITION: Final = (
     TableField("topic", "topic"),
@@ -227,15 +227,15 @@ def start_spark(master: str | None, conf: Mapping[str, str]) -> Any:
 
 def _run(
     options: Mapping[str, str], out: Path, compression: str, session: Callable[[], Any]
-) -> Outcome:
+) -> JobOutcome:
     from kafkalog.spark.job_run import Job, check_out, run_job
-    from kafkalog.spark.read_options import asked_columns, parse_options
+    from kafkalog.spark.read_options import parse_options, requested_columns
 
     try:
         parsed = parse_options(options, streaming=False)
     except ConfigError as error:
         raise ConfigError(_in_flags(str(error))) from None
-    columns = asked_columns(options)
+    columns = requested_columns(options)
     job = Job(options=parsed, columns=columns, out=out, compression=compression)
     try:
         check_out(out)
@@ -247,7 +247,7 @@ def _run(
         raise exits.Refused(exits.describe(error)) from None
 
 
-def _tell(outcome: Outcome, out: Path, shown: str) -> None:
+def _tell(outcome: JobOutcome, out: Path, shown: str) -> None:
     """Say what was done: data on standard output, the rest beside it."""
     if outcome.finished is not None:
         say(f"run {outcome.finished}, which had been cut off, is finished")

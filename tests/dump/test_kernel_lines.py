@@ -11,8 +11,8 @@ from kafkalog.messages.print_tables import book_of
 from tests.guarded import at_the_end
 from tests.messages import internal_messages
 
+from .dump_command import dump
 from .kernel_lines import WANT, batch_of, contents, printed
-from .called import dump
 
 JSON_KINDS = [kind for kind in KINDS if kind != "remote-log-metadata"]
 
