@@ -108,9 +108,9 @@ _DECOMPRESS: Final[dict[int, Decompress]] = {
 def bounded_decompressor(codec: int) -> BoundedDecompress:
     """Return the fast decompressor for streams whose maximum size is known.
 
-    `bound_decompressed_sizes` determines that size, for gzip and zstd streams in the form that
-    Kafka's writers use. The function may be used by the calling thread only. A stream
-    that it rejects is left to `decompress`, which raises the error.
+    `bound_decompressed_sizes` determines that size, for gzip and zstd streams in the
+    form that Kafka's writers use. The function may be used by the calling thread only.
+    A stream that it rejects is left to `decompress`, which raises the error.
 
     >>> inflate, errors = bounded_decompressor(Codec.GZIP)
     >>> inflate(memoryview(compress(Codec.GZIP, b"to be")), 5)
