@@ -14,7 +14,7 @@ from kafkalog.formats.layout import CODECS
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
 CASES = [(shape, "none") for shape in SHAPES]
-PACKED = [("log100", codec) for codec in CODECS if codec != "none"]
+COMPRESSED = [("log100", codec) for codec in CODECS if codec != "none"]
 LACKS = java_classes.missing()
 
 
@@ -22,7 +22,7 @@ LACKS = java_classes.missing()
     bool(LACKS), reason=f"java-columns, java-iterate cannot be measured: no {LACKS}"
 )
 @pytest.mark.parametrize("size", ["16k"])
-@pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
+@pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
 @pytest.mark.parametrize("way", ["columns", "views"])
 def bench_read_beside_java(benchmark, segment, shape, codec, size, way):
     path, count = segment(shape, codec, size)

@@ -26,7 +26,7 @@ from kafkalog.formats.layout import CODECS
 ROOT = Path(__file__).parents[1]
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
 CASES = [(shape, "none") for shape in SHAPES]
-PACKED = [("log100", codec) for codec in CODECS if codec != "none"]
+COMPRESSED = [("log100", codec) for codec in CODECS if codec != "none"]
 SLOW = {"kafka-python": 4}
 """Peers that read one part of the records in this many, as all would take minutes."""
 
@@ -61,7 +61,7 @@ def against(benchmark, segment, case, peer, **options):
 
 @needs("aiokafka")
 @pytest.mark.parametrize("size", ["16k"])
-@pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
+@pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
 @pytest.mark.parametrize("way", ["columns", "views"])
 def bench_read(benchmark, segment, shape, codec, size, way):
     views = way == "views"
@@ -85,7 +85,7 @@ def bench_read_beside_python(benchmark, segment, shape, codec, size):
 
 
 @pytest.mark.parametrize("size", ["16k"])
-@pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
+@pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
 def bench_two_threads(benchmark, segment, shape, codec, size):
     path, count = segment(shape, codec, size)
     data = path.read_bytes()

@@ -368,9 +368,12 @@ def _collecting(
     options: Sequence[Callable[..., Any]], function: Callable[..., None]
 ) -> Callable[..., None]:
     @wraps(function)
-    def collecting(**given: Any) -> None:
-        names = [field.name for field in fields(ScanOptions) if field.name in given]
-        function(options=ScanOptions(**{n: given.pop(n) for n in names}), **given)
+    def collecting(**parameters: Any) -> None:
+        names = [
+            field.name for field in fields(ScanOptions) if field.name in parameters
+        ]
+        selected = {name: parameters.pop(name) for name in names}
+        function(options=ScanOptions(**selected), **parameters)
 
     return _with(options, collecting)
 

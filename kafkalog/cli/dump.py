@@ -184,7 +184,7 @@ def command(
 
 def _named(files: Argument) -> Iterator[str]:
     """Split names at commas as Java does: empty ones at the end are dropped."""
-    if not files.given:
+    if not files.values:
         return
     text = files.text()
     named = text.rstrip(",")
@@ -268,7 +268,7 @@ def _with_value(argument: Argument, flags: dict[str, Any]) -> Argument:
     """Return an argument with the values given for it; a class's flag may have none."""
     values = flags[argument.flag.replace("-", "_")]
     return replace(
-        argument, given=tuple(value for value in values if value != NO_VALUE)
+        argument, values=tuple(value for value in values if value != NO_VALUE)
     )
 
 

@@ -24,7 +24,7 @@ SEGMENT: Final = (
     TableField("max_timestamp", "latest time, UTC", terminal.in_seconds),
     TableField("tail", "tail"),
 )
-BESIDE: Final = (
+OTHER_FILES: Final = (
     TableField("file", "other files"),
     TableField("kind", "kind"),
     TableField("size_in_bytes", "size", terminal.in_units, right=True),
@@ -91,11 +91,11 @@ def _flat(facts: list[command_output.Row]) -> Iterator[command_output.Row]:
 
 def _print_one(facts: command_output.Row, *, no_color: bool) -> None:
     """Print scalar members a line each, then segments and the other files as tables."""
-    segments, beside = facts.get("segments"), list(facts.get("beside", []))
+    segments, others = facts.get("segments"), list(facts.get("beside", []))
     scalars = {name: value for name, value in facts.items() if name != "beside"}
     if isinstance(segments, list):
         scalars["segments"] = len(segments)
-        beside = [one for row in segments for one in row["beside"]] + beside
+        others = [file for row in segments for file in row["beside"]] + others
     if scalars.pop("more_producers", False):
         scalars["producers"] = f"at least {scalars['producers']}"
     width = max(map(len, scalars))
@@ -107,9 +107,9 @@ def _print_one(facts: command_output.Row, *, no_color: bool) -> None:
     if isinstance(segments, list) and segments:
         command_output.emit("\n")
         command_output.print_rows(segments, SEGMENT, "table", no_color=no_color)
-    if beside:
+    if others:
         command_output.emit("\n")
-        command_output.print_rows(beside, BESIDE, "table", no_color=no_color)
+        command_output.print_rows(others, OTHER_FILES, "table", no_color=no_color)
 
 
 def _spell(name: str, value: Any) -> str:

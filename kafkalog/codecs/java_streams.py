@@ -64,9 +64,9 @@ class JavaStream:
     fault: ToolEnded | None = None
     opens: bool = True
 
-    def add(self, piece: bytes) -> None:
+    def add(self, chunk: bytes) -> None:
         """Add content. Raise `ToolEnded` if it exceeds what Kafka's tool can hold."""
-        self.content += piece
+        self.content += chunk
         if len(self.content) > MAX_DECOMPRESSED_BYTES:
             reason = f"Java heap space: a batch of over {MAX_DECOMPRESSED_BYTES} bytes"
             raise ToolEnded(OUT_OF_MEMORY, reason)
@@ -84,14 +84,14 @@ class JavaStream:
 
 def java_stream(codec: int, data: bytes | memoryview, magic: int) -> JavaStream:
     """Decompress a stream as far as Java does."""
-    pieces = _decompressed(codec, data, magic)
-    if pieces is not None:
-        return JavaStream(b"".join(pieces))
-    stream, given = JavaStream(), bytes(data)
+    chunks = _decompressed(codec, data, magic)
+    if chunks is not None:
+        return JavaStream(b"".join(chunks))
+    stream, copied = JavaStream(), bytes(data)
     try:
         if codec == Codec.LZ4:
-            return _lz4(stream, given, checked=magic > 0)
-        return _READERS[codec](stream, given)
+            return _lz4(stream, copied, checked=magic > 0)
+        return _READERS[codec](stream, copied)
     except ToolEnded as full:
         stream.fault = full
         return stream
@@ -122,11 +122,11 @@ def _gzip(stream: JavaStream, data: bytes) -> JavaStream:
         return stream
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     for at in range(header, len(data), INPUT_BYTES):
-        given = data[at : at + INPUT_BYTES]
+        part = data[at : at + INPUT_BYTES]
         try:
-            while given and not inflater.eof:
-                stream.add(inflater.decompress(given, OUTPUT_BYTES))
-                given = inflater.unconsumed_tail
+            while part and not inflater.eof:
+                stream.add(inflater.decompress(part, OUTPUT_BYTES))
+                part = inflater.unconsumed_tail
         except zlib.error as error:
             return stream.fail(ZIP, str(error).partition(": ")[2])
         if inflater.eof:
@@ -186,8 +186,8 @@ def _snappy(stream: JavaStream, data: bytes) -> JavaStream:
             _snappy_block(stream, data[at : at + size])
             at += size
     if stream.fault is not None:
-        given = len(stream.content)
-        stream.content = stream.content[: given - given % SNAPPY_OUTPUT_BYTES]
+        size = len(stream.content)
+        stream.content = stream.content[: size - size % SNAPPY_OUTPUT_BYTES]
     return stream
 
 

@@ -116,7 +116,7 @@ def _end_of_file(what: str, expected: int, found: int, position: int) -> ToolEnd
 
 
 def records_fault(
-    halt: int, entry: Bytes, payload: Bytes, place: int, *, unpacked: bool
+    halt: int, entry: Bytes, payload: Bytes, place: int, *, decompressed: bool
 ) -> ToolEnded:
     """Return the exception for the record at `place` of a batch's `payload`."""
     count = count_field(entry)
@@ -127,7 +127,7 @@ def records_fault(
         return ToolEnded(INVALID_RECORD, reason)
     if halt == Halt.LEFTOVER:
         return ToolEnded(INVALID_RECORD, REMAINING)
-    return record_fault(payload.data, place, unpacked=unpacked)
+    return record_fault(payload.data, place, decompressed=decompressed)
 
 
 PREMATURE: Final = "Incorrect declared batch size, premature EOF reached"
@@ -185,28 +185,28 @@ class _RecordReader:
         return count
 
 
-def record_fault(payload: memoryview, place: int, *, unpacked: bool) -> ToolEnded:
+def record_fault(payload: memoryview, place: int, *, decompressed: bool) -> ToolEnded:
     """Return Kafka's exception for the corrupt record at `place` of `payload`."""
-    reader = _RecordReader(payload, place, is_stream=unpacked)
+    reader = _RecordReader(payload, place, is_stream=decompressed)
     try:
         size = reader.varint()
     except _Underflow:
         return ToolEnded(INVALID_RECORD, PREMATURE)
     except _Illegal as error:
         wrong = ToolEnded(ILLEGAL_ARGUMENT, str(error))
-        return ToolEnded(INVALID_RECORD, PREMATURE, wrong) if unpacked else wrong
-    if unpacked and size < 0:
+        return ToolEnded(INVALID_RECORD, PREMATURE, wrong) if decompressed else wrong
+    if decompressed and size < 0:
         wrong = ToolEnded(ILLEGAL_ARGUMENT, f"capacity < 0: ({size} < 0)")
         return ToolEnded(INVALID_RECORD, PREMATURE, wrong)
     if reader.remaining < size:
         found = (
             "but the record payload reached EOF."
-            if unpacked
+            if decompressed
             else f"but instead the buffer has only {reader.remaining} remaining bytes."
         )
         reason = f"Invalid record size: expected {size} bytes in record payload, "
         return ToolEnded(INVALID_RECORD, reason + found)
-    if unpacked:
+    if decompressed:
         reader = _RecordReader(payload[reader.at : reader.at + size])
     try:
         return ToolEnded(INVALID_RECORD, _body_fault(reader, size))
@@ -255,7 +255,7 @@ def ends_early(payload: memoryview, place: int) -> bool:
 
 
 READING: Final = "Failed to decompress record stream"
-BEHIND: Final = "Error checking for remaining bytes after reading batch"
+TRAILING: Final = "Error checking for remaining bytes after reading batch"
 
 
 def batch_stream_fault(
@@ -274,10 +274,10 @@ def batch_stream_fault(
         Halt.DONE,
         Halt.FULL,
     ):  # all records were read before the remaining bytes are checked
-        return _wrapped(stream.fault, BEHIND)
+        return _wrapped(stream.fault, TRAILING)
     if halt == Halt.FAULT and ends_early(content.data, place):
         return _wrapped(stream.fault, READING)
-    return records_fault(halt, entry, content, place, unpacked=True)
+    return records_fault(halt, entry, content, place, decompressed=True)
 
 
 def opening_fault(stream: JavaStream) -> ToolEnded:
@@ -295,7 +295,7 @@ def _wrapped(fault: ToolEnded, reason: str) -> ToolEnded:
 def _tried(entry: Bytes, content: Bytes, run: npt.NDArray[np.void]) -> tuple[int, int]:
     """Read the records in `content`; return the halt, and where the last one begins."""
     run = np.zeros_like(run)
-    room = np.empty(1 << 10, np.uint8)
+    out = np.empty(1 << 10, np.uint8)
     pairs = np.empty((1, 2), np.int64)
-    halt = _speedups.dump_records(entry, content, run, room, pairs, int(Want.BARE))
+    halt = _speedups.dump_records(entry, content, run, out, pairs, int(Want.BARE))
     return halt, int(run["next"][0])

@@ -47,17 +47,17 @@ class Argument:
 
     flag: str
     default: str
-    given: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return the value. Raise `ToolEnded` if there are several."""
-        if len(self.given) > 1:
+        if len(self.values) > 1:
             raise ToolEnded(
                 f"{JOPT}MultipleArgumentsForOptionException",
                 f"Found multiple arguments for option {self.flag}, but you asked for "
                 "only one",
             )
-        return self.given[0] if self.given else self.default
+        return self.values[0] if self.values else self.default
 
     def number(self) -> int:
         """Return the value as a 32-bit integer. Raise `ToolEnded` if it is not one."""

@@ -139,7 +139,7 @@ class LogDump:
                 place = self._at("next")
                 if halt in (Halt.SIZE, Halt.HEADER):
                     raise entry_fault(halt, data, self._at("entry"), self._file)
-                raise records_fault(halt, entry, payload, place, unpacked=False)
+                raise records_fault(halt, entry, payload, place, decompressed=False)
 
     def _records(self, data: Bytes) -> None:
         """Print the records of the batch at the start of `data`, line by line."""
@@ -166,9 +166,11 @@ class LogDump:
             elif halt == Halt.FULL:
                 self._grow()
             else:
-                unpacked = bool(attributes & CODEC_MASK)
+                decompressed = bool(attributes & CODEC_MASK)
                 place = self._at("next")
-                raise records_fault(halt, entry, payload, place, unpacked=unpacked)
+                raise records_fault(
+                    halt, entry, payload, place, decompressed=decompressed
+                )
 
     def _messages(self, entry: Bytes) -> None:
         """Print the records of a message of magic 0 or 1."""
