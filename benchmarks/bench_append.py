@@ -25,8 +25,8 @@ from shapes import VALUE_BYTES, columns_of
 
 from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.testing import ManualClock, ManualScheduler
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 CLOCK = ManualClock(FIRST_TIMESTAMP + 86_400_000)

@@ -11,8 +11,7 @@ import signal
 import sys
 
 import kafkalog
-from kafkalog.log.writable_log import WritableLog
-from kafkalog.storage.durable_file import Disk, Write
+from kafkalog.testing import Disk, Write, open_manager
 
 START_MS = 1_700_000_000_000
 RECORDS = 50
@@ -27,7 +26,7 @@ def value_of(offset: int) -> bytes:
     return b"%08d " % offset * 40
 
 
-def append(log: WritableLog) -> None:
+def append(log: kafkalog.WritableLog) -> None:
     """Append a batch of records, whose values contain their offsets."""
     offsets = range(log.log_end_offset, log.log_end_offset + RECORDS)
     rows = {
@@ -56,7 +55,7 @@ class MortalDisk(Disk):
 def main(directory: str) -> None:
     """Append, flush on the way, and die."""
     disk = MortalDisk()
-    logs = kafkalog.LogManager(directory, CONFIG, disk=disk)
+    logs = open_manager(directory, CONFIG, disk=disk)
     log = logs.open("orders", 0)
     for count in range(APPENDS):
         append(log)

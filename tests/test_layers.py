@@ -25,8 +25,12 @@ KERNELS = [
     *(PACKAGE / "_speedups").glob("*.h"),
 ]
 
-# A scan imports a surface when it is handed to one.
-UPWARD = {("query/scan.py", "export")}
+# A scan and a report convert themselves to other libraries' tables on request, and
+# import the surface that does it then.
+UPWARD = {
+    ("query/scan.py", "export"),
+    ("verification/verification_report.py", "export"),
+}
 CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
 # A kernel reaches no file and no other resource of the operating system.
 PURE_C = {"libc.limits", "libc.math", "libc.stdint", "libc.string"}

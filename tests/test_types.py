@@ -18,7 +18,7 @@ from kafkalog.log.record_appends import AppendedRecords, Refusal
 from kafkalog.query.part_reading import Problem
 from kafkalog.query.records import BytesColumn, HeadersColumn, ViewColumn
 from kafkalog.query.scan_columns import COLUMNS
-from kafkalog.verification.report import Report
+from kafkalog.verification.verification_report import Report
 
 ROOT = Path(kafkalog.__file__).parents[1]
 REACHED = (

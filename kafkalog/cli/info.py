@@ -33,6 +33,8 @@ OTHER_FILES: Final = (
     TableField("state", "state"),
 )
 
+SCHEMA: Final = 1
+
 
 @click.command(
     "info",
@@ -57,7 +59,6 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
     The exit code is 1 if corrupt data was found.
     """
     from kafkalog.query.description import damages, describe
-    from kafkalog.verification.report import SCHEMA
 
     form, damaged = command_output.chosen_format(form), 0
     facts = []

@@ -22,7 +22,7 @@ from kafkalog.cli.exits import Exit
 from kafkalog.cli.terminal import progress_bar
 
 if TYPE_CHECKING:
-    from kafkalog.verification.report import Report
+    from kafkalog.verification.verification_report import Report
 
 FIELDS: Final = (
     TableField("path", "path"),
@@ -90,7 +90,7 @@ def command(
     exit code is 3.
     """
     from kafkalog.storage.log_directory import choose, places_under
-    from kafkalog.verification.path_verification import sum_up, verify
+    from kafkalog.verification.path_verification import combine_reports, verify
 
     if topics or partitions:
         choose(
@@ -110,14 +110,14 @@ def command(
                 progress=progress,
             )
         reports.append((path, report))
-    report = sum_up(reports) if len(paths) > 1 else report
+    report = combine_reports(reports) if len(paths) > 1 else report
     _show(report, command_output.chosen_format(form), no_color=no_color)
-    if not report.is_sound:
+    if not report.ok:
         click.get_current_context().exit(Exit.DAMAGE)
 
 
 def _show(report: Report, form: str, *, no_color: bool) -> None:
-    """Print the problems; as JSON with the counts, after a table with a summary."""
+    """Print the problems: as JSON with the counts, or as rows and a summary."""
     if form == "json":
         text = json.dumps(report.as_dict(), ensure_ascii=False)
         on_terminal = sys.stdout.isatty()
@@ -127,23 +127,4 @@ def _show(report: Report, form: str, *, no_color: bool) -> None:
         rows = (problem.as_dict() for problem in report.problems)
         command_output.print_rows(rows, FIELDS, form, no_color=no_color)
     if form == "table":
-        command_output.emit(f"{summary(report)}\n")
-
-
-def summary(report: Report) -> str:
-    """Return the counts of what was verified and of the problems, as a line.
-
-    >>> from kafkalog.verification.report import Report
-    >>> summary(Report(files=3, bytes=8192, batches=1, records=1024, problems=()))
-    '3 files, 8,192 bytes, 1 batch, 1,024 records: 0 errors, 0 warnings'
-    """
-    counts = (
-        (report.files, "file", "files"),
-        (report.bytes, "byte", "bytes"),
-        (report.batches, "batch", "batches"),
-        (report.records, "record", "records"),
-        (report.errors, "error", "errors"),
-        (report.warnings, "warning", "warnings"),
-    )
-    parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in counts]
-    return f"{', '.join(parts[:4])}: {', '.join(parts[4:])}"
+        command_output.emit(f"{report}\n")

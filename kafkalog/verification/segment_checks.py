@@ -34,8 +34,8 @@ from kafkalog.verification.log_checks import (
     LogFacts,
     Observer,
 )
-from kafkalog.verification.report import Cause, Findings, Problem
 from kafkalog.verification.sidecar_checks import NO_EPOCHS, reading
+from kafkalog.verification.verification_report import Cause, Findings, Problem
 
 HALF_WRITTEN: Final = ("cleaned", "part")
 INDEXES: Final[tuple[FileKind, ...]] = ("index", "timeindex", "txnindex")

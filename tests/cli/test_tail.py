@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog
 from kafkalog import RecordBatchBuilder
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
 from kafkalog.storage.byte_source import FileSource
+from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from tests import golden_data
 from tests.log.writing import NOW, SMALL, batch
 from tests.query import batches
@@ -141,7 +140,7 @@ def following(*arguments):
 def opened(place, config=SMALL):
     clock = ManualClock(NOW)
     scheduler = ManualScheduler(clock)
-    return kafkalog.open(place, "a", config, clock=clock, scheduler=scheduler)
+    return open_log(place, config, clock=clock, scheduler=scheduler)
 
 
 def test_a_log_is_followed_across_new_segments(tmp_path):

@@ -27,9 +27,9 @@ from kafkalog.encoding.batch_builder import BatchSettings
 from kafkalog.encoding.record_input import record_columns
 from kafkalog.formats.layout import CODECS
 from kafkalog.log.appending import Appender
+from kafkalog.testing import FailingDisk
 from kafkalog.validation.append_policy import AppendRules, Leadership
 from kafkalog.validation.appends import AppendOrigin
-from tests.disks import FailingDisk
 from tests.log.writing import NOW, SMALL, files_of, load
 
 # -------------------------------------------------------------------------- strategies
