@@ -54,12 +54,12 @@ def on_terminal(*arguments, width=100, **settings):
     os.close(theirs)
     sent = b""
     while True:
-        piece = b""
+        chunk = b""
         with suppress(OSError):  # as Linux reports that the other side has closed
-            piece = os.read(ours, 1 << 16)
-        if not piece:
+            chunk = os.read(ours, 1 << 16)
+        if not chunk:
             break
-        sent += piece
+        sent += chunk
     os.close(ours)
     assert process.wait() == 0
     return sent.decode()
@@ -76,7 +76,7 @@ def as_bytes(value):
     return None if value is None else value.encode()
 
 
-def told_of(row):
+def comparable(row):
     """Return a printed object with all columns as `told` has records."""
     cells = dict(row)
     for name in ("key", "value"):

@@ -12,7 +12,7 @@ from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 
 from . import golden
-from .shell import as_bytes, call, objects, run, told_of
+from .shell import as_bytes, call, comparable, objects, run
 
 ALL = "--columns", ",".join(COLUMNS), "--control-records"
 ORDERS = golden.CLEAN / "orders.zstd-0"
@@ -23,7 +23,7 @@ LEDGER = golden.CLEAN / "ledger-0"
 def test_every_golden_record_is_printed_as_kafka_has_it(name):
     ran = call("cat", golden_data.logs(name), *ALL, "--format", "jsonl")
     assert ran.exit_code == 0
-    assert [told_of(row) for row in objects(ran.stdout)] == golden.all_records(name)
+    assert [comparable(row) for row in objects(ran.stdout)] == golden.all_records(name)
 
 
 def test_the_default_columns_are_the_first_eight_in_a_pipe_as_json_lines():

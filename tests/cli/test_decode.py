@@ -35,27 +35,29 @@ def test_decoded_records_are_printed_as_kafka_decodes_them(name, directory):
     truth = [row for row in truth if row["file"].endswith(".log")]
     rows = lines("cat", golden_data.logs(name) / directory)
     assert [row["offset"] for row in rows] == [row["offset"] for row in truth]
-    for row, told in zip(rows, truth, strict=True):
-        if "key_type" in told:
-            assert row["key"]["type"] == told["key_type"]
-            assert row["key"]["name"] + "Key" == told["key_name"]
-            assert row["key"]["data"] == told["key"]
-            value = told["value"]
-            version = told.get("value_version")
+    for row, expected in zip(rows, truth, strict=True):
+        if "key_type" in expected:
+            assert row["key"]["type"] == expected["key_type"]
+            assert row["key"]["name"] + "Key" == expected["key_name"]
+            assert row["key"]["data"] == expected["key"]
+            value = expected["value"]
+            version = expected.get("value_version")
             data = None if value is None else {"version": version, "data": value}
             assert row["value"] == data
         else:
             assert row["key"] is None
-            assert row["value"]["type"] == told["type"]
-            assert row["value"]["version"] == told["version"]
-            assert row["value"]["data"] == told["data"]
+            assert row["value"]["type"] == expected["type"]
+            assert row["value"]["version"] == expected["version"]
+            assert row["value"]["data"] == expected["data"]
 
 
 def test_the_bootstrap_metadata_of_a_cluster_are_decoded():
     bootstrap = "bootstrap.checkpoint"
     truth = golden_data.truth("k431-clean", bootstrap, "decoded")
     rows = lines("cat", golden_data.logs("k431-clean") / bootstrap)
-    assert [row["value"]["data"] for row in rows] == [told["data"] for told in truth]
+    assert [row["value"]["data"] for row in rows] == [
+        expected["data"] for expected in truth
+    ]
 
 
 def test_csv_and_tables_hold_the_same():
@@ -120,6 +122,6 @@ def test_a_table_wraps_decoded_cells_without_loss():
 def test_cells_next_to_a_wrapped_one_are_printed_once():
     shown = on_terminal("head", OFFSETS, *KEY_AND_VALUE, "--decode", width=60)
     offsets = [line[:6].strip() for line in shown.splitlines()[1:]]
-    told = [str(row["offset"]) for row in lines("head", OFFSETS)]
-    assert [one for one in offsets if one] == told
-    assert len(offsets) > len(told)
+    expected = [str(row["offset"]) for row in lines("head", OFFSETS)]
+    assert [one for one in offsets if one] == expected
+    assert len(offsets) > len(expected)

@@ -21,7 +21,7 @@ from tests import golden_data
 from tests.query import told
 
 from . import golden
-from .shell import call, objects, run, told_of
+from .shell import call, comparable, objects, run
 from .test_cat import with_damage
 
 ALL = "--columns", ",".join(COLUMNS), "--control-records"
@@ -92,7 +92,7 @@ def test_json_lines_hold_every_record_with_topic_and_partition(tmp_path, name):
         path = out / f"topic={topic}" / f"partition={partition}" / "part-00000.jsonl"
         if golden.records(name, directory):
             rows += objects(path.read_text())
-    assert [told_of(row) for row in rows] == golden.all_records(name)
+    assert [comparable(row) for row in rows] == golden.all_records(name)
 
 
 def test_csv_is_what_duckdb_reads(tmp_path):
@@ -256,7 +256,7 @@ sys.exit(main(["export", path, {str(tmp_path / "a.parquet")!r}]))
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "message"),
     [
         ("x.txt", [], "OUT ends with .txt, expected one of .parquet, .jsonl, .csv"),
         ("x.parquet.gz", [], ".gz, and files are not compressed as a whole"),
@@ -266,11 +266,11 @@ sys.exit(main(["export", path, {str(tmp_path / "a.parquet")!r}]))
     ],
 )
 def test_an_unknown_or_contradicting_extension_is_rejected(
-    tmp_path, name, options, said
+    tmp_path, name, options, message
 ):
     ran = call("export", LEDGER, tmp_path / name, *options)
     assert ran.exit_code == 2
-    assert said in " ".join(ran.output.split())
+    assert message in " ".join(ran.output.split())
     assert not list(tmp_path.iterdir())
 
 
@@ -293,6 +293,6 @@ def test_an_existing_directory_may_have_any_name(tmp_path):
 def test_a_missing_output_directory_is_reported(tmp_path, name):
     ran = run("export", LEDGER, tmp_path / "nowhere" / name)
     assert ran.returncode == 3
-    said = f"kafkalog: No such directory: {tmp_path / 'nowhere'}\n"
-    assert ran.stderr.decode() == said
+    message = f"kafkalog: No such directory: {tmp_path / 'nowhere'}\n"
+    assert ran.stderr.decode() == message
     assert not list(tmp_path.iterdir())

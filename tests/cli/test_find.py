@@ -25,7 +25,7 @@ def found(*arguments):
     return objects(ran.stdout)
 
 
-def told_places(name, meets, *, first=False, control=False):
+def expected_places(name, meets, *, first=False, control=False):
     """Return the locations of a set's records that meet a condition, from Kafka."""
     places = []
     for directory in golden.partitions(name):
@@ -50,7 +50,7 @@ def told_places(name, meets, *, first=False, control=False):
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_every_record_is_found_at_its_location(name):
     places = found(golden_data.logs(name), "--value", "", "--key", "")
-    wanted = told_places(
+    wanted = expected_places(
         name, lambda row: None not in (row[AT["key"]], row[AT["value"]])
     )
     assert places == wanted
@@ -65,7 +65,7 @@ def test_a_key_is_found_by_its_pattern(name):
         key = row[AT["key"]]
         return isinstance(key, str) and bool(pattern.search(bytes.fromhex(key)))
 
-    assert found(golden_data.logs(name), "--key", r"^key-[1-3]\d$") == told_places(
+    assert found(golden_data.logs(name), "--key", r"^key-[1-3]\d$") == expected_places(
         name, meets
     )
 
@@ -73,7 +73,7 @@ def test_a_key_is_found_by_its_pattern(name):
 def test_the_first_record_at_or_after_a_time_is_found_in_each_partition():
     time = 1_700_000_050_000
     places = found(golden.CLEAN, "--timestamp", str(time))
-    wanted = told_places(
+    wanted = expected_places(
         CLEAN, lambda row: (row[AT["timestamp"]] or -1) >= time, first=True
     )
     assert places == wanted
@@ -81,14 +81,14 @@ def test_the_first_record_at_or_after_a_time_is_found_in_each_partition():
 
 
 def test_a_producer_is_found_and_any_of_several():
-    wanted = told_places(CLEAN, lambda row: row[AT["producer_id"]] in (1, 3))
+    wanted = expected_places(CLEAN, lambda row: row[AT["producer_id"]] in (1, 3))
     assert wanted
     assert found(golden.CLEAN, "--producer-id", "1", "--producer-id", "3") == wanted
-    with_control = told_places(
+    with_control = expected_places(
         CLEAN, lambda row: row[AT["producer_id"]] == 3, control=True
     )
-    asked = ("--producer-id", "3", "--control-records")
-    assert found(golden.CLEAN, *asked) == with_control
+    options = ("--producer-id", "3", "--control-records")
+    assert found(golden.CLEAN, *options) == with_control
     assert len(with_control) > len(found(golden.CLEAN, "--producer-id", "3"))
 
 
@@ -99,10 +99,10 @@ def test_headers_are_found_by_name_by_value_and_several():
     def both(row):
         return has(row, "h3") and has(row, "h2")
 
-    assert found(golden.CLEAN, "--header", "h3") == told_places(
+    assert found(golden.CLEAN, "--header", "h3") == expected_places(
         CLEAN, lambda row: has(row, "h3")
     )
-    assert found(golden.CLEAN, "--header", "h3", "--header", "h2") == told_places(
+    assert found(golden.CLEAN, "--header", "h3", "--header", "h2") == expected_places(
         CLEAN, both
     )
 
@@ -110,7 +110,7 @@ def test_headers_are_found_by_name_by_value_and_several():
 def test_all_conditions_must_match(tmp_path):
     path = tmp_path / "0.log"
     path.write_bytes(batches.build(2, "lz4", 0) + batches.build(2, "none", 3, 4))
-    asked = {
+    options = {
         ("--key", "4"): [4],
         ("--key", "k"): [1, 2, 4, 5],
         ("--key", ""): [1, 2, 4, 5],
@@ -131,7 +131,7 @@ def test_all_conditions_must_match(tmp_path):
         ("--producer-id", "7"): [0, 1, 2, 3, 4, 5, 6],
         ("--producer-id", "8"): [],
     }
-    for arguments, offsets in asked.items():
+    for arguments, offsets in options.items():
         assert [one["offset"] for one in found(path, *arguments)] == offsets, arguments
 
 
@@ -154,7 +154,7 @@ def test_finding_nothing_ends_with_0():
 
 
 def test_a_control_record_at_the_offset_is_reported():
-    markers = told_places(CLEAN, lambda row: row[AT["is_control"]], control=True)
+    markers = expected_places(CLEAN, lambda row: row[AT["is_control"]], control=True)
     place = next(one for one in markers if one["topic"] == "ledger")
     at = "--offset", str(place["offset"])
     directory = golden.CLEAN / f"ledger-{place['partition']}"

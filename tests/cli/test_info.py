@@ -26,7 +26,7 @@ def info(*paths, code=0):
     return facts
 
 
-def told_of_file(name, directory, file):
+def expected_of_file(name, directory, file):
     """Return what Kafka reports of the batches and records of one file, added up."""
     rows = [row for (of, _), row in told.batches(name, directory).items() if of == file]
     entries = [row for of, row in told.records(name, directory) if of == file]
@@ -52,7 +52,7 @@ def test_a_file_has_the_content_that_kafka_reports(name, directory):
     for file in told.files(name, directory):
         path = told.path_of(name, directory, file)
         [facts] = info(path)
-        wanted = told_of_file(name, directory, file)
+        wanted = expected_of_file(name, directory, file)
         assert {member: facts[member] for member in wanted} == wanted
         assert facts["size_in_bytes"] == path.stat().st_size
         assert facts["kind"] == ("segment" if ".log" in file else "metadata snapshot")
@@ -64,9 +64,9 @@ def test_a_partition_has_the_sum_of_its_segments(name):
         path = golden_data.logs(name) / directory
         [facts] = info(path)
         files = [one["file"] for one in facts["segments"]]
-        plain = [one for one in told.files(name, directory) if one.endswith(".log")]
-        assert files == plain
-        each = [told_of_file(name, directory, file) for file in files]
+        logs = [one for one in told.files(name, directory) if one.endswith(".log")]
+        assert files == logs
+        each = [expected_of_file(name, directory, file) for file in files]
         for member in ("batches", "records", "transactional_batches"):
             assert facts[member] == sum(one[member] for one in each)
         with kafkalog.open(path) as log:

@@ -66,12 +66,12 @@ def test_segments_have_as_many_index_entries_as_kafka_reports(name):
     for directory in golden.partitions(name):
         rows = objects(call("ls", golden_data.logs(name) / directory).stdout)
         indexes = golden_data.truth(name, directory, "indexes")
-        told_counts = {row["file"]: len(row["entries"]) for row in indexes}
+        expected_counts = {row["file"]: len(row["entries"]) for row in indexes}
         for row in rows:
             if row["state"] is None:
                 for ending, member in MEMBERS.items():
                     file = row["file"].replace(".log", ending)
-                    assert row[member] == told_counts.get(file), file
+                    assert row[member] == expected_counts.get(file), file
 
 
 def test_marked_segments_are_listed():

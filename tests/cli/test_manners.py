@@ -80,8 +80,8 @@ def test_the_examples_of_help_run(name, tmp_path, monkeypatch):
     examples = examples_of(name)
     assert 2 <= len(examples) <= 4
     for example in examples:
-        said = example.replace("/var/lib/kafka/data", str(golden.CLEAN))
-        program, *arguments = shlex.split(said)
+        text = example.replace("/var/lib/kafka/data", str(golden.CLEAN))
+        program, *arguments = shlex.split(text)
         assert (program, arguments[0]) == ("kafkalog", name)
         ran = call(*arguments)
         assert ran.exit_code == (130 if "-f" in arguments else 0), ran.output
@@ -176,13 +176,13 @@ def test_the_maximum_batch_size_is_an_option(command, tmp_path):
     path = tmp_path / "a.log"
     path.write_bytes(batch.build())
     more = {"find": ("--key", "k"), "export": (tmp_path / "out.jsonl",)}
-    asked = (command, path, *more.get(command, ()), "--max-batch-bytes")
-    assert call(*asked, 200_000).exit_code == 0
-    refused = call(*asked, 50_000, *(["--overwrite"] if command == "export" else []))
+    options = (command, path, *more.get(command, ()), "--max-batch-bytes")
+    assert call(*options, 200_000).exit_code == 0
+    refused = call(*options, 50_000, *(["--overwrite"] if command == "export" else []))
     assert refused.exit_code == 1
     assert f"decompresses to more than max_batch_bytes allows: {path}" in refused.stderr
-    assert call(*asked, 0).exit_code == 2
-    assert call(*asked, (1 << 30) + 1).exit_code == 2
+    assert call(*options, 0).exit_code == 2
+    assert call(*options, (1 << 30) + 1).exit_code == 2
 
 
 def run_in_shell(line):
@@ -240,9 +240,9 @@ def test_an_interrupt_ends_with_130(tmp_path):
     )
     process.stdout.read(1)  # it runs, and soon waits for its output to be read
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
+    _, text = process.communicate()
     assert process.returncode == 130
-    assert b"Traceback" not in said
+    assert b"Traceback" not in text
 
 
 def test_python_m_is_the_command_line():

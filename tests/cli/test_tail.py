@@ -108,9 +108,9 @@ class Following:
                 [self.process.stdout], [], [], max(0, until - time.monotonic())
             )
             assert ready, (found, self._text)
-            piece = os.read(self.process.stdout.fileno(), 1 << 16)
-            assert piece, (found, self.process.stderr.read())
-            self._text += piece
+            chunk = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert chunk, (found, self.process.stderr.read())
+            self._text += chunk
         return found
 
     def offsets(self, count):
@@ -119,8 +119,8 @@ class Following:
     def stop(self):
         """Interrupt it; return its code, its last output, and its messages."""
         self.process.send_signal(signal.SIGINT)
-        rest, said = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, self._text + rest, said.decode()
+        rest, messages = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, self._text + rest, messages.decode()
 
 
 @contextmanager
@@ -152,8 +152,8 @@ def test_a_log_is_followed_across_new_segments(tmp_path):
                 log.append(batch(2))
             assert len(log.segments) > 3
             assert tail.offsets(60) == list(range(5, 65))
-            code, rest, said = tail.stop()
-    assert (code, rest, said) == (130, b"", "kafkalog: interrupted\n")
+            code, rest, messages = tail.stop()
+    assert (code, rest, messages) == (130, b"", "kafkalog: interrupted\n")
 
 
 def test_a_truncation_is_reported_and_what_follows_it_is_printed(tmp_path):
@@ -166,10 +166,10 @@ def test_a_truncation_is_reported_and_what_follows_it_is_printed(tmp_path):
             time.sleep(0.5)
             log.append(batch(2, size=9))
             assert tail.offsets(2) == [5, 6]
-            _, _, said = tail.stop()
+            _, _, messages = tail.stop()
     place = tmp_path / "t-0"
     cut = f"kafkalog: it was cut back to offset 5: {place}: what was there from 5 to 9 "
-    assert said.startswith(cut)
+    assert messages.startswith(cut)
 
 
 def test_a_truncation_that_was_overwritten_is_detected_by_leader_epoch(tmp_path):
@@ -188,8 +188,8 @@ def test_a_truncation_that_was_overwritten_is_detected_by_leader_epoch(tmp_path)
             log.flush(include_active=True)
             tail.process.send_signal(signal.SIGCONT)
             assert tail.offsets(9) == list(range(5, 14))
-            _, _, said = tail.stop()
-    assert "cut back to offset 5" in said
+            _, _, messages = tail.stop()
+    assert "cut back to offset 5" in messages
 
 
 def test_what_retention_deletes_is_skipped(tmp_path):
@@ -210,10 +210,12 @@ def test_what_retention_deletes_is_skipped(tmp_path):
             assert rows == list(range(start, 55))
             log.append(batch(1))
             assert tail.offsets(1) == [55]
-            _, _, said = tail.stop()
+            _, _, messages = tail.stop()
     skipped = f"skipped offsets 5 to {start - 1} of t-0"
-    assert said.count("skipped") == 1
-    assert said.startswith(f"kafkalog: {skipped}: the log was deleted up to {start} ")
+    assert messages.count("skipped") == 1
+    assert messages.startswith(
+        f"kafkalog: {skipped}: the log was deleted up to {start} "
+    )
 
 
 def test_what_was_printed_before_retention_deletes_it_is_not_reported(tmp_path):
@@ -230,8 +232,8 @@ def test_what_was_printed_before_retention_deletes_it_is_not_reported(tmp_path):
             assert log.log_start_offset == 6
             log.append(batch(1))
             assert tail.offsets(1) == [6]
-            _, _, said = tail.stop()
-    assert "skipped" not in said
+            _, _, messages = tail.stop()
+    assert "skipped" not in messages
 
 
 def test_partitions_come_and_go(tmp_path):
@@ -251,9 +253,9 @@ def test_partitions_come_and_go(tmp_path):
         with opened(tmp_path / "t-0") as log:
             log.append(batch(1))
         assert [(row["partition"], row["offset"]) for row in tail.rows(1)] == [(0, 1)]
-        code, _, said = tail.stop()
+        code, _, messages = tail.stop()
     assert code == 130
-    assert f"it is gone: {tmp_path / 't-1'}" in said
+    assert f"it is gone: {tmp_path / 't-1'}" in messages
 
 
 PRODUCER = {"producer_id": 7, "producer_epoch": 0}

@@ -109,9 +109,9 @@ def test_progress_is_shown_on_a_terminal_unless_quiet(tmp_path):
     quiet = on_terminal("export", golden.CLEAN, tmp_path / "b.csv", "--quiet")
     assert quiet == ""
     checked = on_terminal("verify", golden.CLEAN)
-    told = on_terminal("verify", golden.CLEAN, "--quiet")
-    assert len(told) < len(checked)
-    assert told in checked
+    shown = on_terminal("verify", golden.CLEAN, "--quiet")
+    assert len(shown) < len(checked)
+    assert shown in checked
 
 
 @given(text=st.text())

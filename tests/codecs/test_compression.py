@@ -37,14 +37,14 @@ TEXT = b"".join(b"record %d of a batch, value %d\n" % (i, i * i) for i in range(
 NOISE = b"".join(zlib.crc32(b"%d" % i).to_bytes(4, "big") for i in range(20_000))
 
 
-def unpacked(codec, stream, limit=LIMIT, magic=2):
+def decompressed(codec, stream, limit=LIMIT, magic=2):
     return b"".join(decompress(codec, stream, limit=limit, magic=magic))
 
 
 def outcome(codec, stream, limit=LIMIT, magic=2):
     """Return the decompressed bytes, or None if the stream is rejected."""
     try:
-        return unpacked(codec, stream, limit, magic)
+        return decompressed(codec, stream, limit, magic)
     except (CorruptRecordError, BatchTooLargeError):
         return None
 
@@ -57,8 +57,8 @@ def outcome(codec, stream, limit=LIMIT, magic=2):
 @example(data=b"")
 def test_compressed_data_decompresses_to_the_original(codec, magic, data):
     stream = compress(codec, data, magic=magic)
-    assert unpacked(codec, stream, magic=magic) == data
-    assert unpacked(codec, memoryview(stream), len(data), magic) == data
+    assert decompressed(codec, stream, magic=magic) == data
+    assert decompressed(codec, memoryview(stream), len(data), magic) == data
 
 
 @pytest.mark.parametrize(("codec", "magic"), STREAMS)
@@ -74,7 +74,9 @@ def test_any_buffer_is_compressed(codec):
 
 
 def test_no_codec_is_a_copy():
-    assert compress(Codec.NONE, TEXT) == TEXT == unpacked(Codec.NONE, memoryview(TEXT))
+    assert (
+        compress(Codec.NONE, TEXT) == TEXT == decompressed(Codec.NONE, memoryview(TEXT))
+    )
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7, -1])
@@ -99,7 +101,7 @@ def test_threads_do_not_share_contexts(codec):
     stream, wrong = compress(codec, NOISE), []
 
     def work():
-        wrong.extend(1 for _ in range(50) if unpacked(codec, stream) != NOISE)
+        wrong.extend(1 for _ in range(50) if decompressed(codec, stream) != NOISE)
         wrong.extend(1 for _ in range(5) if compress(codec, NOISE) != stream)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -117,7 +119,7 @@ def test_threads_do_not_share_contexts(codec):
 def test_every_level_of_a_codec_is_written(codec):
     least, most = LEVELS[codec]
     for level in {least, -1, 1, 3, 9, most} & set(range(least, most + 1)):
-        assert unpacked(codec, compress(codec, TEXT, level=level)) == TEXT
+        assert decompressed(codec, compress(codec, TEXT, level=level)) == TEXT
 
 
 @pytest.mark.parametrize("codec", LEVELS)
@@ -157,7 +159,7 @@ def test_a_level_has_an_effect(codec, worse, better):
 @pytest.mark.parametrize("data", [TEXT, NOISE, bytes(300_000)])
 def test_the_limit_is_exact(codec, magic, data):
     stream = compress(codec, data, magic=magic)
-    assert unpacked(codec, stream, len(data), magic) == data
+    assert decompressed(codec, stream, len(data), magic) == data
     for limit in (0, 1, 65_536, len(data) - 1):
         with pytest.raises(BatchTooLargeError):
             decompress(codec, stream, limit=limit, magic=magic)
@@ -264,7 +266,7 @@ def test_an_error_does_not_affect_the_next_stream(codec):
     for bad in (stream[:-5], stream[:40], b"\xff" * 30):
         with pytest.raises(CorruptRecordError):
             decompress(codec, bad, limit=LIMIT)
-        assert unpacked(codec, stream) == TEXT
+        assert decompressed(codec, stream) == TEXT
     with pytest.raises(BatchTooLargeError):
         decompress(codec, stream, limit=100)
-    assert unpacked(codec, stream) == TEXT
+    assert decompressed(codec, stream) == TEXT

@@ -1,8 +1,8 @@
 """Recorded answers of Kafka 4.3.1 about its settings.
 
 ``definitions.jsonl`` has its definitions: of all topic settings, of the broker settings
-that `BrokerConfig` has, and the broker's names for topic settings. ``judged.jsonl`` has
-mappings of settings: what Kafka rejected, with its reason, and for the others the
+that `BrokerConfig` has, and the broker's names for topic settings. ``validated.jsonl``
+has mappings of settings: what Kafka rejected, with its reason, and for the others the
 settings that differ from those of the first, empty mapping of their kind. Both were
 printed by ``tests/interop/KafkaSettings.java``, which
 ``tests/interop/test_settings.py`` runs again.
@@ -20,7 +20,7 @@ def lines_of(name):
 
 
 DEFINITIONS = lines_of("definitions.jsonl")
-JUDGED = lines_of("judged.jsonl")
+VALIDATED = lines_of("validated.jsonl")
 
 
 def definitions_of(owner):
@@ -28,12 +28,12 @@ def definitions_of(owner):
     return {each["name"]: each for each in DEFINITIONS if each["of"] == owner}
 
 
-def values_of(judged):
+def values_of(validated):
     """Return all settings that Kafka made of a mapping, or None if it rejected it."""
-    if "refused" in judged:
+    if "refused" in validated:
         return None
-    empty = next(each for each in JUDGED if each["of"] == judged["of"])
-    return empty["values"] | judged["values"]
+    empty = next(each for each in VALIDATED if each["of"] == validated["of"])
+    return empty["values"] | validated["values"]
 
 
 def only_differing(answers):

@@ -16,11 +16,11 @@ from tests.config import recorded
 FAULTY = {"segment.ms": "0", "flush.ms": "x", "preallocate": "1", "nonsense": "7"}
 
 
-def made(judged):
+def made(validated):
     """Return the settings for a mapping: a topic's, or a broker's."""
-    if judged["of"] == "topic":
-        return LogConfig.from_properties(judged["given"])
-    return BrokerConfig.from_properties(judged["given"], ignore_unknown=True)
+    if validated["of"] == "topic":
+        return LogConfig.from_properties(validated["given"])
+    return BrokerConfig.from_properties(validated["given"], ignore_unknown=True)
 
 
 def parsed(name, text):
@@ -32,20 +32,20 @@ def parsed(name, text):
 
 
 @pytest.mark.parametrize(
-    "judged",
-    recorded.JUDGED,
-    ids=lambda judged: " ".join(f"{k}={v!r}" for k, v in judged["given"].items()),
+    "validated",
+    recorded.VALIDATED,
+    ids=lambda validated: " ".join(f"{k}={v!r}" for k, v in validated["given"].items()),
 )
-def test_settings_are_parsed_and_validated_as_in_kafka(judged):
-    values = recorded.values_of(judged)
+def test_settings_are_parsed_and_validated_as_in_kafka(validated):
+    values = recorded.values_of(validated)
     if values is None:
         with pytest.raises(ConfigError) as caught:
-            made(judged)
+            made(validated)
         assert "\n" not in str(caught.value)
-        assert any(name in str(caught.value) for name in judged["given"])
+        assert any(name in str(caught.value) for name in validated["given"])
         return
-    settings = made(judged)
-    config = settings.log_config() if judged["of"] == "broker" else settings
+    settings = made(validated)
+    config = settings.log_config() if validated["of"] == "broker" else settings
     texts = config.to_properties()
     for name, value in values.items():
         if name in settings_of(LogConfig):

@@ -13,16 +13,16 @@ def test_gaps_beyond_those_that_are_kept_are_counted(tmp_path, monkeypatch):
     paths = [tmp_path / f"{number:020d}.log" for number in range(3)]
     for path, many in zip(paths, (2, 6, 3), strict=True):
         path.write_bytes(b"".join(entries[:many]))
-    told = dump("--deep-iteration", *sorted(tmp_path.iterdir())).stderr.splitlines()
-    titles = [told.index(f"Non-consecutive offsets in {path}") for path in paths]
-    assert told[titles[0] + 1 :][:1] == ["  1 is followed by 10"]
-    assert told[titles[1] + 1 :][:3] == [
+    lines = dump("--deep-iteration", *sorted(tmp_path.iterdir())).stderr.splitlines()
+    titles = [lines.index(f"Non-consecutive offsets in {path}") for path in paths]
+    assert lines[titles[0] + 1 :][:1] == ["  1 is followed by 10"]
+    assert lines[titles[1] + 1 :][:3] == [
         "  1 is followed by 10",
         "  11 is followed by 20",
         "  and 3 more",
     ]
-    assert told[titles[2] + 1 :][:1] == ["  and 2 more"]
-    assert len(told) == 3 + 1 + 3 + 1
+    assert lines[titles[2] + 1 :][:1] == ["  and 2 more"]
+    assert len(lines) == 3 + 1 + 3 + 1
 
 
 def test_the_last_finding_with_the_same_first_number_counts():

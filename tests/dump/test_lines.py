@@ -70,10 +70,10 @@ def test_numbers_are_decimal(number):
     assert out.startswith(f"baseOffset: {number} lastOffset: {number} ".encode())
 
 
-@given(value=st.binary(max_size=300), room=st.integers(1, 4000))
-def test_a_line_that_exceeds_the_buffer_is_retried_with_a_larger_one(value, room):
+@given(value=st.binary(max_size=300), size=st.integers(1, 4000))
+def test_a_line_that_exceeds_the_buffer_is_retried_with_a_larger_one(value, size):
     data = np.frombuffer(batch_of(value) * 3, np.uint8)
-    run, out, pairs = np.zeros(1, RUN), np.empty(room, np.uint8), np.empty((1, 2), int)
+    run, out, pairs = np.zeros(1, RUN), np.empty(size, np.uint8), np.empty((1, 2), int)
     run["record"] = -1
     written = b""
     while True:

@@ -32,6 +32,6 @@ def test_kafka_defines_its_settings_as_written_down():
 
 
 def test_kafka_judges_settings_as_written_down():
-    asked = [{"of": each["of"], "given": each["given"]} for each in recorded.JUDGED]
+    asked = [{"of": each["of"], "given": each["given"]} for each in recorded.VALIDATED]
     given = "".join(f"{json.dumps(each)}\n" for each in asked)
-    assert list(recorded.only_differing(kafka_says(given=given))) == recorded.JUDGED
+    assert list(recorded.only_differing(kafka_says(given=given))) == recorded.VALIDATED
