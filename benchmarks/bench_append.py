@@ -107,7 +107,7 @@ def bench_append_records(benchmark, tmp_path, shape, codec, size):
 
     def theirs():
         return seconds(
-            lambda: encode_batches(columns, batch_bytes, settings=settings, room=room)
+            lambda: encode_batches(columns, batch_bytes, settings=settings, out=room)
         )
 
     def measure():

@@ -30,7 +30,7 @@ def bench_encode_columns(benchmark, shape, codec, size):
     data = benchmark.pedantic(
         encode_batches,
         (columns, BATCH_BYTES[size]),
-        {"settings": BatchSettings(codec=codec), "room": room},
+        {"settings": BatchSettings(codec=codec), "out": room},
         rounds=3 if codec == "gzip" else 5,
         warmup_rounds=1,
     )
@@ -82,7 +82,7 @@ def aiokafka_batches(rows, batch_bytes):
 def bench_encode(benchmark, shape, codec, size):
     columns = columns_of(shape)
     room = np.ones(2 * VALUE_BYTES, np.uint8)
-    ours = partial(encode_batches, columns, BATCH_BYTES[size], room=room)
+    ours = partial(encode_batches, columns, BATCH_BYTES[size], out=room)
     theirs = partial(aiokafka_batches, rows_of(columns), BATCH_BYTES[size])
     written = benchmark.pedantic(ours, rounds=5, warmup_rounds=1)
     assert abs(theirs() / len(written) - 1) < 0.01

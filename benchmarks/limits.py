@@ -16,8 +16,8 @@ from snappy import uncompress as snappy_decompress
 
 from kafkalog import _speedups
 from kafkalog.codecs.compression import Codec
-from kafkalog.formats.entry_headers import Rows, scan_headers
-from kafkalog.formats.layout import BATCH_HEADER_BYTES
+from kafkalog.formats.batch_headers import BatchHeaders, scan_headers
+from kafkalog.formats.layout import RECORD_BATCH_OVERHEAD
 
 try:
     from isal.isal_zlib import decompress as gzip_decompress
@@ -30,7 +30,7 @@ XERIAL_HEADER_BYTES = 16
 GZIP_WINDOW_BITS = 31
 
 
-def rows_of(data: npt.NDArray[np.uint8]) -> Rows:
+def rows_of(data: npt.NDArray[np.uint8]) -> BatchHeaders:
     """Read all headers."""
     rows, _, _ = scan_headers(data, 0, 0, 1 << 20)
     return rows
@@ -60,7 +60,7 @@ def decompress_alone(data: npt.NDArray[np.uint8], codec: Codec) -> Callable[[], 
     """Decompress every batch, and nothing else."""
     whole, decompress = data.tobytes(), decompressor_of(codec)
     parts = [
-        whole[start + BATCH_HEADER_BYTES : start + size]
+        whole[start + RECORD_BATCH_OVERHEAD : start + size]
         for row in rows_of(data)
         for start, size in [(int(row["position"]), int(row["size_in_bytes"]))]
     ]

@@ -12,7 +12,7 @@ from struct import pack_into
 from shapes import BATCH_BYTES, SEED, columns_of
 
 from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 
 FOLDER = Path(__file__).parents[1] / "build" / "benchmarks"
 

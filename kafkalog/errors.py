@@ -73,6 +73,14 @@ class LocatedError(KafkaLogError):
         self.position = None if self.position is None else origin + self.position
         return self
 
+    def as_rejection(self) -> KafkaLogError:
+        """Return the error that an append of these bytes raises."""
+        if isinstance(self, BatchTooLargeError):
+            return self
+        if self.cause == "compression":
+            return CompressionError(self.reason)
+        return InvalidRecordError(self.reason)
+
     def __str__(self) -> str:
         byte = "" if self.position is None else f" at byte {self.position}"
         return self.reason + (byte if self.path is None else f": {self.path}{byte}")

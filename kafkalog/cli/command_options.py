@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from kafkalog.log.log import Isolation
-    from kafkalog.query.scan import OnCorruption, Progress, Scan
-    from kafkalog.query.tailing import Planned
+    from kafkalog.decoding.read_policy import Isolation, OnCorruption
+    from kafkalog.query.scan import Progress, Scan
+    from kafkalog.query.tailing import SourceBounds
     from kafkalog.storage.file_names import PartitionDir
 
 
@@ -299,20 +299,20 @@ class ScanOptions:
             threads=self.threads,
             progress=progress,
         )
-        places = [(part.topic, part.partition) for part, _ in whole.parts]
+        places = [(part.topic, part.partition) for part, _ in whole.sources]
         chosen = choose(places, self.topics, self.partitions)
-        return replace(whole, parts=tuple(whole.parts[i] for i in chosen))
+        return replace(whole, sources=tuple(whole.sources[i] for i in chosen))
 
-    def parts(self, paths: Sequence[Path]) -> list[Planned]:
+    def parts(self, paths: Sequence[Path]) -> list[SourceBounds]:
         """List the selected partitions under `paths` again, each from its start.
 
         A topic or partition that does not exist is no error.
         """
-        from kafkalog.query.sources import bounds_of, find_parts
+        from kafkalog.query.sources import bounds_of, find_sources
 
         return [
             (part, bounds_of(part, None, None, (None, None)))
-            for part in find_parts(list(paths))
+            for part in find_sources(list(paths))
             if not self.topics or part.topic in self.topics
             if not self.partitions or part.partition in self.partitions
         ]

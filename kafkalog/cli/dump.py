@@ -242,7 +242,7 @@ def _within(paths: tuple[Path, ...]) -> Iterator[str]:
 
 
 def _options(flags: dict[str, Any]) -> DumpOptions:
-    from kafkalog.messages.internal_topics import KINDS
+    from kafkalog.messages.message_parsers import KINDS
 
     kinds = [kind for kind in KINDS if flags[f"{kind.replace('-', '_')}_decoder"]]
     return DumpOptions(

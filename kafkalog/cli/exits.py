@@ -29,7 +29,7 @@ import click
 from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
 
 if TYPE_CHECKING:
-    from kafkalog.query.part_reading import Problem
+    from kafkalog.query.partition_reader import ScanProblem
 
 
 class Exit(IntEnum):
@@ -98,7 +98,7 @@ def reported(context: click.Context) -> Iterator[None]:
         context.exit(code)
 
 
-def report_problems(problems: Sequence[Problem]) -> None:
+def report_problems(problems: Sequence[ScanProblem]) -> None:
     """Print the problems that a scan skipped, a line each; raise `Damaged` if any."""
     for problem in problems:
         print_error(f"skipped: {problem}")

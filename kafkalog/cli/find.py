@@ -25,7 +25,7 @@ from kafkalog.cli.command_options import (
 from kafkalog.cli.command_output import TableField
 
 if TYPE_CHECKING:
-    from kafkalog.query.finding import Condition, Place
+    from kafkalog.query.record_search import Condition, RecordLocation
 
 FIELDS: Final = (
     TableField("topic", "topic"),
@@ -132,14 +132,14 @@ def command(
     The exit code is 0 even if nothing was found; a message on standard error states
     that, and whether a control record is at the offset.
     """
-    from kafkalog.query.finding import find_places
+    from kafkalog.query.record_search import locate_records
 
     if offset is None and timestamp is None and not any(filters.values()):
         raise click.UsageError("no filter, expected --offset, --timestamp, --key, ...")
     options = _narrowed(options, offset, timestamp)
     scan = options.scan(paths)
     first = timestamp is not None
-    places = find_places(scan, _condition(**filters), first=first)
+    places = locate_records(scan, _condition(**filters), first=first)
     found = 0
 
     def counted() -> Iterator[command_output.Row]:
@@ -153,7 +153,7 @@ def command(
     )
     if not found:
         exits.print_error(
-            f"no record found, partitions and files searched: {len(scan.parts)}"
+            f"no record found, partitions and files searched: {len(scan.sources)}"
         )
         if offset is not None and not any(filters.values()):
             _report_control_record(options, paths, offset)
@@ -198,7 +198,7 @@ def _condition(
     headers: Sequence[Header],
     producer_ids: Sequence[int],
 ) -> Condition:
-    from kafkalog.query.finding import Condition
+    from kafkalog.query.record_search import Condition
 
     return Condition(
         key=key,
@@ -208,5 +208,5 @@ def _condition(
     )
 
 
-def _row(place: Place) -> command_output.Row:
+def _row(place: RecordLocation) -> command_output.Row:
     return {**place._asdict(), "path": str(place.path)}

@@ -112,8 +112,8 @@ def _follow(
 def _show(
     follower: Follower, printer: command_output.RecordPrinter, *, first: bool = False
 ) -> None:
-    """Print what one check for new records found."""
-    for found in follower.first_look() if first else follower.look():
+    """Print what one poll for new records returns, at once."""
+    for found in follower.first_poll() if first else follower.poll():
         if isinstance(found, str):
             exits.print_error(found)
         else:

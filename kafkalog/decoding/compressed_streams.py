@@ -20,13 +20,13 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog.codecs.compression import bounded_decompressor, decompressor
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import CODEC_MASK
 
 Content = bytes | memoryview
 
 
-class EntryStreams:
+class CompressedStreams:
     """The payloads of `rows`, and in `sizes` what each became, in bytes.
 
     Payload i lies at ``starts[i]`` in `data`, ``lengths[i]`` long; `limit` bounds each,
@@ -36,7 +36,7 @@ class EntryStreams:
     def __init__(
         self,
         data: Bytes,
-        rows: Rows,
+        rows: BatchHeaders,
         starts: npt.NDArray[np.int64],
         lengths: npt.NDArray[np.int64],
         limit: int,

@@ -32,19 +32,19 @@ from kafkalog.codecs.java_exceptions import (
 )
 from kafkalog.codecs.java_streams import OUT_OF_MEMORY, SNAPPY_ERROR, JavaStream
 from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.formats.entry_fields import (
+from kafkalog.formats.batch_headers import (
+    Bytes,
     attributes_field,
     count_field,
     magic_field,
     size_field,
 )
-from kafkalog.formats.entry_headers import Bytes
 from kafkalog.formats.layout import (
-    BATCH_HEADER_BYTES,
     CODEC_MASK,
     HEADER_SIZE_UP_TO_MAGIC,
-    LEAST_SIZE,
     LOG_OVERHEAD,
+    MIN_SIZE,
+    RECORD_BATCH_OVERHEAD,
 )
 
 
@@ -65,7 +65,7 @@ def size_fault(entry: Bytes, file: DumpedFile) -> ToolEnded:
     size = size_field(entry)
     reason = (
         f"Found record size {size} smaller than minimum record overhead "
-        f"({LEAST_SIZE}) in file {file.path}."
+        f"({MIN_SIZE}) in file {file.path}."
     )
     return ToolEnded(CORRUPT_RECORD, reason)
 
@@ -75,11 +75,11 @@ def is_cut_header(header: Bytes, available: int) -> bool:
 
     `header` is what the file still has of the header.
     """
-    if not HEADER_SIZE_UP_TO_MAGIC < len(header) < BATCH_HEADER_BYTES:
+    if not HEADER_SIZE_UP_TO_MAGIC < len(header) < RECORD_BATCH_OVERHEAD:
         return False
     size = size_field(header)
     is_batch = magic_field(header) >= 2
-    return is_batch and LEAST_SIZE <= size <= available - LOG_OVERHEAD
+    return is_batch and MIN_SIZE <= size <= available - LOG_OVERHEAD
 
 
 def load_fault(
@@ -94,7 +94,7 @@ def load_fault(
         f"Failed to load record batch at position {position} from "
         f"FileRecords(size={end - start}, file={file.path}, start={start}, end={end})"
     )
-    cause = _end_of_file("record batch header", BATCH_HEADER_BYTES, found, position)
+    cause = _end_of_file("record batch header", RECORD_BATCH_OVERHEAD, found, position)
     return ToolEnded(KAFKA_EXCEPTION, reason, cause)
 
 

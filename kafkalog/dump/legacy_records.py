@@ -22,14 +22,13 @@ from kafkalog.codecs.java_exceptions import (
 )
 from kafkalog.codecs.java_streams import JavaStream, java_stream
 from kafkalog.dump.batch_faults import opening_fault
-from kafkalog.formats.entry_fields import attributes_field, magic_field
-from kafkalog.formats.entry_headers import Bytes
+from kafkalog.formats.batch_headers import Bytes, attributes_field, magic_field
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
-    LEAST_SIZE,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
+    MIN_SIZE,
     NO_TIMESTAMP,
 )
 
@@ -177,7 +176,7 @@ def _inner(wrapper: Message) -> list[Message]:
     at = 0
     while len(content) - at >= LOG_OVERHEAD:
         offset, size = _ENTRY.unpack_from(content, at)
-        if size < LEAST_SIZE:
+        if size < MIN_SIZE:
             reason = "Record size is less than the minimum record overhead (14)"
             raise ToolEnded(CORRUPT_RECORD, reason)
         at += LOG_OVERHEAD

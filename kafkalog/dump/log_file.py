@@ -28,17 +28,17 @@ from kafkalog.dump.dump_report import PairFindings
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
-from kafkalog.formats.entry_fields import (
+from kafkalog.formats.batch_headers import (
     attributes_field,
     count_field,
     magic_field,
     size_field,
 )
 from kafkalog.formats.layout import (
-    BATCH_HEADER_BYTES,
     CODEC_MASK,
     CONTROL_FLAG,
     LOG_OVERHEAD,
+    RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.storage.byte_source import ByteSource, Rooms
 
@@ -103,7 +103,7 @@ class LogDump:
                 if position + self._at("need") > end:
                     break
                 length = max(STEP_BYTES, self._at("need"))
-            header = source.read(position, BATCH_HEADER_BYTES)
+            header = source.read(position, RECORD_BATCH_OVERHEAD)
             if is_cut_header(header, end - position):
                 raise load_fault(position, len(header), self._file, (0, end))
         finally:
@@ -147,7 +147,7 @@ class LogDump:
         if magic_field(entry) < 2:
             self._messages(entry)
             return
-        if len(entry) < BATCH_HEADER_BYTES:
+        if len(entry) < RECORD_BATCH_OVERHEAD:
             raise ToolEnded(OUT_OF_BOUNDS)
         attributes = attributes_field(entry)
         payload = self._payload(entry, attributes & CODEC_MASK)
@@ -192,7 +192,7 @@ class LogDump:
         self._run["record"] = -1
 
     def _payload(self, entry: Bytes, codec: int) -> Bytes:
-        stored = entry[BATCH_HEADER_BYTES:]
+        stored = entry[RECORD_BATCH_OVERHEAD:]
         if not codec or not count_field(entry):
             return stored
         stream = java_stream(codec, stored.data, 2)

@@ -31,19 +31,19 @@ from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_file import LogDump
 from kafkalog.dump.printing import printer
 from kafkalog.dump.streams import Streams
-from kafkalog.formats.entry_fields import (
+from kafkalog.formats.batch_headers import (
     delta_field,
     magic_field,
     offset_field,
+    scan_headers,
     size_field,
 )
-from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.formats.layout import (
-    BATCH_HEADER_BYTES,
     HEADER_SIZE_UP_TO_MAGIC,
-    LEAST_SIZE,
     LOG_OVERHEAD,
     MAX_FILE_BYTES,
+    MIN_SIZE,
+    RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.storage.byte_source import FileSource, MemorySource
 
@@ -95,11 +95,11 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         """
         if position >= end - HEADER_SIZE_UP_TO_MAGIC:
             return None
-        header = self.source.read(position, BATCH_HEADER_BYTES)
+        header = self.source.read(position, RECORD_BATCH_OVERHEAD)
         if len(header) < HEADER_SIZE_UP_TO_MAGIC:
             raise next_fault(position, len(header))
         size = size_field(header)
-        if size < LEAST_SIZE:
+        if size < MIN_SIZE:
             raise size_fault(header, self.file)
         if position > end - LOG_OVERHEAD - size:
             return None

@@ -17,8 +17,8 @@ from kafkalog.codecs.bytes_text import AsData, bytes_as_data, repair_utf8
 from kafkalog.dump.dump_options import DumpOptions
 from kafkalog.dump.record_text import Describe, Read, control_text, describe_text
 from kafkalog.dump.streams import Row, Streams, members_of
-from kafkalog.formats.entry_headers import Bytes
-from kafkalog.messages.print_tables import book_of
+from kafkalog.formats.batch_headers import Bytes
+from kafkalog.messages.schema_compiler import compile_schemas
 
 RECORD: Final = "| "
 """The start of a record's line, and of no batch's."""
@@ -68,7 +68,9 @@ class LinePrinter:
     ) -> None:
         asks = options.print_contents and describe is not None
         self.want = _want(options, asks=asks)
-        self.book = None if options.decoder is None else book_of(options.decoder)
+        self.book = (
+            None if options.decoder is None else compile_schemas(options.decoder)
+        )
         self._prints, self._bare = options.print_contents, options.skip_metadata
         self._describe = describe or describe_text
         self._streams = streams

@@ -26,7 +26,8 @@ from kafkalog.codecs.java_exceptions import (
 from kafkalog.codecs.uuid_text import ZERO_UUID
 from kafkalog.dump.dump_options import STRING_DECODER, DumpOptions
 from kafkalog.errors import CorruptMessageError, InvalidRecordError
-from kafkalog.messages.control_records import VERSION, ControlRecordType
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import VERSION
 from kafkalog.messages.message import Schema
 from kafkalog.messages.message_json import message_to_json
 from kafkalog.messages.schema import Message
@@ -104,7 +105,7 @@ describe_text: Final = _class_describer(repair_utf8, repair_utf8)
 
 
 def _topic_describer(kind: str) -> Describe:
-    from kafkalog.messages.internal_topics import describe_record
+    from kafkalog.messages.message_parsers import describe_record
 
     def describe(
         read_key: Read, read_value: Read, offset: int

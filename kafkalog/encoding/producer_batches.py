@@ -26,16 +26,20 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.codecs.compression import Codec
 from kafkalog.encoding.batch_builder import BatchSettings, head_batches
-from kafkalog.encoding.batch_encoder import Split, encode_split, split
+from kafkalog.encoding.batch_encoder import (
+    BatchSplit,
+    encode_measured,
+    split_into_batches,
+)
 from kafkalog.encoding.record_columns import Int64s, RecordColumns
 from kafkalog.errors import InvalidRecordError
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import (
-    BATCH_HEADER_BYTES,
     CODEC_MASK,
     LOG_OVERHEAD,
     NO_LEADER_EPOCH,
     NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.validation.append_policy import Leadership
 from kafkalog.validation.appends import APPEND, Appends, as_bytes
@@ -44,7 +48,7 @@ PARCEL_BYTES: Final = 2 << 20
 """So much is encoded at a time, before compression, and then written."""
 
 _OFFSET_0: Final = bytes(8)
-_MOST_PAYLOAD: Final = 2**31 - 1 + LOG_OVERHEAD - BATCH_HEADER_BYTES
+_MOST_PAYLOAD: Final = 2**31 - 1 + LOG_OVERHEAD - RECORD_BATCH_OVERHEAD
 
 
 class Parcel(NamedTuple):
@@ -54,7 +58,7 @@ class Parcel(NamedTuple):
     """
 
     data: Bytes
-    rows: Rows
+    rows: BatchHeaders
     columns: RecordColumns
     payloads: Int64s
 
@@ -73,8 +77,8 @@ class Sending:
     """Batches that are to be sent: `cut` says which records each has."""
 
     columns: RecordColumns
-    cut: Split
-    rows: Rows
+    cut: BatchSplit
+    rows: BatchHeaders
     settings: BatchSettings
 
     def parcels(
@@ -87,8 +91,8 @@ class Sending:
         Close what this gives, if not all is taken: it waits for the thread.
         """
 
-        def made(first: int, last: int, room: Bytes) -> tuple[Parcel, Appends | None]:
-            parcel = self._parcel(first, last, room)
+        def made(first: int, last: int, out: Bytes) -> tuple[Parcel, Appends | None]:
+            parcel = self._parcel(first, last, out)
             return parcel, take_parcel(parcel, as_leader)
 
         bounds = self._bounds(rooms[0].size)
@@ -97,17 +101,17 @@ class Sending:
             return
         with ThreadPoolExecutor(1, "kafkalog-encode") as encoder:
             parts = zip(pairwise(bounds), cycle(rooms), strict=False)
-            (first, last), room = next(parts)
-            coming = encoder.submit(made, first, last, room)
-            for (first, last), room in parts:
+            (first, last), out = next(parts)
+            coming = encoder.submit(made, first, last, out)
+            for (first, last), out in parts:
                 ready = coming.result()
-                coming = encoder.submit(made, first, last, room)
+                coming = encoder.submit(made, first, last, out)
                 yield ready
             yield coming.result()
 
     def _bounds(self, size: int) -> list[int]:
         """Say before which batches parcels of about `size` bytes begin, and end."""
-        ends = np.cumsum(self.cut.payloads + BATCH_HEADER_BYTES)
+        ends = np.cumsum(self.cut.payloads + RECORD_BATCH_OVERHEAD)
         bounds, done = [0], 0
         while bounds[-1] < len(ends):
             last = int(np.searchsorted(ends, done + size, side="right"))
@@ -115,13 +119,13 @@ class Sending:
             done = int(ends[bounds[-1] - 1])
         return bounds
 
-    def _parcel(self, first: int, last: int, room: Bytes) -> Parcel:
+    def _parcel(self, first: int, last: int, out: Bytes) -> Parcel:
         bounds = self.cut.bounds[first : last + 1]
         columns = self.columns.between(int(bounds[0]), int(bounds[-1]))
         payloads = self.cut.payloads[first:last]
         rows = self.rows[first:last]
-        cut = Split(bounds - bounds[0], payloads)
-        data = encode_split(columns, rows, cut, level=self.settings.level, room=room)
+        cut = BatchSplit(bounds - bounds[0], payloads)
+        data = encode_measured(columns, rows, cut, level=self.settings.level, out=out)
         return Parcel(np.frombuffer(data, np.uint8), rows, columns, payloads)
 
 
@@ -134,7 +138,7 @@ def cut_batches(
 
     Raises `InvalidRecordError` where a record or a batch cannot be written.
     """
-    cut = split(columns, batch_bytes=batch_bytes)
+    cut = split_into_batches(columns, batch_bytes=batch_bytes)
     if cut.payloads.max(initial=0) > _MOST_PAYLOAD:
         raise InvalidRecordError("a record takes more than a batch may")
     return Sending(columns, cut, head_batches(columns, cut.bounds, settings), settings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     NO_PRODUCER_ID,
@@ -22,7 +22,7 @@ from kafkalog.log.producers.producer_entry import (
     ProducerStateEntry,
 )
 from kafkalog.log.producers.producer_manager import ProducerStateManager
-from kafkalog.log.producers.producer_updates import owned_batches
+from kafkalog.log.producers.producer_state import owned_batches
 
 _NOT_PLAIN: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
 
@@ -41,7 +41,7 @@ class PlainAppends:
 
     __slots__ = ("_runs", "_taken", "count")
 
-    def __init__(self, producers: ProducerStateManager, rows: Rows) -> None:
+    def __init__(self, producers: ProducerStateManager, rows: BatchHeaders) -> None:
         self.count = len(rows)
         self._taken: list[tuple[int, ProducerStateEntry, BatchMetadata]] = []
         self._runs: dict[int, Run] = {}

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkalog.config import LogConfig
+from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.entry_headers import BytesLike
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, fetch_data, retention, truncation, watermarks
 from kafkalog.log.append_result import AppendResult

@@ -26,7 +26,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogSegmentOffsetOverflowError,
 )
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.segment.file_batches import (
     Found,
@@ -116,7 +116,7 @@ class GrowingSegment(SegmentFiles):
         first = self.rolling_timestamp
         return timestamp - first if first >= 0 else now_ms - self.created_ms
 
-    def append(self, data: Bytes, rows: Rows, last_offset: int) -> None:
+    def append(self, data: Bytes, rows: BatchHeaders, last_offset: int) -> None:
         """Write batches behind the last, and make the entries of the indexes.
 
         `rows` are their headers. Raises `LogSegmentOffsetOverflowError` where the last
@@ -183,7 +183,7 @@ class GrowingSegment(SegmentFiles):
                 times.count_written(time_entries)
 
     def make_entries(
-        self, rows: Rows, position: int, *, skip_full: bool = False
+        self, rows: BatchHeaders, position: int, *, skip_full: bool = False
     ) -> None:
         """Make the entries of the indexes that batches are due, from `position` on.
 

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptIndexError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.indexes.index_table import IndexTable, read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -131,7 +131,7 @@ class OffsetIndexCheck:
         self._unsafe = np.zeros(count, np.bool_)
         self._known = np.zeros(count, np.bool_)
 
-    def feed(self, rows: Rows, last_before: int) -> None:
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
         """Compare with the next entries of the log, which follow `last_before`.
 
         Their base offsets are known, those of wrapper messages included.
@@ -200,7 +200,7 @@ class SnapshotCheck:
     producers: Int64s
     findings: Findings
 
-    def feed(self, rows: Rows, last_before: int) -> None:
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
         """Compare with the next entries of the log, which follow `last_before`."""
         last = rows["last_offset"]
         low, high = np.searchsorted(self.offsets, [last_before, last[-1]], "right")
@@ -239,7 +239,7 @@ class TimeIndexCheck:
         self._high = np.zeros(count, np.bool_)
         self._odd = np.zeros(count, np.bool_)
 
-    def feed(self, rows: Rows, last_before: int) -> None:
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
         """Compare with the next entries of the log, which follow `last_before`."""
         last, offsets = rows["last_offset"], self.index.offsets
         low, high = np.searchsorted(offsets, [last_before, last[-1]], side="right")

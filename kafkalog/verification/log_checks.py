@@ -24,10 +24,16 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, Views, decode
+from kafkalog.decoding.batch_decoder import RecordViews, decode
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
-from kafkalog.formats.entry_headers import Rows, find_unsound, scan_headers
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    find_crc_mismatches,
+    scan_headers,
+)
+from kafkalog.formats.control_keys import control_types
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
@@ -35,7 +41,6 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
 )
-from kafkalog.messages.control_records import control_types
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.segment.strays import Limits
 from kafkalog.storage.byte_source import ByteSource, only_zeros
@@ -59,7 +64,7 @@ Epochs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 class Observer(Protocol):
     """A receiver of a log's valid entries, in order, up to the first damage."""
 
-    def feed(self, rows: Rows, last_before: int) -> None:
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
         """Take the next entries; `last_before` is the last offset before them."""
 
     def finish(self, valid_to: int, last_offset: int, *, whole: bool) -> None:
@@ -126,8 +131,9 @@ class LogCheck:
             source=self.source,
             start=self.start,
             limits=self.limits,
-            skip=True,
-            max_batch_bytes=self.max_batch_bytes,
+            policy=ReadPolicy(
+                on_corruption="skip", max_batch_bytes=self.max_batch_bytes
+            ),
         )
         for step in records:
             if isinstance(step, Step):
@@ -181,7 +187,7 @@ class LogCheck:
                 observer.feed(rows, facts.last_offset)
         facts.last_offset = int(rows["last_offset"][-1])
 
-    def _detect_compaction(self, rows: Rows) -> None:
+    def _detect_compaction(self, rows: BatchHeaders) -> None:
         """Record whether offsets are missing between entries, or within one."""
         if self.facts.is_compacted:
             return
@@ -195,7 +201,7 @@ class LogCheck:
         thinned = counted & (rows["count"] < spans)
         self.facts.is_compacted = bool((skips | thinned).any())
 
-    def _add_error(self, error: LocatedError, rows: Rows) -> None:
+    def _add_error(self, error: LocatedError, rows: BatchHeaders) -> None:
         """Add a batch that cannot be decoded although its checksum is right."""
         place = error.position or 0
         at = int(np.searchsorted(rows["position"], place, side="right")) - 1
@@ -206,7 +212,7 @@ class LogCheck:
         else:
             self.findings.add_error(error, offset)
 
-    def _check_records(self, views: Views) -> None:
+    def _check_records(self, views: RecordViews) -> None:
         """Compare the records of each batch with its header."""
         self.facts.records += len(views.records)
         full = views.counts > 0
@@ -234,8 +240,8 @@ class LogCheck:
 
     def _check_control(
         self,
-        views: Views,
-        rows: Rows,
+        views: RecordViews,
+        rows: BatchHeaders,
         starts: npt.NDArray[np.int64],
         counts: npt.NDArray[np.int64],
     ) -> None:
@@ -261,7 +267,7 @@ class LogCheck:
             events = events_of(rows[transactional], types[transactional])
             self.facts.events.append(events)
 
-    def _check_epochs(self, rows: Rows) -> None:
+    def _check_epochs(self, rows: BatchHeaders) -> None:
         """Compare leader epochs with the known ones, and with each other."""
         epoch, facts = rows["leader_epoch"], self.facts
         present = (rows["magic"] == 2) & (epoch != NO_LEADER_EPOCH)
@@ -293,7 +299,7 @@ class LogCheck:
 
     def _note(
         self,
-        rows: Rows,
+        rows: BatchHeaders,
         which: npt.NDArray[np.bool_] | npt.NDArray[np.intp],
         cause: Cause,
         message: str,
@@ -337,7 +343,7 @@ class LogCheck:
         size = (len(data) - LOG_OVERHEAD).to_bytes(4, signed=True)
         data[8:LOG_OVERHEAD] = np.frombuffer(size, np.uint8)[: len(data[8:12])]
         rows, _, _ = scan_headers(data, 0, 0, 1)
-        return bool(len(rows)) and not len(find_unsound(data, 0, rows))
+        return bool(len(rows)) and not len(find_crc_mismatches(data, 0, rows))
 
 
 def all_events(facts: Sequence[LogFacts]) -> npt.NDArray[np.void]:

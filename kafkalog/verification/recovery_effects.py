@@ -25,15 +25,20 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptIndexError, CorruptRecordError, KafkaLogError
-from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.entry_headers import Bytes, Rows, find_unsound, scan_headers
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    find_crc_mismatches,
+    scan_headers,
+    size_field,
+)
 from kafkalog.formats.layout import (
-    BATCH_HEADER_BYTES,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MAX_BATCH_BYTES,
     MAX_OFFSET_DELTA,
     NO_PRODUCER_ID,
+    RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.indexes.index_table import read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -232,26 +237,26 @@ def ends_too_early(path: Path, base_offset: int) -> bool:
     return bool((entries["last_offset"] < base_offset).any())
 
 
-def _entry(source: FileSource, position: int) -> tuple[Bytes, Rows]:
+def _entry(source: FileSource, position: int) -> tuple[Bytes, BatchHeaders]:
     """Read the entry at a position, whatever its magic, like Kafka.
 
     Of one that is larger than any should be there is no row.
     """
     size = size_field(source.read(position, LOG_OVERHEAD))
-    most = min(max(LOG_OVERHEAD + size, BATCH_HEADER_BYTES), MAX_BATCH_BYTES)
+    most = min(max(LOG_OVERHEAD + size, RECORD_BATCH_OVERHEAD), MAX_BATCH_BYTES)
     data = source.read(position, min(most, source.size - position))
     rows, _, _ = scan_headers(data, 0, position, 1, any_magic=True)
     return data, rows
 
 
-def _passes(data: Bytes, rows: Rows) -> bool:
+def _passes(data: Bytes, rows: BatchHeaders) -> bool:
     """Whether an entry is sound to Kafka, which does not mind its magic."""
     return bool(len(rows)) and not len(
-        find_unsound(data, int(rows["position"][0]), rows)
+        find_crc_mismatches(data, int(rows["position"][0]), rows)
     )
 
 
-def _for_marker(data: Bytes, rows: Rows) -> Cut | None:
+def _for_marker(data: Bytes, rows: BatchHeaders) -> Cut | None:
     """Read an entry as recovery does, if it may end a transaction.
 
     One that cannot be read stays, so that producers cannot be followed past it.
@@ -266,7 +271,7 @@ def _for_marker(data: Bytes, rows: Rows) -> Cut | None:
     return None
 
 
-def _for_offset(source: FileSource, base_offset: int, rows: Rows) -> Cut | None:
+def _for_offset(source: FileSource, base_offset: int, rows: BatchHeaders) -> Cut | None:
     """Tell what an offset that cannot be does to its segment.
 
     One too far above is split off, if it is the last; and else of that nothing comes.

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.verification.index_checks import Bools, Int64s, note, runs
 from kafkalog.verification.verification_report import Cause, Findings
@@ -54,7 +54,7 @@ SPAN: Final = np.dtype(
 """A transaction: the marker before it, its first remaining record, its marker."""
 
 
-def events_of(rows: Rows, types: npt.NDArray[np.int16]) -> npt.NDArray[np.void]:
+def events_of(rows: BatchHeaders, types: npt.NDArray[np.int16]) -> npt.NDArray[np.void]:
     """Reduce transactional batches, in order, to the begin and end of transactions.
 
     `types` is `DATA`, or the control type of a marker.

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecordBatchBuilder
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from tests import golden_data
@@ -168,7 +169,7 @@ def test_a_truncation_is_reported_and_what_follows_it_is_printed(tmp_path):
             assert tail.offsets(2) == [5, 6]
             _, _, messages = tail.stop()
     place = tmp_path / "t-0"
-    cut = f"kafkalog: it was cut back to offset 5: {place}: what was there from 5 to 9 "
+    cut = f"kafkalog: it was truncated to offset 5: {place}: records returned from 5"
     assert messages.startswith(cut)
 
 
@@ -189,7 +190,7 @@ def test_a_truncation_that_was_overwritten_is_detected_by_leader_epoch(tmp_path)
             tail.process.send_signal(signal.SIGCONT)
             assert tail.offsets(9) == list(range(5, 14))
             _, _, messages = tail.stop()
-    assert "cut back to offset 5" in messages
+    assert "truncated to offset 5" in messages
 
 
 def test_what_retention_deletes_is_skipped(tmp_path):

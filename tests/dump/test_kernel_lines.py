@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kafkalog._speedups import Want
-from kafkalog.messages.internal_topics import KINDS
-from kafkalog.messages.print_tables import book_of
+from kafkalog.messages.message_parsers import KINDS
+from kafkalog.messages.schema_compiler import compile_schemas
 from tests.guarded import at_the_end
 from tests.messages import internal_messages
 
@@ -88,4 +88,4 @@ def test_the_command_prints_what_the_decoder_returns(kind, tmp_path):
 
 
 def test_there_is_no_table_for_topics_that_are_not_printed_as_json():
-    assert book_of("remote-log-metadata") is None
+    assert compile_schemas("remote-log-metadata") is None

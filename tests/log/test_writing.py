@@ -19,8 +19,9 @@ from kafkalog import (
 )
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.append_result import AppendResult
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.testing import FailingDisk, ManualClock, ManualScheduler, TracingDisk
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
@@ -225,7 +226,7 @@ def test_a_log_that_crashed_says_what_was_cut_and_why(tmp_path):
         report = log.report
         assert [one.base_offset for one in report.recovered] == bases[:2]
         assert report.recovered[0].damage is None
-        assert "checksum" in report.recovered[1].damage
+        assert "CRC mismatch" in report.recovered[1].damage
         assert report.bytes_cut == report.recovered[1].bytes_cut > 0
         assert report.dropped == bases[2:]
         assert offsets_in(log) == list(range(log.log_end_offset))

@@ -8,18 +8,13 @@ Source: ``UnifiedLog.java`` (``analyzeAndValidateProducerState``, ``updateProduc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-
 from kafkalog.errors import InvalidTxnStateError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
-    BATCH,
     CONTROL_FLAG,
-    NO_PRODUCER_ID,
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.log.markers import Markers
@@ -37,29 +32,10 @@ from kafkalog.log.producers.producer_manager import (
     ProducerStateManager,
     check_epoch_is_current,
 )
+from kafkalog.log.producers.producer_state import OwnedBatch, owned_batches
 from kafkalog.validation.appends import AppendOrigin
 
 NO_MARKERS: Final[Markers] = MappingProxyType({})
-
-_COLUMNS: Final = (
-    "position",
-    "base_offset",
-    "last_offset",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "attributes",
-)
-_NAMES: Final = list(BATCH.fields or ())
-_PRODUCER_ID: Final = _NAMES.index("producer_id")
-_pick: Final = itemgetter(*map(_NAMES.index, _COLUMNS))
-
-FEW_ROWS: Final = 8
-"""Up to so many rows are taken one by one faster than column by column."""
-
-OwnedBatch = tuple[int, int, int, int, int, int, int, int]
-"""A batch's `_COLUMNS`."""
 
 
 class ProducerUpdates:
@@ -109,7 +85,7 @@ class ProducerUpdates:
 
     def add(
         self,
-        rows: Rows,
+        rows: BatchHeaders,
         markers: Markers = NO_MARKERS,
         *,
         segment_base: int = -1,
@@ -199,7 +175,7 @@ class ProducerUpdates:
 
 
 def replay(
-    producers: ProducerStateManager, rows: Rows, markers: Markers
+    producers: ProducerStateManager, rows: BatchHeaders, markers: Markers
 ) -> Iterator[CompletedTxn]:
     """Take over batches one by one, as recovering a segment does.
 
@@ -233,18 +209,3 @@ def _append(
         *(epoch, sequence, last_sequence, timestamp, place, last, transactional)
     )
     return None
-
-
-def owned_batches(rows: Rows) -> list[tuple[int, OwnedBatch]]:
-    """Return the batches that have a producer: row number, and what matters of each."""
-    if len(rows) <= FEW_ROWS:
-        return [
-            (index, _pick(row))
-            for index, row in enumerate(rows.tolist())
-            if row[_PRODUCER_ID] > NO_PRODUCER_ID
-        ]
-    which = np.flatnonzero(rows["producer_id"] > NO_PRODUCER_ID)
-    if not len(which):
-        return []
-    columns = [rows[name][which].tolist() for name in _COLUMNS]
-    return list(zip(which.tolist(), zip(*columns, strict=True), strict=True))
