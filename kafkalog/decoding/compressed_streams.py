@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.codecs.compression import bounded_unpacker, decompressor
+from kafkalog.codecs.compression import bounded_decompressor, decompressor
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import CODEC_MASK
@@ -96,7 +96,7 @@ class CompressedStreams:
         told, view, sizes = self._told, self._place[0].data, self.sizes
         i, count, most, room = first, len(told), len(out) // 2, len(out)
         codec = told[first][0]
-        unpack, refusals = bounded_unpacker(codec)
+        unpack, refusals = bounded_decompressor(codec)
         try:
             while i < count:
                 other, bound, begin, end = told[i]
