@@ -20,6 +20,58 @@ if TYPE_CHECKING:
     from kafkalog.storage.remote_source import RemotePath
 
 
+__all__ = [
+    "BatchTooLargeError",
+    "CompressionError",
+    "ConfigError",
+    "CorruptCheckpointError",
+    "CorruptIndexError",
+    "CorruptMessageError",
+    "CorruptRecordError",
+    "CorruptSnapshotError",
+    "CorruptionError",
+    "DataLossError",
+    "InconsistentTopicIdError",
+    "IndexFullError",
+    "IndexOffsetOverflowError",
+    "InvalidAppendError",
+    "InvalidOffsetError",
+    "InvalidProducerEpochError",
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "InvalidTxnStateError",
+    "KafkaLogError",
+    "KafkaLogWarning",
+    "LocatedError",
+    "LogArgumentError",
+    "LogClosedError",
+    "LogLockedError",
+    "LogRollError",
+    "LogSegmentOffsetOverflowError",
+    "LogStateError",
+    "LostOffsetsWarning",
+    "MissingDependencyError",
+    "NotALogDirectoryError",
+    "NotCompactedWarning",
+    "OffsetNotAvailableError",
+    "OffsetOutOfRangeError",
+    "OffsetsOutOfOrderError",
+    "OutOfOrderSequenceError",
+    "ReadOnlyLogError",
+    "RecordBatchTooLargeError",
+    "RecordTooLargeError",
+    "RecordValidationError",
+    "StrayFileError",
+    "TransactionCoordinatorFencedError",
+    "UnevenOffsetsError",
+    "UnexpectedAppendOffsetError",
+    "UnfitRecordsError",
+    "UnknownSettingsWarning",
+    "UnsupportedFormatError",
+    "UnsupportedIndexError",
+]
+
+
 class KafkaLogError(Exception):
     """Base class: ``except KafkaLogError`` catches this library and nothing else."""
 
