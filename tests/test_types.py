@@ -11,19 +11,17 @@ import pytest
 
 import kafkalog
 from kafkalog.encoding.batch_builder import BatchFields, BatchSettings
-from kafkalog.log.append_result import AppendResult
 from kafkalog.log.log import CHANGING, Log, LogRead
 from kafkalog.log.log_fetch import LogFetch
 from kafkalog.log.record_appends import AppendedRecords, Refusal
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.records import BytesColumn, HeadersColumn, ViewColumn
 from kafkalog.query.scan_columns import COLUMNS
-from kafkalog.verification.verification_report import Report
 
 ROOT = Path(kafkalog.__file__).parents[1]
 REACHED = (
-    AppendResult, AppendedRecords, BytesColumn, HeadersColumn, LogFetch, LogRead,
-    Refusal, Report, ScanProblem, ViewColumn,
+    AppendedRecords, BytesColumn, HeadersColumn, LogFetch, LogRead,
+    Refusal, ScanProblem, ViewColumn,
 )  # fmt: skip
 """What public functions return, and is itself no public name."""
 

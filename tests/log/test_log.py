@@ -219,9 +219,7 @@ def test_a_committed_read_names_what_was_aborted_and_ends_at_the_stable_offset()
     told = {(int(one["producer_id"]), int(one["first_offset"])) for one in index}
     assert set(read.aborted) == told
     assert log.read(107, isolation="read_committed").data == b""
-    with pytest.raises(
-        ValueError, match="isolation .*, expected read_uncommitted, read_committed"
-    ):
+    with pytest.raises(ValueError, match="expected read_uncommitted, read_committed"):
         log.read(60, isolation="serializable")
 
 
@@ -237,7 +235,7 @@ def test_offsets_outside_the_log_are_refused():
     assert (log.log_start_offset, log.log_end_offset) == (77, 180)
     assert log.read(180).data == b""
     for offset in (76, 181, -1):
-        with pytest.raises(OffsetOutOfRangeError, match=r"not in 77\.\.180"):
+        with pytest.raises(OffsetOutOfRangeError, match="expected 77 to 180"):
             log.read(offset)
 
 
