@@ -133,7 +133,7 @@ def test_an_os_error_ends_with_3(monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", str(ORDERS))
 
-    monkeypatch.setattr("kafkalog.query.sources.find_sources", refuse)
+    monkeypatch.setattr("kafkalog.query.scan.find_sources", refuse)
     ran = call("cat", ORDERS)
     assert (ran.exit_code, ran.stdout) == (3, "")
     assert ran.stderr == f"kafkalog: Permission denied: {ORDERS}\n"
@@ -143,7 +143,7 @@ def test_a_bug_is_not_hidden(monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("kafkalog.query.sources.find_sources", fail)
+    monkeypatch.setattr("kafkalog.query.scan.find_sources", fail)
     with pytest.raises(ZeroDivisionError):
         main(["cat", str(ORDERS)])
 
