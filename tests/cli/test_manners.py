@@ -256,7 +256,7 @@ def test_the_help_names_every_column_in_order():
     assert tuple(names.split(". ")[0].rstrip(".").split(", ")) == COLUMNS
 
 
-def test_data_is_utf8_whatever_the_locale():
+def test_data_is_utf8_in_any_locale():
     ran = run("cat", ORDERS, env={"LC_ALL": "C", "PYTHONUTF8": "0", "PATH": ""})
     assert ran.returncode == 0
     assert "ünïcödé" in ran.stdout.decode()
