@@ -1,9 +1,9 @@
 """The compiled cellar: typed loops over bytes the caller owns.
 
 The boundary is this page. A kernel takes arrays and fills arrays; it opens no file
-(`fetch_headers` and `write_each` are given open ones), keeps no state (but
-for `Tail`, which a log's writer has) and raises nothing about data: it answers with a
-`Status`, or an errno, and the floor above turns that into an error that knows its file.
+(`fetch_headers` and `write_each` are given open ones), keeps no state and raises
+nothing about data: it answers with a `Status`, or an errno, and the floor above turns
+that into an error that knows its file.
 """
 
 from pathlib import Path
@@ -36,6 +36,7 @@ from kafkalog._speedups.frames import Framing, bound_streams, walk_frame
 from kafkalog._speedups.gather import gather, join, measure
 from kafkalog._speedups.glance import fetch_headers
 from kafkalog._speedups.messages import write_messages
+from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.records import (
     decode_headers,
     decode_records,
@@ -43,7 +44,6 @@ from kafkalog._speedups.records import (
     measure_wrappers,
     pass_records,
 )
-from kafkalog._speedups.runs import Tail
 from kafkalog._speedups.search import (
     count_rising,
     find_slot,
@@ -68,7 +68,6 @@ __all__ = [
     "Framing",
     "Halt",
     "Status",
-    "Tail",
     "Want",
     "add_up",
     "all_plain",
@@ -92,13 +91,16 @@ __all__ = [
     "gather",
     "gather_records",
     "in_order",
+    "is_next_sequence",
     "join",
     "locate_payloads",
     "measure",
     "measure_records",
     "measure_wrappers",
+    "must_roll",
     "pass_records",
     "place_batches",
+    "plan_run",
     "scan_batches",
     "search_ranges",
     "search_slots",

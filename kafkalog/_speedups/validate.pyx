@@ -30,6 +30,36 @@ cdef enum:
     KNOWN_ATTRIBUTES = 0x7F
 
 
+cdef struct Wanted:
+    # Of a batch that comes in.
+    bint from_zero
+    bint rising
+    int32_t least_epoch
+    int32_t greatest_epoch
+    int64_t most_bytes
+
+
+cdef struct Rules:
+    # Of a batch that a leader takes.
+    bint from_client
+    bint keyed
+    int codec  # -1 any
+    int64_t least_timestamp
+    int64_t greatest_timestamp
+
+
+cdef struct Found:
+    Batch* at
+    Py_ssize_t rows
+    Py_ssize_t room
+
+
+cdef struct Stamp:
+    bint at_append
+    int32_t leader_epoch
+    int64_t now_ms
+
+
 cdef inline void begin_append(Append* info) noexcept nogil:
     # What is said of an append without a batch.
     info.first_offset = info.last_offset = info.last_offset_of_first_batch = -1
@@ -121,7 +151,7 @@ cdef Rules rules_of(tuple rules) except *:
     return Rules(rules[0], rules[1], rules[2], rules[3], rules[4])
 
 
-cdef bint take_append(
+cdef inline bint take_append(
     const uint8_t* src, int64_t pos, int64_t end, const Wanted* wanted, Found* found,
     Append* info
 ) noexcept nogil:
@@ -367,31 +397,3 @@ def place_batches(
             )
             next_offset += info_at[i].records
     return next_offset
-
-
-cdef bint take_led(
-    const uint8_t* piece, Py_ssize_t size, uint8_t* to, int64_t pos,
-    const Wanted* wanted, const Rules* rules, Batch* row, Append* info,
-) noexcept nogil:
-    cdef Found found = Found(row, 0, 1)
-    memcpy(to + pos, piece, size)
-    return (
-        take_append(to, pos, pos + size, wanted, &found, info)
-        and survey_append(to, rules, &found, 0, info)
-    )
-
-
-cdef bint survey_unpacked(
-    const uint8_t* records, Py_ssize_t size, const Batch* row, const Rules* rules,
-    Append* info,
-) noexcept nogil:
-    cdef Cursor at = Cursor(data=records, pos=0, end=size)
-    return survey_batch(&at, row, rules, info)
-
-
-cdef bint stamp_led(
-    uint8_t* at, const Stamp* stamp, int64_t next_offset, Batch* row, Append* info
-) noexcept nogil:
-    stamp_batch(at, stamp, row, info)
-    place_batch(at, next_offset, row, info)
-    return info.records > 0

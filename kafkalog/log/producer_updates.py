@@ -29,6 +29,7 @@ from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producer_append import TV_UNKNOWN, ProducerAppendInfo
 from kafkalog.log.producer_entry import (
     NO_GUARD,
+    NONE,
     BatchMetadata,
     CompletedTxn,
     Marker,
@@ -51,6 +52,20 @@ _COLUMNS: Final = (
 _NAMES: Final = list(BATCH.fields or ())
 _PRODUCER_ID: Final = _NAMES.index("producer_id")
 _pick: Final = itemgetter(*map(_NAMES.index, _COLUMNS))
+
+SEQUENCE: Final = np.dtype(
+    [
+        ("producer_id", np.int64),
+        ("least", np.int64),
+        ("last", np.int32),
+        ("epoch", np.int16),
+        ("_unused", np.int16),
+    ]
+)
+"""A producer without an open transaction: its epoch and last sequence.
+
+A sequence below `least` may be that of a duplicate.
+"""
 
 FEW_ROWS: Final = 8
 """Up to so many rows are taken one by one faster than column by column."""
@@ -193,6 +208,34 @@ class ProducerUpdates:
             next_one = state.supports_epoch_bump and control and epoch == state.epoch
             if not next_one:
                 del verifications[producer_id]
+
+
+def known_sequences(producers: ProducerStateManager, rows: Rows) -> Rows:
+    """Return a row of `SEQUENCE` for each producer of `rows` that may just continue.
+
+    One that is known, has no open transaction, and of which none is being verified.
+    """
+    found = []
+    for producer_id in dict.fromkeys(rows["producer_id"].tolist()):
+        entry = producers.last_entry(producer_id)
+        if (
+            entry is not None
+            and entry.batches
+            and entry.txn_first_offset == NONE
+            and producer_id not in producers.verifications
+        ):
+            least = max(batch.first_sequence for batch in entry.batches) + 1
+            epoch = entry.producer_epoch
+            found.append((producer_id, least, entry.last_sequence, epoch, 0))
+    return np.array(found, SEQUENCE)
+
+
+def continue_sequences(producers: ProducerStateManager, rows: Rows) -> None:
+    """Add written batches to their producers, whose sequences they continue."""
+    for _, row in owned_batches(rows):
+        _, base, last, timestamp, producer_id, epoch, sequence, _ = row
+        entry, delta = producers.producers[producer_id], last - base
+        entry.add(epoch, BatchMetadata(sequence + delta, last, delta, timestamp))
 
 
 def replay(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkalog.config import LogConfig
+from kafkalog.errors import KafkaLogError
 from kafkalog.files.location import locate
 from kafkalog.files.naming import parse_partition_dir
 from kafkalog.formats.analysis import as_view, as_views
@@ -22,7 +23,6 @@ from kafkalog.formats.headers import BytesLike
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, reading, retention, truncation, watermarks
 from kafkalog.log.append_result import AppendResult
-from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.appending import Appender, Outcome
 from kafkalog.log.clock import Task
 from kafkalog.log.closing import close_in_order
@@ -45,6 +45,14 @@ from kafkalog.log.watermarks import LogIsolation
 from kafkalog.segment.growing_segment import GrowingSegment
 
 
+def _only(outcomes: list[Outcome]) -> AppendResult:
+    """Return the result of the only append; raise its error where it was refused."""
+    [outcome] = outcomes
+    if isinstance(outcome, KafkaLogError):
+        raise outcome
+    return outcome
+
+
 class WritableLog(RecordAppends, Log):
     """A partition's log, for writing; made by ``kafkalog.open(path, "a")``.
 
@@ -56,8 +64,7 @@ class WritableLog(RecordAppends, Log):
         self._log = state
         self.runtime = state.runtime
         self._expiry = expiry
-        self._runs = RunWriter(state)
-        self._appender = Appender(state, self._runs)
+        self._appender = Appender(state)
         self.owner: OwnedDirectory | None = None
         self.report = report
         self._was_compacted = state.config.compact  # whoever opened it has warned
@@ -151,13 +158,7 @@ class WritableLog(RecordAppends, Log):
         Raises `InvalidAppendError` in its kinds, and `CorruptRecordError`.
         """
         asked = origin, leader_epoch, guard, transaction_version
-        return self._append(as_view(batches), asked)
-
-    @guarded
-    def _append(
-        self, piece: BytesLike, asked: tuple[Origin, int | None, int, int]
-    ) -> AppendResult:
-        return self._appender.append(piece, self._appender.terms(*asked))
+        return _only(self._append_many([as_view(batches)], asked))
 
     def append_many(
         self,
@@ -179,7 +180,7 @@ class WritableLog(RecordAppends, Log):
     def _append_many(
         self, pieces: list[BytesLike], asked: tuple[Origin, int | None, int, int]
     ) -> list[Outcome]:
-        return self._appender.append_all(pieces, self._appender.terms(*asked))
+        return self._appender.append(pieces, self._appender.terms(*asked))
 
     def append_as_follower(
         self, batches: BytesLike, *, leader_epoch: int | None = None
@@ -188,14 +189,7 @@ class WritableLog(RecordAppends, Log):
 
         Batches of an epoch above `leader_epoch` are left out, and all that follow.
         """
-        return self._append_as_follower(as_view(batches), leader_epoch)
-
-    @guarded
-    def _append_as_follower(self, piece: BytesLike, epoch: int | None) -> AppendResult:
-        result = self._runs.follow(piece, epoch)
-        if result is not None:
-            return result
-        return self._appender.append(piece, self._appender.terms_of_follower(epoch))
+        return _only(self._append_many_as_follower([as_view(batches)], leader_epoch))
 
     def append_many_as_follower(
         self, appends: Sequence[BytesLike], *, leader_epoch: int | None = None
@@ -209,10 +203,10 @@ class WritableLog(RecordAppends, Log):
     ) -> list[Outcome]:
         appender = self._appender
         if epoch is not None:
-            return appender.append_all(pieces, appender.terms_of_follower(epoch))
+            return appender.append(pieces, appender.terms_of_follower(epoch))
         outcomes: list[Outcome] = []  # each may leave another epoch as the latest
         for one in pieces:
-            outcomes += appender.append_all([one], appender.terms_of_follower(None))
+            outcomes += appender.append([one], appender.terms_of_follower(None))
         return outcomes
 
     @guarded

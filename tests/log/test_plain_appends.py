@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafkalog.log.plain_appends import PlainAppends
 
 from kafkalog.errors import KafkaLogError
-from kafkalog.log.plain_appends import PlainAppends
 from kafkalog.log.producer_updates import ProducerUpdates
 from kafkalog.log.producers import ProducerStateManager
 from tests.log.producing import (

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafkalog.log.append_runs import RunWriter
 
 from kafkalog.formats import analysis, validation
-from kafkalog.log.append_runs import RunWriter
 
 Patch = pytest.MonkeyPatch
 TESTS = Path(__file__).parents[2]

@@ -4,6 +4,7 @@ A run is written in one go, by a kernel. It ends where something else is to happ
 """
 
 from kafkalog.log.append_runs import RunWriter
+
 from tests.log import test_append_runs, test_writing
 from tests.oracle.sabotages.register import sabotage
 

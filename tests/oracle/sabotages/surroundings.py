@@ -5,6 +5,8 @@ from contextlib import nullcontext, suppress
 from threading import Thread
 from time import sleep
 
+from kafkalog.log.append_runs import RunWriter
+
 from kafkalog.config import LogConfig, settings
 from kafkalog.config.values import Range
 from kafkalog.files.naming import LOCK
@@ -17,7 +19,6 @@ from kafkalog.log import (
     runtime,
     writable_log,
 )
-from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.clock import SystemClock
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers import ProducerStateManager
