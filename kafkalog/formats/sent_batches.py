@@ -32,7 +32,7 @@ _MOST_PAYLOAD: Final = 2**31 - 1 + LOG_OVERHEAD - BATCH_HEADER_BYTES
 
 @dataclass(frozen=True, slots=True)
 class ProducerBatches:
-    """Batches of `columns`, of which `cut` has the records of each and `rows` the header."""
+    """Batches of `columns`: `cut` has the records of each, `rows` their headers."""
 
     columns: RecordColumns
     cut: Split
