@@ -137,7 +137,7 @@ def source_at_hand():
         def read(self, partition):
             import pyarrow as pa
 
-            from kafkalog.spark.rows import MOST_ROWS
+            from kafkalog.spark.row_converter import MOST_ROWS
             from kafkalog.spark.workers import freeze_imports
 
             batch = pa.record_batch({"offset": pa.array(range(MOST_ROWS))})

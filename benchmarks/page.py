@@ -1,10 +1,10 @@
-"""Make ``docs/performance.md`` and its plots of ``results.json``; `make bench` does.
+"""Make the table and the plot of ``docs/performance.md`` from ``results.json``.
 
     python benchmarks/page.py RESULTS PAGE
 
-What the page says before its mark was written by hand, and stays. Behind it comes a
-section for each peer: who that is, a plot of the ratios, and a table. Plots lie in a
-folder beside the page that is named like it.
+The text of the page before the mark is written by hand and kept. After it come the plot
+and one table: a row for each measurement and peer, a column for each codec, the range
+of the ratios over all corpora. `make bench` runs this.
 """
 
 from __future__ import annotations
@@ -14,133 +14,126 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-MARK: Final = "<!-- From here on made by benchmarks/page.py -->\n"
-
+MARK: Final = "<!-- The rest of this page is made by benchmarks/page.py -->\n"
+PLOT: Final = "performance.svg"
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 PEERS: Final = {
-    "limit": "the least that must be done: to read, checksums and one copy of the"
-    " bytes, or decompression alone; by two threads, half of what one takes; for"
-    " headers, one look at each; to append records, encoding them; beside many"
-    " segments, what it takes beside none; for help, importing click",
-    "aiokafka": "aiokafka's record parser, compiled, its records looked at one by one",
-    "aiokafka-columns": "the same records, put into columns of NumPy and Arrow",
-    "kafka-python": "kafka-python's record parser, in Python alone",
-    "java-columns": "Kafka's own classes in a warm Java machine, into columns",
-    "java-iterate": "Kafka's own classes in a warm Java machine, their records looked"
-    " at one by one; ours are views",
-    "kafka-dump-log": "Kafka's own tool with `--print-data-log`, the whole program, on"
-    " a segment of 0.9 GB; ours prints the same text, or reads all into columns",
-    "kafka-engine": "Kafka's own storage engine in a warm Java machine",
-    "spark-kafka": "Spark's Kafka source, with a broker on the same machine",
-    "spark-parquet": "Spark's Parquet reader, on the same rows",
-    "numpy": "NumPy alone, as one would write it by hand",
-}
-UNITS: Final = {
-    "s": (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)),
-    "bytes": (("bytes", 1.0), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9)),
-    "batches/s": (("batches/s", 1.0), ("k batches/s", 1e3), ("M batches/s", 1e6)),
+    "aiokafka": "aiokafka, record by record",
+    "aiokafka-columns": "aiokafka, into columns",
+    "kafka-python": "kafka-python",
+    "java-columns": "Kafka's Java classes, into columns",
+    "java-iterate": "Kafka's Java classes, record by record",
+    "kafka-dump-log": "kafka-dump-log",
+    "kafka-engine": "Kafka's storage engine",
+    "spark-kafka": "Spark's Kafka source",
+    "spark-parquet": "Spark's Parquet source",
+    "numpy": "NumPy",
+    "limit": "lower bound",
 }
 
 Result = dict[str, Any]
+Row = tuple[str, str]
 
 
 def write_page(results: list[Result], page: Path) -> None:
-    """Write the page's second half, and its plots."""
-    folder = page.with_suffix("")
-    folder.mkdir(exist_ok=True)
+    """Write the generated part of the page, and the plot beside it."""
+    rows = by_row(results)
+    plot(rows, page.with_name(PLOT))
     by_hand, _, _ = page.read_text(encoding="utf-8").partition(MARK)
-    for peer, about in by_peer(results).items():
-        plot(about, folder / f"{peer}.svg")
-    page.write_text(by_hand + MARK + sections(results), encoding="utf-8")
+    image = f"![Ratios of kafkalog to its peers]({PLOT})"
+    page.write_text(f"{by_hand}{MARK}\n{image}\n\n{table(rows)}", encoding="utf-8")
 
 
-def by_peer(results: list[Result]) -> dict[str, list[Result]]:
-    """Sort results by peer, those first that `PEERS` knows first."""
-    names = [*PEERS, *sorted({one["peer"] for one in results} - PEERS.keys())]
-    found = {name: [one for one in results if one["peer"] == name] for name in names}
-    return {name: some for name, some in found.items() if some}
+def by_row(results: list[Result]) -> dict[Row, dict[str, list[float]]]:
+    """Group the ratios by peer and measurement, then by codec, in the order of `PEERS`.
+
+    A result without a codec counts as uncompressed.
+    """
+    order = [*PEERS, *sorted({one["peer"] for one in results} - PEERS.keys())]
+    rows: dict[Row, dict[str, list[float]]] = {}
+    for one in sorted(results, key=lambda one: order.index(one["peer"])):
+        row = PEERS.get(one["peer"], one["peer"]), measurement(one)
+        ratios = rows.setdefault(row, {}).setdefault(one["codec"] or CODECS[0], [])
+        ratios.append(one["ratio"])
+    return rows
 
 
-def sections(results: list[Result]) -> str:
-    """Return the sections of the page."""
-    return "".join(
-        f"\n## {peer}\n\n{sentence(PEERS.get(peer, peer))}.\n\n"
-        f"![Ratios against {peer}](performance/{peer}.svg)\n\n{table(some)}"
-        for peer, some in by_peer(results).items()
+def measurement(result: Result) -> str:
+    """Return what was measured, without corpus and codec: ``read, views``.
+
+    >>> measurement(
+    ...     {"name": "bench_read[a-zstd-views]", "corpus": "a", "codec": "zstd"}
+    ... )
+    'read, views'
+    """
+    name, _, case = result["name"].removeprefix("bench_").partition("[")
+    known = {result["codec"], *(result["corpus"] or "").split("-")}
+    parts = case.removesuffix("]").split("-")
+    if name == "decompress":  # its cases are a codec and a size, which name no corpus
+        known |= {*CODECS, "16k", "1m"}
+    rest = [part for part in parts if part and part not in known]
+    return ", ".join([name.replace("_", " "), *rest])
+
+
+def table(rows: dict[Row, dict[str, list[float]]]) -> str:
+    """Return the ratios as a table in Markdown.
+
+    >>> print(table({("NumPy", "import"): {"none": [0.9, 1.25]}}), end="")
+    | peer | measured | none | gzip | snappy | lz4 | zstd |
+    |---|---|--:|--:|--:|--:|--:|
+    | NumPy | import | 0.90 to 1.2 | | | | |
+    """
+    head = (
+        f"| peer | measured | {' | '.join(CODECS)} |\n|---|---|{'--:|' * len(CODECS)}\n"
+    )
+    return head + "".join(
+        f"| {peer} | {what} |"
+        + "".join(f" {span(cells[c])} |" if c in cells else " |" for c in CODECS)
+        + "\n"
+        for (peer, what), cells in rows.items()
     )
 
 
-def sentence(text: str) -> str:
-    """Begin as a sentence does."""
-    return text[0].upper() + text[1:]
+def span(ratios: list[float]) -> str:
+    """Return a ratio, or the least and the greatest of several, to two digits."""
+    ends = dict.fromkeys(f"{end:.{digits(end)}f}" for end in (min(ratios), max(ratios)))
+    return " to ".join(ends)
 
 
-def table(results: list[Result]) -> str:
-    """Return a table of results, in Markdown."""
-    rows = [
-        f"| {said(one)} | {side(one, 'ours')} | {side(one, 'theirs')} |"
-        f" {ratio(one['ratio'])} |\n"
-        for one in results
-    ]
-    head = "| | kafkalog | peer | ratio |\n|---|--:|--:|--:|\n"
-    return head + "".join(rows)
+def digits(ratio: float) -> int:
+    """Return how many decimals leave about two digits of a ratio."""
+    return 0 if ratio >= 10 else 1 if ratio >= 1 else 2
 
 
-def ratio(value: float) -> str:
-    """Give a ratio to two digits or so."""
-    return f"{value:.{0 if value >= 10 else 1 if value >= 1 else 2}f}"
-
-
-def said(result: Result) -> str:
-    """Say what was measured: ``scan reads all columns: log100-16k, zstd``.
-
-    What a benchmark's name has in brackets says which case it was.
-    """
-    name, _, case = result["name"].removeprefix("bench_").partition("[")
-    case = case.removesuffix("]")
-    known = {result["corpus"], result["codec"]}
-    if result["corpus"]:
-        known |= set(result["corpus"].split("-"))
-    rest = ", ".join(part for part in case.split("-") if part and part not in known)
-    parts = [result["corpus"], result["codec"], rest]
-    words = name.replace("_", " ")
-    return ": ".join([words, ", ".join(filter(None, parts))]).removesuffix(": ")
-
-
-def side(result: Result, whose: str) -> str:
-    """Give a side's figure; in brackets, processor time where it is wall time."""
-    told = measure(result[whose], result["unit"])
-    if (processor := result.get(f"{whose}_processor")) is not None:
-        told += f" ({measure(processor, 's')})"
-    return told
-
-
-def measure(value: float, unit: str) -> str:
-    """Give a figure with a unit that suits its size."""
-    sizes = UNITS[unit]
-    name, size = next((u for u in sizes if value < 1000 * u[1]), sizes[-1])
-    return f"{value / size:.3g} {name}"
-
-
-def plot(results: list[Result], path: Path) -> None:
-    """Draw each ratio as a bar, from 1 to the right where ours is faster."""
+def plot(rows: dict[Row, dict[str, list[float]]], path: Path) -> None:
+    """Draw a dot for each ratio, a line for each row of the table, on a log scale."""
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = path.stem  # the same drawing twice, the same file
+    mpl.rcParams["svg.fonttype"] = "none"
+    mpl.rcParams["svg.hashsalt"] = path.stem  # equal drawings make equal files
     from matplotlib import pyplot as plt
-    from matplotlib.ticker import NullFormatter, ScalarFormatter
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-    figure, axes = plt.subplots(figsize=(9, 1 + 0.28 * len(results)))
-    ratios = [one["ratio"] for one in results]
-    places = range(len(results), 0, -1)
-    colours = ["tab:blue" if ratio >= 1 else "tab:orange" for ratio in ratios]
-    axes.barh(places, [ratio - 1 for ratio in ratios], left=1, color=colours)
+    figure, axes = plt.subplots(figsize=(9, 1 + 0.22 * len(rows)))
+    for codec in CODECS:
+        dots = [
+            (ratio, -line)
+            for line, cells in enumerate(rows.values())
+            for ratio in cells.get(codec, ())
+        ]
+        if dots:
+            axes.scatter(*zip(*dots, strict=True), s=14, label=codec)
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_yticks(list(places), [said(one) for one in results], fontsize=8)
-    axes.set_xlabel(f"ratio against {results[0]['peer']}; above 1 kafkalog is ahead")
+    axes.grid(axis="y", linewidth=0.3)
+    names = [f"{what}: {peer}" for peer, what in rows]
+    axes.set_yticks([-line for line in range(len(rows))], names, fontsize=7)
+    axes.set_ylim(-len(rows), 1)
+    axes.set_xlabel("ratio; above 1 kafkalog is faster, or uses less memory")
+    axes.legend(loc="upper right", fontsize=7)
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
 

@@ -1,4 +1,4 @@
-"""The page about performance tells what the benchmarks' results are."""
+"""The table of ratios: how ``benchmarks/page.py`` words and groups results."""
 
 from __future__ import annotations
 
@@ -8,51 +8,59 @@ from pathlib import Path
 
 import pytest
 
-HOUSE = Path(__file__).parents[1]
-RESULTS = HOUSE / "benchmarks/results.json"
-PAGE = HOUSE / "docs/performance.md"
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def maker():
-    """The script that makes the page; benchmarks are no package."""
-    spec = importlib.util.spec_from_file_location("page", HOUSE / "benchmarks/page.py")
+def page():
+    """The script that makes the page; benchmarks are not a package."""
+    spec = importlib.util.spec_from_file_location("page", BENCHMARKS / "page.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-@pytest.fixture(scope="module")
-def results():
-    return json.loads(RESULTS.read_text())
+def result(name, codec, ratio, corpus="log100-16k", peer="aiokafka"):
+    return {
+        "name": name,
+        "corpus": corpus,
+        "codec": codec,
+        "peer": peer,
+        "ratio": ratio,
+    }
 
 
-def test_the_page_is_made_of_the_results_beside_the_benchmarks(maker, results):
-    assert PAGE.read_text().partition(maker.MARK)[2] == maker.sections(results)
+def lines(page, *results):
+    return page.table(page.by_row(results)).splitlines()[2:]
 
 
-def test_each_peer_has_its_plot(maker, results):
-    plots = {plot.stem for plot in PAGE.with_suffix("").glob("*.svg")}
-    assert plots == set(maker.by_peer(results))
+def test_a_row_has_a_column_for_each_codec(page):
+    views = "bench_read[log100-16k-{}-views]"
+    one = result(views.format("zstd"), "zstd", 2.345)
+    other = result(views.format("none"), "none", 12.3)
+    [row] = lines(page, one, other)
+    assert row == "| aiokafka, record by record | read, views | 12 | | | | 2.3 |"
 
 
-def test_results_have_the_members_that_scripts_read(results):
+def test_a_cell_has_the_range_over_all_corpora(page):
+    one = result("bench_read[log100-16k-lz4]", "lz4", 2.5)
+    other = result("bench_read[json1k-1m-lz4]", "lz4", 0.875, corpus="json1k-1m")
+    [row] = lines(page, one, other)
+    assert row == "| aiokafka, record by record | read | | | | 0.88 to 2.5 | |"
+
+
+def test_a_result_without_corpus_and_codec_counts_as_uncompressed(page):
+    [row] = lines(page, result("bench_import", None, 0.914, corpus=None, peer="numpy"))
+    assert row == "| NumPy | import | 0.91 | | | | |"
+
+
+def test_a_peer_that_has_no_title_keeps_its_name(page):
+    [row] = lines(page, result("bench_read[log100-16k-none]", "none", 1.5, peer="kio"))
+    assert row == "| kio | read | 1.5 | | | | |"
+
+
+def test_results_have_the_members_that_scripts_read():
+    results = json.loads((BENCHMARKS / "results.json").read_text())
     members = {"name", "corpus", "codec", "peer", "ratio", "ours", "theirs", "unit"}
     assert results
     assert all(members <= one.keys() for one in results)
-
-
-def test_a_result_is_told_in_words_with_units_that_suit(maker):
-    result = {
-        "name": "bench_scan_reads_columns[log100-16k-zstd-views]",
-        "corpus": "log100-16k",
-        "codec": "zstd",
-        "peer": "aiokafka",
-        "ratio": 2.345,
-        "ours": 4.2e-7,
-        "theirs": 9.85e-7,
-        "unit": "s",
-    }
-    [row] = maker.table([result]).splitlines()[2:]
-    said = "scan reads columns: log100-16k, zstd, views"
-    assert row == f"| {said} | 420 ns | 985 ns | 2.3 |"

@@ -65,17 +65,17 @@ def command(
 
     Parquet and Arrow need pyarrow; without it the command ends with 3.
     """
-    from kafkalog.export import files
+    from kafkalog.export import file_export
 
     form = _form_of(out, form)
     try:
-        files.check_target(out, overwrite=overwrite)
+        file_export.check_target(out, overwrite=overwrite)
     except (FileExistsError, PermissionError) as error:
         raise exits.Refused(exits.describe(error)) from None
-    files.check_parent(out)
+    file_export.check_parent(out)
     with bar(out.name, quiet=quiet) as tell:
         scan = reading.scan([path], tell)
-        done = files.write_files(scan, out, form, compression=compression)
+        done = file_export.write_files(scan, out, form, compression=compression)
     if not quiet:
         click.echo(f"{done.records:,} records, files: {len(done.files):,}", err=True)
     exits.report_problems(done.problems)

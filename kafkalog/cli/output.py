@@ -87,7 +87,7 @@ def print_records(
 
 def decodable(scan: Scan) -> Scan:
     """Add to a scan the columns without which records cannot be decoded."""
-    from kafkalog.export.decoded import NEEDED
+    from kafkalog.export.internal_topic_json import NEEDED
 
     more = (name for name in NEEDED if name not in scan.columns)
     return replace(scan, columns=(*scan.columns, *more))
@@ -110,7 +110,7 @@ class RecordPrinter:
         no_color: bool = False,
         decode: bool = False,
     ) -> None:
-        from kafkalog.export import text
+        from kafkalog.export import text_lines
 
         self._columns, self._form, self._decode = columns, form, decode
         self._coloured = terminal.is_coloured(no_color=no_color)
@@ -119,7 +119,7 @@ class RecordPrinter:
         self._rows: list[tuple[str, ...]] = []
         self._before = "["
         if form == "csv":
-            self._emit(f"{text.csv_header(columns)}\n", terminal.harmless_lines)
+            self._emit(f"{text_lines.csv_header(columns)}\n", terminal.harmless_lines)
 
     def __enter__(self) -> Self:
         return self
@@ -134,7 +134,7 @@ class RecordPrinter:
     def show(self, records: Records, most: int = sys.maxsize) -> int:
         """Print the first `most` of a chunk; answer how many that are."""
         from kafkalog.cli import record_cells
-        from kafkalog.export import text
+        from kafkalog.export import text_lines
 
         if self._form == "table":
             rows = record_cells.rows(records, self._columns, decode=self._decode)
@@ -143,7 +143,7 @@ class RecordPrinter:
             if self._table is not None or len(self._rows) >= LOOKED_AT:
                 self._print_rows()
             return len(rows)
-        spell = text.csv_lines if self._form == "csv" else text.json_lines
+        spell = text_lines.csv_lines if self._form == "csv" else text_lines.json_lines
         lines = spell(records, self._columns, decode=self._decode)[:most]
         if self._form == "csv":
             self._emit("\n".join(lines) + "\n", terminal.harmless_lines)

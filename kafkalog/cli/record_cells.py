@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kafkalog.cli.table import Column
 from kafkalog.cli.terminal import harmless, in_utc
-from kafkalog.export.decoded import decoded_cells
+from kafkalog.export.internal_topic_json import decoded_cells
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
 NULL: Final = "null"

@@ -84,7 +84,7 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
 
     def _csv_cells(self, row: Row) -> Iterator[str]:
         """Spell a row's members; text is quoted: an empty one is not as none."""
-        from kafkalog.export.text import quote_csv
+        from kafkalog.export.text_lines import quote_csv
 
         assert row.keys() <= self._known
         for name in self._columns:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.codecs.java_text import repair_utf8
-from kafkalog.export.missing import require
+from kafkalog.export.optional_packages import require
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
 if TYPE_CHECKING:

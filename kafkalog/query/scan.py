@@ -229,12 +229,12 @@ class Scan:
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all into a ``pandas.DataFrame``."""
-        from kafkalog.export import dataframe
+        from kafkalog.export import dataframes
 
-        return dataframe.to_pandas(self)
+        return dataframes.to_pandas(self)
 
     def to_polars(self) -> pl.DataFrame:
         """Read all into a ``polars.DataFrame``."""
-        from kafkalog.export import dataframe
+        from kafkalog.export import dataframes
 
-        return dataframe.to_polars(self)
+        return dataframes.to_polars(self)

@@ -9,14 +9,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalog.export.missing import require
+from kafkalog.export.optional_packages import require
 
 if TYPE_CHECKING:
-    from kafkalog.spark.bytes_columns import batch_headers, decode_batches
-    from kafkalog.spark.counting import count_records
-    from kafkalog.spark.functions import list_splits, map_batches, read, read_split
-    from kafkalog.spark.index_frames import list_segments, offsets_for_times
-    from kafkalog.spark.problem_frames import list_problems
+    from kafkalog.spark.binary_columns import batch_headers, decode_batches
+    from kafkalog.spark.functions import (
+        count_records,
+        list_problems,
+        list_splits,
+        map_batches,
+        read,
+        read_split,
+    )
+    from kafkalog.spark.index_functions import list_segments, offsets_for_times
 
 __all__ = [
     "batch_headers",
@@ -32,14 +37,14 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "batch_headers": "bytes_columns",
-    "count_records": "counting",
-    "decode_batches": "bytes_columns",
-    "list_problems": "problem_frames",
-    "list_segments": "index_frames",
+    "batch_headers": "binary_columns",
+    "count_records": "functions",
+    "decode_batches": "binary_columns",
+    "list_problems": "functions",
+    "list_segments": "index_functions",
     "list_splits": "functions",
     "map_batches": "functions",
-    "offsets_for_times": "index_frames",
+    "offsets_for_times": "index_functions",
     "read": "functions",
     "read_split": "functions",
 }

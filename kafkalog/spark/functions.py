@@ -17,16 +17,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.export.missing import require
+from kafkalog.export.optional_packages import require
 from kafkalog.files.location import Location
 from kafkalog.files.remote import RemotePath
 from kafkalog.formats.times import as_ms
-from kafkalog.spark.columns import sql_schema
 from kafkalog.spark.offset_json import to_json
-from kafkalog.spark.options import asked_columns
-from kafkalog.spark.reading import TaskReader
-from kafkalog.spark.splits import Stretch, Task
-from kafkalog.spark.task_frames import arrow_form, as_struct, frame_of
+from kafkalog.spark.read_options import asked_columns
+from kafkalog.spark.spark_columns import sql_schema
+from kafkalog.spark.task_dataframes import arrow_form, as_struct, frame_of
+from kafkalog.spark.task_planning import Stretch, Task
+from kafkalog.spark.task_reader import TaskReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,23 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 else:
     pa = require("pyarrow", "spark")
+
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafkalog.spark.offset_json import Place
+from kafkalog.spark.task_dataframes import Row, frame_of_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 Paths = str | os.PathLike[str] | list[str | os.PathLike[str]]
 Given = Any
@@ -297,3 +314,79 @@ def _strange(given: object) -> TypeError:
         f" {type(given).__module__}.{type(given).__qualname__}, and should give a"
         " pyarrow.RecordBatch, an iterator of such, or None"
     )
+
+
+COUNTS: Final = "topic string, partition int, records bigint"
+
+
+def count_records(spark: SparkSession, path: Paths, **options: Any) -> dict[Place, int]:
+    """Count the records that `read` gives, where they are read; by topic and partition.
+
+    An action, as ``count()`` of a DataFrame is, but that Spark gets a row for each
+    stretch of a segment, and none for a record. Partitions without any are left out.
+
+    Parameters as of `read`.
+
+    Raises
+    ------
+    ConfigError
+        If options are wrong.
+    PySparkException
+        Where something is damaged: with file and byte.
+    """
+    reader, tasks = plan_tasks_of(path, None, options)
+    counted = frame_of_rows(spark, tasks, _Counter(reader).run, COUNTS)
+    total: Counter[Place] = Counter()
+    for topic, partition, records in counted.collect():
+        total[topic, partition] += records
+    return dict(total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    """Reads tasks for nothing but how many records they have."""
+
+    reader: TaskReader
+
+    def run(self, task: Task) -> Iterator[Row]:
+        for stretch, count in self.reader.count(task):
+            if count:
+                yield stretch.topic, stretch.partition, count
+
+
+PROBLEMS: Final = (
+    "topic string, partition int, path string, position bigint, firstOffset bigint,"
+    " lastOffset bigint, reason string"
+)
+DECODED: Final = ("offset", "key", "value", "headers")
+"""Columns that no damage to a record escapes."""
+
+
+def list_problems(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
+    """List what a reading with ``onCorruption=skip`` leaves out, each with its byte.
+
+    A row for each run of bytes of a file: ``topic``, ``partition``, ``path``,
+    ``position``, the offsets from ``firstOffset`` to ``lastOffset`` that are lost with
+    it, null where nothing tells them, and ``reason``. No row, no damage: then every
+    checksum was found right and every record could be read. The files are read anew.
+
+    Parameters as of `read`.
+    """
+    reader, tasks = plan_tasks_of(path, None, options)
+    request = replace(reader.request, skip=True)
+    finder = _Finder(replace(reader, request=request))
+    return frame_of_rows(spark, tasks, finder.run, PROBLEMS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Reads tasks for nothing but their problems."""
+
+    reader: TaskReader
+
+    def run(self, task: Task) -> Iterator[Row]:
+        for stretch, scan in self.reader.scans(task, DECODED):
+            for _ in scan.chunks(reuse=True, views=True):
+                pass
+            for one in scan.problems:
+                yield stretch.topic, stretch.partition, str(one.path), *one[1:]

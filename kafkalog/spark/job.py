@@ -24,7 +24,7 @@ from kafkalog.cli.output import Field
 from kafkalog.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kafkalog.spark.run import Outcome
+    from kafkalog.spark.job_run import Outcome
 
 PARTITION: Final = (
     Field("topic", "topic"),
@@ -228,8 +228,8 @@ def start_spark(master: str | None, conf: Mapping[str, str]) -> Any:
 def _run(
     options: Mapping[str, str], out: Path, compression: str, session: Callable[[], Any]
 ) -> Outcome:
-    from kafkalog.spark.options import asked_columns, parse_options
-    from kafkalog.spark.run import Job, check_out, run_job
+    from kafkalog.spark.job_run import Job, check_out, run_job
+    from kafkalog.spark.read_options import asked_columns, parse_options
 
     try:
         parsed = parse_options(options, streaming=False)

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.export.missing import require
+from kafkalog.export.optional_packages import require
 from kafkalog.files.store_options import Hidden
-from kafkalog.spark.columns import sql_schema
-from kafkalog.spark.options import asked_columns, parse_options
+from kafkalog.spark.read_options import asked_columns, parse_options
+from kafkalog.spark.spark_columns import sql_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import datasource
@@ -47,12 +47,12 @@ class KafkaLogDataSource(datasource.DataSource):  # type: ignore[misc]
 
     def reader(self, schema: Any) -> Any:
         """Make the reader of a batch query."""
-        from kafkalog.spark.batch import BatchReader
+        from kafkalog.spark.batch_query import BatchReader
 
         return BatchReader(parse_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: Any) -> Any:
         """Make the reader of a streaming query."""
-        from kafkalog.spark.stream import StreamReader
+        from kafkalog.spark.stream_query import StreamReader
 
         return StreamReader(parse_options(self.options, streaming=True), schema)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import kafkalog
-from kafkalog.export.text import json_lines
+from kafkalog.export.text_lines import json_lines
 from kafkalog.query.columns import COLUMNS
 from tests import golden_data
 

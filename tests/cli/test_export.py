@@ -15,7 +15,7 @@ import pytest
 
 import kafkalog
 from kafkalog.cli.exits import Exit
-from kafkalog.export import files
+from kafkalog.export import file_export
 from kafkalog.query.columns import COLUMNS
 from tests import golden_data
 from tests.query import told
@@ -127,7 +127,7 @@ def test_the_same_partition_again_is_another_part(tmp_path):
     replica = tmp_path / "another-directory" / ORDERS.name
     shutil.copytree(ORDERS, replica)
     scan = kafkalog.scan([ORDERS, golden.CLEAN / "ledger-0", replica])
-    done = files.write_files(scan, tmp_path / "out", "jsonl")
+    done = file_export.write_files(scan, tmp_path / "out", "jsonl")
     assert [path.name for path in done.files] == [
         "part-00000.jsonl", "part-00000.jsonl", "part-00001.jsonl",
     ]  # fmt: skip
@@ -135,14 +135,14 @@ def test_the_same_partition_again_is_another_part(tmp_path):
 
 
 def test_row_groups_bound_what_is_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "ROW_GROUP_BYTES", 4096)
+    monkeypatch.setattr(file_export, "ROW_GROUP_BYTES", 4096)
     out = exported("k431-clean", tmp_path / "all.parquet", "parquet", *ALL)
     file = pq.ParquetFile(out)
     assert file.metadata.num_row_groups > 10
     assert told.from_arrow(file.read()) == golden.all_records("k431-clean")
 
 
-@pytest.mark.parametrize("compression", files.COMPRESSIONS)
+@pytest.mark.parametrize("compression", file_export.COMPRESSIONS)
 def test_parquet_is_compressed_as_asked_for(tmp_path, compression):
     out = tmp_path / "o.parquet"
     ran = call("export", ORDERS, out, "--compression", compression)
@@ -185,7 +185,7 @@ def test_nothing_is_written_among_kafkas_files(tmp_path):
     assert found == sorted(["meta.properties", "orders-0", segment.name])
 
 
-@pytest.mark.parametrize("form", files.FORMATS)
+@pytest.mark.parametrize("form", file_export.FORMATS)
 def test_what_is_sound_before_damage_is_written(tmp_path, form):
     path, first = with_damage(tmp_path)
     out = tmp_path / f"out.{form}"
@@ -208,7 +208,7 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch, whole):
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files.TextWriter, "write", fail)
+    monkeypatch.setattr(file_export.TextWriter, "write", fail)
     out = tmp_path / ("a.jsonl" if whole else "out")
     ran = call("export", ORDERS, out, "--to", "jsonl")
     assert ran.exit_code == Exit.INTERRUPTED

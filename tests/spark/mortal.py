@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from kafkalog.spark.batch import BatchReader
-from kafkalog.spark.options import parse_options
+from kafkalog.spark.batch_query import BatchReader
+from kafkalog.spark.read_options import parse_options
 from kafkalog.spark.source import KafkaLogDataSource
-from kafkalog.spark.stream import StreamReader
+from kafkalog.spark.stream_query import StreamReader
 
 BATCHES_BEFORE = 1
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kafkalog.spark.columns import COLUMNS
-from kafkalog.spark.options import parse_options
-from kafkalog.spark.partitions import Partitions
-from kafkalog.spark.ranges import OffsetRange
-from kafkalog.spark.reading import TaskReader
-from kafkalog.spark.splits import plan_tasks
+from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.offset_ranges import OffsetRange
+from kafkalog.spark.read_options import parse_options
+from kafkalog.spark.spark_columns import COLUMNS
+from kafkalog.spark.task_planning import plan_tasks
+from kafkalog.spark.task_reader import TaskReader
 
 
 def whole(directory, **settings):

@@ -13,9 +13,13 @@ from kafkalog import RecordBatchBuilder
 from kafkalog.errors import ConfigError
 from kafkalog.files import stores
 from kafkalog.spark.functions import option_texts, source_options
-from kafkalog.spark.limits import GlobalTimestamp, SpecificOffsets, SpecificTimestamps
-from kafkalog.spark.options import parse_options
-from kafkalog.spark.topics import Assign, Subscribe
+from kafkalog.spark.offset_limits import (
+    GlobalTimestamp,
+    SpecificOffsets,
+    SpecificTimestamps,
+)
+from kafkalog.spark.read_options import parse_options
+from kafkalog.spark.topic_selection import Assign, Subscribe
 from tests import golden_data
 from tests.spark.test_golden import SELECTED, expected, from_spark
 

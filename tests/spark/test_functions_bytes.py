@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafkalog.errors import ConfigError, CorruptRecordError
 from kafkalog.spark import batch_headers, decode_batches
-from kafkalog.spark.columns import COLUMNS
+from kafkalog.spark.spark_columns import COLUMNS
 from tests import golden_data
 from tests.query import told
 from tests.query.batches import KINDS, build

@@ -8,7 +8,7 @@ import pytest
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import ConfigError
-from kafkalog.spark.index_frames import BUNCH
+from kafkalog.spark.index_functions import BUNCH
 from tests import golden_data
 from tests.query import told
 from tests.spark.test_golden import LOG_STARTS

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from kafkalog.errors import ConfigError, CorruptRecordError, KafkaLogError
-from kafkalog.spark.output import locked
-from kafkalog.spark.run import told_by_spark
+from kafkalog.spark.job_output import locked
+from kafkalog.spark.job_run import told_by_spark
 from tests import golden_data
 from tests.spark import lakes, session
 from tests.spark.lakes import FORM, call, ended, spans, told_by

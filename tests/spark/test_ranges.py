@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.spark.ranges import OffsetRange, split_ranges
+from kafkalog.spark.offset_ranges import OffsetRange, split_ranges
 
 
 def ranges(*counts):

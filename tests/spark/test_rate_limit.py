@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.spark.rate_limit import delay_batch, limit_offsets
+from kafkalog.spark.stream_query import delay_batch, limit_offsets
 
 A, B, C = ("orders", 0), ("orders", 1), ("orders", 2)
 

@@ -1,0 +1,246 @@
+r"""Records as text: lines of JSON, lines of CSV.
+
+A chunk's columns are turned into lists of cells, one list a column, and these are put
+together line by line. A byte string is text where it is valid UTF-8, and otherwise
+``{"base64": "..."}``; header keys, which Kafka holds for text, are mended as Java does.
+In CSV the cell of a null is empty, and that of an empty string is ``""``.
+
+Knows: how a value is spelled. Does not know: where the text goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from json.encoder import encode_basestring
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.codecs.bytes_text import bytes_as_data
+from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.export.internal_topic_json import decoded_cells, on_one_line
+from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.query.records import BytesColumn, HeadersColumn, Records
+
+NULL: Final = "null"
+BOOLEANS: Final = ("false", "true")
+SEPARATOR: Final = "\x7f"
+"""Put between rows to quote them all at once: neither JSON nor CSV escapes it."""
+
+
+def json_lines(
+    records: Records, columns: tuple[str, ...], *, decode: bool = False
+) -> list[str]:
+    r"""Spell each record as a JSON object, members named and ordered as `columns`.
+
+    With `decode`, keys and values of internal topics are spelled as
+    `decoded_cells` does; this needs the columns key, value and is_control.
+
+    >>> import kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+    >>> batch.append(b"\xff", "é".encode(), timestamp=-1)
+    >>> columns = ("offset", "timestamp", "key", "value")
+    >>> [records] = kafkalog.scan(batch.build(), columns=columns).chunks()
+    >>> json_lines(records, columns)
+    ['{"offset": 7, "timestamp": null, "key": {"base64": "/w=="}, "value": "é"}']
+    """
+    decoded = decoded_cells(records) if decode else {}
+    cells = [
+        [cell or NULL for cell in decoded[name]]
+        if name in decoded
+        else _json_cells(name, records)
+        for name in columns
+    ]
+    members = [
+        f'"{name}": {_slot(column)}'
+        for name, column in zip(columns, cells, strict=True)
+    ]
+    return _fill("{" + ", ".join(members) + "}", cells, len(records))
+
+
+def csv_lines(
+    records: Records, columns: tuple[str, ...], *, decode: bool = False
+) -> list[str]:
+    """Spell each record as a line of CSV, without the line's end.
+
+    Headers are a cell of JSON; timestamps are in ms since 1970.
+    """
+    decoded = decoded_cells(records) if decode else {}
+    cells = [
+        [quote_csv(cell) if cell else "" for cell in decoded[name]]
+        if name in decoded
+        else _csv_cells(name, records)
+        for name in columns
+    ]
+    return _fill(",".join(map(_slot, cells)), cells, len(records))
+
+
+def csv_header(columns: tuple[str, ...]) -> str:
+    """Spell the first line of a CSV file: the names."""
+    return ",".join(columns)
+
+
+def spell_bytes(value: bytes) -> str:
+    r"""Give a byte string as the text it is, or as a JSON object with its base64.
+
+    >>> spell_bytes(b"text"), spell_bytes(b"\xff")
+    ('text', '{"base64": "/w=="}')
+    """
+    data = bytes_as_data(value)
+    return data if isinstance(data, str) else _object(data)
+
+
+def quote_json(text: str) -> str:
+    r"""Quote text as JSON has it; line ends of all kinds are escaped, Unicode's too.
+
+    >>> print(quote_json("é\u2028"))
+    "é\u2028"
+    """
+    return on_one_line(encode_basestring(text))
+
+
+Cells = list[Any] | str
+"""One spelling a record, or the one that all share."""
+
+
+def _slot(cells: Cells) -> str:
+    """Return the place of a column's cells in the template of a line."""
+    return cells.replace("%", "%%") if isinstance(cells, str) else "%s"
+
+
+def _fill(template: str, cells: list[Cells], count: int) -> list[str]:
+    lists = [column for column in cells if not isinstance(column, str)]
+    if not lists:
+        return [template % ()] * count
+    return list(map(template.__mod__, zip(*lists, strict=True)))
+
+
+def _json_cells(name: str, records: Records) -> Cells:
+    if name == "topic":
+        return quote_json(records.topic)
+    column: Any = getattr(records, name)
+    if isinstance(column, BytesColumn):
+        return json_strings(column)
+    if isinstance(column, HeadersColumn):
+        return _headers(column)
+    return _plain(name, column, records, quote_json, NULL)
+
+
+def _csv_cells(name: str, records: Records) -> Cells:
+    if name == "topic":
+        return quote_csv(records.topic)
+    column: Any = getattr(records, name)
+    if isinstance(column, BytesColumn):
+        return csv_strings(column)
+    if isinstance(column, HeadersColumn):
+        headers = _headers(column)
+        if isinstance(headers, str):
+            return quote_csv(headers)
+        return list(map(quote_csv, headers))
+    return _plain(name, column, records, quote_csv, "")
+
+
+def _plain(
+    name: str,
+    column: npt.NDArray[Any],
+    records: Records,
+    quote: Callable[[str], str],
+    null: str,
+) -> Cells:
+    """Spell a column of one width; where all its values are one, that one."""
+    if name in ("codec", "segment"):
+        names = records.codecs if name == "codec" else records.segments
+        return _pick([quote(one) for one in names], column)
+    if column.dtype == np.bool_:
+        return _pick(list(BOOLEANS), column.view(np.int8))
+    if name == "timestamp":
+        values: list[Any] = column.tolist()
+        if (column == NO_TIMESTAMP).any():
+            return [null if value == NO_TIMESTAMP else value for value in values]
+        return values
+    if len(column) and (column == column[0]).all():
+        return str(column[0])
+    return list(column.tolist())
+
+
+def _pick(names: list[str], codes: npt.NDArray[Any]) -> Cells:
+    if len(codes) and (codes == codes[0]).all():
+        return names[int(codes[0])]
+    return [names[code] for code in codes.tolist()]
+
+
+def json_strings(column: BytesColumn) -> list[str]:
+    """Spell byte strings as JSON: a string, an object with base64, or null."""
+    text = _joined(column)
+    if text is None:
+        return [_json_value(value) for value in column.to_list()]
+    return _split(quote_json(text), column, NULL)
+
+
+def csv_strings(column: BytesColumn) -> list[str]:
+    """Spell byte strings as cells of CSV, null as an empty one."""
+    text = _joined(column)
+    if text is None:
+        return [
+            "" if value is None else quote_csv(spell_bytes(value))
+            for value in column.to_list()
+        ]
+    return _split(quote_csv(text), column, "")
+
+
+def _joined(column: BytesColumn) -> str | None:
+    """Decode all rows as one text, `SEPARATOR` between them, if all are valid UTF-8.
+
+    Valid as a whole means valid row by row: no character spans a separator. None where
+    a row is not valid, or where one holds the separator itself.
+    """
+    data = column.data
+    if not len(column) or (data == ord(SEPARATOR)).any():
+        return None
+    joined = np.insert(data, column.offsets[1:-1], ord(SEPARATOR))
+    try:
+        return joined.tobytes().decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _split(quoted: str, column: BytesColumn, null: str) -> list[str]:
+    """Take a quoted text apart again, each row in quotes of its own."""
+    cells = quoted.replace(SEPARATOR, f'"{SEPARATOR}"').split(SEPARATOR)
+    if column.valid is not None:
+        for row in np.flatnonzero(~column.valid).tolist():
+            cells[row] = null
+    return cells
+
+
+def _json_value(value: bytes | None) -> str:
+    if value is None:
+        return NULL
+    data = bytes_as_data(value)
+    return quote_json(data) if isinstance(data, str) else _object(data)
+
+
+def _object(data: dict[str, str]) -> str:
+    return f'{{"base64": "{data["base64"]}"}}'
+
+
+def _headers(column: HeadersColumn) -> Cells:
+    """Spell each record's headers as a JSON list of pairs."""
+    if not len(column.key):
+        return "[]"
+    pairs = [
+        f"[{quote_json(repair_utf8(key or b''))}, {_json_value(value)}]"
+        for key, value in zip(column.key.to_list(), column.value.to_list(), strict=True)
+    ]
+    return [f"[{', '.join(pairs[a:b])}]" for a, b in pairwise(column.offsets.tolist())]
+
+
+def quote_csv(text: str) -> str:
+    """Quote a cell, so that whatever is in it stays in it.
+
+    >>> quote_csv('a "b" c')
+    '"a ""b"" c"'
+    """
+    return '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,220 @@
+"""A run is in its directory whole or not at all, wherever it was cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from itertools import count
+
+import pytest
+
+from kafkalog.errors import CorruptCheckpointError
+from kafkalog.spark.job_output import FOLDER, Staged, locked
+from tests.spark.lakes import files_of, manifest
+
+FOLDERS = (
+    "topic=a/date=2023-11-14",
+    "topic=a/date=2023-11-15",
+    "topic=b/date=2023-11-14",
+)
+CALLS = ("replace", "fsync", "mkdir", "write", "unlink", "rmdir")
+HOLDER = """
+import sys
+from pathlib import Path
+from kafkalog.spark.job_output import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+class KilledError(BaseException):
+    """What ends a run as a kill does: nothing that it still does has an effect."""
+
+
+def add_run(out, about=None):
+    """Make a run of three files; return its number."""
+    with locked(out) as output:
+        output.recover()
+        last = output.last()
+        number = 1 if last is None else last["run"] + 1
+        with output.staged(number) as staging:
+            staged = []
+            for i, folder in enumerate(FOLDERS):
+                data = b"%d of run %d" % (i, number)
+                (staging / f"{i}.staged").write_bytes(data)
+                staged.append(Staged(f"{i}.staged", folder, 1, len(data)))
+            output.commit(number, staging, staged, about or {})
+    return number
+
+
+def kill_at(monkeypatch, step):
+    """Let no call from the given one on reach the disk; the first that fails tears."""
+    done = []
+
+    def failing(name, real):
+        def call(*arguments, **named):
+            done.append(name)
+            if len(done) < step:
+                return real(*arguments, **named)
+            if len(done) == step and name == "write":
+                real(arguments[0], arguments[1][: len(arguments[1]) // 2])
+            raise KilledError(name)
+
+        return call
+
+    for name in CALLS:
+        monkeypatch.setattr(os, name, failing(name, getattr(os, name)))
+    return done
+
+
+def of_run(out, number):
+    return [path for path in files_of(out) if f"/run-{number:05d}-" in path]
+
+
+def left_in(out):
+    return {path.name for path in (out / FOLDER).iterdir()}
+
+
+def killed_somewhere(out, step):
+    """Kill a run at a step; say whether it came so far."""
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(patch, step)
+        try:
+            add_run(out)
+        except KilledError:
+            return True
+    return False
+
+
+def test_a_run_that_is_killed_at_any_step_is_there_whole_or_not_at_all(tmp_path):
+    step, undone, finished = 0, 0, 0
+    killed = True
+    while killed:
+        step += 1
+        out = tmp_path / str(step)
+        add_run(out)
+        before = files_of(out)
+        killed = killed_somewhere(out, step)
+        committed = {"pending-00002.json", "manifest-00002.json"} & left_in(out)
+        assert committed or not of_run(out, 2), f"step {step}"
+        with locked(out) as output:
+            recovered = output.recover()
+        whole = manifest(out, 2)["files"] if committed else []
+        assert of_run(out, 2) == sorted(file["path"] for file in whole), f"step {step}"
+        assert (recovered == 2) == ("pending-00002.json" in committed)
+        assert len(whole) in (0, 3)
+        expected = {"lock", "manifest-00001.json", "manifest-00002.json"}
+        assert left_in(out) - {"pending-00002.json.tmp"} <= expected
+        undone += not whole
+        finished += recovered == 2
+        assert add_run(out) == (3 if whole else 2)
+        assert set(before) < set(files_of(out))
+    assert undone > 3
+    assert finished > 8
+
+
+def cut_off_while_moving(tmp_path):
+    """Find the step at which a first run has moved one file; what it says is `out`."""
+    for step in count(1):
+        out = tmp_path / f"moving-{step}"
+        assert killed_somewhere(out, step)
+        if len(of_run(out, 1)) == 1 and "pending-00001.json" in left_in(out):
+            return out
+    raise AssertionError
+
+
+def test_what_goes_on_with_a_run_may_be_cut_off_at_any_step(tmp_path):
+    moving = cut_off_while_moving(tmp_path)
+    for step in count(1):
+        out = tmp_path / f"again-{step}"
+        shutil.copytree(moving, out)
+        with pytest.MonkeyPatch.context() as patch:
+            calls = kill_at(patch, step)
+            with suppress(KilledError), locked(out) as output:
+                output.recover()
+        with locked(out) as output:
+            output.recover()
+            assert output.last()["run"] == 1
+        assert len(of_run(out, 1)) == 3
+        if len(calls) < step:
+            break
+    assert step > 8
+
+
+def test_a_run_that_fails_leaves_nothing(tmp_path):
+    def failing():
+        with locked(tmp_path) as output, output.staged(1) as staging:
+            (staging / "0.staged").write_bytes(b"half")
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        failing()
+    assert left_in(tmp_path) == {"lock"}
+    assert files_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("size_in_bytes", [4, None])
+def test_a_file_that_the_driver_does_not_see_whole_is_not_committed(
+    tmp_path, size_in_bytes
+):
+    def committing():
+        with locked(tmp_path) as output, output.staged(1) as staging:
+            if size_in_bytes:
+                (staging / "0.staged").write_bytes(b"1234")
+            staged = [Staged("0.staged", FOLDERS[0], 1, 5)]
+            output.commit(1, staging, staged, {})
+
+    with pytest.raises(FileNotFoundError, match="must share"):
+        committing()
+    assert left_in(tmp_path) == {"lock"}
+
+
+def test_a_directory_is_held_by_one_job_and_let_go_when_it_is_killed(tmp_path):
+    arguments = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(BlockingIOError, match=f"process {holder.pid} on"):
+            add_run(tmp_path)
+        holder.kill()
+        holder.wait()
+    assert add_run(tmp_path) == 1
+
+
+def test_two_jobs_in_one_process_are_two_jobs(tmp_path):
+    with locked(tmp_path), pytest.raises(BlockingIOError, match="another job"):
+        add_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}'])
+def test_a_manifest_that_cannot_be_read_is_named(tmp_path, text):
+    add_run(tmp_path)
+    path = tmp_path / FOLDER / "manifest-00001.json"
+    path.write_text(text)
+    with pytest.raises(CorruptCheckpointError, match="manifest-00001"):
+        add_run(tmp_path)
+
+
+def test_a_journal_whose_file_is_nowhere_is_named(tmp_path):
+    add_run(tmp_path)
+    folder = tmp_path / FOLDER
+    (folder / "manifest-00001.json").rename(folder / "pending-00001.json")
+    (tmp_path / of_run(tmp_path, 1)[1]).unlink()
+    with pytest.raises(CorruptCheckpointError, match=r"neither .*/pending-00001"):
+        add_run(tmp_path)
+
+
+def test_runs_beyond_five_digits_are_still_in_order(tmp_path):
+    add_run(tmp_path)
+    folder = tmp_path / FOLDER
+    last = json.loads((folder / "manifest-00001.json").read_text())
+    for number in (99_999, 100_000):
+        path = folder / f"manifest-{number}.json"
+        path.write_text(json.dumps(last | {"run": number}))
+    assert add_run(tmp_path) == 100_001

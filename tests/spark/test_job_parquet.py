@@ -1,0 +1,202 @@
+"""What a task writes: a file for each topic and UTC date, and of what size."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafkalog.errors import CorruptRecordError
+from kafkalog.query.reading import Request
+from kafkalog.spark import job_parquet
+from kafkalog.spark.job_output import locked
+from kafkalog.spark.job_parquet import TaskWriter, by_date, file_columns, read_schema
+from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.offset_ranges import OffsetRange
+from kafkalog.spark.read_options import default_columns
+from kafkalog.spark.task_planning import plan_tasks
+from kafkalog.spark.task_reader import TaskReader
+from tests.spark import lakes
+
+COLUMNS = file_columns(default_columns(include_headers=False))
+NOV_14, NOV_15, NOV_16 = (f"date=2023-11-{day}" for day in (14, 15, 16))
+
+
+@pytest.fixture
+def logs(tmp_path):
+    folder = tmp_path / "logs"
+    lakes.add_segment(folder, "orders-0", 0, 300, step_ms=500_000)
+    lakes.add_segment(folder, "audit-0", 0, 10, start_ms=-1, step_ms=0)
+    return folder
+
+
+def tasks_of(logs):
+    held = Partitions([logs])
+    ends = held.latest(held.places())
+    ranges = [OffsetRange(*place, 0, ends[place]) for place in held.places()]
+    return plan_tasks(ranges, held.directory, most_bytes=1 << 20)
+
+
+def writer_into(staging, *, columns=COLUMNS, skip=False):
+    reader = TaskReader(schema=read_schema(columns), request=Request(skip=skip))
+    return TaskWriter(
+        reader=reader, columns=columns, staging=staging, compression="zstd"
+    )
+
+
+def written(staging, logs, **asked):
+    staging.mkdir(exist_ok=True)
+    [task] = tasks_of(logs)
+    return writer_into(staging, **asked)(task)
+
+
+def by_folder(staging, done):
+    return {file.folder: pq.read_table(staging / file.name) for file in done.files}
+
+
+def test_a_task_writes_a_file_for_each_topic_and_date(logs, tmp_path):
+    done = written(tmp_path / "staging", logs)
+    tables = by_folder(tmp_path / "staging", done)
+    assert sorted(tables) == [
+        "topic=audit/date=1969-12-31",
+        *(f"topic=orders/{date}" for date in (NOV_14, NOV_15, NOV_16)),
+    ]
+    assert done.rows == {("orders", 0): 300, ("audit", 0): 10}
+    for file in done.files:
+        assert tables[file.folder].num_rows == file.rows
+        assert (tmp_path / "staging" / file.name).stat().st_size == file.size_in_bytes
+    offsets = [
+        offset
+        for date in (NOV_14, NOV_15, NOV_16)
+        for offset in tables[f"topic=orders/{date}"]["offset"].to_pylist()
+    ]
+    assert offsets == list(range(300))
+
+
+def test_each_row_lies_under_the_utc_date_of_its_timestamp(logs, tmp_path):
+    done = written(tmp_path / "staging", logs)
+    for folder, table in by_folder(tmp_path / "staging", done).items():
+        dates = {str(time.date()) for time in table["timestamp"].to_pylist()}
+        assert dates == {folder.rpartition("=")[2]}
+
+
+def test_times_to_and_fro_make_no_more_files_than_dates(tmp_path, monkeypatch):
+    monkeypatch.setattr(job_parquet, "HELD_BYTES", 10_000)
+    logs = tmp_path / "logs"
+    for base in range(0, 1000, 100):
+        step = lakes.DAY_MS if base % 200 else -lakes.DAY_MS
+        lakes.add_segment(logs, "orders-0", base, 100, step_ms=step)
+    done = written(tmp_path / "staging", logs)
+    folders = [file.folder for file in done.files]
+    assert len(folders) == len(set(folders)) == 199
+    assert sum(file.rows for file in done.files) == 1000
+    for table in by_folder(tmp_path / "staging", done).values():
+        assert table["offset"].to_pylist() == sorted(table["offset"].to_pylist())
+
+
+def test_no_more_files_are_open_than_a_process_may_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(job_parquet, "HELD_BYTES", 2000)
+    monkeypatch.setattr(job_parquet, "MOST_OPEN", 3)
+    logs = tmp_path / "logs"
+    for base in (0, 100):
+        lakes.add_segment(logs, "orders-0", base, 100, step_ms=lakes.DAY_MS)
+    done = written(tmp_path / "staging", logs)
+    assert len({file.folder for file in done.files}) == 100
+    assert len(done.files) > 100
+    assert sum(file.rows for file in done.files) == 200
+
+
+@pytest.mark.parametrize(
+    ("time_us", "date"),
+    [
+        (-1, "1969-12-31"),
+        (0, "1970-01-01"),
+        (job_parquet.DAY_US - 1, "1970-01-01"),
+        (job_parquet.DAY_US, "1970-01-02"),
+        (253_402_300_799_999_999, "9999-12-31"),
+        (253_402_300_800_000_000, job_parquet.NO_DATE),
+        (-62_135_596_800_000_000, "0001-01-01"),
+        (-62_135_596_800_000_001, job_parquet.NO_DATE),
+    ],
+)
+def test_dates_are_those_of_utc(time_us, date):
+    times = pa.array([time_us], pa.timestamp("us", tz="UTC"))
+    [(found, _)] = by_date(pa.record_batch([times], ["timestamp"]))
+    assert found == date
+
+
+def test_only_the_columns_asked_for_are_written(logs, tmp_path):
+    done = written(tmp_path / "staging", logs, columns=("offset",))
+    for table in by_folder(tmp_path / "staging", done).values():
+        assert table.schema.names == ["offset"]
+
+
+def damage(logs):
+    path = logs / "orders-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[80] ^= 1
+    path.write_bytes(data)
+    return path
+
+
+def test_damage_ends_a_task_and_those_that_have_not_begun(logs, tmp_path):
+    path = damage(logs)
+    done = written(tmp_path / "staging", logs)
+    assert isinstance(done.error, CorruptRecordError)
+    assert str(done.error).endswith(f"{path} at byte 0")
+    assert not done.files
+    later = written(tmp_path / "staging", logs)
+    assert str(later.error) == "another task has failed"
+
+
+def test_damage_that_is_passed_over_is_told(logs, tmp_path):
+    path = damage(logs)
+    done = written(tmp_path / "staging", logs, skip=True)
+    assert done.error is None
+    assert done.rows["orders", 0] == 200
+    [told] = done.left_out
+    assert told.startswith("left out: ")
+    assert told.endswith(f"{path} at byte 0, offsets 0 to 99")
+
+
+def test_nobody_listens_when_the_task_is_done(logs, tmp_path):
+    before = list(logging.getLogger("kafkalog").handlers)
+    written(tmp_path / "staging", logs)
+    assert logging.getLogger("kafkalog").handlers == before
+
+
+def test_an_executor_without_the_output_directory_says_so(logs, tmp_path):
+    [task] = tasks_of(logs)
+    with pytest.raises(FileNotFoundError, match=r"every executor needs the output"):
+        writer_into(tmp_path / "nowhere")(task)
+
+
+@pytest.fixture
+def lake(logs, tmp_path):
+    """A directory with one run done, another committed, and a third half made."""
+    out = tmp_path / "lake"
+    for number in (1, 2):
+        with locked(out) as output, output.staged(number) as staging:
+            output.commit(number, staging, written(staging, logs).files, {})
+    folder = out / "_kafkalog"
+    (folder / "manifest-00002.json").rename(folder / "pending-00002.json")
+    (folder / "staging-00003-killed").mkdir()
+    written(folder / "staging-00003-killed", logs)
+    return out
+
+
+def test_readers_see_files_of_runs_and_nothing_else(lake):
+    found = lakes.table(lake)
+    assert found.num_rows == 620
+    pattern = f"{lake}/**/*.parquet"
+    query = f"select count(*), max(date), min(topic) from read_parquet('{pattern}')"
+    last = datetime.date(2023, 11, 16)
+    assert duckdb.sql(query).fetchall() == [(620, last, "audit")]
+    frame = pl.read_parquet(pattern, hive_partitioning=True)
+    assert (frame.height, frame["date"].max()) == (620, last)
+    assert set(frame["topic"]) == {"audit", "orders"}
