@@ -22,9 +22,9 @@ from shapes import BATCH_BYTES as SIZES
 from shapes import VALUE_BYTES, columns_of
 
 from kafkalog.config import LogConfig
-from kafkalog.formats.builder import BatchSettings, encode_batches
+from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.log.loading import load_log
+from kafkalog.log.recovery.log_loading import load_log
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 CLOCK = ManualClock(FIRST_TIMESTAMP + 86_400_000)

@@ -13,7 +13,7 @@ from interleaved import compare
 from peers import needs
 from shapes import BATCH_BYTES, SHAPES, VALUE_BYTES, columns_of
 
-from kafkalog.formats.builder import (
+from kafkalog.encoding.batch_builder import (
     BatchSettings,
     RecordBatchBuilder,
     encode_batches,

@@ -13,7 +13,7 @@ from interleaved import compare
 from segments import large_segment
 
 import kafkalog
-from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.entry_headers import scan_headers
 
 SEGMENT_BYTES = 1_000_000_000
 MOST_BATCHES = 1 << 16

@@ -16,7 +16,7 @@ from snappy import uncompress as snappy_decompress
 
 from kafkalog import _speedups
 from kafkalog.codecs.compression import Codec
-from kafkalog.formats.headers import Rows, scan_headers
+from kafkalog.formats.entry_headers import Rows, scan_headers
 from kafkalog.formats.layout import BATCH_HEADER_BYTES
 
 try:

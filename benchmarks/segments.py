@@ -11,8 +11,8 @@ from struct import pack_into
 
 from shapes import BATCH_BYTES, SEED, columns_of
 
-from kafkalog.formats.builder import BatchSettings, encode_batches
-from kafkalog.formats.headers import scan_headers
+from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
+from kafkalog.formats.entry_headers import scan_headers
 
 FOLDER = Path(__file__).parents[1] / "build" / "benchmarks"
 

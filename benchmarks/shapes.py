@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.record_columns import ByteColumn, RecordColumns
+from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
 
 SEED = 20_241_117
 VALUE_BYTES = 16 << 20

@@ -11,8 +11,8 @@ import signal
 import sys
 
 import kafkalog
-from kafkalog.files.durable_file import Disk, Write
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.storage.durable_file import Disk, Write
 
 START_MS = 1_700_000_000_000
 RECORDS = 50

@@ -67,10 +67,8 @@ from kafkalog.errors import (
 if TYPE_CHECKING:
     from kafkalog.config.broker_config import BrokerConfig
     from kafkalog.config.log_config import LogConfig
-    from kafkalog.files.properties_file import read_properties
-    from kafkalog.formats.builder import RecordBatchBuilder, encode_batches
-    from kafkalog.formats.internal_records import InternalRecord, decode_internal
-    from kafkalog.formats.record_batch import Record, RecordBatch
+    from kafkalog.decoding.record_batch import Record, RecordBatch
+    from kafkalog.encoding.batch_builder import RecordBatchBuilder, encode_batches
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
     from kafkalog.indexes.txn_index import TransactionIndex
@@ -78,6 +76,7 @@ if TYPE_CHECKING:
     from kafkalog.log.opening import open
     from kafkalog.log.writable_log import WritableLog
     from kafkalog.manager.log_manager import LogManager
+    from kafkalog.messages.internal_records import InternalRecord, decode_internal
     from kafkalog.query.index_scan import (
         scan_offset_indexes,
         scan_time_indexes,
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
     )
     from kafkalog.query.records import Records
     from kafkalog.query.scan import Scan, scan
+    from kafkalog.storage.properties_file import read_properties
 
 __version__ = "0.1.0"
 
@@ -163,23 +163,23 @@ __all__ = [
 
 _HOMES: Final = {
     "BrokerConfig": "config.broker_config",
-    "InternalRecord": "formats.internal_records",
+    "InternalRecord": "messages.internal_records",
     "Log": "log.log",
     "LogConfig": "config.log_config",
     "LogManager": "manager.log_manager",
     "OffsetIndex": "indexes.offset_index",
-    "Record": "formats.record_batch",
-    "RecordBatch": "formats.record_batch",
-    "RecordBatchBuilder": "formats.builder",
+    "Record": "decoding.record_batch",
+    "RecordBatch": "decoding.record_batch",
+    "RecordBatchBuilder": "encoding.batch_builder",
     "Records": "query.records",
     "Scan": "query.scan",
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
     "WritableLog": "log.writable_log",
-    "decode_internal": "formats.internal_records",
-    "encode_batches": "formats.builder",
+    "decode_internal": "messages.internal_records",
+    "encode_batches": "encoding.batch_builder",
     "open": "log.opening",
-    "read_properties": "files.properties_file",
+    "read_properties": "storage.properties_file",
     "scan": "query.scan",
     "scan_offset_indexes": "query.index_scan",
     "scan_time_indexes": "query.index_scan",

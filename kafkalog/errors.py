@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
-    from kafkalog.files.location import AnyPath
-    from kafkalog.files.remote import RemotePath
+    from kafkalog.storage.location import AnyPath
+    from kafkalog.storage.remote_source import RemotePath
 
 
 class KafkaLogError(Exception):

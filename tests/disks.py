@@ -6,7 +6,7 @@ import errno
 import os
 from typing import Any, Final
 
-from kafkalog.files.durable_file import Disk, DurableFile, Write
+from kafkalog.storage.durable_file import Disk, DurableFile, Write
 
 EFFECTS: Final = (
     "open",

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.formats.builder import BatchFields, BatchSettings
+from kafkalog.encoding.batch_builder import BatchFields, BatchSettings
 from kafkalog.log.append_result import AppendResult
 from kafkalog.log.log import CHANGING, Log, LogRead
 from kafkalog.log.log_fetch import LogFetch
 from kafkalog.log.record_appends import AppendedRecords, Refusal
-from kafkalog.manager.report import Report
-from kafkalog.query.columns import COLUMNS
-from kafkalog.query.reading import Problem
+from kafkalog.query.part_reading import Problem
 from kafkalog.query.records import BytesColumn, HeadersColumn, ViewColumn
+from kafkalog.query.scan_columns import COLUMNS
+from kafkalog.verification.report import Report
 
 ROOT = Path(kafkalog.__file__).parents[1]
 REACHED = (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from kafkalog.files.naming import PartitionDir
+    from kafkalog.storage.file_names import PartitionDir
 
 
 def complete_topics(
@@ -40,7 +40,7 @@ def complete_columns(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
     """Offer a column more, behind those that stand before the last comma."""
-    from kafkalog.query.columns import COLUMNS
+    from kafkalog.query.scan_columns import COLUMNS
 
     before, comma, begun = incomplete.rpartition(",")
     taken = before.split(",")
@@ -57,7 +57,7 @@ def _partitions(context: click.Context) -> Iterator[PartitionDir]:
     The option that is being completed has no value yet, so that click has not come to
     tell arguments from one another: they are what is left over.
     """
-    from kafkalog.files.naming import parse_partition_dir
+    from kafkalog.storage.file_names import parse_partition_dir
 
     for path in map(Path, context.args):
         names = [path.absolute().name]

@@ -234,7 +234,7 @@ def _within(paths: tuple[Path, ...]) -> Iterator[str]:
 
 
 def _options(asked: dict[str, Any]) -> DumpOptions:
-    from kafkalog.formats.internal_topics import KINDS
+    from kafkalog.messages.internal_topics import KINDS
 
     kinds = [kind for kind in KINDS if asked[f"{kind.replace('-', '_')}_decoder"]]
     return DumpOptions(

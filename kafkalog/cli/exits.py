@@ -31,7 +31,7 @@ import click
 from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
 
 if TYPE_CHECKING:
-    from kafkalog.query.reading import Problem
+    from kafkalog.query.part_reading import Problem
 
 
 class Exit(IntEnum):

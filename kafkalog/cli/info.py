@@ -55,8 +55,8 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
 
     Ends with 1 if what was read is damaged.
     """
-    from kafkalog.manager.report import SCHEMA
     from kafkalog.query.description import damages, describe
+    from kafkalog.verification.report import SCHEMA
 
     form, damaged = output.chosen_format(form), 0
     facts = []

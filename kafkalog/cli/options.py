@@ -82,7 +82,7 @@ def read_time(text: str) -> int | datetime:
 
 def read_columns(text: str) -> tuple[str, ...]:
     """Read names of columns with commas between, in the order given."""
-    from kafkalog.query.columns import choose_columns
+    from kafkalog.query.scan_columns import choose_columns
 
     try:
         return choose_columns(name.strip() for name in text.split(","))
@@ -231,8 +231,8 @@ class Reading:
 
         Raises `FileNotFoundError` where a topic or partition asked for is not there.
         """
-        from kafkalog.manager.log_directory import choose
         from kafkalog.query.scan import scan
+        from kafkalog.storage.log_directory import choose
 
         whole = scan(
             list(paths),
@@ -257,7 +257,7 @@ class Reading:
 
         That a topic or partition is not there is no error.
         """
-        from kafkalog.query.plan import bounds_of, find_parts
+        from kafkalog.query.sources import bounds_of, find_parts
 
         return [
             (part, bounds_of(part, None, None, (None, None)))

@@ -25,7 +25,7 @@ from kafkalog.cli.output import Field
 from kafkalog.cli.progress import bar
 
 if TYPE_CHECKING:
-    from kafkalog.manager.report import Report
+    from kafkalog.verification.report import Report
 
 FIELDS: Final = (
     Field("path", "path"),
@@ -91,8 +91,8 @@ def command(
     not start with, and what costs records. A warning is what a crash may leave behind,
     and what a broker mends by itself. A PATH that is not Kafka's ends with 3.
     """
-    from kafkalog.manager.log_directory import choose, places_under
-    from kafkalog.manager.verification import sum_up, verify
+    from kafkalog.storage.log_directory import choose, places_under
+    from kafkalog.verification.path_verification import sum_up, verify
 
     if topics or partitions:
         choose(
@@ -133,7 +133,7 @@ def _show(report: Report, form: str, *, no_color: bool) -> None:
 def summary(report: Report) -> str:
     """Say in a line how much was looked at, and how much is wrong.
 
-    >>> from kafkalog.manager.report import Report
+    >>> from kafkalog.verification.report import Report
     >>> summary(Report(files=3, bytes=8192, batches=1, records=1024, problems=()))
     '3 files, 8,192 bytes, 1 batch, 1,024 records: 0 errors, 0 warnings'
     """

@@ -86,7 +86,7 @@ describe_text: Final = _class_describer(repair_utf8, repair_utf8)
 
 
 def _topic_describer(kind: str) -> Describe:
-    from kafkalog.formats.internal_topics import describe_record
+    from kafkalog.messages.internal_topics import describe_record
 
     def describe(
         read_key: Read, read_value: Read, offset: int

@@ -23,11 +23,11 @@ from kafkalog.codecs.java_exceptions import (
 )
 from kafkalog.codecs.uuid_text import ZERO_UUID
 from kafkalog.errors import CorruptMessageError
-from kafkalog.formats.control import VERSION, ControlRecordType
-from kafkalog.formats.message_json import message_to_json
-from kafkalog.formats.messages import Schema
-from kafkalog.formats.schema import Message
-from kafkalog.formats.schemas import control as schemas
+from kafkalog.messages.control_records import VERSION, ControlRecordType
+from kafkalog.messages.message import Schema
+from kafkalog.messages.message_json import message_to_json
+from kafkalog.messages.schema import Message
+from kafkalog.messages.schemas import control_schemas as schemas
 
 _KRAFT: Final = {
     ControlRecordType.LEADER_CHANGE: ("LeaderChange:", schemas.LEADER_CHANGE),

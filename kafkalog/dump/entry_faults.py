@@ -24,7 +24,7 @@ from kafkalog.formats.entry_fields import (
     magic_field,
     size_field,
 )
-from kafkalog.formats.headers import Bytes
+from kafkalog.formats.entry_headers import Bytes
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     CODEC_MASK,

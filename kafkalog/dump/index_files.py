@@ -24,9 +24,9 @@ from kafkalog.dump.log_slices import SlicedLog
 from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.report import Report
 from kafkalog.dump.streams import Streams
-from kafkalog.files.reading import read_plain
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.indexes import offset_index, time_index
+from kafkalog.storage.byte_source import read_plain
 
 WARM_BYTES: Final = 8192
 """Of the end of an index: Kafka looks there first."""

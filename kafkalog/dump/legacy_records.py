@@ -24,7 +24,7 @@ from kafkalog.codecs.java_exceptions import (
 from kafkalog.codecs.java_streams import JavaStream, java_stream
 from kafkalog.dump.stream_faults import opening_fault
 from kafkalog.formats.entry_fields import attributes_field, magic_field
-from kafkalog.formats.headers import Bytes
+from kafkalog.formats.entry_headers import Bytes
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,

@@ -29,7 +29,6 @@ from kafkalog.dump.legacy_records import message_clock, message_metadata, record
 from kafkalog.dump.printing import Printer, header_keys
 from kafkalog.dump.report import Findings
 from kafkalog.dump.stream_faults import batch_stream_fault
-from kafkalog.files.reading import ByteSource, Rooms
 from kafkalog.formats.entry_fields import (
     attributes_field,
     count_field,
@@ -42,6 +41,7 @@ from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_OVERHEAD,
 )
+from kafkalog.storage.byte_source import ByteSource, Rooms
 
 RUN: Final = np.dtype(
     [

@@ -32,14 +32,13 @@ from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.printing import printer
 from kafkalog.dump.report import Findings
 from kafkalog.dump.streams import Streams
-from kafkalog.files.reading import FileSource, MemorySource
 from kafkalog.formats.entry_fields import (
     delta_field,
     magic_field,
     offset_field,
     size_field,
 )
-from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.formats.layout import (
     BATCH_HEADER_BYTES,
     HEADER_SIZE_UP_TO_MAGIC,
@@ -47,6 +46,7 @@ from kafkalog.formats.layout import (
     LOG_OVERHEAD,
     MAX_FILE_BYTES,
 )
+from kafkalog.storage.byte_source import FileSource, MemorySource
 
 STEP_BYTES: Final = 4 << 20
 NEAR: Final = 1 << 10

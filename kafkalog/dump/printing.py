@@ -21,8 +21,8 @@ from kafkalog.dump.contents import Describe, Read, describe_text
 from kafkalog.dump.control_text import control_text
 from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.streams import Row, Streams, members_of
-from kafkalog.formats.headers import Bytes
-from kafkalog.formats.message_books import book_of
+from kafkalog.formats.entry_headers import Bytes
+from kafkalog.messages.print_tables import book_of
 
 RECORD: Final = "| "
 """How a record's line begins, and no batch's."""

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.log.hash_order import computed_order
+from kafkalog.log.producers.hash_order import computed_order
 
 Pairs = npt.NDArray[np.int64]
 """Findings in one file, of shape (n, 2)."""

@@ -16,8 +16,8 @@ from kafkalog.codecs.checksum import crc32c
 from kafkalog.codecs.java_exceptions import KAFKA_EXCEPTION, NO_FILE, ToolEnded
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.streams import Streams
-from kafkalog.files.reading import read_plain
 from kafkalog.formats import producer_snapshot
+from kafkalog.storage.byte_source import read_plain
 
 ABORTED: Final = np.dtype(
     [

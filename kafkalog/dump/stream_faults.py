@@ -20,7 +20,7 @@ from kafkalog.codecs.java_exceptions import KAFKA_EXCEPTION, ToolEnded
 from kafkalog.codecs.java_streams import OUT_OF_MEMORY, SNAPPY_ERROR, JavaStream
 from kafkalog.dump.entry_faults import records_fault
 from kafkalog.dump.record_faults import ends_early
-from kafkalog.formats.headers import Bytes
+from kafkalog.formats.entry_headers import Bytes
 
 READING: Final = "Failed to decompress record stream"
 BEHIND: Final = "Error checking for remaining bytes after reading batch"

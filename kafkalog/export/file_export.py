@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 from kafkalog.errors import ConfigError, LocatedError
 from kafkalog.export import text_lines
 from kafkalog.export.optional_packages import require
-from kafkalog.files.naming import parse_file_name, parse_partition_dir
-from kafkalog.manager.log_directory import ROOT_FILES
 from kafkalog.query.records import Records
+from kafkalog.storage.file_names import parse_file_name, parse_partition_dir
+from kafkalog.storage.log_directory import ROOT_FILES
 
 if TYPE_CHECKING:
     from kafkalog.query.scan import Scan

@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafkalog.errors import CorruptRecordError, UnsupportedFormatError
-from kafkalog.formats.control import parse_control
-from kafkalog.formats.internal_records import (
+from kafkalog.messages.control_records import parse_control
+from kafkalog.messages.internal_records import (
     INTERNAL_TOPICS,
     InternalRecord,
     decode_internal,
 )
-from kafkalog.formats.message_json import message_to_json
+from kafkalog.messages.message_json import message_to_json
 from kafkalog.query.records import Records
 
 NEEDED: Final = ("key", "value", "is_control")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkalog.formats.headers import Bytes
+from kafkalog.formats.entry_headers import Bytes
 from kafkalog.formats.layout import LOG_OVERHEAD, SIZE_AT
 
 MAGIC_AT: Final = 16

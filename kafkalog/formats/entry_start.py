@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kafkalog.errors import CorruptRecordError
 from kafkalog.formats.entry_fields import magic_field, size_field
-from kafkalog.formats.headers import Bytes
+from kafkalog.formats.entry_headers import Bytes
 from kafkalog.formats.layout import (
     HEADER_SIZE_UP_TO_MAGIC,
     LEAST_SIZES,

@@ -34,10 +34,10 @@ from kafkalog.errors import (
     LogArgumentError,
     LogClosedError,
 )
-from kafkalog.files.durable_file import DISK, Disk, DurableFile, Write
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
+from kafkalog.indexes.index_table import torn_error
 from kafkalog.indexes.open_indexes import forget_open, held_if_free, note_open
-from kafkalog.indexes.table import torn_error
+from kafkalog.storage.durable_file import DISK, Disk, DurableFile, Write
 
 SMALL_BYTES: Final = 1 << 16
 """Up to here a copy is better than a mapping, which keeps the file open."""

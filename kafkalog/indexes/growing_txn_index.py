@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptIndexError, LogArgumentError, UnsupportedIndexError
-from kafkalog.files.durable_file import DISK, Disk, DurableFile
-from kafkalog.indexes.table import Entries
+from kafkalog.indexes.index_table import Entries
 from kafkalog.indexes.txn_index import ENTRY, AbortedTransaction, TransactionIndex
+from kafkalog.storage.durable_file import DISK, Disk, DurableFile
 
 _SLOT: Final = Struct(">hqqqq")
 _WIDTH: Final = _SLOT.size

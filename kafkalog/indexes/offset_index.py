@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.indexes.table import Entries, IndexTable
+from kafkalog.indexes.index_table import Entries, IndexTable
 
 ENTRY: Final = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 OFFSET: Final = (0, 4)  # byte in an entry, and width

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.indexes.table import Entries, IndexTable
+from kafkalog.indexes.index_table import Entries, IndexTable
 
 ENTRY: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 TIMESTAMP: Final = (0, 8)  # byte in an entry, and width

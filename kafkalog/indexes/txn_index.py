@@ -29,7 +29,7 @@ from typing import ClassVar, Final, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.indexes.table import Entries, IndexTable
+from kafkalog.indexes.index_table import Entries, IndexTable
 
 ENTRY: Final = np.dtype(
     [

@@ -24,25 +24,15 @@ from typing import Any, Final
 import numpy as np
 
 from kafkalog import _speedups
+from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import (
     KafkaLogError,
     LogArgumentError,
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
-from kafkalog.formats.analysis import analyze_appends
-from kafkalog.formats.append_rules import AppendRules, rules_of
-from kafkalog.formats.appended_records import read_through
-from kafkalog.formats.appends import (
-    UNKNOWN_OFFSET,
-    AppendMemory,
-    AppendOrigin,
-    Appends,
-    Origin,
-    as_bytes,
-)
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.headers import Bytes, Rows
+from kafkalog.formats.entry_headers import Bytes, Rows
 from kafkalog.formats.layout import (
     CODECS,
     MAX_BATCH_BYTES,
@@ -50,16 +40,14 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
 )
-from kafkalog.formats.record_batch import RecordBatch
-from kafkalog.formats.validation import lead_appends
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import rolling
 from kafkalog.log.append_result import AppendResult
 from kafkalog.log.flushing import flush
 from kafkalog.log.markers import read_markers
-from kafkalog.log.producer_append import TV_UNKNOWN
-from kafkalog.log.producer_entry import NO_GUARD, BatchMetadata
-from kafkalog.log.producer_updates import (
+from kafkalog.log.producers.producer_append import TV_UNKNOWN
+from kafkalog.log.producers.producer_entry import NO_GUARD, BatchMetadata
+from kafkalog.log.producers.producer_updates import (
     SEQUENCE,
     ProducerUpdates,
     continue_sequences,
@@ -68,6 +56,18 @@ from kafkalog.log.producer_updates import (
 from kafkalog.log.rolling import SegmentEnd, roll, should_roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
+from kafkalog.validation.append_analysis import analyze_appends
+from kafkalog.validation.append_policy import AppendRules, rules_of
+from kafkalog.validation.appends import (
+    UNKNOWN_OFFSET,
+    AppendMemory,
+    AppendOrigin,
+    Appends,
+    Origin,
+    as_bytes,
+)
+from kafkalog.validation.batch_records import read_through
+from kafkalog.validation.leader_validation import lead_appends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

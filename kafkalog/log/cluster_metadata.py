@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import CorruptRecordError, LocatedError
-from kafkalog.files.naming import METADATA_TOPIC, PartitionDir, parse_file_name
-from kafkalog.files.reading import read_plain
-from kafkalog.formats.internal_records import decode_metadata, metadata_type
-from kafkalog.formats.metadata_snapshot import MetadataSnapshot
-from kafkalog.formats.record_batch import RecordBatch
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.metadata_snapshot import MetadataSnapshot
+from kafkalog.messages.internal_records import decode_metadata, metadata_type
 from kafkalog.segment.file_records import Step
+from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.file_names import METADATA_TOPIC, PartitionDir, parse_file_name
 
 METADATA_PARTITION: Final = PartitionDir(METADATA_TOPIC, 0).name
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafkalog.files.durable_file import Disk
 from kafkalog.log.ownership import Name, OwnedDirectory
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.storage.durable_file import Disk
 
 DELETED = ".deleted"
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import CorruptCheckpointError, LogArgumentError
-from kafkalog.files.checkpoint_file import LEADER_EPOCHS
-from kafkalog.files.durable_file import DISK, Disk
-from kafkalog.files.reading import read_plain
 from kafkalog.formats.checkpoint import EpochEntry, format_epochs, parse_epochs
+from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
+from kafkalog.storage.durable_file import DISK, Disk
 
 UNDEFINED_EPOCH: Final = -1
 _EPOCH: Final = attrgetter("epoch")

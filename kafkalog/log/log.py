@@ -18,28 +18,19 @@ from typing import Any, Final, Literal, Self, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.record_batch import RecordBatch
+from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
     LocatedError,
     NotALogDirectoryError,
     OffsetOutOfRangeError,
     ReadOnlyLogError,
 )
-from kafkalog.files.checkpoint_file import (
-    HIGH_WATERMARKS,
-    LEADER_EPOCHS,
-    LOG_STARTS,
-    known_offsets,
-    read_if_there,
-)
-from kafkalog.files.location import AnyPath, Location, locate
-from kafkalog.files.naming import MAX_OFFSET, parse_partition_dir
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
-from kafkalog.formats.decoding import Bounds, decode
-from kafkalog.formats.headers import Rows
+from kafkalog.formats.entry_headers import Rows
 from kafkalog.formats.layout import MAX_BATCH_BYTES
-from kafkalog.formats.record_batch import RecordBatch
-from kafkalog.formats.times import Times, all_as_ms
-from kafkalog.formats.workspace import Workspace
+from kafkalog.formats.timestamps import Times, all_as_ms
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.log_segments import (
     find_lost_tail,
@@ -47,8 +38,8 @@ from kafkalog.log.log_segments import (
     list_segments,
     read_on,
 )
-from kafkalog.log.newest_snapshot import newest_snapshot
-from kafkalog.log.producer_state import apply, as_entries, from_entries
+from kafkalog.log.producers.newest_snapshot import newest_snapshot
+from kafkalog.log.producers.producer_state import apply, as_entries, from_entries
 from kafkalog.log.transactions import replay_partition
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
@@ -56,6 +47,15 @@ from kafkalog.segment.file_records import (
     Step,
 )
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.checkpoint_file import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    known_offsets,
+    read_if_there,
+)
+from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
+from kafkalog.storage.location import AnyPath, Location, locate
 
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 

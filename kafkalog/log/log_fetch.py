@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafkalog._speedups import Status
+from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.formats.layout import LOG_OVERHEAD
-from kafkalog.formats.record_batch import RecordBatch
+from kafkalog.log.fetch_data import fetch
 from kafkalog.log.log import LogRead
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.reading import fetch
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import LogIsolation, sight_of
 

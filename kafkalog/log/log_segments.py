@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkalog.errors import CorruptRecordError
-from kafkalog.files.location import AnyPath, Location, OpenedSource, entries, locate
-from kafkalog.files.naming import MAX_OFFSET, file_name, parse_file_names
 from kafkalog.segment.file_records import FileRecords
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.segment.resync import sound_entry
+from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_file_names
+from kafkalog.storage.location import AnyPath, Location, OpenedSource, entries, locate
 
 QUIET_NS: Final = 50_000_000
 """A directory that did not change for so long does not while it is listed, by its time:

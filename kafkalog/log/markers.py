@@ -15,19 +15,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.decoding.batch_decoder import Bounds, Views, decode, first_records
+from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError, LogArgumentError
-from kafkalog.formats.appended_records import refusal_of
-from kafkalog.formats.control import (
+from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
+from kafkalog.log.producers.producer_entry import NONE, Marker
+from kafkalog.messages.control_records import (
     ControlRecordType,
     control_types,
     parse_control,
     parse_control_key,
 )
-from kafkalog.formats.decoding import Bounds, Views, decode, first_records
-from kafkalog.formats.headers import Bytes, Rows
-from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
-from kafkalog.formats.workspace import Workspace
-from kafkalog.log.producer_entry import NONE, Marker
+from kafkalog.validation.batch_records import refusal_of
 
 Int64s = npt.NDArray[np.int64]
 

@@ -13,16 +13,16 @@ from typing import Literal, overload
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import NotALogDirectoryError
-from kafkalog.files.durable_file import DISK, Disk
-from kafkalog.files.location import AnyPath, local_path
-from kafkalog.files.naming import parse_partition_dir
 from kafkalog.log.clock import Clock, Scheduler
-from kafkalog.log.loading import check_log, load_log
 from kafkalog.log.log import Log
 from kafkalog.log.ownership import Name, own_directory
-from kafkalog.log.recovery_report import warn_of_lost_offsets
+from kafkalog.log.recovery.log_loading import check_log, load_log
+from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
 from kafkalog.log.topic_settings import TopicSettings, warn_of_settings
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.file_names import parse_partition_dir
+from kafkalog.storage.location import AnyPath, local_path
 
 
 @overload

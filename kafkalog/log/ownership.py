@@ -27,7 +27,9 @@ from threading import Lock
 from typing import Final
 
 from kafkalog.errors import LogClosedError, LogLockedError
-from kafkalog.files.checkpoint_file import (
+from kafkalog.formats.partition_files import format_clean_shutdown
+from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -36,10 +38,8 @@ from kafkalog.files.checkpoint_file import (
     known_offsets,
     write_offsets,
 )
-from kafkalog.files.durable_file import DISK, Disk, DurableFile
-from kafkalog.files.naming import CLEAN_SHUTDOWN, LOCK
-from kafkalog.files.reading import read_plain
-from kafkalog.formats.partition_files import format_clean_shutdown
+from kafkalog.storage.durable_file import DISK, Disk, DurableFile
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN, LOCK
 
 Name = tuple[str, int]
 """Topic and partition."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkalog.errors import CorruptCheckpointError, InconsistentTopicIdError
-from kafkalog.files.durable_file import Disk
-from kafkalog.files.naming import PARTITION_METADATA
-from kafkalog.files.reading import read_plain
 from kafkalog.formats.partition_files import PartitionMetadata
+from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.file_names import PARTITION_METADATA
 
 
 class TopicIdFile:

@@ -19,22 +19,26 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kafkalog.codecs.compression import Codec, check_level
+from kafkalog.encoding.batch_builder import BatchSettings
+from kafkalog.encoding.batch_encoder import DEFAULT_BATCH_BYTES
+from kafkalog.encoding.producer_batches import (
+    BUFFER_BYTES,
+    ProducerBatches,
+    cut_batches,
+)
+from kafkalog.encoding.record_columns import Int64s
+from kafkalog.encoding.record_input import RecordsLike, record_columns
 from kafkalog.errors import KafkaLogError
-from kafkalog.formats.builder import BatchSettings
-from kafkalog.formats.encoding import DEFAULT_BATCH_BYTES
-from kafkalog.formats.headers import Bytes
+from kafkalog.formats.entry_headers import Bytes
 from kafkalog.formats.layout import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     CodecName,
 )
-from kafkalog.formats.record_columns import Int64s
-from kafkalog.formats.record_input import RecordsLike, record_columns
-from kafkalog.formats.sent_batches import BUFFER_BYTES, ProducerBatches, cut_batches
 from kafkalog.log.appending import Appender, Outcome
-from kafkalog.log.producer_append import TV_UNKNOWN
-from kafkalog.log.producer_entry import NO_GUARD
+from kafkalog.log.producers.producer_append import TV_UNKNOWN
+from kafkalog.log.producers.producer_entry import NO_GUARD
 from kafkalog.log.runtime import Runtime, guarded
 from kafkalog.log.state import LogState
 

@@ -23,7 +23,6 @@ from typing import Final, NamedTuple
 from kafkalog import _speedups
 from kafkalog.config import LogConfig
 from kafkalog.errors import LogRollError
-from kafkalog.files.naming import MAX_OFFSET, file_name
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import NO_LEADER_EPOCH
 from kafkalog.log.deletion import delete_files, mark_from_the_end
@@ -33,6 +32,7 @@ from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import raise_to_log_end
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentSettings
+from kafkalog.storage.file_names import MAX_OFFSET, file_name
 
 NO_EPOCH: Final = EpochEntry(NO_LEADER_EPOCH, 0)
 

@@ -25,9 +25,9 @@ from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 from kafkalog.errors import KafkaLogError, LogClosedError, LogStateError
-from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.log.clock import Clock, Scheduler, Task, ThreadScheduler, Work
 from kafkalog.segment.open_files import OpenFiles
+from kafkalog.storage.durable_file import DISK, Disk
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -21,7 +21,7 @@ from kafkalog.config import LogConfig
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.partition_metadata import TopicIdFile
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 

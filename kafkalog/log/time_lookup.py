@@ -15,16 +15,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kafkalog.decoding.batch_decoder import first_records
+from kafkalog.decoding.record_batch import Record, RecordBatch
 from kafkalog.errors import LocatedError, OffsetNotAvailableError
-from kafkalog.formats.appended_records import refusal_of
-from kafkalog.formats.decoding import first_records
 from kafkalog.formats.entry_fields import COUNT
 from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP, SIZE_AT
-from kafkalog.formats.record_batch import Record, RecordBatch
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import LogIsolation, sight_of
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.validation.batch_records import refusal_of
 
 LATEST: Final = -1
 EARLIEST: Final = (-2, -4)

@@ -40,8 +40,6 @@ from kafkalog.errors import (
     NotCompactedWarning,
     UnknownSettingsWarning,
 )
-from kafkalog.files.naming import META_PROPERTIES, METADATA_TOPIC
-from kafkalog.files.reading import read_plain
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.cluster_metadata import (
     CLUSTER_DEFAULT,
@@ -49,6 +47,8 @@ from kafkalog.log.cluster_metadata import (
     ClusterSettings,
     read_cluster_settings,
 )
+from kafkalog.storage.byte_source import read_plain
+from kafkalog.storage.file_names import META_PROPERTIES, METADATA_TOPIC
 
 UNLIMITED: Final = {"retention.ms": -1, "retention.bytes": -1}
 KEEP_ALL: Final = {**UNLIMITED, "cleanup.policy": "delete"}

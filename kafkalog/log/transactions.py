@@ -21,16 +21,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.files.location import Location
-from kafkalog.files.reading import ByteSource
-from kafkalog.formats.control import ControlRecordType
-from kafkalog.formats.headers import Rows
+from kafkalog.formats.entry_headers import Rows
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.markers import control_records
-from kafkalog.log.newest_snapshot import newest_snapshot
+from kafkalog.log.producers.newest_snapshot import newest_snapshot
+from kafkalog.messages.control_records import ControlRecordType
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.strays import Limits
+from kafkalog.storage.byte_source import ByteSource
+from kafkalog.storage.location import Location
 
 ABORTED: Final = np.dtype(
     [("producer_id", np.int64), ("first_offset", np.int64), ("last_offset", np.int64)]

@@ -25,7 +25,7 @@ from __future__ import annotations
 from kafkalog.errors import LogArgumentError
 from kafkalog.log.deletion import delete_snapshots, mark_from_the_end, remove_segments
 from kafkalog.log.ownership import Name, OwnedDirectory
-from kafkalog.log.producer_loading import rebuild_producers
+from kafkalog.log.producers.producer_loading import rebuild_producers
 from kafkalog.log.rolling import replace_segments
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import update_high_watermark

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kafkalog.errors import LogArgumentError, OffsetOutOfRangeError
+from kafkalog.log.fetch_data import place_of
 from kafkalog.log.flushing import force_segments_before
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.reading import place_of
 from kafkalog.log.state import LogState
 
 

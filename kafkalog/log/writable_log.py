@@ -14,14 +14,11 @@ from collections.abc import Mapping, Sequence
 
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError
-from kafkalog.files.location import locate
-from kafkalog.files.naming import parse_partition_dir
-from kafkalog.formats.analysis import as_view, as_views
-from kafkalog.formats.appends import Origin
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.headers import BytesLike
+from kafkalog.formats.entry_headers import BytesLike
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log import deletion, reading, retention, truncation, watermarks
+from kafkalog.log import deletion, retention, truncation, watermarks
+from kafkalog.log import fetch_data as reading
 from kafkalog.log.append_result import AppendResult
 from kafkalog.log.appending import Appender, Outcome
 from kafkalog.log.clock import Task
@@ -32,10 +29,10 @@ from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log
 from kafkalog.log.log_fetch import LogFetch, read_log
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
-from kafkalog.log.producer_append import TV_UNKNOWN
-from kafkalog.log.producer_entry import NO_GUARD, ProducerStateEntry
+from kafkalog.log.producers.producer_append import TV_UNKNOWN
+from kafkalog.log.producers.producer_entry import NO_GUARD, ProducerStateEntry
 from kafkalog.log.record_appends import RecordAppends
-from kafkalog.log.recovery_report import RecoveryReport
+from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
@@ -43,6 +40,10 @@ from kafkalog.log.time_lookup import TimestampOffset, find_record, tell_offset
 from kafkalog.log.topic_settings import warn_not_compacted
 from kafkalog.log.watermarks import LogIsolation
 from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.storage.file_names import parse_partition_dir
+from kafkalog.storage.location import locate
+from kafkalog.validation.append_analysis import as_view, as_views
+from kafkalog.validation.appends import Origin
 
 
 def _only(outcomes: list[Outcome]) -> AppendResult:

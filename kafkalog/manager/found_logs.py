@@ -26,11 +26,15 @@ from kafkalog.errors import (
     LogStateError,
     NotALogDirectoryError,
 )
-from kafkalog.files.location import AnyPath, local_path
-from kafkalog.files.naming import METADATA_TOPIC, PartitionDir, parse_partition_dir
-from kafkalog.files.remote import RemotePath
-from kafkalog.log.loading import check_log
+from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
+from kafkalog.storage.file_names import (
+    METADATA_TOPIC,
+    PartitionDir,
+    parse_partition_dir,
+)
+from kafkalog.storage.location import AnyPath, local_path
+from kafkalog.storage.remote_source import RemotePath
 
 REMOTE_INDEXES: Final = "remote-log-index-cache"
 DISK_FAILURES: Final = (OSError, CorruptCheckpointError)

@@ -19,11 +19,9 @@ from typing import Self
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import InconsistentTopicIdError, LogClosedError
-from kafkalog.files.checkpoint_file import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, ThreadScheduler
 from kafkalog.log.ownership import Name
-from kafkalog.log.recovery_report import warn_of_lost_offsets
+from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
 from kafkalog.log.topic_settings import (
     PartitionSettings,
     TopicSettings,
@@ -47,6 +45,12 @@ from kafkalog.manager.managed_directory import (
     Terms,
     path_of,
 )
+from kafkalog.storage.checkpoint_file import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+)
+from kafkalog.storage.durable_file import DISK, Disk
 
 
 class LogManager(Mapping[Name, WritableLog]):

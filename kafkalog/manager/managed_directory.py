@@ -22,26 +22,26 @@ from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import (
     LogClosedError,
 )
-from kafkalog.files.checkpoint_file import (
+from kafkalog.formats.partition_files import format_clean_shutdown
+from kafkalog.log.clock import Clock, Scheduler
+from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
+from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.log.writable_log import WritableLog
+from kafkalog.manager.found_logs import DISK_FAILURES, FoundLog, FoundLogs, find_logs
+from kafkalog.storage.checkpoint_file import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     Offsets,
     known_offsets,
 )
-from kafkalog.files.durable_file import Disk
-from kafkalog.files.naming import (
+from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.file_names import (
     DirState,
     PartitionDir,
     parse_partition_dir,
 )
-from kafkalog.formats.partition_files import format_clean_shutdown
-from kafkalog.log.clock import Clock, Scheduler
-from kafkalog.log.loading import load_log
-from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
-from kafkalog.log.topic_settings import TopicSettings
-from kafkalog.log.writable_log import WritableLog
-from kafkalog.manager.found_logs import DISK_FAILURES, FoundLog, FoundLogs, find_logs
 
 IsStray = Callable[[WritableLog], bool]
 """Says of a log just loaded whether it should not be here."""

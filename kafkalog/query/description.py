@@ -17,7 +17,15 @@ from itertools import chain
 from typing import Any, Final
 
 from kafkalog.errors import LocatedError, NotALogDirectoryError
-from kafkalog.files.checkpoint_file import (
+from kafkalog.log.log import find_stable
+from kafkalog.log.log_segments import list_segments
+from kafkalog.query.listing import PartitionSummary, list_path
+from kafkalog.query.log_contents import Contents, LogContents, contents_of
+from kafkalog.query.small_files import INDEXES, PARSERS, describe_small_file
+from kafkalog.query.sources import FILE_ENDINGS
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.strays import Limits
+from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
@@ -25,26 +33,18 @@ from kafkalog.files.checkpoint_file import (
     RECOVERY_POINTS,
     known_offsets,
 )
-from kafkalog.files.location import Location, entries
-from kafkalog.files.naming import (
+from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     PARTITION_METADATA,
     parse_file_name,
     parse_partition_dir,
 )
-from kafkalog.log.log import find_stable
-from kafkalog.log.log_segments import list_segments
-from kafkalog.manager.log_directory import (
+from kafkalog.storage.location import Location, entries
+from kafkalog.storage.log_directory import (
     is_partition,
     list_partitions,
 )
-from kafkalog.query.contents import Contents, LogContents, contents_of
-from kafkalog.query.listing import PartitionSummary, list_path
-from kafkalog.query.plan import FILE_ENDINGS
-from kafkalog.query.small_files import INDEXES, PARSERS, describe_small_file
-from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.strays import Limits
 
 Facts = dict[str, Any]
 

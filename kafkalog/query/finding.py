@@ -16,16 +16,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.decoding.batch_decoder import Bounds, Views, decode
+from kafkalog.decoding.record_headers import find_headers
+from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.files.location import Location
-from kafkalog.formats.decoding import Bounds, Views, decode
-from kafkalog.formats.headers import Bytes
+from kafkalog.formats.entry_headers import Bytes
 from kafkalog.formats.layout import NO_TIMESTAMP
-from kafkalog.formats.record_headers import find_headers
-from kafkalog.formats.workspace import Workspace
-from kafkalog.query.plan import Part
-from kafkalog.query.reading import PartReading, Piece, Problem, left_out
+from kafkalog.query.part_reading import PartReading, Piece, Problem, left_out
 from kafkalog.query.scan import Scan
+from kafkalog.query.sources import Part
+from kafkalog.storage.location import Location
 
 Pattern = re.Pattern[bytes]
 Bools = npt.NDArray[np.bool_]

@@ -23,13 +23,13 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog.errors import CorruptIndexError, NotALogDirectoryError
-from kafkalog.files.location import AnyPath, Location, entries, locate
-from kafkalog.files.naming import FileKind, parse_file_names, parse_partition_dir
-from kafkalog.files.remote import RemotePath
+from kafkalog.indexes.index_table import IndexTable, as_int64, read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.table import IndexTable, as_int64, read_slots
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.storage.file_names import FileKind, parse_file_names, parse_partition_dir
+from kafkalog.storage.location import AnyPath, Location, entries, locate
+from kafkalog.storage.remote_source import RemotePath
 
 Rows = npt.NDArray[np.void]
 Column = npt.NDArray[np.int64]

@@ -22,29 +22,29 @@ from kafkalog.errors import (
     LocatedError,
     NotALogDirectoryError,
 )
-from kafkalog.files.checkpoint_file import LOG_STARTS, known_offsets
-from kafkalog.files.location import Location, entries, open_source
-from kafkalog.files.naming import (
+from kafkalog.indexes.index_table import LARGE_BYTES, Entries, IndexTable
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.log.log_segments import list_segments
+from kafkalog.query.log_contents import begin_times
+from kafkalog.segment.file_records import Step
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.checkpoint_file import LOG_STARTS, known_offsets
+from kafkalog.storage.file_names import (
     CLEAN_SHUTDOWN,
     MAX_OFFSET,
     PartitionDir,
     parse_file_name,
     parse_file_names,
 )
-from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.table import LARGE_BYTES, Entries, IndexTable
-from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.log.log_segments import list_segments
-from kafkalog.manager.log_directory import (
+from kafkalog.storage.location import Location, entries, open_source
+from kafkalog.storage.log_directory import (
     choose,
     is_partition,
     list_partitions,
     places_under,
 )
-from kafkalog.query.contents import begin_times
-from kafkalog.segment.file_records import Step
-from kafkalog.segment.log_segment import LogSegment
 
 LOG: Final = ".log"
 INDEX: Final = "index"

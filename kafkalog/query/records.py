@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.decoding import Run, Views
-from kafkalog.formats.gathering import Buffers, GatheredRecords, Strings
-from kafkalog.formats.headers import Bytes, Rows, add_to_sequences
+from kafkalog.decoding.batch_decoder import Run, Views
+from kafkalog.decoding.column_gathering import Buffers, GatheredRecords, Strings
+from kafkalog.decoding.record_headers import find_headers
+from kafkalog.formats.entry_headers import Bytes, Rows, add_to_sequences
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -30,8 +31,7 @@ from kafkalog.formats.layout import (
     CodecName,
     TimestampType,
 )
-from kafkalog.formats.record_headers import find_headers
-from kafkalog.query.columns import FIXED
+from kafkalog.query.scan_columns import FIXED
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault

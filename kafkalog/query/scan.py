@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
-from kafkalog.files.location import AnyPath
-from kafkalog.formats.decoding import Bounds
-from kafkalog.formats.headers import BytesLike
+from kafkalog.decoding.batch_decoder import Bounds
+from kafkalog.formats.entry_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
-from kafkalog.formats.times import Time
+from kafkalog.formats.timestamps import Time
 from kafkalog.log.log import Isolation
-from kafkalog.query import plan
-from kafkalog.query.columns import choose_columns
-from kafkalog.query.counting import count_records, counting
-from kafkalog.query.reading import Problem, Request
+from kafkalog.query import sources as plan
+from kafkalog.query.part_reading import Problem, Request
+from kafkalog.query.record_counts import count_records, counting
 from kafkalog.query.records import Records, ViewColumn
+from kafkalog.query.scan_columns import choose_columns
 from kafkalog.query.scan_run import ScanRun
+from kafkalog.storage.location import AnyPath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ def scan(
     source : path, URL, bytes-like, or list of such
         A ``.log`` or ``.checkpoint`` file, a partition's directory, a log directory of
         many partitions, local or behind a URL (``s3://``, ``hdfs://``, ...; with
-        options by `kafkalog.files.remote.as_path`); or whole batches in memory. A
+        options by `kafkalog.storage.remote_source.as_path`); or whole batches in memory. A
         partition is read from its log start offset, unless `start_offset` says
         otherwise. One that is named twice is read once. A live broker's directory may
         be read; nothing is ever written.

@@ -17,22 +17,22 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.column_gathering import Buffers, GatheringWorkspace
+from kafkalog.decoding.workspace import Room, Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.files.reading import Rooms, Take
-from kafkalog.formats.decoding import Bounds, decode
-from kafkalog.formats.gathering import Buffers, GatheringWorkspace
-from kafkalog.formats.headers import Bytes, Rows
-from kafkalog.formats.workspace import Room, Workspace
-from kafkalog.query.by_headers import (
+from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.query.header_columns import (
     TOLD_COLUMNS,
     Bools,
     runs_of_offsets,
     stretches,
     tell_offsets,
 )
-from kafkalog.query.reading import PartReading, Piece, Problem, left_out
+from kafkalog.query.part_reading import PartReading, Piece, Problem, left_out
 from kafkalog.query.records import Origin, Records, make_records, make_views
 from kafkalog.segment.file_records import Step
+from kafkalog.storage.byte_source import Rooms, Take
 
 if TYPE_CHECKING:
     from kafkalog.query.scan import Scan

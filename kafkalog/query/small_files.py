@@ -12,22 +12,6 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from kafkalog.errors import LocatedError
-from kafkalog.files.checkpoint_file import (
-    CLEANED_TO,
-    HIGH_WATERMARKS,
-    LEADER_EPOCHS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-)
-from kafkalog.files.location import Location, read_small
-from kafkalog.files.naming import (
-    CLEAN_SHUTDOWN,
-    LOCK,
-    META_PROPERTIES,
-    PARTITION_METADATA,
-    SegmentFile,
-    parse_file_name,
-)
 from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
 from kafkalog.formats.partition_files import (
     PartitionMetadata,
@@ -36,10 +20,26 @@ from kafkalog.formats.partition_files import (
 )
 from kafkalog.formats.producer_snapshot import parse_snapshot
 from kafkalog.formats.properties import MetaProperties
+from kafkalog.indexes.index_table import read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.table import read_slots
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.storage.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+)
+from kafkalog.storage.file_names import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    SegmentFile,
+    parse_file_name,
+)
+from kafkalog.storage.location import Location, read_small
 
 Facts = dict[str, Any]
 AnyIndex = type[OffsetIndex] | type[TimeIndex] | type[TransactionIndex]

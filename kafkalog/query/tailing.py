@@ -22,16 +22,16 @@ from typing import Final
 
 import numpy as np
 
-from kafkalog.files.location import Location
-from kafkalog.formats.decoding import FIRST, LAST, Bounds
+from kafkalog.decoding.batch_decoder import FIRST, LAST, Bounds
 from kafkalog.log.log_segments import list_segments
-from kafkalog.query.by_headers import tell_all
-from kafkalog.query.given import Given, stands
-from kafkalog.query.plan import Part, Span
-from kafkalog.query.reading import PartReading, Problem
+from kafkalog.query.header_columns import tell_all
+from kafkalog.query.part_reading import PartReading, Problem
+from kafkalog.query.read_marks import Given, stands
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan
+from kafkalog.query.sources import Part, Span
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.location import Location
 
 FIRST_LOOK_BYTES: Final = 256 << 10
 FARTHER: Final = 8

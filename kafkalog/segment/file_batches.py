@@ -17,19 +17,19 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
+from kafkalog.decoding.record_batch import RecordBatch
+from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import CorruptRecordError, LocatedError, LogArgumentError
-from kafkalog.files.durable_file import DurableFile
-from kafkalog.formats.appended_records import refusal_of
 from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.headers import Bytes, Rows, scan_headers
+from kafkalog.formats.entry_headers import Bytes, Rows, scan_headers
 from kafkalog.formats.layout import (
     BATCH,
     HEADER_SIZE_UP_TO_MAGIC,
     LEAST_SIZE,
     LOG_OVERHEAD,
 )
-from kafkalog.formats.record_batch import RecordBatch
-from kafkalog.formats.workspace import Workspace
+from kafkalog.storage.durable_file import DurableFile
+from kafkalog.validation.batch_records import refusal_of
 
 FIRST_STEP_BYTES: Final = 16 << 10
 STEP_BYTES: Final = 4 << 20

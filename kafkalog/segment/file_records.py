@@ -26,18 +26,17 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
+from kafkalog.decoding.large_batches import MOST_BYTES
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
-from kafkalog.files.reading import ByteSource, Rooms, Take
 from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.headers import Bytes, Rows, checksum_error, find_unsound
+from kafkalog.formats.entry_headers import Bytes, Rows, checksum_error, find_unsound
 from kafkalog.formats.layout import (
     BATCH,
     BATCH_HEADER_BYTES,
     LOG_OVERHEAD,
     MAX_BATCH_BYTES,
 )
-from kafkalog.formats.order import stray_error
-from kafkalog.formats.pieces import MOST_BYTES
+from kafkalog.formats.offset_order import stray_error
 from kafkalog.segment.resync import (
     belongs,
     find_half_written,
@@ -47,6 +46,7 @@ from kafkalog.segment.resync import (
     tail_error,
 )
 from kafkalog.segment.strays import Limits, find_strays
+from kafkalog.storage.byte_source import ByteSource, Rooms, Take
 
 STEP_BYTES: Final = 4 << 20
 FIRST_STEP_BYTES: Final = 64 << 10

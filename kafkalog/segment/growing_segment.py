@@ -26,8 +26,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogSegmentOffsetOverflowError,
 )
-from kafkalog.files.durable_file import Disk, Write
-from kafkalog.formats.headers import Bytes, Rows
+from kafkalog.formats.entry_headers import Bytes, Rows
 from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.segment.file_batches import (
     Found,
@@ -38,6 +37,7 @@ from kafkalog.segment.file_batches import (
 )
 from kafkalog.segment.open_files import OpenFiles
 from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
+from kafkalog.storage.durable_file import Disk, Write
 
 NowMs = Callable[[], int]
 FIRST_BATCH_BYTES: Final = 128

@@ -24,16 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import LocatedError
-from kafkalog.files.location import (
-    AnyPath,
-    Location,
-    OpenedSource,
-    locate,
-    open_source,
-)
-from kafkalog.files.naming import MAX_OFFSET, parse_file_name
-from kafkalog.files.reading import ByteSource
-from kafkalog.formats.headers import Rows
+from kafkalog.formats.entry_headers import Rows
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
@@ -46,6 +37,15 @@ from kafkalog.segment.file_records import (
 )
 from kafkalog.segment.resync import sound_entry
 from kafkalog.segment.strays import Limits
+from kafkalog.storage.byte_source import ByteSource
+from kafkalog.storage.file_names import MAX_OFFSET, parse_file_name
+from kafkalog.storage.location import (
+    AnyPath,
+    Location,
+    OpenedSource,
+    locate,
+    open_source,
+)
 
 DELETED: Final = ".deleted"
 CANDIDATES: Final = 2

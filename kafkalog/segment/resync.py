@@ -18,22 +18,22 @@ import numpy.typing as npt
 
 from kafkalog._speedups import Status, find_batch
 from kafkalog.errors import CorruptRecordError
-from kafkalog.files.reading import ByteSource, only_zeros
 from kafkalog.formats.entry_fields import offset_field, size_field
-from kafkalog.formats.entry_start import find_no_entry
-from kafkalog.formats.headers import (
+from kafkalog.formats.entry_headers import (
     REASONS,
     Bytes,
     Rows,
     find_unsound,
     scan_headers,
 )
+from kafkalog.formats.entry_start import find_no_entry
 from kafkalog.formats.layout import (
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MAX_BATCH_BYTES,
     MAX_OFFSET_DELTA,
 )
+from kafkalog.storage.byte_source import ByteSource, only_zeros
 
 NONE: Final = np.empty(0, np.intp)
 

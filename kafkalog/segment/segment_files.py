@@ -14,12 +14,12 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeAlias
 
-from kafkalog.files.durable_file import Disk, DurableFile
-from kafkalog.files.naming import FileKind, file_name
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
 from kafkalog.indexes.growing_time_index import GrowingTimeIndex
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
 from kafkalog.segment.open_files import OpenFiles
+from kafkalog.storage.durable_file import Disk, DurableFile
+from kafkalog.storage.file_names import FileKind, file_name
 
 Indexes: TypeAlias = tuple[
     GrowingOffsetIndex, GrowingTimeIndex, GrowingTransactionIndex

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.decoding.message_wrappers import first_offsets
+from kafkalog.formats.entry_headers import Bytes, Rows, find_unsound
 from kafkalog.formats.entry_start import LIKELY_OFFSETS
-from kafkalog.formats.headers import Bytes, Rows, find_unsound
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
-from kafkalog.formats.order import find_stray, rises
-from kafkalog.formats.wrappers import first_offsets
+from kafkalog.formats.offset_order import find_stray, rises
 
 Bools = npt.NDArray[np.bool_]
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kafkalog.errors import BatchTooLargeError, ConfigError, LocatedError
 from kafkalog.export.arrow import bitmap
 from kafkalog.export.optional_packages import require
-from kafkalog.query.reading import Problem
+from kafkalog.query.part_reading import Problem
 from kafkalog.query.scan import ON_CORRUPTION, OnCorruption
 from kafkalog.spark.binary_decoding import (
     DEFAULT_RECORD_COLUMNS,
@@ -38,7 +38,7 @@ else:
     pa = require("pyarrow", "spark")
 
 
-from kafkalog.formats.headers import Bytes, scan_headers
+from kafkalog.formats.entry_headers import Bytes, scan_headers
 
 Positions = npt.NDArray[np.int64]
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.decoding.batch_decoder import Bounds
 from kafkalog.export.optional_packages import require
-from kafkalog.files.reading import MemorySource
-from kafkalog.formats.decoding import Bounds
-from kafkalog.formats.headers import Rows, find_unsound
+from kafkalog.formats.entry_headers import Rows, find_unsound
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -29,13 +28,14 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
-from kafkalog.query.plan import Part
-from kafkalog.query.reading import Problem, Request
+from kafkalog.query.part_reading import Problem, Request
 from kafkalog.query.scan import Scan
+from kafkalog.query.sources import Part
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.strays import Limits
 from kafkalog.spark.row_converter import RowMaker
 from kafkalog.spark.spark_columns import COLUMNS, default_columns
+from kafkalog.storage.byte_source import MemorySource
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
 from kafkalog.export.optional_packages import require
-from kafkalog.files.location import Location
-from kafkalog.files.remote import RemotePath
-from kafkalog.formats.times import as_ms
+from kafkalog.formats.timestamps import as_ms
 from kafkalog.spark.offset_json import to_json
 from kafkalog.spark.read_options import asked_columns
 from kafkalog.spark.spark_columns import sql_schema
 from kafkalog.spark.task_dataframes import arrow_form, as_struct, frame_of
 from kafkalog.spark.task_planning import Stretch, Task
 from kafkalog.spark.task_reader import TaskReader
+from kafkalog.storage.location import Location
+from kafkalog.storage.remote_source import RemotePath
 
 if TYPE_CHECKING:
     import pyarrow as pa

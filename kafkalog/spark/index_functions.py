@@ -15,14 +15,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.files.location import Location
-from kafkalog.formats.times import as_ms
+from kafkalog.formats.timestamps import as_ms
 from kafkalog.log.log import Log
 from kafkalog.query.listing import SegmentSummary, list_path
 from kafkalog.spark.functions import Paths, source_options
 from kafkalog.spark.read_options import SourceOptions, parse_options
 from kafkalog.spark.row_converter import MOST_MS, US_PER_MS
 from kafkalog.spark.task_dataframes import Row, frame_of_rows
+from kafkalog.storage.location import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

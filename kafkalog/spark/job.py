@@ -113,7 +113,7 @@ def read_pairs(
 
 def read_out(context: click.Context, parameter: click.Parameter, text: str) -> Path:
     """Read the path to write to."""
-    from kafkalog.files.remote import as_path
+    from kafkalog.storage.remote_source import as_path
 
     path = as_path(text, {})
     if not isinstance(path, Path):

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafkalog.errors import CorruptCheckpointError
-from kafkalog.files.durable_file import DISK
+from kafkalog.storage.durable_file import DISK
 
 FOLDER: Final = "_kafkalog"
 LOCK: Final = "lock"

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from kafkalog.errors import ConfigError, NotALogDirectoryError
-from kafkalog.files.location import Location, entries
 from kafkalog.log.log import Log, find_end, find_stable
 from kafkalog.log.log_segments import list_segments
-from kafkalog.query.plan import Part, find_parts
+from kafkalog.query.sources import Part, find_parts
 from kafkalog.spark.offset_json import Place, name_place
+from kafkalog.storage.location import Location, entries
 
 
 class Partitions:

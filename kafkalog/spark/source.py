@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.export.optional_packages import require
-from kafkalog.files.store_options import Hidden
 from kafkalog.spark.read_options import asked_columns, parse_options
 from kafkalog.spark.spark_columns import sql_schema
+from kafkalog.storage.store_options import Hidden
 
 if TYPE_CHECKING:
     from pyspark.sql import datasource

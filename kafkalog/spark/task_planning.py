@@ -18,17 +18,17 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.files.location import Location, OpenedSource
-from kafkalog.files.naming import MAX_OFFSET
-from kafkalog.files.reading import ByteSource, Version
+from kafkalog.decoding.message_wrappers import first_offsets
 from kafkalog.formats.entry_fields import offset_field, size_field
-from kafkalog.formats.headers import Rows, scan_headers
+from kafkalog.formats.entry_headers import Rows, scan_headers
 from kafkalog.formats.layout import LOG_OVERHEAD, MAX_BATCH_BYTES
-from kafkalog.formats.wrappers import first_offsets
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.offset_ranges import OffsetRange
+from kafkalog.storage.byte_source import ByteSource, Version
+from kafkalog.storage.file_names import MAX_OFFSET
+from kafkalog.storage.location import Location, OpenedSource
 
 LEAST_BYTES: Final = 32 << 20
 """What a task has at least, where there is as much: starting one costs time, too."""

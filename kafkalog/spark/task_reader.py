@@ -20,21 +20,21 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from kafkalog.decoding.batch_decoder import Bounds
 from kafkalog.errors import DataLossError
 from kafkalog.export.optional_packages import require
-from kafkalog.files.location import Location, entries
-from kafkalog.formats.decoding import Bounds
 from kafkalog.log.log import find_end
 from kafkalog.log.log_segments import list_segments
-from kafkalog.manager.log_directory import holds_logs
-from kafkalog.query.plan import Part, Span
-from kafkalog.query.reading import Request
+from kafkalog.query.part_reading import Request
 from kafkalog.query.scan import Scan
+from kafkalog.query.sources import Part, Span
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.read_options import SourceOptions
 from kafkalog.spark.row_converter import RowMaker
 from kafkalog.spark.task_planning import Stretch, Task
 from kafkalog.spark.workers import freeze_imports
+from kafkalog.storage.location import Location, entries
+from kafkalog.storage.log_directory import holds_logs
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,13 +16,13 @@ from kafkalog.errors import (
     LocatedError,
 )
 from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
-from kafkalog.formats.metadata_snapshot import MetadataSnapshot
 from kafkalog.formats.partition_files import PartitionMetadata, QuorumState
 from kafkalog.formats.producer_snapshot import parse_snapshot
 from kafkalog.formats.properties import MetaProperties, parse_properties
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.log.metadata_snapshot import MetadataSnapshot
 from tests.campaigns import sources
 from tests.query.batches import KINDS
 

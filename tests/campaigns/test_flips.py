@@ -8,7 +8,7 @@ import pytest
 import kafkalog
 from kafkalog.errors import CorruptIndexError, CorruptSnapshotError, LocatedError
 from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
-from kafkalog.formats.headers import find_unsound, scan_headers
+from kafkalog.formats.entry_headers import find_unsound, scan_headers
 from kafkalog.formats.producer_snapshot import parse_snapshot
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -77,7 +77,10 @@ def test_a_scan_passes_over_each_and_keeps_the_rest(number, figure):
 
 def scan(data, **options):
     return kafkalog.scan(
-        data, columns=kafkalog.query.columns.COLUMNS, control_records=True, **options
+        data,
+        columns=kafkalog.query.scan_columns.COLUMNS,
+        control_records=True,
+        **options,
     )
 
 

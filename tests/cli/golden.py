@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.query import told
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from click.testing import CliRunner
 
 from kafkalog.cli.main import group
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests.query import told
 
 COMMAND = [sys.executable, "-m", "kafkalog"]

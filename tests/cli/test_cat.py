@@ -8,7 +8,7 @@ import pytest
 
 import kafkalog
 from kafkalog.export.text_lines import json_lines
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 
 from . import golden

@@ -16,7 +16,7 @@ import pytest
 import kafkalog
 from kafkalog.cli.exits import Exit
 from kafkalog.export import file_export
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.query import told
 

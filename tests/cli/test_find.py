@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 import kafkalog
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.query import batches, told
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import kafkalog
-from kafkalog.query import contents
+from kafkalog.query import log_contents as contents
 from tests import golden_data
 from tests.query import batches, told
 

@@ -13,7 +13,7 @@ import pytest
 import kafkalog
 from kafkalog.cli import exits
 from kafkalog.cli.main import COMMANDS, main
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 
 from . import golden
@@ -133,7 +133,7 @@ def test_an_error_of_the_system_ends_with_3(monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", str(ORDERS))
 
-    monkeypatch.setattr("kafkalog.query.plan.find_parts", refuse)
+    monkeypatch.setattr("kafkalog.query.sources.find_parts", refuse)
     ran = call("cat", ORDERS)
     assert (ran.exit_code, ran.stdout) == (3, "")
     assert ran.stderr == f"kafkalog: Permission denied: {ORDERS}\n"
@@ -143,7 +143,7 @@ def test_a_fault_of_ours_is_not_hidden(monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("kafkalog.query.plan.find_parts", fail)
+    monkeypatch.setattr("kafkalog.query.sources.find_parts", fail)
     with pytest.raises(ZeroDivisionError):
         main(["cat", str(ORDERS)])
 

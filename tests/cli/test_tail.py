@@ -14,9 +14,9 @@ import pytest
 
 import kafkalog
 from kafkalog import RecordBatchBuilder
-from kafkalog.files.reading import FileSource
-from kafkalog.formats.control import ControlRecordType, end_transaction_marker
 from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.storage.byte_source import FileSource
 from tests import golden_data
 from tests.log.writing import NOW, SMALL, batch
 from tests.query import batches

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from kafkalog.files import durable_file, reading
+from kafkalog.storage import byte_source as reading
+from kafkalog.storage import durable_file
 
 
 class Reads:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from kafkalog.config import LogConfig
-from kafkalog.files.checkpoint_file import LEADER_EPOCHS
-from kafkalog.files.durable_file import DISK
-from kafkalog.files.naming import CLEAN_SHUTDOWN
-from kafkalog.formats.headers import Rows, scan_headers
+from kafkalog.formats.entry_headers import Rows, scan_headers
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.log.leftovers import offset_of
 from kafkalog.log.markers import read_markers
+from kafkalog.log.recovery.leftover_files import offset_of
+from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
+from kafkalog.storage.durable_file import DISK
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN
 from tests.crash.lives import CONFIG, NOW_MS, Batch, Mark, open_log, read_batches
 from tests.crash.recording import Tree, read_tree, write_tree
 

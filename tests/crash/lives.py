@@ -18,10 +18,10 @@ import numpy as np
 
 import kafkalog
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.formats.control import ControlRecordType, end_transaction_marker
-from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
 
 PARTITION = "orders-0"
 NOW_MS = 1_700_000_000_000

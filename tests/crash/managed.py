@@ -15,9 +15,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from kafkalog import LogManager
-from kafkalog.files.durable_file import DISK
-from kafkalog.files.naming import CLEAN_SHUTDOWN
 from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.storage.durable_file import DISK
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN
 from tests.crash.judging import (
     Lost,
     check_batches,

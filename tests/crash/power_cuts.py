@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from kafkalog.files.naming import CLEAN_SHUTDOWN
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN
 from tests.crash.judging import Expected, Lost, expected_at, judge
 from tests.crash.lives import NOW_MS, Life, Mark
 from tests.crash.power_cut import Disk

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
-from kafkalog.files.durable_file import DurableFile
+from kafkalog.storage.durable_file import DurableFile
 from tests.disks import SingleWrites
 
 Tree = dict[str, bytes | None]

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 import kafkalog
-from kafkalog.files.durable_file import Disk as RealDisk
 from kafkalog.log.clock import ManualClock, ThreadScheduler
+from kafkalog.storage.durable_file import Disk as RealDisk
 from tests.crash.judging import Opened, expected_in, judge
 from tests.crash.lives import CONFIG, NOW_MS, PARTITION, Life
 from tests.crash.power_cut import Disk

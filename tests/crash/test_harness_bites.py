@@ -5,13 +5,13 @@ from collections import Counter
 
 import pytest
 
-from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
 from kafkalog.log import deletion, flushing, ownership, rolling, truncation
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.storage.file_names import MAX_OFFSET
 from tests.crash.judging import Lost
 from tests.crash.power_cuts import cuts, told, tried
 from tests.crash.recording import RecordingDisk

@@ -9,10 +9,10 @@ from itertools import count, islice
 import pytest
 
 from kafkalog import LogManager
-from kafkalog.files.checkpoint_file import LOG_STARTS
 from kafkalog.log import watermarks
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.manager.managed_directory import ManagedDirectory
+from kafkalog.storage.checkpoint_file import LOG_STARTS
 from tests.crash import managed
 from tests.crash.judging import Lost
 from tests.crash.recording import RecordingDisk

@@ -6,8 +6,8 @@ import kafkalog
 from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
 from kafkalog.dump.log_file import RUN
-from kafkalog.formats.internal_topics import describe_record
-from kafkalog.formats.message_books import book_of
+from kafkalog.messages.internal_topics import describe_record
+from kafkalog.messages.print_tables import book_of
 
 WANT = Want.DEEP | Want.PRINT | Want.ASK
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from kafkalog._speedups import Want
-from kafkalog.formats.internal_topics import KINDS
-from kafkalog.formats.message_books import book_of
-from tests.formats import internal_messages
+from kafkalog.messages.internal_topics import KINDS
+from kafkalog.messages.print_tables import book_of
 from tests.guarded import at_the_end
+from tests.messages import internal_messages
 
 from .books import WANT, batch_of, contents, printed
 from .called import dump

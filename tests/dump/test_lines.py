@@ -17,7 +17,7 @@ from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.printing import printer
 from kafkalog.dump.report import Findings
 from kafkalog.dump.streams import Streams
-from kafkalog.files.reading import MemorySource
+from kafkalog.storage.byte_source import MemorySource
 from tests.dump.called import dump
 from tests.guarded import at_the_end
 

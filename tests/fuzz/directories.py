@@ -11,8 +11,8 @@ import kafkalog
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.manager.verification import verify
 from kafkalog.query.listing import list_path
+from kafkalog.verification.path_verification import verify
 from tests.fuzz.archives import PARTITION, unpack
 from tests.fuzz.mending import mend_entries
 from tests.fuzz.rows import LIMIT, read, typed

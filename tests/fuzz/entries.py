@@ -13,11 +13,11 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.codecs import gzip_members
 from kafkalog.codecs.compression import bounded_unpacker, compress, decompress
+from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.layout import BATCH
-from kafkalog.formats.metadata_snapshot import MetadataSnapshot
-from kafkalog.formats.record_batch import RecordBatch
-from kafkalog.query.columns import COLUMNS
+from kafkalog.log.metadata_snapshot import MetadataSnapshot
+from kafkalog.query.scan_columns import COLUMNS
 from tests import reference
 from tests.fuzz.mending import batch_around, mend_entries, message_around
 from tests.fuzz.rows import LIMIT, Row, check_place, read, typed

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from kafkalog.errors import CorruptMessageError, UnsupportedFormatError
-from kafkalog.formats.internal_records import decode_internal
-from kafkalog.formats.internal_topics import KINDS, TOPICS
+from kafkalog.messages.internal_records import decode_internal
+from kafkalog.messages.internal_topics import KINDS, TOPICS
 from tests.dump.books import batch_of, contents, printed
-from tests.formats import internal_messages
+from tests.messages import internal_messages
 
 ROOM = np.empty(1 << 18, np.uint8)
 

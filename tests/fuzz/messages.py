@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafkalog.errors import CorruptRecordError, InvalidRecordError
-from kafkalog.formats.messages import Schema
-from tests.formats.message_examples import EXAMPLES
+from kafkalog.messages.message import Schema
+from tests.messages.message_examples import EXAMPLES
 
 SCHEMAS: tuple[tuple[Schema, int], ...] = tuple(
     dict.fromkeys((schema, version) for schema, version, _, _ in EXAMPLES.values())

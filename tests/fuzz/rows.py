@@ -6,7 +6,7 @@ from typing import Any
 
 import kafkalog
 from kafkalog.errors import KafkaLogError, LocatedError
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 
 LIMIT = 1 << 20
 Row = tuple[Any, ...]

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.codecs.compression import compress
-from kafkalog.files.naming import parse_partition_dir
-from kafkalog.formats.control import ControlRecordType, end_transaction_marker
+from kafkalog.indexes.index_table import IndexTable
 from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.table import IndexTable
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.storage.file_names import parse_partition_dir
 from tests import golden_data
-from tests.formats.message_examples import EXAMPLES
 from tests.fuzz.archives import PARTITION, pack
 from tests.fuzz.mending import BATCH_HEADER
+from tests.messages.message_examples import EXAMPLES
 from tests.query.batches import CODECS, KINDS, T, build
 
 SMALL = 4_000  # bytes; larger files of brokers are no seeds

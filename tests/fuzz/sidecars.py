@@ -15,7 +15,6 @@ from kafkalog.formats.checkpoint import (
     parse_epochs,
     parse_offsets,
 )
-from kafkalog.formats.control import parse_control
 from kafkalog.formats.partition_files import (
     PartitionMetadata,
     QuorumState,
@@ -28,9 +27,10 @@ from kafkalog.formats.properties import (
     format_properties,
     parse_properties,
 )
+from kafkalog.indexes.index_table import IndexTable
 from kafkalog.indexes.offset_index import OffsetIndex
-from kafkalog.indexes.table import IndexTable
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.messages.control_records import parse_control
 from kafkalog.spark.offset_json import from_json, places_from_json
 from tests.fuzz.mending import mend_snapshot
 from tests.fuzz.rows import check_place

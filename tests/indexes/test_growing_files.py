@@ -11,7 +11,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogClosedError,
 )
-from kafkalog.files.durable_file import Disk, DurableFile
+from kafkalog.storage.durable_file import Disk, DurableFile
 from tests.disks import FailingDisk, NotingDisk
 from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time_index
 

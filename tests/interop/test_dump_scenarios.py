@@ -18,7 +18,7 @@ import pytest
 from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
 from kafkalog.formats.layout import CODECS
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.log.loading import load_log
+from kafkalog.log.recovery.log_loading import load_log
 from tests.interop import writing
 from tests.interop.kafka_dump import cases_of, faults, files_of
 from tests.oracle import play, test_odd_scenarios, test_scenarios

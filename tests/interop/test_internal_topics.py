@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog.errors import InvalidRecordError
-from kafkalog.formats.internal_topics import KINDS, describe_record
-from tests.formats import internal_messages
+from kafkalog.messages.internal_topics import KINDS, describe_record
 from tests.interop.broker import JARS
+from tests.messages import internal_messages
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 PROGRAM = Path(__file__).with_name("KafkaDecoders.java")

@@ -22,16 +22,16 @@ import kafkalog
 from kafkalog import LogConfig
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import KafkaLogError
-from kafkalog.files.checkpoint_file import (
+from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
+from kafkalog.messages.control_records import ControlRecordType
+from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
 )
-from kafkalog.files.naming import CLEAN_SHUTDOWN, file_name
-from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
-from kafkalog.formats.control import ControlRecordType
-from kafkalog.manager.verification import verify
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN, file_name
+from kafkalog.verification.path_verification import verify
 from tests.interop import writing
 from tests.interop.broker import JARS, START_SECONDS, Broker
 from tests.interop.clients import consumer_of, create, read

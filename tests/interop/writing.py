@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog import RecordBatchBuilder
-from kafkalog.formats.control import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
 
 T = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

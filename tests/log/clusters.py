@@ -1,10 +1,10 @@
 """Log directories as a broker keeps them, with a metadata log made for the test."""
 
 from kafkalog import RecordBatchBuilder
-from kafkalog.formats.metadata_snapshot import MetadataSnapshot
+from kafkalog.decoding.record_batch import Record, TimestampType
 from kafkalog.formats.partition_files import PartitionMetadata
-from kafkalog.formats.record_batch import Record, TimestampType
-from kafkalog.formats.schema_tables import schemas_of
+from kafkalog.log.metadata_snapshot import MetadataSnapshot
+from kafkalog.messages.schema_tables import schemas_of
 from tests.log.writing import NOW
 
 METADATA = "__cluster_metadata"

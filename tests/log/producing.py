@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from kafkalog.formats.appends import AppendOrigin
 from kafkalog.formats.layout import BATCH, CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.clock import ManualClock
 from kafkalog.log.markers import Markers
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.producer_append import TV_UNKNOWN
-from kafkalog.log.producer_entry import NO_GUARD, BatchMetadata, Marker
-from kafkalog.log.producer_updates import NO_MARKERS, ProducerUpdates
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_append import TV_UNKNOWN
+from kafkalog.log.producers.producer_entry import NO_GUARD, BatchMetadata, Marker
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.producers.producer_updates import NO_MARKERS, ProducerUpdates
+from kafkalog.validation.appends import AppendOrigin
 
 PRODUCER = 1
 NOW = 1_700_000_000_000

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog import LogClosedError
-from kafkalog.files.durable_file import Disk
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.storage.durable_file import Disk
 from tests.disks import FailingDisk, NotingDisk
 from tests.log.writing import NOW, SMALL, batch, load, offsets_in
 

@@ -11,8 +11,8 @@ import pytest
 
 import kafkalog
 from kafkalog import LogManager
-from kafkalog.files.naming import CLEAN_SHUTDOWN, LOCK
 from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN, LOCK
 from tests.log.writing import NOW, SMALL, batch
 
 

@@ -4,7 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.log.hash_order import HashOrderedDict, computed_order, spread_hash
+from kafkalog.log.producers.hash_order import (
+    HashOrderedDict,
+    computed_order,
+    spread_hash,
+)
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 CLOSE = st.integers(0, 40) | st.integers(0, 9).map(lambda n: n * 1000)

@@ -27,9 +27,9 @@ from kafkalog.errors import (
     LogClosedError,
     NotCompactedWarning,
 )
-from kafkalog.files.durable_file import DISK, Disk
 from kafkalog.log import ownership
 from kafkalog.log.clock import ManualClock
+from kafkalog.storage.durable_file import DISK, Disk
 from tests.log.writing import NOW, batch
 
 PACKAGE = str(Path(kafkalog.__file__).parent)

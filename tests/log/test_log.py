@@ -8,14 +8,14 @@ import pytest
 import kafkalog
 from kafkalog.config import LogConfig
 from kafkalog.errors import NotALogDirectoryError, OffsetOutOfRangeError
-from kafkalog.files.naming import MAX_OFFSET
 from kafkalog.formats.producer_snapshot import ENTRY
 from kafkalog.log.log_segments import list_segments
-from kafkalog.log.producer_state import apply, as_entries
-from kafkalog.manager.verification import verify
+from kafkalog.log.producers.producer_state import apply, as_entries
 from kafkalog.query.listing import list_path
 from kafkalog.segment.file_records import Step
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.file_names import MAX_OFFSET
+from kafkalog.verification.path_verification import verify
 from tests import golden_data
 from tests.log.writing import NOW, batch, load
 

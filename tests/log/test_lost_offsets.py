@@ -6,8 +6,8 @@ import pytest
 
 import kafkalog
 from kafkalog import LogConfig, LostOffsetsWarning
-from kafkalog.files.naming import CLEAN_SHUTDOWN
-from kafkalog.log.recovery_report import LostOffsets
+from kafkalog.log.recovery.recovery_report import LostOffsets
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN
 from tests.log.writing import batch, load, offsets_in
 from tests.manager.managing import manage
 

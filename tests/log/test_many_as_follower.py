@@ -14,8 +14,8 @@ from kafkalog import (
     LogConfig,
     UnexpectedAppendOffsetError,
 )
-from kafkalog.files.durable_file import Disk
 from kafkalog.log import appending
+from kafkalog.storage.durable_file import Disk
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
 LARGE = LogConfig(internal_segment_bytes=1 << 20, segment_index_bytes=2400)

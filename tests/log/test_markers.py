@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import (
     CorruptRecordError,
     InvalidRecordError,
     LogArgumentError,
 )
-from kafkalog.formats.builder import RecordBatchBuilder
-from kafkalog.formats.control import ControlRecordType, end_transaction_marker
-from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.log.markers import known_markers, read_markers
-from kafkalog.log.producer_entry import Marker
+from kafkalog.log.producers.producer_entry import Marker
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
 from tests.log.producing import NOW, PRODUCER
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import kafkalog
 from kafkalog import LogLockedError, RecordBatchBuilder, StrayFileError
-from kafkalog.files.checkpoint_file import read_offsets
+from kafkalog.storage.checkpoint_file import read_offsets
 from tests.disks import NotingDisk
 from tests.log.writing import load
 

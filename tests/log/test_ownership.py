@@ -9,8 +9,8 @@ import pytest
 
 import kafkalog
 from kafkalog import LogLockedError, NotALogDirectoryError
-from kafkalog.files.naming import CLEAN_SHUTDOWN, LOCK
 from kafkalog.log import ownership
+from kafkalog.storage.file_names import CLEAN_SHUTDOWN, LOCK
 from tests.disks import FailingDisk, NotingDisk
 from tests.log.writing import SMALL, batch
 

@@ -10,8 +10,11 @@ from kafkalog.errors import (
     TransactionCoordinatorFencedError,
 )
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.producer_append import MAX_PRODUCER_EPOCH, ProducerAppendInfo
-from kafkalog.log.producer_entry import (
+from kafkalog.log.producers.producer_append import (
+    MAX_PRODUCER_EPOCH,
+    ProducerAppendInfo,
+)
+from kafkalog.log.producers.producer_entry import (
     BatchMetadata,
     CompletedTxn,
     Marker,

@@ -10,10 +10,10 @@ from kafkalog.errors import (
     InvalidTxnStateError,
     OutOfOrderSequenceError,
 )
-from kafkalog.log.hash_order import computed_order
-from kafkalog.log.producer_entry import NO_GUARD, CompletedTxn, Marker
-from kafkalog.log.producer_updates import ProducerUpdates, replay
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.hash_order import computed_order
+from kafkalog.log.producers.producer_entry import NO_GUARD, CompletedTxn, Marker
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.producers.producer_updates import ProducerUpdates, replay
 from tests.log.producing import (
     CLIENT,
     COORDINATOR,

@@ -22,10 +22,10 @@ from kafkalog import (
     RecordValidationError,
     UnfitRecordsError,
 )
-from kafkalog.formats import sent_batches
-from kafkalog.formats.builder import BatchSettings
+from kafkalog.encoding import producer_batches as sent_batches
+from kafkalog.encoding.batch_builder import BatchSettings
+from kafkalog.encoding.record_input import record_columns
 from kafkalog.formats.layout import CODECS
-from kafkalog.formats.record_input import record_columns
 from tests.disks import FailingDisk
 from tests.log.writing import NOW, SMALL, files_of, load
 

@@ -20,7 +20,7 @@ from kafkalog import (
     StrayFileError,
 )
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.log.loading import load_log
+from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.writable_log import WritableLog
 from tests.disks import FailingDisk
 from tests.log.clusters import IDS

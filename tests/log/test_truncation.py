@@ -3,8 +3,8 @@
 import pytest
 
 import kafkalog
-from kafkalog.files.checkpoint_file import LOG_STARTS, RECOVERY_POINTS
 from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.storage.checkpoint_file import LOG_STARTS, RECOVERY_POINTS
 from tests.disks import NotingDisk
 from tests.log.writing import NOW, SMALL, batch, load
 

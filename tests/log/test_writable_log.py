@@ -16,12 +16,12 @@ from kafkalog import (
     RecordBatchBuilder,
     UnexpectedAppendOffsetError,
 )
-from kafkalog.files.durable_file import Disk
-from kafkalog.formats.control import ControlRecordType, end_transaction_marker
-from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.log.loading import load_log
+from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
 from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.storage.durable_file import Disk
 from tests.disks import SingleWrites
 
 NOW = 1_700_000_000_000

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import IndexFullError, KafkaLogError, LogClosedError, LogConfig
-from kafkalog.formats import validation
 from kafkalog.log import appending
+from kafkalog.validation import leader_validation as validation
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

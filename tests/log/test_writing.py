@@ -18,10 +18,10 @@ from kafkalog import (
     UnexpectedAppendOffsetError,
 )
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.formats.builder import RecordBatchBuilder
-from kafkalog.formats.control import ControlRecordType, end_transaction_marker
+from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.log.append_result import AppendResult
 from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
 from tests.disks import FailingDisk, NotingDisk
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 

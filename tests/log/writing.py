@@ -2,7 +2,7 @@
 
 from kafkalog import LogConfig, RecordBatchBuilder
 from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.log.loading import load_log
+from kafkalog.log.recovery.log_loading import load_log
 
 NOW = 1_700_000_000_000
 SMALL = LogConfig(internal_segment_bytes=1000, segment_index_bytes=240)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kafkalog.formats.builder import RecordBatchBuilder
+from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.formats.checkpoint import format_epochs
 from kafkalog.formats.producer_snapshot import ENTRY, format_snapshot
 from kafkalog.indexes.offset_index import OffsetIndex

@@ -3,7 +3,7 @@
 import threading
 
 from kafkalog import BrokerConfig, LogManager
-from kafkalog.files.durable_file import Disk
+from kafkalog.storage.durable_file import Disk
 from tests.manager.managing import SMALL, fill
 
 PATIENCE_S = 20

@@ -21,10 +21,10 @@ from kafkalog import (
     NotALogDirectoryError,
     OffsetOutOfRangeError,
 )
-from kafkalog.files.checkpoint_file import read_offsets
-from kafkalog.files.durable_file import Disk
-from kafkalog.files.location import locate
 from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.storage.checkpoint_file import read_offsets
+from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.location import locate
 from tests.manager.managing import (
     HIGHS,
     MARKER,

@@ -5,9 +5,9 @@ import shutil
 import pytest
 
 from kafkalog import LogConfig
-from kafkalog.files.checkpoint_file import read_offsets
 from kafkalog.formats.checkpoint import parse_epochs
-from kafkalog.manager.verification import verify
+from kafkalog.storage.checkpoint_file import read_offsets
+from kafkalog.verification.path_verification import verify
 from tests import golden_data
 from tests.manager.managing import HIGHS, MARKER, POINTS, STARTS, manage
 

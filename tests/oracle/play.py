@@ -17,17 +17,17 @@ from typing import Any
 
 from kafkalog import KafkaLogError
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.files.checkpoint_file import (
+from kafkalog.formats.partition_files import format_clean_shutdown
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.log.writable_log import WritableLog
+from kafkalog.storage.checkpoint_file import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     write_offsets,
 )
-from kafkalog.files.durable_file import DISK
-from kafkalog.formats.partition_files import format_clean_shutdown
-from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.log.loading import load_log
-from kafkalog.log.writable_log import WritableLog
+from kafkalog.storage.durable_file import DISK
 from tests.oracle.files import MtimeStamper, damage, set_modified, tree
 from tests.oracle.steps import (
     STEPS,

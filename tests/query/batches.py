@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import LocatedError
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 
 from . import told
 

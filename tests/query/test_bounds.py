@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import kafkalog
-from kafkalog.files.reading import FileSource
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
+from kafkalog.storage.byte_source import FileSource
 from tests import golden_data
 from tests.query import told
 from tests.query.batches import T, build

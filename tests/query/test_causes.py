@@ -4,8 +4,8 @@ import pytest
 
 import kafkalog
 from kafkalog.codecs.checksum import crc32c
-from kafkalog.manager.report import Cause
-from kafkalog.manager.verification import verify
+from kafkalog.verification.path_verification import verify
+from kafkalog.verification.report import Cause
 from tests.query.batches import build
 
 ZSTD, UNKNOWN = 4, 5

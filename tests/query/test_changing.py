@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.files.reading import FileSource
 from kafkalog.log.log import find_stable
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
+from kafkalog.storage.byte_source import FileSource
 from tests.query.batches import build, rows_of
 from tests.query.told import from_records
 

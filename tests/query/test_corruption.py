@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog.errors import LocatedError
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests.query.batches import CODECS, KINDS, build, rows_of, without
 from tests.query.told import from_records
 

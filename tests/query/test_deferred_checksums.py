@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog import _speedups
+from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.decoding import Bounds, decode
-from kafkalog.formats.headers import scan_headers
-from kafkalog.formats.workspace import Workspace
-from kafkalog.query.columns import COLUMNS
+from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
 
 from .batches import build, rows_of

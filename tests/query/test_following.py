@@ -5,8 +5,8 @@ import os
 import pytest
 
 from kafkalog import RecordBatchBuilder
-from kafkalog.query.plan import bounds_of, find_parts
 from kafkalog.query.scan import scan
+from kafkalog.query.sources import bounds_of, find_parts
 from kafkalog.query.tailing import Follower, last_records
 
 NOW = 1_700_000_000_000

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kafkalog.errors import NotALogDirectoryError
-from kafkalog.files.naming import parse_partition_dir
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
@@ -18,6 +17,7 @@ from kafkalog.query.index_scan import (
     scan_time_indexes,
     scan_transaction_indexes,
 )
+from kafkalog.storage.file_names import parse_partition_dir
 from tests import golden_data
 
 SCANS = {

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 import kafkalog
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests.query.writers import writing
 
 pytestmark = pytest.mark.slow

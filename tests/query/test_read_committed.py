@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 import kafkalog
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.query import told
 

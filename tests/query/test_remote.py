@@ -6,13 +6,13 @@ import fsspec
 import pytest
 
 import kafkalog
-from kafkalog.files import stores
-from kafkalog.files.remote import READ_AHEAD_BYTES, as_path
-from kafkalog.query.columns import COLUMNS
 from kafkalog.query.listing import list_path
+from kafkalog.query.scan_columns import COLUMNS
+from kafkalog.storage import stores
+from kafkalog.storage.remote_source import READ_AHEAD_BYTES, as_path
 from tests import golden_data
-from tests.files.far import counted, fill, in_memory, s3_server, through_arrow
 from tests.query.big_segment import write_segment
+from tests.storage.far import counted, fill, in_memory, s3_server, through_arrow
 
 CLEAN = "k431-clean"
 LARGE = 50 << 20
@@ -85,7 +85,10 @@ def test_indexes_are_scanned_alike(clean):
 
 def test_a_log_answers_alike(clean):
     for directory in golden_data.partitions(CLEAN):
-        if kafkalog.files.naming.parse_partition_dir(directory.name).state is not None:
+        if (
+            kafkalog.storage.file_names.parse_partition_dir(directory.name).state
+            is not None
+        ):
             continue
         with kafkalog.open(clean / directory.name) as one:
             other = kafkalog.open(directory)

@@ -10,7 +10,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codecs.checksum import crc32c
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
 from tests import golden_data
 from tests.query import told
@@ -113,14 +113,14 @@ def test_an_error_comes_behind_all_that_was_sound(segment, threads):
 @pytest.mark.parametrize("threads", THREADS)
 def test_a_missing_file_comes_behind_all_that_was_there(segment, threads, monkeypatch):
     path, _ = segment
-    read = kafkalog.files.reading.FileSource.read
+    read = kafkalog.storage.byte_source.FileSource.read
 
     def failing(self, position, length, room=None):
         if position > 5_000_000:
             raise OSError(5, "Input/output error")
         return read(self, position, length, room)
 
-    monkeypatch.setattr(kafkalog.files.reading.FileSource, "read", failing)
+    monkeypatch.setattr(kafkalog.storage.byte_source.FileSource, "read", failing)
     offsets = []
     with pytest.raises(OSError, match="Input/output"):
         take_offsets(scan(path, threads), offsets)

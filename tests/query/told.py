@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 
 TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kafkalog.formats import schema_tables
-from kafkalog.formats.schema import Array, Field
+from kafkalog.messages import schema_tables
+from kafkalog.messages.schema import Array, Field
 from tests.schemas.make_tables import FOLDERS, TABLE, make
 
 VALUE = """// A licence.

@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from kafkalog.files import stores
 from kafkalog.spark.source import KafkaLogDataSource
+from kafkalog.storage import stores
 
 SECRETS = ("hush1", "hush2", "hush3")
 OPTIONS = {

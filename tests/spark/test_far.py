@@ -7,9 +7,9 @@ import pytest
 from kafkalog import RecordBatchBuilder
 from kafkalog.spark import list_segments, map_batches
 from tests import golden_data
-from tests.files.far import SECRET, fill, s3_server
 from tests.spark import lakes
 from tests.spark.test_golden import SELECTED, expected, from_spark
+from tests.storage.far import SECRET, fill, s3_server
 
 pytestmark = pytest.mark.spark
 

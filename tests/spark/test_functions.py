@@ -11,7 +11,6 @@ import pytest
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import ConfigError
-from kafkalog.files import stores
 from kafkalog.spark.functions import option_texts, source_options
 from kafkalog.spark.offset_limits import (
     GlobalTimestamp,
@@ -20,6 +19,7 @@ from kafkalog.spark.offset_limits import (
 )
 from kafkalog.spark.read_options import parse_options
 from kafkalog.spark.topic_selection import Assign, Subscribe
+from kafkalog.storage import stores
 from tests import golden_data
 from tests.spark.test_golden import SELECTED, expected, from_spark
 

@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from kafkalog import RecordBatchBuilder
-from kafkalog.query.columns import COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.query import told
 

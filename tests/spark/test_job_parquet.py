@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkalog.errors import CorruptRecordError
-from kafkalog.query.reading import Request
+from kafkalog.query.part_reading import Request
 from kafkalog.spark import job_parquet
 from kafkalog.spark.job_output import locked
 from kafkalog.spark.job_parquet import TaskWriter, by_date, file_columns, read_schema

@@ -9,10 +9,10 @@ import fsspec
 import pytest
 
 from kafkalog.errors import DataLossError
-from kafkalog.files.remote import as_path
-from tests.files.far import fill, in_memory, s3_server
+from kafkalog.storage.remote_source import as_path
 from tests.query.batches import build
 from tests.spark.planned import offsets_of, plan, whole
+from tests.storage.far import fill, in_memory, s3_server
 
 CLOSED, LAST = (f"{base:020d}.log" for base in (0, 30))
 

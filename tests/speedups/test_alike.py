@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import _speedups
+from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import KafkaLogError
-from kafkalog.formats.appends import APPEND, as_bytes, bounds_of
 from kafkalog.formats.layout import BATCH
-from kafkalog.formats.record_batch import RecordBatch
-from tests.formats.appending import T, batch, patched
+from kafkalog.validation.appends import APPEND, as_bytes, bounds_of
+from tests.validation.appending import T, batch, patched
 
 DELTAS = st.sampled_from([0, 1, 2, 62, 63, 64, 65, 8191, 8192, 2**31])
 SIZES = st.sampled_from([0, 1, 5, 59, 60, 63, 64, 200])

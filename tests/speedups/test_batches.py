@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.formats.headers import scan_headers
+from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.formats.layout import BATCH, LEAST_RECORD_BYTES
 from tests.guarded import at_the_end
 from tests.query.batches import KINDS, build

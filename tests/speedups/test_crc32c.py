@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import _speedups
-from kafkalog.formats.headers import find_unsound, scan_headers
+from kafkalog.formats.entry_headers import find_unsound, scan_headers
 from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kafkalog import _speedups
+from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
 from kafkalog.formats.layout import BATCH
-from kafkalog.formats.record_columns import ByteColumn, RecordColumns
 
 ROWS = 6
 GUARD = 0xA5

@@ -11,14 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkalog import _speedups
+from kafkalog.decoding.batch_decoder import Bounds, Run, decode
+from kafkalog.decoding.column_gathering import Buffers, GatheringWorkspace
+from kafkalog.decoding.record_batch import RecordBatch
+from kafkalog.decoding.record_headers import find_headers
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import LocatedError
-from kafkalog.formats.builder import RecordBatchBuilder
-from kafkalog.formats.decoding import Bounds, Run, decode
-from kafkalog.formats.gathering import Buffers, GatheringWorkspace
-from kafkalog.formats.headers import find_unsound, scan_headers
-from kafkalog.formats.record_batch import RecordBatch
-from kafkalog.formats.record_headers import find_headers
-from kafkalog.formats.workspace import Workspace
+from kafkalog.formats.entry_headers import find_unsound, scan_headers
 from tests import golden_data, reference
 from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import _speedups
-from kafkalog.formats.appends import APPEND, as_bytes, bounds_of
 from kafkalog.formats.layout import BATCH
-from tests.formats.appending import ROWS, T, batch, patched
+from kafkalog.validation.appends import APPEND, as_bytes, bounds_of
 from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
+from tests.validation.appending import ROWS, T, batch, patched
 
 ANY = (True, False, -1, -(2**63), 2**63 - 1)
 SAMPLES = [

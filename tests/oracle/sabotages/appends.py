@@ -6,15 +6,17 @@ import numpy as np
 
 from kafkalog._speedups import Status
 from kafkalog.errors import InvalidRecordError
-from kafkalog.formats import analysis, judging, validation
-from kafkalog.formats.append_rules import AppendRules, rules_of
-from kafkalog.formats.appends import Appends, bounds_of
-from kafkalog.formats.headers import corrupt
+from kafkalog.formats.entry_headers import corrupt
 from kafkalog.formats.layout import TimestampType
-from kafkalog.formats.rebuilding import rebuild
 from kafkalog.log import appending
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.validation import append_analysis as analysis
+from kafkalog.validation import batch_validation as judging
+from kafkalog.validation import leader_validation as validation
+from kafkalog.validation.append_policy import AppendRules, rules_of
+from kafkalog.validation.appends import Appends, bounds_of
+from kafkalog.validation.batch_conversion import rebuild
 from tests.formats import test_validation, test_validation_written
 from tests.oracle.sabotages.register import nothing, one_by_one, sabotage
 

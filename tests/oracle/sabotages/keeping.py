@@ -8,7 +8,7 @@ from kafkalog.indexes.growing_index import GrowingIndex
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
 from kafkalog.log import deletion, retention, truncation, watermarks
 from kafkalog.log.leader_epochs import EpochEnd, LeaderEpochs
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment

@@ -1,13 +1,16 @@
 """Sabotages of opening a log, in order or after a crash."""
 
 from kafkalog.errors import CorruptSnapshotError
-from kafkalog.log import leftovers, loader, loading, segment_recovery
 from kafkalog.log.deletion import DELETED
 from kafkalog.log.leader_epochs import LeaderEpochs
-from kafkalog.log.leftovers import CLEANED, SWAP
-from kafkalog.log.loader import LogLoader
-from kafkalog.log.producer_snapshots import SnapshotFiles
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.producers.snapshot_files import SnapshotFiles
+from kafkalog.log.recovery import leftover_files as leftovers
+from kafkalog.log.recovery import log_loader as loader
+from kafkalog.log.recovery import log_loading as loading
+from kafkalog.log.recovery import segment_recovery
+from kafkalog.log.recovery.leftover_files import CLEANED, SWAP
+from kafkalog.log.recovery.log_loader import LogLoader
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles
 from tests.log import (

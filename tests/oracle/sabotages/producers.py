@@ -6,18 +6,14 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.layout import SEQUENCE_MASK
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
-from kafkalog.log import (
-    producer_append,
-    producer_entry,
-    producer_updates,
-    reading,
-    watermarks,
-)
-from kafkalog.log.hash_order import HashOrderedDict
-from kafkalog.log.producer_append import ProducerAppendInfo
-from kafkalog.log.producer_entry import NONE, CompletedTxn, ProducerStateEntry
-from kafkalog.log.producer_updates import ProducerUpdates
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log import fetch_data as reading
+from kafkalog.log import watermarks
+from kafkalog.log.producers import producer_append, producer_entry, producer_updates
+from kafkalog.log.producers.hash_order import HashOrderedDict
+from kafkalog.log.producers.producer_append import ProducerAppendInfo
+from kafkalog.log.producers.producer_entry import NONE, CompletedTxn, ProducerStateEntry
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.producers.producer_updates import ProducerUpdates
 from tests.log import (
     test_producer_append,
     test_producer_updates,

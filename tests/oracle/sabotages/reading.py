@@ -1,8 +1,8 @@
 """Sabotages of reads, of the high watermark, and of lookups by time."""
 
 from kafkalog.errors import LogArgumentError
+from kafkalog.log import fetch_data as engine
 from kafkalog.log import log_fetch, time_lookup, watermarks, writable_log
-from kafkalog.log import reading as engine
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.watermarks import sight_of

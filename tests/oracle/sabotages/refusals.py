@@ -6,10 +6,10 @@ from kafkalog.errors import (
     RecordBatchTooLargeError,
     RecordValidationError,
 )
-from kafkalog.formats import judging
-from kafkalog.formats.appends import AppendOrigin
 from kafkalog.log import appending
-from kafkalog.log.producer_updates import ProducerUpdates
+from kafkalog.log.producers.producer_updates import ProducerUpdates
+from kafkalog.validation import batch_validation as judging
+from kafkalog.validation.appends import AppendOrigin
 from tests.oracle.sabotages.register import sabotage
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from kafkalog.log.append_runs import RunWriter
 
-from kafkalog.formats import analysis, validation
+from kafkalog.validation import append_analysis as analysis
+from kafkalog.validation import leader_validation as validation
 
 Patch = pytest.MonkeyPatch
 TESTS = Path(__file__).parents[2]

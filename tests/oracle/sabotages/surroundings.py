@@ -9,22 +9,15 @@ from kafkalog.log.append_runs import RunWriter
 
 from kafkalog.config import LogConfig, settings
 from kafkalog.config.values import Range
-from kafkalog.files.naming import LOCK
-from kafkalog.log import (
-    appending,
-    flushing,
-    loading,
-    opening,
-    ownership,
-    runtime,
-    writable_log,
-)
+from kafkalog.log import appending, flushing, opening, ownership, runtime, writable_log
 from kafkalog.log.clock import SystemClock
 from kafkalog.log.ownership import OwnedDirectory
-from kafkalog.log.producers import ProducerStateManager
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.recovery import log_loading as loading
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.state import LogState
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.storage.file_names import LOCK
 from tests.config import test_settings
 from tests.log import test_flushing, test_ownership, test_writing
 from tests.oracle.sabotages.appends import EVER, rules_with

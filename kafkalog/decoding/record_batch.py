@@ -1,0 +1,298 @@
+"""One record batch, or one message of magic 0 or 1, by itself.
+
+For looking at a batch, not for reading many: `formats.decoding` reads a segment's
+batches at once, and this is a view of one of its rows.
+
+Knows: one entry's header and records. Does not know: where the entry was stored.
+Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kafkalog._speedups import Status
+from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.decoding.batch_decoder import Bounds, Views, decode
+from kafkalog.decoding.record_headers import find_headers
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.errors import LocatedError
+from kafkalog.formats.entry_fields import magic_field
+from kafkalog.formats.entry_headers import (
+    Bytes,
+    BytesLike,
+    Rows,
+    add_to_sequences,
+    corrupt,
+    find_unsound,
+    scan_headers,
+)
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    CODECS,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    MAX_BATCH_BYTES,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    TimestampType,
+)
+
+
+class Record(NamedTuple):
+    """One record: bytes are bytes, null is None, headers are pairs in their order."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class RecordBatch:
+    """A whole batch or message: its header as attributes, its records by turns.
+
+    Parameters
+    ----------
+    data : bytes-like
+        Bytes in which the entry lies whole.
+    position : int
+        Byte of `data` at which it begins.
+    max_bytes : int
+        How much its records may take once unpacked, in bytes.
+    any_magic : bool
+        Whether a magic that no format has is read as Kafka's storage engine does, above
+        2 as 2 and below 0 as 1; else no entry lies there.
+
+    Raises
+    ------
+    CorruptRecordError
+        If no entry lies there. Records, and the checksum, are looked at when asked for.
+
+    Examples
+    --------
+    >>> data = bytes.fromhex(
+    ...     "0000000000000064000000520000000302"
+    ...     "9a2ffa45000000000001"
+    ...     "0000018bcfe568000000018bcfe56805"
+    ...     "ffffffffffffffffffffffffffff"
+    ...     "0000000228000000046b310a68656c6c6f0402680276026e01"
+    ...     "16000a02010a776f726c6400"
+    ... )
+    >>> batch = RecordBatch(data)
+    >>> batch.base_offset, batch.last_offset, batch.codec, batch.is_valid
+    (100, 101, 'none', True)
+    >>> [record.value for record in batch]
+    [b'hello', b'world']
+    """
+
+    __slots__ = ("_data", "_max_bytes", "_row")
+
+    def __init__(
+        self,
+        data: BytesLike,
+        position: int = 0,
+        *,
+        max_bytes: int = MAX_BATCH_BYTES,
+        any_magic: bool = False,
+    ) -> None:
+        whole = _as_bytes(data)
+        rows, status, _ = scan_headers(whole, position, 0, 1, any_magic=any_magic)
+        if not len(rows):
+            raise corrupt(status or Status.ENTRY_INCOMPLETE, position)
+        self._row: Rows = rows
+        self._data = whole[position : position + int(rows["size_in_bytes"][0])]
+        self._row["position"] = 0
+        self._max_bytes = max_bytes
+
+    def _field(self, name: str) -> int:
+        return int(self._row[name][0])
+
+    @property
+    def magic(self) -> int:
+        """The magic as stored: 0, 1 or 2, unless any was taken."""
+        return magic_field(self._data)
+
+    @property
+    def _layout(self) -> int:
+        """The magic by whose layout it is read."""
+        return self._field("magic")
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of the whole entry."""
+        return self._field("size_in_bytes")
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of the first record; in a wrapper that takes unpacking it."""
+        if self._layout == 2 or self._field("base_offset") >= 0:
+            return self._field("base_offset")
+        return next(iter(self)).offset
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record the entry ever held."""
+        return self._field("last_offset")
+
+    @property
+    def leader_epoch(self) -> int:
+        """Epoch of the leader that appended it; -1 where unknown."""
+        return self._field("leader_epoch")
+
+    @property
+    def crc(self) -> int:
+        """The stored checksum, unsigned."""
+        return self._field("crc")
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the checksum is that of the bytes."""
+        return not len(find_unsound(self._data, 0, self._row))
+
+    @property
+    def attributes(self) -> int:
+        """The attributes, all bits."""
+        return self._field("attributes")
+
+    @property
+    def codec(self) -> str:
+        """The compression type's name; an id that has none as ``"unknown(5)"``."""
+        codec = self.attributes & CODEC_MASK
+        return CODECS[codec] if codec < len(CODECS) else f"unknown({codec})"
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whose clock the timestamps are from."""
+        if self._layout == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        return TimestampType(bool(self.attributes & LOG_APPEND_TIME_FLAG))
+
+    @property
+    def base_timestamp(self) -> int:
+        """What timestamps count from: ms; magic 0 and 1: the message's own."""
+        return self._field("base_timestamp")
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp, ms, or the append time; -1 where there is none."""
+        return self._field("max_timestamp")
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones in here may go, ms, if compaction has set it."""
+        has = self._layout == 2 and self.attributes & DELETE_HORIZON_FLAG
+        return self.base_timestamp if has else None
+
+    @property
+    def producer_id(self) -> int:
+        """Idempotent producer, or -1."""
+        return self._field("producer_id")
+
+    @property
+    def producer_epoch(self) -> int:
+        """Its epoch, or -1."""
+        return self._field("producer_epoch")
+
+    @property
+    def base_sequence(self) -> int:
+        """Sequence of the first record, or -1."""
+        return self._field("base_sequence")
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record it ever held, or -1; 0 follows 2**31 - 1."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        span = self._row["last_offset"] - self._row["base_offset"]
+        base = self._row["base_sequence"]
+        return int(add_to_sequences(base, span.astype(np.int32))[0])
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether it belongs to a transaction."""
+        return self._layout == 2 and bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its records are control records."""
+        return self._layout == 2 and bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def count(self) -> int | None:
+        """Number of records; None in a wrapper, which does not say."""
+        count = self._field("count")
+        return None if self._layout < 2 and count < 0 else count
+
+    def __bytes__(self) -> bytes:
+        return self._data.tobytes()
+
+    def __repr__(self) -> str:
+        return (
+            f"<RecordBatch magic {self.magic}, last offset {self.last_offset}, "
+            f"{self.size_in_bytes} bytes, {self.codec}>"
+        )
+
+    def __iter__(self) -> Iterator[Record]:
+        """Take the records one by one; the checksum is not looked at."""
+        found = decode(
+            self._data,
+            0,
+            self._row.copy(),
+            bounds=Bounds(),
+            limit=self._max_bytes,
+            workspace=Workspace(),
+            in_pieces=True,
+        )
+        for views in found:
+            if isinstance(views, LocatedError):
+                raise views
+            yield from _records(views, self.timestamp_type)
+
+
+def _records(views: Views, timestamp_type: TimestampType) -> Iterator[Record]:
+    data = views.data.data
+
+    def part(start: int, length: int) -> bytes | None:
+        return None if length < 0 else bytes(data[start : start + length])
+
+    headers = _headers(views, data)
+    columns = [*views.records.longs.tolist(), *views.records.ints.tolist()]
+    for (
+        offset,
+        timestamp,
+        key_start,
+        key_length,
+        value_start,
+        value_length,
+        _,
+        header_count,
+    ) in zip(*columns, strict=True):
+        yield Record(
+            offset,
+            timestamp,
+            timestamp_type,
+            part(key_start, key_length),
+            part(value_start, value_length),
+            tuple(next(headers) for _ in range(header_count)),
+        )
+
+
+def _headers(views: Views, data: memoryview) -> Iterator[tuple[str, bytes | None]]:
+    """Key and value of each header, of all records in turn."""
+    _, places = find_headers(views)
+    for key, key_length, value, length in zip(*places.tolist(), strict=True):
+        text = repair_utf8(bytes(data[key : key + key_length]))
+        yield text, None if length < 0 else bytes(data[value : value + length])
+
+
+def _as_bytes(data: BytesLike) -> Bytes:
+    """See any contiguous buffer as an array of its bytes; nothing is copied."""
+    if isinstance(data, np.ndarray):
+        return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    return np.frombuffer(memoryview(data), np.uint8)

@@ -1,0 +1,1 @@
+"""Columns of records to batches."""

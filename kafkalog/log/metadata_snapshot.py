@@ -1,0 +1,171 @@
+"""Snapshots of the metadata log: ``<end offset>-<epoch>.checkpoint``, and bootstrap's.
+
+Batches of magic 2 behind one another, as in a segment:
+
+    | header: control records | data batches ... | footer: control record |
+
+The header is a SNAPSHOT_HEADER and, with KRaft version 1 and up, the version and the
+voters. The footer comes last: a snapshot without one was not finished. Offsets begin
+at 0 in every snapshot and have nothing to do with the log's; the leader epoch of each
+batch is the snapshot's epoch; nothing has a producer.
+
+Knows: the frame. Does not know: what the metadata records say, where the file lies.
+Source: ``RecordsSnapshotWriter.java``, ``RecordsSnapshotReader.java``,
+``BatchFileWriter.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafkalog.decoding.record_batch import Record, RecordBatch
+from kafkalog.encoding.batch_builder import RecordBatchBuilder
+from kafkalog.errors import CorruptRecordError
+from kafkalog.messages.control_records import (
+    ControlRecord,
+    ControlRecordType,
+    control_record,
+    parse_control,
+)
+
+VERSION: Final = 0
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataSnapshot:
+    """A snapshot, taken apart; times are ms since 1970.
+
+    `last_contained_log_timestamp` is the append time of the last record covered;
+    `written` the time of the header, `finished` that of the footer, None without one.
+    `batches` are the data records, by batch; `kraft_version` and `voters` are None
+    where the header does not have them.
+    """
+
+    epoch: int
+    last_contained_log_timestamp: int
+    written: int
+    finished: int | None
+    batches: tuple[tuple[Record, ...], ...] = ()
+    kraft_version: int | None = None
+    voters: Message | None = None
+
+    @classmethod
+    def parse(cls, data: bytes) -> MetadataSnapshot:
+        """Take a whole file apart.
+
+        Raises `CorruptRecordError`, with the byte where the batch begins that is at
+        fault: damaged, of another epoch, or out of its place.
+        """
+        header: Message | None = None
+        told: dict[ControlRecordType, Message] = {}
+        batches: list[tuple[Record, ...]] = []
+        epoch = written = 0
+        finished: int | None = None
+        for position, batch in _sound_batches(data):
+            if finished is not None:
+                raise _misplaced("a batch behind the footer", position)
+            controls = _controls(batch, position)
+            if header is None:
+                header = controls.get(ControlRecordType.SNAPSHOT_HEADER)
+                if header is None:
+                    raise _misplaced("no snapshot header", position)
+                epoch, written, told = batch.leader_epoch, batch.max_timestamp, controls
+            elif ControlRecordType.SNAPSHOT_FOOTER in controls:
+                finished = batch.max_timestamp
+            elif batch.is_control:
+                raise _misplaced("control records among the data", position)
+            else:
+                batches.append(tuple(batch))
+            if batch.leader_epoch != epoch:
+                reason = f"leader epoch {batch.leader_epoch}, not {epoch}"
+                raise _misplaced(reason, position)
+        if header is None:
+            raise _misplaced("no snapshot header", 0)
+        version = told.get(ControlRecordType.KRAFT_VERSION)
+        return cls(
+            epoch=epoch,
+            last_contained_log_timestamp=int(header["lastContainedLogTimestamp"]),
+            written=written,
+            finished=finished,
+            batches=tuple(batches),
+            kraft_version=None if version is None else int(version["kRaftVersion"]),
+            voters=told.get(ControlRecordType.KRAFT_VOTERS),
+        )
+
+    def format(self) -> bytes:
+        """Write the file, as Kafka does."""
+        header: list[tuple[ControlRecordType, Message]] = [
+            (
+                ControlRecordType.SNAPSHOT_HEADER,
+                {
+                    "version": VERSION,
+                    "lastContainedLogTimestamp": self.last_contained_log_timestamp,
+                },
+            )
+        ]
+        if self.kraft_version is not None:
+            version = {"version": VERSION, "kRaftVersion": self.kraft_version}
+            header.append((ControlRecordType.KRAFT_VERSION, version))
+        if self.voters is not None:
+            header.append((ControlRecordType.KRAFT_VOTERS, self.voters))
+        parts = [self._control(header, 0, self.written)]
+        offset = len(header)
+        for records in self.batches:
+            builder = RecordBatchBuilder(base_offset=offset, leader_epoch=self.epoch)
+            for record in records:
+                builder.append(record.key, record.value, timestamp=record.timestamp)
+            parts.append(builder.build())
+            offset += len(records)
+        if self.finished is not None:
+            footer = (ControlRecordType.SNAPSHOT_FOOTER, {"version": VERSION})
+            parts.append(self._control([footer], offset, self.finished))
+        return b"".join(parts)
+
+    def _control(
+        self,
+        records: Sequence[tuple[ControlRecordType, Message]],
+        offset: int,
+        timestamp: int,
+    ) -> bytes:
+        builder = RecordBatchBuilder(
+            base_offset=offset, leader_epoch=self.epoch, is_control=True
+        )
+        for kind, message in records:
+            builder.append(*control_record(kind, message), timestamp=timestamp)
+        return builder.build()
+
+
+def _misplaced(reason: str, position: int) -> CorruptRecordError:
+    return CorruptRecordError(reason, position=position, cause="control")
+
+
+def _sound_batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:
+    """Yield the batches with their positions; offsets go on from 0."""
+    position, offset = 0, 0
+    while position < len(data):
+        batch = RecordBatch(data, position)
+        if not batch.is_valid:
+            reason = f"the checksum is not {batch.crc:08x}, as stored"
+            raise CorruptRecordError(reason, position=position, cause="crc")
+        if batch.base_offset != offset:
+            reason = f"base offset {batch.base_offset}, not {offset}"
+            raise CorruptRecordError(reason, position=position, cause="offset")
+        yield position, batch
+        offset = batch.last_offset + 1
+        position += batch.size_in_bytes
+
+
+def _controls(batch: RecordBatch, position: int) -> dict[ControlRecordType, Message]:
+    """Messages of a control batch, by type; none of a data batch."""
+    if not batch.is_control:
+        return {}
+    try:
+        found: list[ControlRecord] = [
+            parse_control(record.key, record.value) for record in batch
+        ]
+    except CorruptRecordError as error:
+        raise _misplaced(error.reason, position) from None
+    return {one.type: one.message for one in found if one.message is not None}

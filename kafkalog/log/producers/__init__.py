@@ -1,0 +1,1 @@
+"""Producer state: sequences, transactions and their snapshots."""

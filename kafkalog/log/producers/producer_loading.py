@@ -1,0 +1,81 @@
+"""What is known of producers, built anew up to an offset: from a snapshot and the log.
+
+Knows: snapshots and batches. Does not know: why it is asked.
+Source: ``UnifiedLog.rebuildProducerState``, ``loadProducersFromRecords``.
+"""
+
+from __future__ import annotations
+
+from kafkalog.formats.layout import MAX_FILE_BYTES, NO_PRODUCER_ID
+from kafkalog.log.markers import read_markers
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.producers.producer_updates import ProducerUpdates
+from kafkalog.log.segment_map import SegmentMap
+from kafkalog.segment.file_batches import windows
+from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.validation.appends import AppendOrigin
+
+
+def rebuild_producers(
+    producers: ProducerStateManager,
+    segments: SegmentMap,
+    log_start_offset: int,
+    offset: int,
+    now_ms: int,
+    *,
+    clean: bool = False,
+) -> None:
+    """Bring producers to where they were at `offset`, and take a snapshot there.
+
+    From the newest snapshot at or below it. A log that was closed in order and has no
+    snapshot is one of an old release: it gets empty ones, and is not read.
+    """
+    points = _snapshot_points(segments)
+    if clean and producers.snapshots.latest() is None:
+        for point in [*points, offset]:
+            producers.map_end_offset = point
+            producers.take_snapshot()
+        return
+    was_empty = producers.is_empty and producers.map_end_offset >= offset
+    producers.truncate_and_reload(log_start_offset, offset, now_ms)
+    if offset > producers.map_end_offset and not was_empty:
+        last = segments.floor(offset)
+        for segment in segments.between(producers.map_end_offset, offset):
+            start = max(segment.base_offset, producers.map_end_offset, log_start_offset)
+            producers.map_end_offset = start
+            if segment.base_offset in points:
+                producers.take_snapshot()
+            end = _end_position(segment, offset) if segment is last else segment.size
+            _load(producers, segment, start, end)
+    producers.map_end_offset = offset
+    producers.take_snapshot()
+
+
+def _snapshot_points(segments: SegmentMap) -> list[int]:
+    """Give the base offsets of the last two segments."""
+    return segments.base_offsets[-2:]
+
+
+def _end_position(segment: GrowingSegment, offset: int) -> int:
+    found = segment.find(offset)
+    return segment.size if found is None else found.position
+
+
+def _load(
+    producers: ProducerStateManager, segment: GrowingSegment, offset: int, end: int
+) -> None:
+    """Apply the batches of a segment from `offset` to position `end`."""
+    read = segment.read(offset, MAX_FILE_BYTES, end)
+    if read is None:
+        return
+    updates = ProducerUpdates(
+        producers, AppendOrigin.REPLICATION, transaction_version=0
+    )
+    start, end = read.position, read.position + read.length
+    for rows, data, origin in windows(segment.file, start, end):
+        held = rows[rows["producer_id"] != NO_PRODUCER_ID]
+        if len(held):
+            updates.add(held, read_markers(data, held, origin))
+    updates.apply()
+    for completed in updates.completed:
+        producers.complete_txn(completed)

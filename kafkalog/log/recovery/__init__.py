@@ -1,0 +1,1 @@
+"""Opening a log to write to it, after a clean stop or a crash."""

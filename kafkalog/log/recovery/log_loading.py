@@ -1,0 +1,177 @@
+"""A writable log made of a directory and of what is known of it: Kafka's own way in.
+
+For whoever keeps offsets, clocks and tasks himself, as a broker does; `kafkalog.open`
+finds all this beside the directory.
+
+Knows: the parts of a log. Does not know: checkpoints, locks, other partitions.
+Source: ``UnifiedLog.create``, and its constructor.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from kafkalog.config import BrokerConfig, LogConfig
+from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
+from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
+from kafkalog.log.offset_metadata import OffsetMetadata
+from kafkalog.log.partition_metadata import TopicIdFile
+from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.recovery.leftover_files import check_names, list_files
+from kafkalog.log.recovery.log_loader import LoadedOffsets, LogLoader
+from kafkalog.log.runtime import Runtime
+from kafkalog.log.segment_map import SegmentMap
+from kafkalog.log.state import LogState
+from kafkalog.log.watermarks import find_first_unstable, set_log_start
+from kafkalog.log.writable_log import WritableLog
+from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
+from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.file_names import PARTITION_METADATA
+
+
+def check_log(directory: Path, topic_id: str | None = None) -> str | None:
+    """Raise what refuses to load the log in a directory; nothing is changed.
+
+    That is an unreadable ``partition.metadata`` or ``leader-epoch-checkpoint``
+    (`CorruptCheckpointError`, `LogArgumentError`), the id of another topic
+    (`InconsistentTopicIdError`), and a file whose name is no segment's
+    (`StrayFileError`); an `OSError` where what is no file has a file's name. Kafka
+    finds these while it loads the log, with half of that done.
+
+    Returns the topic's id on disk; None where there is none, or no directory.
+    """
+    if not directory.is_dir():
+        return None
+    check_names(list_files(directory))
+    _check_kinds(directory / PARTITION_METADATA, directory / LEADER_EPOCHS)
+    read_epochs(directory / LEADER_EPOCHS)
+    stored = TopicIdFile(directory, DISK)
+    return stored.topic_id if stored.start(topic_id) else None
+
+
+def _check_kinds(*paths: Path) -> None:
+    """Raise `OSError` for what is there and is no file: it is not read as missing."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise OSError(errno.EINVAL, "Not a regular file", str(path))
+
+
+def load_log(
+    directory: str | os.PathLike[str],
+    config: LogConfig | None = None,
+    *,
+    broker: BrokerConfig | None = None,
+    log_start_offset: int = 0,
+    recovery_point: int = 0,
+    lower_recovery_point: Callable[[int], None] | None = None,
+    clean: bool = True,
+    topic_id: str | None = None,
+    clock: Clock | None = None,
+    scheduler: Scheduler | None = None,
+    disk: Disk = DISK,
+) -> WritableLog:
+    """Load the log in a directory, which is made if it is missing, to write to it.
+
+    `clean` says that it was closed in order. If not, what lies behind
+    `recovery_point` is read through, and cut where it is not whole: the log's `report`
+    says where. Before an index is made anew, `lower_recovery_point` is called, so that
+    all from there on is read through if that is interrupted. Without a scheduler of the
+    caller's, the log has a thread of its own. Where this fails, no file stays open and
+    no thread runs.
+
+    Raises `CorruptCheckpointError` for what cannot be made anew, and
+    `InconsistentTopicIdError`.
+
+    >>> import tempfile, kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder()
+    >>> batch.append(b"k", b"v")
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     with load_log(Path(root, "orders-0")) as log:
+    ...         log.append(batch.build()).last_offset, log.log_end_offset
+    (0, 1)
+    """
+    path = Path(directory)
+    config = LogConfig() if config is None else config
+    broker = BrokerConfig() if broker is None else broker
+    clock = SystemClock() if clock is None else clock
+    runtime = Runtime(clock, scheduler, disk)
+    if not path.is_dir():
+        disk.make_directory(path)
+        disk.sync_directory(path.parent)
+
+    def new_producers() -> ProducerStateManager:
+        return ProducerStateManager(
+            path,
+            clock=clock,
+            disk=disk,
+            producer_id_expiration_ms=broker.producer_id_expiration_ms,
+            transaction_verification=broker.transaction_partition_verification_enable,
+        )
+
+    loader = LogLoader(
+        directory=path,
+        config=config,
+        runtime=runtime,
+        segments=SegmentMap(),
+        epochs=LeaderEpochs(path / LEADER_EPOCHS, disk, runtime.later),
+        producers=new_producers(),
+        new_producers=new_producers,
+        lower_recovery_point=lower_recovery_point or (lambda _: None),
+        clean=clean,
+        log_start_offset=log_start_offset,
+        recovery_point=recovery_point,
+    )
+    try:
+        state = _state_of(loader, loader.load())
+        _start(state, topic_id)
+        every_ms = broker.producer_id_expiration_check_interval_ms
+        return WritableLog(state, loader.report, _schedule(state, every_ms))
+    except BaseException:
+        runtime.closed = True
+        loader.abandon()
+        runtime.stop()
+        raise
+
+
+def _state_of(loader: LogLoader, loaded: LoadedOffsets) -> LogState:
+    return LogState(
+        directory=loader.directory,
+        config=loader.config,
+        runtime=loader.runtime,
+        segments=loader.segments,
+        producers=loader.producers,
+        leader_epochs=loader.epochs,
+        topic_id_file=TopicIdFile(loader.directory, loader.runtime.disk),
+        log_start_offset=loaded.log_start_offset,
+        recovery_point=loaded.recovery_point,
+        end=loaded.end,
+        high_watermark=OffsetMetadata(loaded.log_start_offset),
+        last_flushed_ms=loader.runtime.now_ms(),
+    )
+
+
+def _schedule(state: LogState, interval_ms: int) -> Task:
+    """Have producers forgotten that were idle for too long."""
+
+    def expire() -> None:
+        runtime = state.runtime
+        with runtime.lock:
+            state.producers.remove_expired_producers(runtime.now_ms())
+
+    return state.runtime.scheduler.schedule(
+        "PeriodicProducerExpirationCheck", expire, interval_ms, interval_ms
+    )
+
+
+def _start(state: LogState, topic_id: str | None) -> None:
+    """Settle the offsets of a log just loaded, and its topic's id."""
+    set_log_start(state, state.log_start_offset)
+    find_first_unstable(state)
+    if not state.topic_id_file.start(topic_id):
+        state.runtime.later("flush-metadata-file", state.topic_id_file.flush)

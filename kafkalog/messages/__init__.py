@@ -1,0 +1,1 @@
+"""Kafka's messages: bytes that a schema and a version explain."""

@@ -1,0 +1,203 @@
+"""Bytes to messages: the reading half of `kafkalog.messages.message`.
+
+Every step is held against what remains before it is taken, and every count against the
+bytes it would need before anything is made for it. What is taken and what is refused is
+what Kafka's own classes take and refuse, and in their order: so tags need not rise, and
+a known field is believed rather than the size that its tag gives. The reasons of errors
+are Kafka's own words, wherever it has any.
+
+Source: ``ByteBufferAccessor.java``, ``MessageDataGenerator.java``, ``ByteUtils.java``.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final
+
+from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.codecs.uuid_text import UUID_BYTES, uuid_to_text
+from kafkalog.errors import CorruptMessageError
+from kafkalog.messages.schema import (
+    FIXED_WIDTH,
+    UNKNOWN_TAGS,
+    Array,
+    Field,
+    FieldType,
+    Message,
+)
+
+MAX_STRING_BYTES: Final = 2**15 - 1
+_SAYS_NOTHING: Final = "null"
+_VARINT_BYTES: Final = 5
+_FIXED: Final = {name: Struct(code) for name, code in FIXED_WIDTH.items()}
+_INT8: Final = _FIXED["int8"]
+_INT16: Final = _FIXED["int16"]
+_INT32: Final = _FIXED["int32"]
+
+
+class MessageReader:
+    """Reads one message of `version` from `position` of `data`; moves `position`.
+
+    `reads_structs` is false where the message says it is of a version above `version`.
+    """
+
+    __slots__ = (
+        "data",
+        "end",
+        "field",
+        "flexible",
+        "position",
+        "reads_structs",
+        "version",
+    )
+
+    def __init__(
+        self, data: bytes, position: int, version: int, *, flexible: bool
+    ) -> None:
+        self.data = data
+        self.position = position
+        self.end = len(data)
+        self.version = version
+        self.flexible = flexible
+        self.reads_structs = True
+        self.field = "message"  # being read, for errors
+
+    def message(self, fields: tuple[Field, ...]) -> Message:
+        """Read fields in order, then the tagged ones."""
+        message: Message = {}
+        for field in fields:
+            if field.tag is None and field.exists(self.version):
+                message[field.name] = self._field(field)
+        if self.flexible and self._tagged_fields(fields, message):
+            names = [field.name for field in fields] + [UNKNOWN_TAGS]
+            return {name: message[name] for name in names if name in message}
+        return message
+
+    def _tagged_fields(self, fields: tuple[Field, ...], message: Message) -> bool:
+        """Read the tagged fields into `message`; say whether there are any."""
+        unknown: dict[int, bytes] = {}
+        self.field = "tagged fields"
+        count = self.varint()
+        for _ in range(count):  # each takes bytes: the data ends the loop
+            at = self.position
+            tag, size = self.varint(), self.varint()
+            field = next((one for one in fields if one.tag == tag), None)
+            if field is None:
+                unknown[tag] = self._bytes(size)
+                continue
+            if not field.exists(self.version):
+                said = f"Tag {tag} is not valid for version {self.version}"
+                raise self._fault(said, at)
+            value = self._field(field)
+            message.pop(field.name, None)
+            if value != field.default_in(self.version):
+                message[field.name] = value
+            self.field = "tagged fields"
+        if unknown:
+            message[UNKNOWN_TAGS] = unknown
+        return count > 0
+
+    def _field(self, field: Field) -> Any:
+        self.field = field.name
+        nullable = field.nullable(self.version)
+        if isinstance(field.type, tuple):
+            if nullable and self._is_null_struct(tagged=field.tag is not None):
+                return None
+            return self._struct(field.type)
+        return self._value(field.type, nullable=nullable)
+
+    def _value(self, kind: FieldType, *, nullable: bool = False) -> Any:
+        if isinstance(kind, tuple):
+            return self._struct(kind)
+        if isinstance(kind, Array):
+            count = self._length(_INT32, nullable=nullable)
+            return None if count is None else self._elements(kind.of, count)
+        if kind in _FIXED:
+            return self._fixed(_FIXED[kind])
+        if kind == "uuid":
+            return uuid_to_text(self._take(UUID_BYTES))
+        at = self.position
+        length = self._length(_INT16 if kind == "string" else _INT32, nullable=nullable)
+        if length is None:
+            return None
+        if kind == "bytes":
+            return self._bytes(length)
+        if length > MAX_STRING_BYTES:
+            said = f"string field {self.field} had invalid length {length}"
+            raise self._fault(said, at)
+        return repair_utf8(self._bytes(length))
+
+    def _struct(self, fields: tuple[Field, ...]) -> Message:
+        if not self.reads_structs:
+            said = f"Can't read a struct of a version above {self.version}"
+            raise self._fault(said, self.position)
+        return self.message(fields)
+
+    def _elements(self, kind: FieldType, count: int) -> list[Any]:
+        left = self.end - self.position
+        if count > left:  # an element has at least one byte
+            said = f"Tried to allocate a collection of size {count}, but there are only"
+            raise self._fault(f"{said} {left} bytes remaining.", self.position)
+        name, values = f"{self.field} element", []
+        for _ in range(count):
+            self.field = name
+            values.append(self._value(kind))
+        return values
+
+    def _is_null_struct(self, *, tagged: bool) -> bool:
+        return self.varint() <= 0 if tagged else self._fixed(_INT8) < 0
+
+    def _length(self, classic: Struct, *, nullable: bool) -> int | None:
+        """Read a length or count; None for null, where null is allowed."""
+        at = self.position
+        length = _int32(self.varint() - 1) if self.flexible else self._fixed(classic)
+        if length < 0:
+            if nullable:
+                return None
+            said = f"non-nullable field {self.field} was serialized as null"
+            raise self._fault(said, at)
+        return int(length)
+
+    def varint(self) -> int:
+        """Read an unsigned varint into an int32: what has no room in it is dropped."""
+        value, at = 0, self.position
+        for i in range(_VARINT_BYTES):
+            byte = self._take(1)[0]
+            value |= (byte & 0x7F) << 7 * i
+            if byte < 0x80:
+                return _int32(value)
+        bits = (value | 0x80 << 28) & 0xFFFFFFFF
+        said = "Varint is too long, the most significant bit in the 5th byte is set"
+        raise self._fault(f"{said}, converted value: {bits:x}", at)
+
+    def _fixed(self, form: Struct) -> Any:
+        return form.unpack(self._take(form.size))[0]
+
+    def _bytes(self, size: int) -> bytes:
+        """Read a run of bytes of a given size."""
+        left = self.end - self.position
+        if size < 0:
+            raise self._fault(f"{self.field} has a size of {size}", self.position, size)
+        if size > left:
+            said = f"Error reading byte array of {size} byte(s): only {left} byte(s)"
+            raise self._fault(f"{said} available", self.position)
+        return self._take(size)
+
+    def _take(self, count: int) -> bytes:
+        at, left = self.position, self.end - self.position
+        if count > left:
+            reason = f"{self.field} ends {count - left} bytes past its message"
+            raise self._fault(reason, at, _SAYS_NOTHING)
+        self.position = at + count
+        return self.data[at : at + count]
+
+    def _fault(
+        self, reason: str, at: int, kafka_says: object = None
+    ) -> CorruptMessageError:
+        said = None if kafka_says is None else str(kafka_says)
+        return CorruptMessageError(reason, position=at, kafka_message=said)
+
+
+def _int32(value: int) -> int:
+    """Keep the bits that an int32 has."""
+    return (value + 2**31) % 2**32 - 2**31

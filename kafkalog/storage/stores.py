@@ -1,0 +1,275 @@
+"""File systems behind a URL, through pyarrow or fsspec: found, listed, read in part.
+
+pyarrow knows ``s3``, ``gs`` and ``hdfs``; whatever else there is, fsspec. Either is
+imported when the first path of its schemes is asked for something.
+
+Knows: two libraries. Does not know: what a path stands for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from kafkalog.errors import ConfigError, MissingDependencyError
+from kafkalog.storage.byte_source import Bytes, Version
+from kafkalog.storage.store_options import (
+    Options,
+    read_options,
+    told_without,
+    without_options,
+)
+
+ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+"""Variables of the environment by which S3 is found without an option."""
+
+TAGS: Final = ("etag", "generation", "versionid", "version_id", "content-md5", "digest")
+TIMES: Final = (
+    "mtime",
+    "modified",
+    "lastmodified",
+    "last_modified",
+    "last-modified",
+    "modificationtime",
+    "modify",
+    "created",
+)
+"""How file systems call what changes with a file's content, in lower case."""
+
+
+class Found(NamedTuple):
+    """What lies at a path, or in a directory; `size` in bytes, 0 for a directory."""
+
+    name: str
+    is_directory: bool
+    size: int
+
+
+class OpenFile(Protocol):
+    """A file, to be read by position; `version` is None where none is told."""
+
+    size: int
+    version: Version | None
+
+    def read_at(self, position: int, length: int) -> Bytes:
+        """Read up to `length` bytes; fewer come where the file ends."""
+
+
+class Store(Protocol):
+    """A file system; each `below` is a path under the root its URL names."""
+
+    def find(self, below: str) -> Found | None:
+        """Say what lies at a path; None for nothing."""
+
+    def list(self, below: str) -> list[Found]:
+        """List a directory. Raises `FileNotFoundError` where there is none."""
+
+    def open(self, below: str) -> OpenFile:
+        """Open a file. Raises `FileNotFoundError` where there is none."""
+
+
+@cache
+def _connected(process: int, scheme: str, authority: str, options: Options) -> Store:
+    del process  # what a parent process holds is of no use behind a fork
+    connect = CONNECT.get(scheme, _through_fsspec)
+    try:
+        return connect(scheme, authority, read_options(scheme, dict(options)))
+    except (ConfigError, MissingDependencyError) as error:
+        failure: Exception = error.with_traceback(None)  # its frames hold the options
+    except (TypeError, ValueError, FileNotFoundError) as error:
+        failure = ConfigError(f"{scheme}: {told_without(error, scheme, options)}")
+    except Exception as error:
+        failure = without_options(error, f"{scheme}://{authority}", scheme, options)
+    # Not inside of `except`: what it was raised for would come along as its context.
+    raise failure
+
+
+def connect(scheme: str, authority: str, options: Options) -> Store:
+    """Give the file system of a URL's scheme and authority; one is kept a process.
+
+    Raises `ConfigError` for a scheme or an option that nobody knows, and
+    `MissingDependencyError` for one whose package is not installed.
+    """
+    return _connected(os.getpid(), scheme, authority, options)
+
+
+class ArrowStore:
+    """A ``pyarrow.fs.FileSystem``, below one of its directories or buckets."""
+
+    def __init__(self, filesystem: Any, root: str) -> None:
+        self._filesystem = filesystem
+        self._root = root
+        self._select = import_module("pyarrow.fs").FileSelector
+        self._types = import_module("pyarrow.fs").FileType
+
+    def _place(self, below: str) -> str:
+        return f"{self._root}/{below}" if below else self._root or "/"
+
+    def _found(self, info: Any) -> Found:
+        is_directory = info.type == self._types.Directory
+        return Found(info.base_name, is_directory, info.size or 0)
+
+    def find(self, below: str) -> Found | None:
+        """Ask for one path."""
+        info = self._filesystem.get_file_info(self._place(below))
+        return None if info.type == self._types.NotFound else self._found(info)
+
+    def list(self, below: str) -> list[Found]:
+        """Ask for what lies directly in a directory."""
+        selected = self._select(self._place(below))
+        return [self._found(info) for info in self._filesystem.get_file_info(selected)]
+
+    def open(self, below: str) -> OpenFile:
+        """Open a file: one request, for its size and version."""
+        return _ArrowFile(self._filesystem, self._place(below))
+
+
+class _ArrowFile:
+    def __init__(self, filesystem: Any, place: str) -> None:
+        self._filesystem, self._place = filesystem, place
+        self._file = filesystem.open_input_file(place)
+        self.version = _version(self._file.metadata())
+        if self.version is None:  # no store of objects: both come of one question
+            info = filesystem.get_file_info(place)
+            self.version = _version({"mtime": info.mtime_ns})
+            self.size = int(info.size or 0)
+        else:
+            self.size = int(self._file.size())
+
+    def read_at(self, position: int, length: int) -> Bytes:
+        """Ask for a range of bytes.
+
+        Of an object that was replaced by a shorter one pyarrow says that it read all,
+        and leaves the end of the buffer as it was. So the last byte is marked, and
+        where it is found as it was, once in 256 times by chance, the size is asked for.
+        """
+        room = np.empty(length, np.uint8)
+        [mark] = os.urandom(1)
+        room[-1:] = mark
+        self._file.seek(position)
+        end = position + int(self._file.readinto(room))
+        if (room[-1:] == mark).all():
+            end = min(end, self._filesystem.get_file_info(self._place).size or 0)
+        return room[: max(0, end - position)]
+
+
+class FsspecStore:
+    """A file system of fsspec's, below what its URL names."""
+
+    def __init__(self, filesystem: Any, root: str) -> None:
+        self._filesystem = filesystem
+        self._root = root.rstrip("/")
+
+    def _place(self, below: str) -> str:
+        return f"{self._root}/{below}" if below else self._root
+
+    def find(self, below: str) -> Found | None:
+        """Ask for one path, not for what was listed before: it may have changed."""
+        self._filesystem.invalidate_cache()
+        try:
+            return _found(self._filesystem.info(self._place(below)))
+        except FileNotFoundError:
+            return None
+
+    def list(self, below: str) -> list[Found]:
+        """Ask for what lies directly in a directory."""
+        self._filesystem.invalidate_cache()
+        listed = self._filesystem.ls(self._place(below), detail=True)
+        itself = self._place(below).strip("/")
+        return [_found(one) for one in listed if one["name"].strip("/") != itself]
+
+    def open(self, below: str) -> OpenFile:
+        """Open a file: one request, for its size and version."""
+        self._filesystem.invalidate_cache()
+        place = self._place(below)
+        return _FsspecFile(self._filesystem, place, self._filesystem.info(place))
+
+
+class _FsspecFile:
+    def __init__(self, filesystem: Any, place: str, info: Mapping[str, Any]) -> None:
+        if info["type"] == "directory":
+            raise IsADirectoryError(21, os.strerror(21), place)
+        if info.get("size") is None:
+            raise OSError("the file's size is not told")
+        self._filesystem, self._place = filesystem, place
+        self.size = int(info["size"])
+        self.version = _version(info)
+
+    def read_at(self, position: int, length: int) -> Bytes:
+        """Ask for a range of bytes."""
+        end = position + length
+        data = self._filesystem.cat_file(self._place, start=position, end=end)
+        return np.frombuffer(data, np.uint8)
+
+
+def _found(info: Mapping[str, Any]) -> Found:
+    name = str(info["name"]).rstrip("/").rpartition("/")[2]
+    return Found(name, info["type"] == "directory", int(info.get("size") or 0))
+
+
+def _version(told: Mapping[str, Any]) -> Version | None:
+    """Find what names a file's content among what is told of it."""
+    values = {name.lower(): str(value) for name, value in told.items() if value}
+    for names, is_time in ((TAGS, False), (TIMES, True)):
+        for name in names:
+            if name in values:
+                return Version(values[name], is_time)
+    return None
+
+
+def _arrow() -> Any:
+    try:
+        return import_module("pyarrow.fs")
+    except ModuleNotFoundError:
+        raise MissingDependencyError("pyarrow", "remote") from None
+
+
+def _to_s3(_: str, bucket: str, options: dict[str, Any]) -> Store:
+    fs = _arrow()
+    told = {"region", "endpoint_override"}.intersection(options)
+    if not told and not any(map(os.environ.get, ENDPOINTS + REGIONS)):
+        options["region"] = fs.resolve_s3_region(bucket)
+    return ArrowStore(fs.S3FileSystem(**options), bucket)
+
+
+def _to_gcs(_: str, bucket: str, options: dict[str, Any]) -> Store:
+    return ArrowStore(_arrow().GcsFileSystem(**options), bucket)
+
+
+def _to_hdfs(_: str, authority: str, options: dict[str, Any]) -> Store:
+    host, _, port = authority.partition(":")
+    system = _arrow().HadoopFileSystem(host or "default", int(port or 0), **options)
+    return ArrowStore(system, "")
+
+
+def _through_fsspec(scheme: str, authority: str, options: dict[str, Any]) -> Store:
+    try:
+        fsspec = import_module("fsspec")
+    except ModuleNotFoundError:
+        raise MissingDependencyError("fsspec", "remote") from None
+    if scheme not in fsspec.available_protocols():
+        raise ConfigError(f"no such scheme: neither pyarrow nor fsspec knows {scheme}:")
+    try:
+        fsspec.get_filesystem_class(scheme)
+    except ImportError as error:
+        missing = getattr(error.__cause__ or error, "name", None)
+        package = missing or fsspec.registry.known_implementations[scheme]["class"]
+        raise MissingDependencyError(package.partition(".")[0], None) from None
+    url = f"{scheme}://{authority}/"
+    filesystem, root = fsspec.url_to_fs(url, **options)
+    return FsspecStore(filesystem, root)
+
+
+Connect = Callable[[str, str, dict[str, Any]], Store]
+CONNECT: Final[Mapping[str, Connect]] = {
+    "s3": _to_s3,
+    "gs": _to_gcs,
+    "gcs": _to_gcs,
+    "hdfs": _to_hdfs,
+}

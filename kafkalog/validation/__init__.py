@@ -1,0 +1,1 @@
+"""What a log accepts: the checks and changes that an append goes through."""

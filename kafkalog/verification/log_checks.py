@@ -1,0 +1,345 @@
+"""Checks of a log: every entry, every record, and how they follow one another.
+
+The checksum covers what is in a batch, from its attributes on. It does not cover the 21
+bytes before; they are held to what they must agree with:
+
+    base offset    the entries around it, the names of the segments, the indexes
+    length         a sound entry, or the end, must lie where it leads
+    leader epoch   it never falls along a log, and ``leader-epoch-checkpoint`` tells
+                   which was in force
+    magic          says where the checksum is, which then does not fit
+
+Gaps between offsets are legal: compaction and transactions make them.
+
+Knows: one log. Does not know: directories, what other files say.
+Source: ``DefaultRecordBatch.java``, ``FileRecords.java``, ``LogSegment.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.decoding.batch_decoder import Bounds, Views, decode
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.errors import BatchTooLargeError, LocatedError
+from kafkalog.formats.entry_headers import Rows, find_unsound, scan_headers
+from kafkalog.formats.layout import (
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    NO_LEADER_EPOCH,
+    TRANSACTIONAL_FLAG,
+)
+from kafkalog.messages.control_records import control_types
+from kafkalog.segment.file_records import FileRecords, Skipped, Step
+from kafkalog.segment.strays import Limits
+from kafkalog.storage.byte_source import ByteSource, only_zeros
+from kafkalog.verification.index_checks import runs
+from kafkalog.verification.report import Cause, Findings
+from kafkalog.verification.transaction_checks import DATA, EVENT, events_of
+
+CONTROL_KEY_BYTES: Final = 4
+NO_TYPE: Final = -1
+MERGED: Final = frozenset({Cause.TIMESTAMP, Cause.LEADER_EPOCH})
+"""Causes of which batches that follow one another make one finding.
+
+What a start does about others depends on each batch.
+"""
+
+Advance = Callable[[int], None]
+Epochs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Start offsets, rising, and the leader epoch in force from each on."""
+
+
+class Observer(Protocol):
+    """Is shown a log's sound entries, in order, up to the first damage."""
+
+    def feed(self, rows: Rows, last_before: int) -> None:
+        """Take entries; `last_before` is the last offset before them."""
+
+    def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
+        """Hear where the entries shown end, and whether the log ends there."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LogFacts:
+    """What one log was found to hold; `end` is behind its last whole entry."""
+
+    batches: int = 0
+    records: int = 0
+    end: int = 0
+    last_offset: int = -1
+    first_epoch: int = NO_LEADER_EPOCH
+    first_epoch_at: tuple[int, int] = (0, 0)
+    last_epoch: int = NO_LEADER_EPOCH
+    damaged_at: int | None = None
+    """Position of the first entry that is not sound."""
+    tail_bytes: int = 0
+    """Bytes after `end` that are no whole entry."""
+    is_compacted: bool = False
+    """Whether offsets are missing inside, as where a cleaner removed records."""
+    first_type: int = NO_TYPE
+    last_type: int = NO_TYPE
+    """Control type of the first and the last record, if they are control records."""
+    events: list[npt.NDArray[np.void]] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class LogCheck:
+    """One reading of a log, which notes in `findings` whatever is wrong with it.
+
+    `epochs` is what is known of leader epochs; `advance` is told of bytes read. Entries
+    before byte `start` are ignored.
+    """
+
+    source: ByteSource
+    findings: Findings
+    limits: Limits
+    start: int = 0
+    epochs: Epochs
+    observers: Sequence[Observer] = ()
+    max_batch_bytes: int
+    advance: Advance
+    facts: LogFacts = field(default_factory=LogFacts)
+    _workspace: Workspace = field(default_factory=Workspace)
+    _skipped_last: bool = False
+
+    def run(self) -> LogFacts:
+        """Read the log to its end, past whatever is damaged."""
+        self.facts.last_offset = self.limits.least - 1
+        self._read()
+        self.advance(self.source.size)
+        self._check_tail()
+        damage = self.facts.damaged_at
+        sound_to = self.facts.end if damage is None else damage
+        for observer in self.observers:
+            observer.finish(sound_to, self.facts.last_offset, whole=damage is None)
+        return self.facts
+
+    def _read(self) -> None:
+        records = FileRecords(
+            source=self.source,
+            start=self.start,
+            limits=self.limits,
+            skip=True,
+            max_batch_bytes=self.max_batch_bytes,
+        )
+        for step in records:
+            if isinstance(step, Step):
+                self._take(step)
+            else:
+                self._skip(step)
+            self._skipped_last = not isinstance(step, Step)
+            self.advance(records.end)  # behind the step before
+        self.facts.end = records.end
+
+    def _skip(self, skipped: Skipped) -> None:
+        error, offset = skipped.error, skipped.first_offset
+        expected = self.facts.last_offset + 1
+        if offset is None or error.cause == Cause.OFFSET or offset < expected:
+            offset = expected
+        self._damaged(error.position)
+        if isinstance(error, BatchTooLargeError):
+            self.findings.warn(
+                Cause.TOO_LARGE, error.reason, position=error.position, offset=offset
+            )
+        else:
+            self.findings.add_error(error, offset)
+
+    def _damaged(self, position: int | None) -> None:
+        if self.facts.damaged_at is None:
+            self.facts.damaged_at = position
+
+    def _take(self, step: Step) -> None:
+        rows, facts = step.rows, self.facts
+        found = decode(
+            step.data,
+            step.origin,
+            rows,
+            bounds=Bounds(),
+            limit=self.max_batch_bytes,
+            workspace=self._workspace,
+        )
+        for views in found:
+            if isinstance(views, LocatedError):
+                self._refuse(views, rows)
+            else:
+                self._check_records(views)
+        self._look_for_compaction(rows)
+        facts.batches += len(rows)
+        self._check_epochs(rows)
+        rows["base_offset"] = np.where(
+            rows["base_offset"] < 0, rows["last_offset"], rows["base_offset"]
+        )
+        if facts.damaged_at is None:
+            for observer in self.observers:
+                observer.feed(rows, facts.last_offset)
+        facts.last_offset = int(rows["last_offset"][-1])
+
+    def _look_for_compaction(self, rows: Rows) -> None:
+        """Note whether offsets are missing between entries or records of one."""
+        if self.facts.is_compacted:
+            return
+        known = rows["base_offset"] >= 0
+        before = np.concatenate(([self.facts.last_offset], rows["last_offset"][:-1]))
+        skips = known & (rows["base_offset"] > before + 1)
+        if self._skipped_last or not self.facts.batches:
+            skips[:1] = False
+        counted = known & (rows["magic"] == 2)
+        spans = rows["last_offset"] - rows["base_offset"] + 1
+        thinned = counted & (rows["count"] < spans)
+        self.facts.is_compacted = bool((skips | thinned).any())
+
+    def _refuse(self, error: LocatedError, rows: Rows) -> None:
+        """Note what could not be decoded, although its checksum is right."""
+        place = error.position or 0
+        at = int(np.searchsorted(rows["position"], place, side="right")) - 1
+        offset = max(int(rows["base_offset"][at]), self.facts.last_offset + 1)
+        if isinstance(error, BatchTooLargeError):
+            reason = error.reason
+            self.findings.warn(Cause.TOO_LARGE, reason, position=place, offset=offset)
+        else:
+            self.findings.add_error(error, offset)
+
+    def _check_records(self, views: Views) -> None:
+        """Hold the records of each batch to its header."""
+        self.facts.records += len(views.records)
+        full = views.counts > 0
+        rows, counts = views.rows, views.counts
+        if not full.all():
+            rows, counts = rows[full], counts[full]
+        ends = np.cumsum(counts)
+        starts = ends - counts
+        offsets = views.records["offset"]
+        rises = np.ones(len(offsets), np.bool_)
+        rises[1:] = offsets[1:] > offsets[:-1]
+        rises[starts] = True
+        batch = rows["magic"] == 2
+        inside = offsets[ends - 1] <= rows["last_offset"]
+        inside &= ~batch | (offsets[starts] >= rows["base_offset"])
+        strange = ~(inside & np.logical_and.reduceat(rises, starts))
+        message = "records' offsets do not rise, or are not those of their batch"
+        self._note(rows, strange, Cause.RECORDS, message)
+        latest = np.maximum.reduceat(views.records["timestamp"], starts)
+        created = batch & (rows["attributes"] & LOG_APPEND_TIME_FLAG == 0)
+        message = "the greatest timestamp of the records is not the batch's"
+        wrong = created & (latest != rows["max_timestamp"])
+        self._note(rows, wrong, Cause.TIMESTAMP, message)
+        self._check_control(views, rows, starts, counts)
+
+    def _check_control(
+        self,
+        views: Views,
+        rows: Rows,
+        starts: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+    ) -> None:
+        """Read the types of control records, and keep what transactions need."""
+        flags = np.where(rows["magic"] == 2, rows["attributes"], 0)
+        control = flags & CONTROL_FLAG > 0
+        types = np.full(len(rows), DATA, np.int16)
+        if control.any():
+            which = np.repeat(control, counts)
+            keyed = which & (views.records["key_length"] >= CONTROL_KEY_BYTES)
+            unkeyed = np.logical_or.reduceat(which & ~keyed, starts)
+            message = "a control record has no type in its key"
+            self._note(rows, unkeyed, Cause.CONTROL, message)
+            keys = views.records["key_start"], views.records["key_length"]
+            read = control_types(views.data, *(column[starts] for column in keys))
+            types = np.where(control & ~unkeyed, read, DATA).astype(np.int16)
+        if self.facts.records == len(views.records):
+            self.facts.first_type = int(types[0])
+        self.facts.last_type = int(types[-1])
+        transactional = flags & TRANSACTIONAL_FLAG > 0
+        transactional &= ~control | (types != DATA)
+        if transactional.any():
+            events = events_of(rows[transactional], types[transactional])
+            self.facts.events.append(events)
+
+    def _check_epochs(self, rows: Rows) -> None:
+        """Hold leader epochs to what is known of them, and to each other."""
+        epoch, facts = rows["leader_epoch"], self.facts
+        given = (rows["magic"] == 2) & (epoch != NO_LEADER_EPOCH)
+        starts, epochs = self.epochs
+        slot = np.searchsorted(starts, rows["base_offset"], side="right") - 1
+        expected = np.append(epochs, NO_LEADER_EPOCH)[slot]
+        differs = given & (slot >= 0) & (epoch != expected)
+        stale = differs & (epoch < expected) & np.isin(epoch, epochs)
+        wrong = (differs & ~stale) | (given & (epoch < 0))
+        message = "its leader epoch is not the one in force at its offset"
+        self._note(rows, wrong, Cause.LEADER_EPOCH, message)
+        # A checkpoint that was not cut back yet says so of all behind that place.
+        for row in rows[np.flatnonzero(stale)[:1]]:
+            message = "leader-epoch-checkpoint has a later epoch from its offset on"
+            at, offset = int(row["position"]), int(row["base_offset"])
+            self.findings.warn(Cause.LEADER_EPOCH, message, position=at, offset=offset)
+        held = np.flatnonzero(given & ~wrong)
+        if not len(held):
+            return
+        before = np.concatenate(([facts.last_epoch], epoch[held[:-1]]))
+        falls = held[epoch[held] < before]
+        message = "its leader epoch is below that of the batch before it"
+        self._note(rows, falls, Cause.LEADER_EPOCH, message)
+        if facts.first_epoch == NO_LEADER_EPOCH:
+            first = rows[held[0]]
+            facts.first_epoch = int(first["leader_epoch"])
+            facts.first_epoch_at = int(first["position"]), int(first["base_offset"])
+        facts.last_epoch = int(epoch[held[-1]])
+
+    def _note(
+        self,
+        rows: Rows,
+        which: npt.NDArray[np.bool_] | npt.NDArray[np.intp],
+        cause: Cause,
+        message: str,
+    ) -> None:
+        chosen = np.zeros(len(rows), np.bool_)
+        chosen[which] = True
+        single = ((at, at) for at in np.flatnonzero(chosen).tolist())
+        for first, last in runs(chosen) if cause in MERGED else single:
+            at, offset = int(rows["position"][first]), int(rows["base_offset"][first])
+            more, until = "", None
+            if last > first:
+                until = int(rows["last_offset"][last])
+                more = f" ({last - first + 1} batches, to offset {until})"
+            self.findings.add(
+                cause, message + more, position=at, offset=offset, last_offset=until
+            )
+
+    def _check_tail(self) -> None:
+        """Say what lies behind the last whole entry."""
+        end, offset = self.facts.end, self.facts.last_offset + 1
+        left = self.source.size - end
+        if left <= 0:
+            return
+        self.facts.tail_bytes = left
+        if only_zeros(self.source, end):
+            message = f"{left} zeros lie behind the last entry"
+            self.findings.warn(Cause.PREALLOCATED, message, position=end, offset=offset)
+        elif self._sound_but_for_its_size(end, left):
+            message = "the size of an entry leads past the end that it reaches"
+            self._damaged(end)
+            self.findings.add(Cause.SIZE, message, position=end, offset=offset)
+        else:
+            message = f"{left} bytes are the beginning of an entry"
+            self.findings.warn(Cause.INCOMPLETE, message, position=end, offset=offset)
+
+    def _sound_but_for_its_size(self, position: int, left: int) -> bool:
+        """Whether the checksum fits an entry that ends where the file does."""
+        if left > self.max_batch_bytes:
+            return False
+        data = self.source.read(position, left).copy()
+        size = (len(data) - LOG_OVERHEAD).to_bytes(4, signed=True)
+        data[8:LOG_OVERHEAD] = np.frombuffer(size, np.uint8)[: len(data[8:12])]
+        rows, _, _ = scan_headers(data, 0, 0, 1)
+        return bool(len(rows)) and not len(find_unsound(data, 0, rows))
+
+
+def all_events(facts: Sequence[LogFacts]) -> npt.NDArray[np.void]:
+    """Put the transactional events of several logs one behind the other."""
+    return np.concatenate([np.empty(0, EVENT), *(e for f in facts for e in f.events)])

@@ -1,0 +1,173 @@
+"""Checks of one segment: its ``.log``, and the indexes that belong to it.
+
+Knows: one segment's files. Does not know: its neighbours.
+Source: ``LogSegment.java``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kafkalog.formats.layout import MAX_FILE_BYTES
+from kafkalog.indexes.offset_index import OffsetIndex
+from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.messages.control_records import ControlRecordType
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.strays import Limits
+from kafkalog.storage.byte_source import FileSource
+from kafkalog.storage.file_names import FileKind, SegmentFile, parse_file_name
+from kafkalog.verification.index_checks import (
+    OffsetIndexCheck,
+    SnapshotCheck,
+    TimeIndexCheck,
+    read_index,
+)
+from kafkalog.verification.log_checks import (
+    Advance,
+    Epochs,
+    LogCheck,
+    LogFacts,
+    Observer,
+)
+from kafkalog.verification.report import Cause, Findings, Problem
+from kafkalog.verification.sidecar_checks import NO_EPOCHS, reading
+
+HALF_WRITTEN: Final = ("cleaned", "part")
+INDEXES: Final[tuple[FileKind, ...]] = ("index", "timeindex", "txnindex")
+
+
+@dataclass(slots=True, kw_only=True)
+class SegmentTask:
+    """One log to be read, and the indexes beside it (file names, by kind)."""
+
+    directory: Path
+    prefix: str
+    log: str
+    plain: bool = False
+    limits: Limits
+    epochs: Epochs
+    snapshots: dict[int, int] = field(default_factory=dict)
+    active: bool = False
+    clean: bool = False
+    raft: bool = False
+    indexes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class SegmentResult:
+    """What came of a task; `facts` is None where the log was gone when asked for."""
+
+    task: SegmentTask
+    facts: LogFacts | None
+    problems: list[Problem]
+    txn_index: TransactionIndex | None = None
+
+
+def findings_for(prefix: str, name: str) -> Findings:
+    """Make the list for one file's problems."""
+    parts = name.rsplit(".", 1)
+    return Findings(prefix + name, lenient=parts[-1] in HALF_WRITTEN)
+
+
+def lone_log(path: Path, prefix: str = "") -> SegmentTask:
+    """Make the task of a log that is looked at without neighbours and indexes.
+
+    Offsets in a KRaft checkpoint begin at 0, and its epoch is in its name.
+    """
+    name = parse_file_name(path.name)
+    raft = ".checkpoint" in path.suffixes
+    epoch = None if name is None else name.epoch
+    known = (np.zeros(1, np.int64), np.array([epoch])) if epoch is not None else None
+    return SegmentTask(
+        directory=path.parent,
+        prefix=prefix,
+        log=path.name,
+        limits=Limits() if raft else LogSegment.of(path).limits,
+        epochs=known or NO_EPOCHS,
+        raft=raft,
+    )
+
+
+def check_lone_index(path: Path, name: SegmentFile, findings: Findings) -> int:
+    """Check an index by itself, without its log; return how many entries it has."""
+    base = name.base_offset
+    if name.kind == "index":
+        return len(read_index(OffsetIndex, path, base, findings)[0])
+    if name.kind == "timeindex":
+        return len(read_index(TimeIndex, path, base, findings)[0])
+    return len(read_index(TransactionIndex, path, base, findings)[0])
+
+
+def check_segment(
+    task: SegmentTask, *, max_batch_bytes: int, advance: Advance
+) -> SegmentResult:
+    """Read one log with its indexes: these first, for a log may grow meanwhile."""
+    result = SegmentResult(task=task, facts=None, problems=[])
+    all_findings = [findings_for(task.prefix, task.log)]
+    told = np.array(sorted(task.snapshots.items()), np.int64).reshape(-1, 2)
+    snapshots = SnapshotCheck(told[:, 0].copy(), told[:, 1].copy(), all_findings[0])
+    observers: list[Observer] = [snapshots]
+    for kind, file in task.indexes.items():
+        findings = findings_for(task.prefix, file)
+        all_findings.append(findings)
+        path, base, active = task.directory / file, task.limits.least, task.active
+        with reading(findings):
+            if kind == "index":
+                offset_index, _ = read_index(
+                    OffsetIndex, path, base, findings, active=active
+                )
+                observers.append(OffsetIndexCheck(offset_index, findings))
+            elif kind == "timeindex":
+                time_index, _ = read_index(
+                    TimeIndex, path, base, findings, active=active
+                )
+                empty = active and not task.clean
+                observers.append(TimeIndexCheck(time_index, findings, empty))
+            else:
+                result.txn_index, _ = read_index(TransactionIndex, path, base, findings)
+    with reading(all_findings[0]):
+        result.facts = _read_log(
+            task, all_findings[0], observers, max_batch_bytes, advance
+        )
+    for findings in all_findings:
+        result.problems += findings.problems
+    return result
+
+
+def _read_log(
+    task: SegmentTask,
+    findings: Findings,
+    observers: list[Observer],
+    max_batch_bytes: int,
+    advance: Advance,
+) -> LogFacts:
+    with FileSource(task.directory / task.log) as source:
+        if source.size > MAX_FILE_BYTES and not task.raft:
+            message = f"{source.size} bytes are more than a segment can have"
+            findings.add(Cause.SEGMENT_SIZE, message, position=MAX_FILE_BYTES)
+        facts = LogCheck(
+            source=source,
+            findings=findings,
+            limits=task.limits,
+            epochs=task.epochs,
+            observers=observers,
+            max_batch_bytes=max_batch_bytes,
+            advance=advance,
+        ).run()
+    if task.raft:
+        _check_bounds(facts, findings)
+    return facts
+
+
+def _check_bounds(facts: LogFacts, findings: Findings) -> None:
+    """Ask for the header and the footer of a metadata snapshot."""
+    if facts.first_type != ControlRecordType.SNAPSHOT_HEADER:
+        findings.warn(Cause.INCOMPLETE, "it does not begin with a header", position=0)
+    if facts.last_type != ControlRecordType.SNAPSHOT_FOOTER:
+        message = "it does not end with a footer"
+        findings.warn(Cause.INCOMPLETE, message, position=facts.end)

@@ -1,0 +1,193 @@
+"""Checks of a partition's transaction indexes against its batches and markers.
+
+A reader that leaves out aborted records trusts an entry in three ways, and is misled
+where one fails:
+
+    last_offset         the producer's abort marker stands there, in that segment
+    first_offset        no record of the transaction lies below it, and none of the
+                        producer's earlier transactions at or above it
+    last_stable_offset  no other transaction was open from an offset below it
+
+and where an abort has no entry although records of it are there. What compaction took
+away cannot be asked, so these are bounds, not equalities.
+
+Knows: transactions. Does not know: how logs are read.
+Source: ``TransactionIndex.java``, ``ProducerStateManager.java``,
+``CleanedTransactionMetadata.java``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.formats.entry_headers import Rows
+from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.verification.index_checks import Bools, Int64s, note, runs
+from kafkalog.verification.report import Cause, Findings
+
+DATA: Final = -1
+ABORT: Final = 0
+NEVER: Final = -(2**63)
+OPEN: Final = 2**63 - 1
+
+EVENT: Final = np.dtype(
+    [
+        ("producer_id", np.int64),
+        ("offset", np.int64),
+        ("position", np.int64),
+        ("type", np.int16),
+    ]
+)
+"""A producer's transactional batch (`DATA`, its base offset) or marker (its offset)."""
+
+SPAN: Final = np.dtype(
+    [
+        ("producer_id", np.int64),
+        ("after", np.int64),
+        ("first", np.int64),
+        ("marker", np.int64),
+        ("aborted", np.bool_),
+    ]
+)
+"""A transaction: the marker before it, its first record there is, its own marker."""
+
+
+def events_of(rows: Rows, types: npt.NDArray[np.int16]) -> npt.NDArray[np.void]:
+    """Reduce transactional batches, in order, to what begins and ends transactions.
+
+    `types` is `DATA`, or the control type of a marker.
+    """
+    events = np.empty(len(rows), EVENT)
+    marker = types != DATA
+    events["producer_id"] = rows["producer_id"]
+    events["position"] = rows["position"]
+    events["offset"] = np.where(marker, rows["last_offset"], rows["base_offset"])
+    events["type"] = types
+    order = np.argsort(events["producer_id"], kind="stable")
+    ordered = events[order]
+    wanted = np.ones(len(order), np.bool_)
+    wanted[1:] = (
+        (ordered["type"][1:] != DATA)
+        | (ordered["type"][:-1] != DATA)
+        | (ordered["producer_id"][1:] != ordered["producer_id"][:-1])
+    )
+    return np.asarray(events[np.sort(order[wanted])])
+
+
+def spans_of(events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """Pair each producer's batches with its markers.
+
+    `first` is `OPEN` where no record is left, `marker` where there is none.
+    """
+    events = events[np.argsort(events["producer_id"], kind="stable")]
+    producers, marker = events["producer_id"], events["type"] != DATA
+    begins = np.ones(len(events), np.bool_)
+    begins[1:] = (producers[1:] != producers[:-1]) | marker[:-1]
+    firsts = np.flatnonzero(begins)
+    lasts = np.append(firsts[1:], len(events))[: len(firsts)] - 1
+    spans = np.empty(len(firsts), SPAN)
+    spans["producer_id"] = producers[firsts]
+    follows = np.zeros(len(firsts), np.bool_)
+    follows[1:] = producers[firsts[1:]] == producers[firsts[1:] - 1]
+    spans["after"] = np.where(follows, events["offset"][firsts - 1], NEVER)
+    spans["first"] = np.where(marker[firsts], OPEN, events["offset"][firsts])
+    spans["marker"] = np.where(marker[lasts], events["offset"][lasts], OPEN)
+    spans["aborted"] = marker[lasts] & (events["type"][lasts] == ABORT)
+    return spans
+
+
+def open_at(spans: npt.NDArray[np.void], offsets: Int64s) -> Int64s:
+    """First record of the earliest transaction that is open after each of `offsets`.
+
+    `OPEN` where none is. A transaction is open between its first record and marker.
+    """
+    spans = spans[np.argsort(spans["first"], kind="stable")]
+    latest = np.maximum.accumulate(spans["marker"])
+    at = np.searchsorted(latest, offsets, side="right")
+    first = np.append(spans["first"], OPEN)[at]
+    return np.where(first < offsets, first, OPEN)
+
+
+def check_transactions(
+    index: TransactionIndex | None,
+    events: npt.NDArray[np.void],
+    spans: npt.NDArray[np.void],
+    findings: Findings,
+) -> None:
+    """Hold one segment's transaction index, or its absence, to the log.
+
+    `events` are those of the segment, `spans` the transactions of the whole log.
+    """
+    aborted = spans[spans["aborted"]]
+    aborted = aborted[np.argsort(aborted["marker"])]
+    if index is not None and len(index):
+        _check_entries(index, events, aborted, spans, findings)
+    indexed = np.empty(0, np.int64) if index is None else index.offsets
+    ends = events["offset"][events["type"] == ABORT]
+    with_records = aborted["marker"][aborted["first"] != OPEN]
+    asked = np.intersect1d(ends, with_records)
+    lacking = ~np.isin(asked, indexed)
+    for first, last in runs(lacking):
+        marker = f"the marker at offset {asked[first]}"
+        message = f"the abort that {marker} ends has no entry"
+        if last > first:
+            message += f" (nor the next {last - first}, to offset {asked[last]})"
+        findings.add(
+            Cause.TXN_INDEX,
+            message,
+            offset=int(asked[first]),
+            last_offset=int(asked[last]) if last > first else None,
+        )
+
+
+def _check_entries(
+    index: TransactionIndex,
+    events: npt.NDArray[np.void],
+    aborted: npt.NDArray[np.void],
+    spans: npt.NDArray[np.void],
+    findings: Findings,
+) -> None:
+    entries, offsets = index.entries, index.offsets
+    ends = events[events["type"] == ABORT]
+    here = np.isin(offsets, ends["offset"])
+    at = np.searchsorted(aborted["marker"], offsets)
+    at = np.minimum(at, max(len(aborted) - 1, 0))
+    span = aborted[at] if len(aborted) else np.zeros(len(index), SPAN)
+    same = here & (span["marker"] == offsets)
+    same &= span["producer_id"] == entries["producer_id"]
+    first = entries["first_offset"]
+    wrong_first = (first > span["first"]) | (first <= span["after"])
+    stable = entries["last_stable_offset"]
+    wrong_stable = stable > np.minimum(open_at(spans, offsets), offsets + 1)
+    wrong_stable |= stable < 0
+    for which, message in (
+        (~same, "no abort marker of that producer lies at its last offset"),
+        (same & wrong_first, "the transaction does not begin at its first offset"),
+        (same & wrong_stable, "an open transaction lies below the last stable offset"),
+    ):
+        _note(findings, which, message, index)
+    later = entries["version"] != 0
+    message = "its version is not 0, which brokers up to 4.3 do not notice"
+    _note(findings, later, message, index, harmless=True)
+
+
+def _note(
+    findings: Findings,
+    which: Bools,
+    message: str,
+    index: TransactionIndex,
+    *,
+    harmless: bool = False,
+) -> None:
+    note(
+        findings,
+        which,
+        message,
+        cause=Cause.VERSION if harmless else Cause.TXN_INDEX,
+        width=index.ENTRY.itemsize,
+        offsets=index.offsets,
+        harmless=harmless,
+    )

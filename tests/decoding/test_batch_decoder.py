@@ -1,0 +1,195 @@
+"""Many entries at a time: the same as each by itself, and errors in their place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog.decoding import decompression as unpacking
+from kafkalog.decoding.batch_decoder import Bounds, decode, first_records
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.errors import BatchTooLargeError, LocatedError
+from kafkalog.formats.entry_headers import scan_headers
+from tests import golden_data, reference
+from tests.query.batches import KINDS, T, build
+
+BIG = 64 << 20
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 9])
+def test_a_batch_may_be_read_as_if_it_ended_earlier(most):
+    data = np.frombuffer(build(2, "none", 0), np.uint8)
+    rows, _, _ = scan_headers(data)
+    cut = first_records(data, 0, rows[0], most)
+    run = next(
+        decode(
+            data,
+            0,
+            np.array([cut]),
+            bounds=Bounds(),
+            limit=BIG,
+            workspace=Workspace(),
+        )
+    )
+    assert (
+        values_of(run) == [one[3] for one in by_reference(build(2, "none", 0))][:most]
+    )
+
+
+@pytest.mark.parametrize("length", [b"\x01", b"\xff\xff\xff\xff\x7f", b"\x7e"])
+def test_a_batch_whose_records_cannot_be_told_apart_is_left_as_it_is(length):
+    data = bytearray(build(2, "none", 0))
+    data[61 : 61 + len(length)] = length
+    whole = np.frombuffer(bytes(data), np.uint8)
+    rows, _, _ = scan_headers(whole)
+    assert first_records(whole, 0, rows[0], 2) == rows[0]
+
+
+def values_of(views, part="value"):
+    starts, lengths = (views.records[f"{part}_{what}"] for what in ("start", "length"))
+    data = views.data.tobytes()
+    return [
+        None if length < 0 else data[start : start + length]
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+    ]
+
+
+def decoded(data, bounds=None, limit=BIG):
+    """Return (offset, timestamp, key, value) of each record, and errors among them."""
+    whole = np.frombuffer(data, np.uint8)
+    rows, status, place = scan_headers(whole, 0, 0)
+    assert (status, place) == (0, len(data))
+    found = []
+    workspace = Workspace()
+    for views in decode(
+        whole, 0, rows, bounds=bounds or Bounds(), limit=limit, workspace=workspace
+    ):
+        if isinstance(views, LocatedError):
+            found.append(views)
+            continue
+        assert int(views.counts.sum()) == len(views.records)
+        offsets, times = views.records["offset"], views.records["timestamp"]
+        found += zip(
+            offsets.tolist(),
+            times.tolist(),
+            values_of(views, "key"),
+            values_of(views),
+            strict=True,
+        )
+    return found
+
+
+def by_reference(data):
+    return [
+        (one["offset"], one["timestamp"], one["key"], one["value"])
+        for entry in reference.entries(data)
+        for one in entry["records"]
+    ]
+
+
+@pytest.mark.parametrize("at_once", [1, 1_000, unpacking.UNPACKED_BYTES])
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_every_golden_record_is_the_references_whatever_is_unpacked_at_once(
+    name, at_once, monkeypatch
+):
+    monkeypatch.setattr(unpacking, "UNPACKED_BYTES", at_once)
+    for place in golden_data.partitions(name):
+        for path in sorted(place.glob("*.log")):
+            data = path.read_bytes()
+            entries = reference.entries(data)
+            end = (
+                entries[-1]["position"] + entries[-1]["size_in_bytes"] if entries else 0
+            )
+            assert decoded(data[:end]) == by_reference(data[:end])
+
+
+MIXED = [build(*KINDS[i % len(KINDS)], 3 * i) for i in range(40)]
+MIXED_RECORDS = by_reference(b"".join(MIXED))
+edges = st.integers(-2, 124)
+
+
+@given(edges, edges, st.none() | edges, st.none() | edges)
+def test_bounds_are_those_of_each_record(first, end, early, late):
+    bounds = Bounds(
+        start_offset=first,
+        end_offset=end,
+        start_timestamp=None if early is None else T + early,
+        end_timestamp=None if late is None else T + late,
+    )
+
+    def within(record):
+        offset, timestamp = record[:2]
+        if not first <= offset < end:
+            return False
+        if early is None and late is None:
+            return True
+        after = early is None or timestamp >= T + early
+        before = late is None or timestamp < T + late
+        return timestamp != -1 and after and before
+
+    assert decoded(b"".join(MIXED), bounds) == list(filter(within, MIXED_RECORDS))
+
+
+@pytest.mark.parametrize(("magic", "codec"), KINDS)
+def test_an_entry_above_the_limit_is_an_error_in_its_place(magic, codec):
+    if magic < 2 and codec == "none":
+        large = build(magic, codec, 3, 1, text=b"v" * 5_000)
+    else:
+        large = build(magic, codec, 3, 1, text=bytes(range(256)) * 20)
+    parts = [build(magic, codec, 0), large, build(magic, codec, 4, 2)]
+    found = decoded(b"".join(parts), limit=2_000)
+    error = found.pop(3)
+    assert isinstance(error, BatchTooLargeError)
+    assert error.position == len(parts[0])
+    assert [one[0] for one in found] == [0, 1, 2, 4, 5]
+
+
+@pytest.mark.parametrize(("magic", "codec"), [one for one in KINDS if one[1] != "none"])
+def test_a_payload_that_does_not_unpack_is_an_error_in_its_place(magic, codec):
+    bad = bytearray(build(magic, codec, 3))
+    start = {0: 26, 1: 34, 2: 61}[magic]
+    bad[start:] = bytes(len(bad) - start)
+    parts = [build(magic, codec, 0), bytes(bad), build(magic, codec, 6)]
+    found = decoded(b"".join(parts))
+    error = found.pop(3)
+    assert isinstance(error, LocatedError)
+    assert error.position == len(parts[0])
+    assert [one[0] for one in found] == [0, 1, 2, 6, 7, 8]
+
+
+def test_records_that_do_not_fill_a_plain_batch_are_told_by_byte():
+    parts = [build(2, "none", 3 * i) for i in range(3)]
+    bad = bytearray(parts[1])
+    bad[61] += 2  # the first record's length
+    found = decoded(parts[0] + bytes(bad) + parts[2])
+    error = found.pop(3)
+    assert isinstance(error, LocatedError)
+    assert len(parts[0]) + 61 <= error.position < len(parts[0]) + len(bad)
+    assert [one[0] for one in found] == [0, 1, 2, 6, 7, 8]
+
+
+def test_what_was_unpacked_is_let_go_with_its_error():
+    large = build(2, "gzip", 0, 1, text=bytes(10_000))
+    [error] = decoded(large, limit=5_000)
+    assert error.__traceback__ is None
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_unpacked_bytes_that_stay_are_not_overwritten_behind_a_broken_stream(codec):
+    parts = [build(2, codec, base, text=b"%d" % base * 9) for base in (0, 10, 20, 30)]
+    parts[1] = parts[1][:61] + bytes(len(parts[1]) - 61)
+    data = np.frombuffer(b"".join(parts), np.uint8)
+    rows, _, _ = scan_headers(data)
+    workspace = Workspace(keeps_bytes=False)
+    kept = [
+        (run.data, run.data.copy())
+        for run in decode(
+            data, 0, rows, bounds=Bounds(), limit=BIG, workspace=workspace
+        )
+        if not isinstance(run, LocatedError)
+    ]
+    assert len(kept) == 2
+    for now, then in kept:
+        assert (now == then).all()

@@ -1,0 +1,160 @@
+"""Very large batches in pieces: the records and errors that they give as a whole."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import kafkalog
+from kafkalog.decoding import large_batches as pieces
+from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.column_gathering import Buffers, GatheringWorkspace
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.encoding.batch_builder import RecordBatchBuilder
+from kafkalog.errors import LocatedError
+from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.query.finding import Condition, find_places
+from tests.query.batches import KINDS, build
+from tests.query.test_memory import batch_of
+
+TINY = b"\x0c\x00\x00\x00\x01\x01\x00"
+MANY = 700_000
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Let every batch of some records be a very large one."""
+    monkeypatch.setattr(pieces, "MOST_BYTES", 40)
+    monkeypatch.setattr(pieces, "MOST_RECORDS", 2)
+
+
+def mixed(codec):
+    """Make entries of 11 records each: of many shapes, with headers and nulls."""
+    entries = []
+    for base in (0, 11):
+        batch = RecordBatchBuilder(base_offset=base, codec=codec)
+        for i in range(11):
+            headers = [("h", b"x"), ("n", None)][: i % 3]
+            key = None if i % 4 == 0 else b"k" * i
+            batch.append(key, b"v" * (7 * i % 100), timestamp=i * i, headers=headers)
+        entries.append(batch.build())
+    return b"".join(entries)
+
+
+def told(data, room, bounds, **options):
+    """Return what comes of entries: records, field by field, and errors."""
+    rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
+    found, runs = [], 0
+    for run in decode(
+        *(np.frombuffer(data, np.uint8), 0, rows),
+        **{"bounds": bounds, "limit": 1 << 26, "workspace": room, **options},
+    ):
+        runs += 1
+        if isinstance(run, LocatedError):
+            found.append((type(run), run.position, run.cause, run.reason))
+            continue
+        position = np.repeat(run.rows["position"], run.counts)
+        records = run.records
+        if isinstance(room, Workspace):
+            columns = [*records.longs.tolist(), *records.ints[1::2].tolist()]
+        else:
+            key, value, headers = records.key, records.value, records.headers
+            columns = [records.offset.tolist(), records.timestamp.tolist()]
+            columns += [strings_of(key), strings_of(value)]
+            names, texts = strings_of(headers.key), strings_of(headers.value)
+            ends = headers.offsets.tolist()
+            spans = [slice(*ends[i : i + 2]) for i in range(len(records))]
+            columns += [[(names[span], texts[span]) for span in spans]]
+        found += zip(position.tolist(), *columns, strict=True)
+    return found, runs
+
+
+def strings_of(strings):
+    data, ends = strings.data.tobytes(), strings.offsets.tolist()
+    whole = [data[a:b] for a, b in pairwise(ends)]
+    return [one if ok else None for one, ok in zip(whole, strings.valid, strict=False)]
+
+
+def gathering(kept=False):
+    return GatheringWorkspace(("key", "value", "headers"), Buffers(kept=kept))
+
+
+ROOMS = {"views": Workspace, "columns": gathering, "kept": lambda: gathering(kept=True)}
+BOUNDS = [
+    Bounds(),
+    Bounds(start_offset=3, end_offset=17),
+    Bounds(start_timestamp=5, end_timestamp=50),
+]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("bounds", BOUNDS, ids=["all", "offsets", "times"])
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+def test_pieces_give_the_records_of_the_whole(codec, bounds, room, small_pieces):
+    data, make = mixed(codec), ROOMS[room]
+    whole, _ = told(data, make(), bounds)
+    parts, runs = told(data, make(), bounds, in_pieces=True)
+    assert parts == whole
+    assert len(whole) > 5
+    assert runs > 4
+
+
+@pytest.mark.parametrize(("magic", "codec"), KINDS)
+def test_entries_of_every_kind_are_as_they_were(magic, codec, small_pieces):
+    data = b"".join(build(magic, codec, 5 * i, 5) for i in range(3))
+    for make in ROOMS.values():
+        options = {"before": -1, "in_pieces": True}
+        parts, _ = told(data, make(), Bounds(), **options)
+        assert parts == told(data, make(), Bounds(), before=-1)[0]
+
+
+def test_damage_anywhere_spoils_the_batch_and_is_told_alike(small_pieces):
+    data, changed = mixed("none"), 0
+    sound, _ = told(data, Workspace(), Bounds())
+    for place in range(57, len(data) // 2):
+        for value in (0, 1, 0x7F, 0x80, 0xFF, data[place] ^ 2):
+            damaged = bytearray(data)
+            damaged[place] = value
+            whole, _ = told(bytes(damaged), Workspace(), Bounds())
+            parts, _ = told(bytes(damaged), Workspace(), Bounds(), in_pieces=True)
+            assert parts == whole
+            changed += whole != sound
+    assert changed > 300
+
+
+@pytest.fixture(scope="module")
+def dense():
+    """Return a batch of very many records, as small as can be."""
+    return batch_of(0, TINY * MANY, MANY)
+
+
+@pytest.mark.parametrize("options", [{}, {"views": True}, {"reuse": True}])
+def test_a_batch_of_very_many_records_comes_in_several_chunks(dense, options):
+    sizes, codes = [], set()
+    scan = kafkalog.scan(dense, columns=["offset", "value", "codec"])
+    for chunk in scan.chunks(**options):
+        sizes.append(len(chunk))
+        codes |= set(chunk.codec.tolist())
+    assert sum(sizes) == MANY
+    assert max(sizes) == pieces.MOST_RECORDS
+    assert codes == {0}
+
+
+def test_its_last_byte_decides_before_anything_of_it_is_given(dense):
+    damaged = dense[:-1] + b"\x01"
+    scan = kafkalog.scan(damaged, check_crcs=False)
+    with pytest.raises(kafkalog.CorruptRecordError, match="headers cannot be") as told:
+        next(scan.chunks())
+    assert told.value.position == len(dense) - 6  # behind the last record's length
+    skipping = kafkalog.scan(damaged, check_crcs=False, on_corruption="skip")
+    assert list(skipping.chunks()) == []
+    assert len(skipping.problems) == 1
+
+
+def test_what_is_found_keeps_its_place_in_the_batch(small_pieces):
+    data = mixed("none")
+    found = list(find_places(kafkalog.scan(data), Condition()))
+    assert [place.record_index for place in found] == [*range(11)] * 2
+    assert [place.offset for place in found] == [*range(22)]

@@ -1,0 +1,276 @@
+"""What headers tell is what unpacking finds, and damage is found all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog import RecordBatchBuilder
+from kafkalog.errors import CorruptRecordError, UnsupportedFormatError
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.query import header_columns as by_headers
+from kafkalog.query import scan_run
+from kafkalog.query.header_columns import TOLD_COLUMNS
+from kafkalog.query.scan_columns import COLUMNS
+from tests import golden_data
+
+from .batches import KINDS, build, offsets_until
+
+NAMES = tuple(name for name in COLUMNS if name in TOLD_COLUMNS)
+WAYS = {"one by one": {}, "side by side": {"threads": 3}}
+
+
+def sparse(codec, first, count):
+    """Build a batch from which compaction took every other record."""
+    builder = RecordBatchBuilder(
+        codec=codec, base_offset=first, last_offset=first + 2 * count
+    )
+    for i in range(first, first + 2 * count, 2):
+        builder.append(b"k", b"value %d" % i, timestamp=i)
+    return builder.build()
+
+
+def marker(first):
+    key, value = end_transaction_marker(ControlRecordType.COMMIT, 3)
+    builder = RecordBatchBuilder(
+        base_offset=first,
+        producer_id=7,
+        producer_epoch=1,
+        is_transactional=True,
+        is_control=True,
+    )
+    builder.append(key, value, timestamp=first)
+    return builder.build()
+
+
+@st.composite
+def logs(draw):
+    """Whole batches and such that must be unpacked, in any order; holes between."""
+    data, offset = [], 0
+    for kind in draw(st.lists(st.sampled_from("wwwsmo"), min_size=1, max_size=30)):
+        count = draw(st.integers(1, 9))
+        codec = draw(st.sampled_from(["none", "lz4", "zstd"]))
+        if kind == "w":
+            data.append(build(2, codec, offset, count))
+        elif kind == "s":
+            data.append(sparse(codec, offset, count))
+        elif kind == "m":
+            data.append(marker(offset))
+        else:
+            data.append(build(*draw(st.sampled_from(KINDS[:8])), offset, count))
+        offset += 2 * count + 1 + draw(st.integers(0, 1))
+    return b"".join(data)
+
+
+def rows(scan):
+    """Return the rows of a scan, without its chunks' sizes."""
+    columns = [[] for _ in scan.columns]
+    for chunk in scan.chunks():
+        for name, found in zip(scan.columns, columns, strict=True):
+            whole = name == "topic"
+            found += (
+                [chunk.topic] * len(chunk) if whole else getattr(chunk, name).tolist()
+            )
+    return list(zip(*columns, strict=True))
+
+
+def of_source(source, columns=NAMES, **options):
+    """Return a scan that unpacks all, and one that goes by headers as Spark's does."""
+    scan = kafkalog.scan(source, columns=columns, **options)
+    return scan, replace(scan, request=replace(scan.request, by_headers=True))
+
+
+@given(
+    data=logs(),
+    bounds=st.tuples(st.integers(-1, 70), st.integers(-1, 300)),
+    kind=st.sampled_from(["bytes", "file", "directory"]),
+    way=st.sampled_from(list(WAYS)),
+    control=st.booleans(),
+    most=st.sampled_from([1, 5, 1 << 17]),
+    changes=st.sampled_from([1, 2, 16]),
+)
+@settings(max_examples=150)
+def test_headers_tell_what_unpacking_finds(
+    data, bounds, kind, way, control, most, changes, tmp_path_factory
+):
+    source = data
+    if kind != "bytes":
+        place = tmp_path_factory.mktemp("t") / "t-3"
+        place.mkdir()
+        source = place / f"{0:020d}.log"
+        source.write_bytes(data)
+        source = source if kind == "file" else place
+    options = {"start_offset": bounds[0], "end_offset": bounds[1]}
+    options = {name: None if at < 0 else at for name, at in options.items()}
+    options |= {"control_records": control, **WAYS[way]}
+    checked, told = of_source(source, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_headers, "MOST_RECORDS", most)
+        patch.setattr(by_headers, "MOST_STRETCHES", changes)
+        assert rows(told) == rows(checked)
+        unchecked = kafkalog.scan(source, columns=NAMES, check_crcs=False, **options)
+        assert rows(unchecked) == rows(checked)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_headers_tell_what_is_in_golden_directories(name, way):
+    for control in (False, True):
+        checked, told = of_source(
+            golden_data.logs(name), control_records=control, **WAYS[way]
+        )
+        assert rows(told) == rows(checked)
+        assert len(rows(told)) == told.count()
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_only_what_a_header_tells_is_told_by_it(column, monkeypatch):
+    def never(*_args, **_options):
+        raise AssertionError("unpacked")
+
+    monkeypatch.setattr(scan_run, "decode", never)
+    data = build(2, "zstd", 100)
+    _, told = of_source(data, (column,))
+    if column not in TOLD_COLUMNS:
+        with pytest.raises(AssertionError, match="unpacked"):
+            list(told.chunks())
+        return
+    assert len(rows(told)) == 3
+    assert len(rows(of_source(data, (column,), isolation="read_committed")[1])) == 3
+    for scan in (
+        of_source(data, (column,), on_corruption="skip")[1],
+        of_source(data, (column,), start_timestamp=0)[1],
+        of_source(data, (column,))[0],
+    ):
+        with pytest.raises(AssertionError, match="unpacked"):
+            list(scan.chunks())
+    with pytest.raises(AssertionError, match="unpacked"):
+        list(told.chunks(views=True))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("kind", ["bytes", "directory"])
+def test_damage_is_found_where_nothing_is_unpacked(kind, codec, way, tmp_path):
+    parts = [
+        build(2, codec, 0, 5),
+        sparse(codec, 10, 5),
+        build(2, codec, 30, 5),
+        sparse(codec, 40, 5),
+        build(2, codec, 60, 5),
+    ]
+    whole = offsets_until(kafkalog.scan(b"".join(parts), columns=["offset"]))
+    for hit in range(len(parts)):
+        data = bytearray(b"".join(parts))
+        data[len(b"".join(parts[: hit + 1])) - 3] ^= 1
+        source = bytes(data)
+        if kind == "directory":
+            source = tmp_path / "t-0"
+            source.mkdir(exist_ok=True)
+            (source / f"{0:020d}.log").write_bytes(data)
+        checked, told = of_source(source, ("offset",), **WAYS[way])
+        assert offsets_until(told) == offsets_until(checked)
+        error, _, position = offsets_until(told)[1]
+        assert (error, position) == (CorruptRecordError, len(b"".join(parts[:hit])))
+        unchecked = {"columns": ["offset"], "check_crcs": False, **WAYS[way]}
+        if not hit % 2:
+            assert offsets_until(kafkalog.scan(source, **unchecked)) == whole
+        asked = {"on_corruption": "skip", **WAYS[way]}
+        checked, told = of_source(source, ("offset",), **asked)
+        assert rows(told) == rows(checked)
+        assert told.problems == checked.problems
+        assert len(told.problems) == 1
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_flipped_bit_makes_no_control_batch_of_records(codec):
+    data = bytearray(build(2, codec, 0, 5) + build(2, codec, 5, 5))
+    data[22] ^= 0x20
+    checked, told = of_source(bytes(data), ("offset",))
+    assert offsets_until(told) == offsets_until(checked)
+    error, _, position = offsets_until(told)[1]
+    assert (error, position) == (CorruptRecordError, 0)
+    with pytest.raises(CorruptRecordError):
+        told.count()
+    skipping = kafkalog.scan(bytes(data), on_corruption="skip")
+    assert skipping.count() == 5
+    assert [problem.position for problem in skipping.problems] == [0]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_no_more_records_are_believed_than_there_is_room_for(codec):
+    data = bytearray(build(2, codec, 0, 5))
+    data[23:27] = (2**31 - 2).to_bytes(4)
+    data[57:61] = (2**31 - 1).to_bytes(4)
+    for scan in (
+        of_source(bytes(data), ("offset",))[1],
+        kafkalog.scan(bytes(data), columns=["offset"], check_crcs=False),
+    ):
+        with pytest.raises(CorruptRecordError):
+            list(scan.chunks())
+
+
+def test_a_codec_that_nobody_knows_is_not_told_by_its_number():
+    data = bytearray(build(2, "zstd", 0, 5))
+    data[22] |= 7
+    scan = kafkalog.scan(bytes(data), columns=["codec"], check_crcs=False)
+    with pytest.raises(UnsupportedFormatError):
+        list(scan.chunks())
+
+
+def test_a_run_is_no_longer_than_what_is_promised():
+    data = b"".join(build(2, "none", 1000 * i, 1000) for i in range(200))
+    _, told = of_source(data, ("offset", "sequence"))
+    lengths = [len(chunk) for chunk in told.chunks()]
+    assert sum(lengths) == 200_000
+    assert max(lengths) <= by_headers.MOST_RECORDS
+    assert [offset for offset, _ in rows(told)] == list(range(200_000))
+
+
+@pytest.mark.parametrize("base", [-5, -1, 2**63 - 3])
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_offsets_that_cannot_be_are_told_alike(codec, base):
+    """No checksum covers a batch's base offset; only memory may begin anywhere."""
+    data = base.to_bytes(8, signed=True) + build(2, codec, 0, 5)[8:]
+    checked, told = of_source(data, ("offset",))
+    assert offsets_until(told) == offsets_until(checked)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "file"])
+def test_what_precedes_a_wrapper_is_known_to_who_unpacks_it(kind, tmp_path):
+    source = build(2, "none", 0, 10) + build(1, "lz4", 8, 3)
+    if kind == "file":
+        path = tmp_path / f"{0:020d}.log"
+        path.write_bytes(source)
+        source = path
+    checked, told = of_source(source, ("offset",))
+    assert offsets_until(told) == offsets_until(checked)
+    ended = offsets_until(told)[1]
+    assert ended is None if kind == "bytes" else ended[0] is CorruptRecordError
+
+
+def test_where_it_changes_often_what_is_told_all_is_unpacked_at_once(monkeypatch):
+    calls, decode = [], scan_run.decode
+    monkeypatch.setattr(
+        scan_run,
+        "decode",
+        lambda *args, **asked: calls.append(1) or decode(*args, **asked),
+    )
+    parts = [
+        (build(2, "lz4", 20 * i, 5), sparse("lz4", 20 * i + 10, 4)) for i in range(50)
+    ]
+    checked, told = of_source(b"".join(map(b"".join, parts)))
+    assert rows(told) == rows(checked)
+    assert len(calls) == 2
+
+
+def test_behind_a_size_that_leads_nowhere_reading_goes_on_in_memory():
+    parts = [bytearray(build(2, "none", 10 * i)) for i in range(4)]
+    parts[1][8:12] = (13).to_bytes(4)
+    scan = kafkalog.scan(b"".join(parts), columns=["offset"], on_corruption="skip")
+    assert rows(scan) == [(10 * i + j,) for i in (0, 2, 3) for j in range(3)]
+    assert [problem.position for problem in scan.problems] == [len(parts[0])]

@@ -1,0 +1,68 @@
+"""Small files are read whole, and no more than a small file has."""
+
+import errno
+
+import pytest
+
+import kafkalog
+from kafkalog.storage.byte_source import SMALL_BYTES, read_plain
+from kafkalog.storage.file_names import META_PROPERTIES
+from kafkalog.verification.path_verification import verify
+from kafkalog.verification.report import Cause
+from tests.query.batches import build
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A file that is called small, and is a hole of 256 MB."""
+    path = tmp_path / META_PROPERTIES
+    with path.open("wb") as file:
+        file.truncate(SMALL_BYTES + 1)
+    return path
+
+
+def test_a_small_file_that_is_large_is_not_read(large):
+    with pytest.raises(OSError, match=META_PROPERTIES) as caught:
+        read_plain(large)
+    assert caught.value.errno == errno.EFBIG
+
+
+def test_verify_says_of_a_large_one_that_it_cannot_be_read(large):
+    [problem] = verify(large.parent).problems
+    assert problem.path == META_PROPERTIES
+    assert problem.message == "it cannot be read: File too large"
+
+
+def test_settings_are_read_through_a_link_that_is_named_and_from_no_pipe(tmp_path):
+    (tmp_path / "there").write_text("retention.ms = 5\n")
+    (tmp_path / "link").symlink_to("there")
+    assert kafkalog.read_properties(tmp_path / "link") == {"retention.ms": "5"}
+    with pytest.raises(FileNotFoundError, match="No such regular file"):
+        kafkalog.read_properties("/dev/null")
+
+
+@pytest.fixture
+def partition(tmp_path):
+    """A log of two batches, its index a hole of a tebibyte with a byte behind it."""
+    place = tmp_path / "orders-0"
+    place.mkdir()
+    (place / f"{0:020d}.log").write_bytes(build(2, "none", 0) + build(2, "none", 3))
+    with (place / f"{0:020d}.index").open("wb") as file:
+        file.truncate(1 << 40)
+        file.seek((1 << 40) - 1)
+        file.write(b"x")
+    return place
+
+
+def test_an_index_that_is_far_too_large_is_not_read(partition):
+    scan = kafkalog.scan(partition, start_offset=4, columns=["offset"])
+    assert [one for chunk in scan.chunks() for one in chunk.offset.tolist()] == [4, 5]
+    with pytest.raises(kafkalog.CorruptIndexError, match="more than any index has"):
+        kafkalog.OffsetIndex.read(partition / f"{0:020d}.index")
+    [problem] = kafkalog.scan_offset_indexes(partition).problems
+    assert problem.path == partition / f"{0:020d}.index"
+
+
+def test_verify_says_of_an_index_that_it_is_too_large(partition):
+    causes = {problem.path: problem.cause for problem in verify(partition).problems}
+    assert causes[f"{0:020d}.index"] == Cause.TOO_LARGE

@@ -1,0 +1,229 @@
+"""Durable writes: in which order, and what a failure at each step leaves."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kafkalog.storage import durable_file
+from kafkalog.storage.durable_file import DISK, Disk
+from tests.disks import EFFECTS, FailingDisk, NotingDisk
+
+
+def test_a_replacement_is_on_disk_before_it_has_its_name(tmp_path):
+    target = tmp_path / "checkpoint"
+    target.write_bytes(b"old")
+    disk = NotingDisk()
+    disk.replace(target, b"new")
+    assert target.read_bytes() == b"new"
+    assert disk.calls == [
+        ("open", "checkpoint.tmp"),
+        ("write", "checkpoint.tmp", 0, 3),
+        ("sync", "checkpoint.tmp"),
+        ("rename", "checkpoint.tmp", "checkpoint"),
+        ("sync_directory", tmp_path.name),
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_a_replacement_that_fails_leaves_the_old_or_the_new(tmp_path, step):
+    target = tmp_path / "checkpoint"
+    target.write_bytes(b"old")
+    with pytest.raises(OSError, match="No space left"):
+        FailingDisk(step).replace(target, b"newest")
+    assert target.read_bytes() == (b"old" if step <= 3 else b"newest")
+    DISK.replace(target, b"new")
+    assert target.read_bytes() == b"new"
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_what_an_earlier_replacement_left_is_overwritten(tmp_path):
+    (tmp_path / "checkpoint.tmp").write_bytes(b"longer than what follows")
+    DISK.replace(tmp_path / "checkpoint", b"")
+    assert (tmp_path / "checkpoint").read_bytes() == b""
+
+
+def test_a_file_written_over_keeps_what_lies_behind(tmp_path):
+    path = tmp_path / "5.snapshot"
+    disk = NotingDisk()
+    disk.write_over(path, b"abcdef", sync=True)
+    assert disk.calls == [
+        ("open", "5.snapshot"),
+        ("write", "5.snapshot", 0, 6),
+        ("sync", "5.snapshot"),
+    ]
+    disk.calls.clear()
+    disk.write_over(path, b"ABC", sync=False)
+    assert path.read_bytes() == b"ABCdef"
+    assert not disk.asked("sync")
+
+
+needs_preload = pytest.mark.skipif(
+    sys.platform != "linux", reason="LD_PRELOAD, which makes writes short, is Linux's"
+)
+
+
+@pytest.fixture(scope="session")
+def short_writes(tmp_path_factory):
+    """Give what, put before the system's library, writes less than it is asked."""
+    library = tmp_path_factory.mktemp("short") / "short_writes.so"
+    source = Path(__file__).with_name("short_writes.c")
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True
+    )
+    return library
+
+
+def written_by_another(path, library, **how):
+    """Have a process that writes by `library` write a file; what it says of errors."""
+    script = (
+        "import errno, sys; from kafkalog.storage.durable_file import DISK\n"
+        "with DISK.open(sys.argv[1], create=True) as file:\n"
+        "    try: file.write(b'0123456789', 2)\n"
+        "    except OSError as e: print(errno.errorcode[e.errno], e.filename)"
+    )
+    preload = f"{os.environ.get('LD_PRELOAD', '')} {library}".strip()
+    run = subprocess.run(
+        [sys.executable, "-c", script, path],
+        env=os.environ | {"LD_PRELOAD": preload} | how,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.strip()
+
+
+@needs_preload
+def test_a_short_write_is_continued(tmp_path, short_writes):
+    path = tmp_path / "0.log"
+    for how in ({"MOST_WRITTEN": "3"}, {"INTERRUPTED": "2"}):
+        assert not written_by_another(path, short_writes, **how)
+        assert path.read_bytes() == b"\0\0" + b"0123456789"
+        path.unlink()
+
+
+@needs_preload
+def test_a_write_that_stands_still_is_an_error(tmp_path, short_writes):
+    path = tmp_path / "0.log"
+    told = written_by_another(path, short_writes, MOST_WRITTEN="0")
+    assert told == f"EIO {path}"
+
+
+def test_of_several_writes_those_behind_a_failed_one_are_not_done(tmp_path):
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    files = [DISK.open(path, create=True) for path in paths]
+    gone, files[1].descriptor = files[1].descriptor, -1
+    with pytest.raises(OSError, match="Bad file descriptor") as raised:
+        DISK.write_each([(file, b"abc", 1) for file in files])
+    assert raised.value.filename == str(paths[1])
+    assert [path.read_bytes() for path in paths] == [b"\0abc", b"", b""]
+    files[1].descriptor = gone
+    for file in files:
+        file.close()
+
+
+def test_a_large_write_changes_nothing_but_its_bytes(tmp_path):
+    data = bytes(range(256)) * 4096
+    with DISK.open(tmp_path / "0.log", create=True) as file:
+        file.write(b"abc", 0)
+        file.write(data, 5)
+        assert file.size() == 5 + len(data)
+        file.write(data[1:], 7)
+        assert file.size() == 6 + len(data)
+        assert file.read(0, 1 << 21) == b"abc\0\0" + data[:2] + data[1:]
+
+
+def test_arrays_are_written_as_the_bytes_they_are(tmp_path):
+    with DISK.open(tmp_path / "0.index", create=True) as file:
+        file.write(np.arange(3, dtype=np.int32), 0)
+        file.write(np.empty(0, np.int32), 100)
+        assert file.size() == 12
+        assert file.read(0, 100) == np.arange(3, dtype=np.int32).tobytes()
+
+
+def test_a_file_that_must_be_new_takes_nobodys_place(tmp_path):
+    target = tmp_path / "0.log"
+    target.write_bytes(b"kept")
+    with pytest.raises(FileExistsError):
+        DISK.open(target, exclusive=True)
+    with pytest.raises(FileNotFoundError):
+        DISK.open(tmp_path / "1.log")
+    assert target.read_bytes() == b"kept"
+
+
+def test_an_open_file_knows_its_new_name(tmp_path):
+    with DISK.open(tmp_path / "0.log.swap", create=True) as file:
+        file.rename(tmp_path / "0.log")
+        file.write(b"ab", 0)
+    assert file.path == tmp_path / "0.log"
+    assert (tmp_path / "0.log").read_bytes() == b"ab"
+    file.close()
+    assert not file.is_open
+
+
+def test_names_can_be_made_and_removed(tmp_path):
+    disk = NotingDisk()
+    directory = tmp_path / "orders-0"
+    disk.make_directory(directory)
+    disk.create_if_missing(directory / "a")
+    disk.create_if_missing(directory / "a")
+    disk.set_modified(directory / "a", 1_700_000_000_123)
+    assert (directory / "a").stat().st_mtime_ns == 1_700_000_000_123_000_000
+    disk.sync_path(directory / "a")
+    assert disk.remove_if_there(directory / "a")
+    assert not disk.remove_if_there(directory / "a")
+    disk.remove_directory(directory)
+    assert not directory.exists()
+    with pytest.raises(FileNotFoundError):
+        disk.sync_path(directory / "a")
+    assert {call[0] for call in disk.calls} == {
+        "make_directory",
+        "open",
+        "set_modified",
+        "sync",
+        "remove",
+        "remove_directory",
+    }
+
+
+def test_no_descriptor_is_left_open_by_a_failure(tmp_path, monkeypatch):
+    opened, closed = [], []
+    real_open, real_close = os.open, os.close
+
+    def noting_open(*args):
+        opened.append(real_open(*args))
+        return opened[-1]
+
+    def noting_close(descriptor):
+        closed.append(descriptor)
+        real_close(descriptor)
+
+    def failing_fsync(descriptor):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(durable_file.os, "open", noting_open)
+        patched.setattr(durable_file.os, "close", noting_close)
+        patched.setattr(durable_file.os, "fsync", failing_fsync)
+        with pytest.raises(OSError, match="Input/output"):
+            DISK.replace(tmp_path / "checkpoint", b"data")
+        with pytest.raises(OSError, match="Input/output"):
+            DISK.sync_directory(tmp_path)
+    assert opened == closed
+    assert len(opened) == 2
+
+
+def test_every_effect_of_a_disk_can_be_watched():
+    composed = {
+        "create_if_missing",
+        "remove_if_there",
+        "replace",
+        "sync_path",
+        "write_over",
+    }
+    public = {name for name in vars(Disk) if not name.startswith("_")}
+    assert public - composed == {*EFFECTS, "write_each"}

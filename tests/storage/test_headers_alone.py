@@ -1,0 +1,234 @@
+"""Headers fetched alone are those that reading all would bring, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import pairwise
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog import RecordBatchBuilder
+from kafkalog.errors import LocatedError
+from kafkalog.formats.layout import BATCH_HEADER_BYTES
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.query.tailing import last_records
+from kafkalog.storage.byte_source import FileSource
+from tests.query.batches import build, offsets_until
+
+UNTOUCHED = 0xA5
+LARGE = [
+    build(magic, codec, 10 * i, magic, text=os.urandom(12_000 + 700 * i))
+    for i, (magic, codec) in enumerate([(2, "none"), (2, "lz4"), (1, "none")] * 8)
+]
+STARTS = np.cumsum([0, *map(len, LARGE)]).tolist()
+WHOLE = b"".join(LARGE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder whose files the operating system keeps in memory, and says so."""
+    folder = tmp_path_factory.mktemp("headers")
+    (folder / "tried").write_bytes(b"tried")
+    with (folder / "tried").open("rb") as file:
+        try:
+            os.preadv(file.fileno(), [bytearray(5)], 0, os.RWF_NOWAIT)
+        except (AttributeError, OSError) as error:
+            pytest.skip(f"all is read here, as nothing tells what is cached: {error}")
+    return folder
+
+
+def written(folder, data):
+    path = folder / f"{0:020d}.log"
+    path.write_bytes(data)
+    return path
+
+
+def fetched(path, position, length):
+    """Return what is fetched of a file into bytes that show what was left alone."""
+    room = np.full(len(WHOLE) + 100, UNTOUCHED, np.uint8)
+    with FileSource(path) as source:
+        return source.read_headers(position, length, lambda _: room)
+
+
+@given(first=st.integers(0, len(LARGE) - 1), length=st.integers(0, len(WHOLE) + 99))
+@settings(max_examples=200)
+def test_of_a_file_headers_come_to_their_places_and_the_rest_does_not(
+    folder, first, length
+):
+    path = written(folder, WHOLE)
+    length = min(length, len(WHOLE) - STARTS[first])
+    found = fetched(path, STARTS[first], length)
+    expected = np.full(length, UNTOUCHED, np.uint8)
+    for start in STARTS[first:-1]:
+        begin = start - STARTS[first]
+        header = WHOLE[start : start + BATCH_HEADER_BYTES][: max(length - begin, 0)]
+        expected[begin : begin + len(header)] = np.frombuffer(header, np.uint8)
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 100])
+def test_many_small_entries_are_better_read_as_a_whole(folder, count):
+    data = b"".join(build(2, "none", 3 * i) for i in range(count))
+    assert (fetched(written(folder, data), 0, len(data)) is None) == (count > 15)
+
+
+@pytest.mark.parametrize("size", [-1, 0, 13])
+def test_a_size_that_no_entry_has_is_left_to_who_reads_all(folder, size):
+    data = bytearray(WHOLE)
+    data[STARTS[3] + 8 : STARTS[3] + 12] = size.to_bytes(4, signed=True)
+    path = written(folder, data)
+    assert fetched(path, 0, STARTS[3]) is not None
+    assert fetched(path, 0, len(data)) is None
+
+
+def test_a_file_that_was_cut_meanwhile_is_left_to_who_reads_all(folder):
+    path = written(folder, WHOLE)
+    with FileSource(path) as source:
+        os.truncate(path, STARTS[5] + 30)
+        assert source.read_headers(0, STARTS[5], None) is not None
+        assert source.read_headers(0, len(WHOLE), None) is None
+
+
+def outcome(scan):
+    """Return what counting gives, or why it ends; and what it leaves out."""
+    try:
+        return scan.count(), scan.problems
+    except LocatedError as error:
+        return (type(error), str(error)), scan.problems
+
+
+class Bytewise:
+    """Counts the bytes that are read, and reads headers alone where it may."""
+
+    def __init__(self, *, alone):
+        self.alone = alone
+        self.bytes = 0
+        self.read, self.headers = FileSource.read, FileSource.read_headers
+
+    def __enter__(self):
+        def read(source, position, length, take=None):
+            data = self.read(source, position, length, take)
+            self.bytes += len(data)
+            return data
+
+        def read_headers(source, position, length, take):
+            return self.headers(source, position, length, take) if self.alone else None
+
+        self.patches = [
+            patch.object(FileSource, "read", read),
+            patch.object(FileSource, "read_headers", read_headers),
+        ]
+        for one in self.patches:
+            one.start()
+        return self
+
+    def __exit__(self, *_):
+        for one in self.patches:
+            one.stop()
+
+
+@given(
+    places=st.lists(
+        st.tuples(st.integers(0, len(LARGE) - 1), st.integers(0, 60)), max_size=3
+    ),
+    bit=st.integers(0, 7),
+    cut=st.one_of(st.just(0), st.integers(0, len(WHOLE) - 1)),
+    zeros=st.sampled_from([0, 100]),
+    bounds=st.tuples(st.integers(-1, 250), st.integers(-1, 250)),
+    corruption=st.sampled_from(["raise", "skip"]),
+    kind=st.sampled_from(["file", "directory"]),
+)
+@settings(max_examples=200)
+def test_headers_alone_tell_what_reading_all_tells(
+    folder, places, bit, cut, zeros, bounds, corruption, kind
+):
+    data = bytearray(WHOLE)
+    for batch, place in places:
+        data[STARTS[batch] + place] ^= 1 << bit
+    path = written(folder, bytes(data[: len(data) - cut]) + bytes(zeros))
+    if kind == "directory":
+        (folder / "t-0").mkdir(exist_ok=True)
+        path = path.rename(folder / "t-0" / path.name).parent
+    asked = {"on_corruption": corruption} | {
+        name: at
+        for name, at in zip(("start_offset", "end_offset"), bounds, strict=True)
+        if at >= 0
+    }
+    told = []
+    for alone in (True, False):
+        with Bytewise(alone=alone):
+            scan = kafkalog.scan(path, **asked)
+            quick = kafkalog.scan(path, columns=["offset"], check_crcs=False, **asked)
+            told.append((outcome(scan), offsets_until(quick), quick.problems))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("corruption", ["raise", "skip"])
+def test_an_offset_that_its_neighbours_contradict_is_found(folder, corruption):
+    """Also where the step, of which only headers were read, ends with it."""
+    many = [build(2, "none", 10 * i, 2, text=os.urandom(9000)) for i in range(9)]
+    for wrong in range(len(many) - 1):  # behind the last there may be a gap
+        data = bytearray(b"".join(many))
+        data[len(b"".join(many[:wrong])) + 6] ^= 0x10
+        path = written(folder, data)
+        told = []
+        for alone in (True, False):
+            with Bytewise(alone=alone):
+                told.append(outcome(kafkalog.scan(path, on_corruption=corruption)))
+        assert told[0] == told[1]
+        assert told[0] != (18, [])
+
+
+def test_the_last_records_are_counted_without_markers(folder):
+    key, value = end_transaction_marker(ControlRecordType.COMMIT, 3)
+    place, parts = folder / "u-0", []
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for first in range(0, 80, 2):
+        asked = {"producer_id": 7, "producer_epoch": 1, "is_transactional": True}
+        parts.append(build(2, "none", first, 1, text=os.urandom(30_000), **asked))
+        marker = RecordBatchBuilder(base_offset=first + 1, is_control=True, **asked)
+        marker.append(key, value)
+        parts.append(marker.build())
+    for first in range(0, 80, 20):  # a segment
+        segment = b"".join(parts[first : first + 20])
+        (place / f"{first:020d}.log").write_bytes(segment)
+    last = last_records(kafkalog.scan(place, columns=["offset"]), 15)
+    assert offsets_until(last) == (list(range(50, 80, 2)), None)
+
+
+def test_of_a_sound_log_no_more_than_headers_is_read(folder):
+    data = b"".join(
+        build(2, "zstd", 10 * i, 10, text=os.urandom(9000)) for i in range(99)
+    )
+    path = written(folder, data)
+    for take in (
+        lambda: kafkalog.scan(path).count(),
+        lambda: len(
+            offsets_until(kafkalog.scan(path, columns=["offset"], check_crcs=False))[0]
+        ),
+    ):
+        with Bytewise(alone=True) as read:
+            assert take() == 990
+        assert read.bytes < len(data) // 100
+
+
+def test_where_a_header_does_not_suffice_that_step_is_read(folder):
+    """A bound cuts one batch of many: steps before and behind it are not read."""
+    data = b"".join(
+        build(2, "none", 10 * i, 10, text=os.urandom(4000)) for i in range(500)
+    )
+    path = written(folder, data)
+    with Bytewise(alone=True) as read:
+        assert kafkalog.scan(path, end_offset=2505).count() == 2505
+    assert 40_000 < read.bytes < len(data) // 2
+
+
+def test_entries_are_large_enough_to_be_fetched_alone():
+    assert all(b - a > 8192 for a, b in pairwise(STARTS))

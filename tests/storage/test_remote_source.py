@@ -1,0 +1,239 @@
+"""Paths behind a URL: what they are called, what they hide, what they answer."""
+
+import os
+import pickle
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.errors import ConfigError, MissingDependencyError
+from kafkalog.storage import stores
+from kafkalog.storage.location import locate
+from kafkalog.storage.remote_source import as_path
+from kafkalog.storage.store_options import read_options, without_options
+from tests.storage.far import KEY, SECRET
+
+CREDENTIALS = {"access_key": KEY, "secret_key": SECRET}
+
+# ------------------------------------------------------------------------- URLs
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/var/kafka-logs", "/var/kafka-logs"),
+        ("logs/orders-0", "logs/orders-0"),
+        ("a:b/c", "a:b/c"),
+        ("logs/s3://b", "logs/s3://b"),
+        ("file:/var/logs", "/var/logs"),
+        ("file:///var/logs/", "/var/logs"),
+        ("FILE://localhost/var/logs", "/var/logs"),
+        ("file:///var/kafka%20logs/caf%C3%A9%23%3F", "/var/kafka logs/café#?"),
+        ("file:///a?b#c", "/a?b#c"),
+    ],
+)
+def test_local_paths_and_file_urls_are_local(text, path):
+    assert as_path(text, {"region": "x"}) == Path(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("s3://bucket/logs", "s3://bucket/logs"),
+        ("s3a://bucket/logs/", "s3://bucket/logs"),
+        ("S3N://bucket//logs//orders-0", "s3://bucket/logs/orders-0"),
+        ("s3://bucket", "s3://bucket"),
+        ("gs://bucket/a%20b", "gs://bucket/a%20b"),
+        ("hdfs://namenode:8020/logs", "hdfs://namenode:8020/logs"),
+        ("hdfs:///logs", "hdfs:///logs"),
+        ("hdfs:/logs", "hdfs:///logs"),
+        ("abfs://box@account.dfs.core.windows.net/a", None),
+        ("memory://logs/a", "memory://logs/a"),
+    ],
+)
+def test_a_url_is_given_back_in_one_form(text, url):
+    assert str(as_path(text, {})) == (url or text)
+
+
+def test_a_path_has_the_manners_of_a_local_one():
+    path = as_path("s3://bucket/logs/orders-0/0.log", {})
+    local = Path("/logs/orders-0/0.log")
+    for one, other in [(path, local), (path.parent, local.parent)]:
+        assert one.name == other.name
+        assert str(one.with_suffix(".txnindex")).endswith(
+            str(other.with_suffix(".txnindex"))
+        )
+        assert str(one.with_name("x.log")).endswith(str(other.with_name("x.log")))
+        assert str(one / "a" / "b").endswith(str(other / "a" / "b"))
+    root = as_path("s3://bucket", {})
+    assert (root.name, root.parent, root / "a") == ("", root, as_path(f"{root}/a", {}))
+    assert path.absolute() == path.resolve() == path
+    assert sorted([path, path.parent]) == [path.parent, path]
+    assert len({path, as_path(str(path), {}), as_path(str(path), CREDENTIALS)}) == 2
+    assert locate(path) is path
+    assert not hasattr(path, "__fspath__")  # Path(path) would eat a slash of the URL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file://elsewhere/logs",
+        "s3:///logs",
+        "s3://bucket/logs?access_key=AKIAWHOEVER",
+        "s3://bucket/logs#AKIAWHOEVER",
+        f"s3://{KEY}:{SECRET}@bucket/logs",  # a slash that was not quoted
+        f"s3://{KEY}:123/x@bucket/logs",
+        "hdfs://name node/logs",
+    ],
+)
+def test_what_is_no_url_is_refused_without_showing_it(text):
+    with pytest.raises(ConfigError) as caught:
+        as_path(text, {})
+    assert KEY not in str(caught.value)
+    assert "wJalr" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ schemes, options
+
+
+def test_an_unknown_scheme_is_named():
+    with pytest.raises(ConfigError, match="knows wonder:"):
+        kafkalog.scan("wonder://somewhere/logs")
+
+
+def test_a_missing_package_is_named_with_the_pip_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "adlfs", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install adlfs$"):
+        as_path("abfs://box@account/x", {}).exists()
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingDependencyError, match=r"'kafkalog\[remote\]'"):
+        as_path("memory://nowhere-yet/x", {}).exists()
+    monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
+    with pytest.raises(MissingDependencyError, match=r"'kafkalog\[remote\]'"):
+        as_path("gs://nowhere-yet/x", {}).exists()
+
+
+def test_neither_package_is_imported_before_it_is_needed():
+    code = (
+        "import sys, kafkalog.query.scan; from kafkalog.storage.remote_source import as_path;"
+        "as_path('s3://b/x', {'region': 'x'}); as_path('memory://x', {});"
+        "print({'fsspec', 'pyarrow', 'pyarrow.fs'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
+
+
+def test_wrong_options_are_named_all_at_once_without_their_values():
+    wrong = {"acces_key": KEY, "anonymous": SECRET, "request_timeout": SECRET}
+    with pytest.raises(ConfigError) as caught:
+        as_path("s3://bucket/logs", wrong)
+    said = str(caught.value)
+    assert all(name in said for name in ("acces_key", "anonymous", "request_timeout"))
+    assert "secret_key" in said  # one of those there are
+    assert KEY not in said
+    assert SECRET not in said
+
+
+def test_options_that_do_not_go_together_are_refused_without_their_values():
+    path = as_path("s3://bucket/logs", {"access_key": KEY, "region": "eu-west-1"})
+    with pytest.raises(ConfigError, match=r"s3: .*secret_key") as caught:
+        path.exists()
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_options_of_fsspec_are_text_truth_or_json():
+    given = {"anon": "true", "key": "7", "client_kwargs": '{"a": [1]}', "token": "{"}
+    assert read_options("abfs", given) == {
+        "anon": True,
+        "key": "7",
+        "client_kwargs": {"a": [1]},
+        "token": "{",
+    }
+
+
+# ------------------------------------------------------------------------ secrets
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        as_path("s3://bucket/logs", CREDENTIALS),
+        as_path(f"s3://{KEY}:wJalr%2FXUtn+FEMI%20secret@bucket/logs", {}),
+        as_path(f"sftp://{KEY}:wJalr%2FXUtn+FEMI%20secret@host:22/logs", {}),
+    ],
+)
+def test_a_path_shows_its_credentials_to_nobody(path):
+    again = pickle.loads(pickle.dumps(path / "orders-0"))
+    assert again.parent == path
+    assert {KEY, SECRET} <= set(dict(path.options).values())
+    shown = [str(path), repr(path), f"{path}", repr(again), repr([path.options])]
+    shown.append(repr(kafkalog.query.sources.Part(directory=path)))
+    for text in shown:
+        assert KEY not in text
+        assert "wJalr" not in text
+
+
+def test_a_user_in_a_url_gives_way_to_options():
+    path = as_path("s3://someone:else@bucket/logs", CREDENTIALS)
+    assert dict(path.options) == CREDENTIALS
+    assert dict(as_path("hdfs://kafka@namenode/x", {}).options) == {"user": "kafka"}
+
+
+@pytest.mark.parametrize("kind", [OSError, ValueError, RuntimeError, PermissionError])
+def test_what_a_library_says_comes_without_credentials(kind, monkeypatch):
+    class Careless:
+        def find(self, below):
+            raise kind(f"{below}: {SECRET!r} of {KEY}\nin wJalr%2FXUtn%2BFEMI%20secret")
+
+    careless = Careless()
+    monkeypatch.setitem(stores.CONNECT, "careless", lambda *_: careless)
+    path = as_path(f"careless://{kind.__name__}/a", {"password": SECRET, "user": KEY})
+    with pytest.raises(OSError, match=r"\*\*\*") as caught:
+        path.exists()
+    told = "".join(traceback.format_exception(caught.value))
+    assert f"careless://{kind.__name__}/a" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert KEY not in told
+    assert "wJalr" not in told
+    assert caught.value.__context__ is caught.value.__cause__ is None
+
+
+def test_each_set_of_options_has_its_own_connection_and_each_process(monkeypatch):
+    made = []
+
+    def connect(scheme, authority, options):
+        made.append((authority, options))
+        return object()
+
+    monkeypatch.setitem(stores.CONNECT, "own", connect)
+    for options in ({}, {"user": "a"}, {"user": "b"}, {"user": "a"}):
+        path = as_path("own://host/x", options)
+        stores.connect(path.scheme, path.authority, path.options)
+    assert made == [("host", {}), ("host", {"user": "a"}), ("host", {"user": "b"})]
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    stores.connect(path.scheme, path.authority, path.options)
+    assert len(made) == 4
+
+
+def test_what_a_library_says_at_length_is_cut():
+    said = OSError(f"no {SECRET} in " + "/usr/lib/jvm " * 4000)
+    options = as_path("hdfs://namenode/x", {"user": SECRET}).options
+    told = str(without_options(said, "hdfs://namenode/x", "hdfs", options))
+    assert told.startswith("no *** in /usr/lib/jvm")
+    assert told.endswith("...: hdfs://namenode/x")
+    assert len(told) < 600
+
+
+def test_a_file_that_an_option_names_and_is_missing_is_not_the_path(monkeypatch):
+    def connect(scheme, authority, options):
+        raise FileNotFoundError(2, "no such certificate", "ca.pem")
+
+    monkeypatch.setitem(stores.CONNECT, "certified", connect)
+    with pytest.raises(ConfigError, match="no such certificate"):
+        as_path("certified://host/x", {}).exists()

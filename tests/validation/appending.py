@@ -1,0 +1,128 @@
+"""Appends for tests: batches with any field as one likes, and who judges them."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import crc32c
+import numpy as np
+
+from kafkalog.codecs.compression import Codec, compress
+from kafkalog.encoding.batch_builder import RecordBatchBuilder
+from kafkalog.encoding.message_sets import encode_messages
+from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
+from kafkalog.formats.layout import TimestampType
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.validation.append_analysis import analyze_appends
+from kafkalog.validation.append_policy import AppendRules
+from kafkalog.validation.appends import AppendMemory, AppendOrigin
+from kafkalog.validation.leader_validation import lead_appends
+from tests import reference
+from tests.append_reference import FIELDS
+
+T = 1_700_000_000_000
+EPOCH = 7
+FOREVER = 2**63 - 1
+ANY_TIME = {"timestamp_after_max_ms": FOREVER}
+STAMPED = {"timestamp_type": TimestampType.LOG_APPEND_TIME}
+ROWS = [(b"a", b"1", T - 3), (b"b", b"2", T + 1), (None, None, T - 1)]
+INVALID = ("InvalidRecordException", None, None)
+
+
+def batch(*records, recrc=True, patch=None, **settings):
+    """Build a batch, or messages, of (key, value, timestamp); then patch fields."""
+    builder = RecordBatchBuilder(**settings)
+    for key, value, timestamp in records or [(b"k", b"v", T)]:
+        builder.append(key, value, timestamp=timestamp)
+    return patched(builder.build(), patch or {}, recrc=recrc)
+
+
+def patched(data, fields, *, recrc=True):
+    """Write over fields of a batch of magic 2, and make its checksum right."""
+    data = bytearray(data)
+    for name, value in fields.items():
+        at, form = FIELDS[name]
+        struct.pack_into(">" + form, data, at, value)
+    if recrc and fields:
+        struct.pack_into(">I", data, 17, crc32c.crc32c(data[21:]))
+    return bytes(data)
+
+
+def lead(
+    *pieces, origin=AppendOrigin.CLIENT, now=T, epoch=EPOCH, next_offset=0, **topic
+):
+    """Append as a leader, all in one call, with offsets from `next_offset` on."""
+    appends = lead_appends(
+        pieces,
+        AppendRules(**topic),
+        origin=origin,
+        leader_epoch=epoch,
+        now_ms=now,
+        memory=AppendMemory(),
+    )
+    appends.place(next_offset)
+    return appends
+
+
+def follow(*pieces, origin=AppendOrigin.REPLICATION, epoch=EPOCH, max_bytes=None):
+    """Append with the offsets that the batches have."""
+    return analyze_appends(
+        pieces,
+        origin=origin,
+        leader_epoch=epoch,
+        max_message_bytes=max_bytes,
+        monotonic=True,
+        memory=AppendMemory(),
+    )
+
+
+def written(appends, index=0):
+    """Return the bytes of one append."""
+    start, end = appends.byte_bounds[index : index + 2]
+    return appends.data[start:end].tobytes()
+
+
+def told(appends, index=0):
+    """Say in Kafka's words how an append was refused; None where it was not."""
+    error = appends.errors.get(index)
+    if error is None:
+        return None
+    cause = getattr(error.__cause__, "kafka_name", None)
+    records = getattr(error, "record_errors", None)
+    return (error.kafka_name, cause, records and [i for i, _ in records])
+
+
+def entry(appends, index=0):
+    """Read the one batch that is written."""
+    (found,) = reference.entries(written(appends, index))
+    assert found["is_valid"]
+    return found
+
+
+def rejected(cause, *records):
+    return ("RecordValidationException", cause, list(records))
+
+
+def timestamps(found):
+    return [record["timestamp"] for record in found["records"]]
+
+
+def marker(**settings):
+    key, value = end_transaction_marker(ControlRecordType.COMMIT, 3)
+    settings = {"producer_id": 5, "producer_epoch": 0, **settings}
+    return batch((key, value, T), is_control=True, is_transactional=True, **settings)
+
+
+def wrapper_of(inner, magic=1, offset=0):
+    """Wrap messages as they are."""
+    outer = RecordColumns(
+        np.array([offset]),
+        np.array([T]),
+        ByteColumn.nulls(1),
+        ByteColumn.of([compress(Codec.GZIP, inner)]),
+    )
+    data = bytearray(encode_messages(outer, magic=magic))
+    data[17] |= Codec.GZIP
+    data[12:16] = zlib.crc32(data[16:]).to_bytes(4, "big")
+    return bytes(data)

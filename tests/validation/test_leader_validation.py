@@ -1,0 +1,242 @@
+"""What a leader refuses, rule by rule: headers, records, what is inside of wrappers.
+
+Kafka's own tests of `LogValidatorTest` are named where they show the same.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalog import RecordValidationError
+from kafkalog.codecs.compression import Codec
+from kafkalog.formats.layout import CODECS, TimestampType
+from kafkalog.validation.appends import AppendOrigin
+from tests.validation.appending import (
+    FOREVER,
+    INVALID,
+    ROWS,
+    STAMPED,
+    T,
+    batch,
+    entry,
+    lead,
+    marker,
+    patched,
+    rejected,
+    told,
+    wrapper_of,
+)
+
+PACKED = CODECS[1:]
+COORDINATOR = AppendOrigin.COORDINATOR
+
+
+# ------------------------------------------------------------------------ one batch
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_second_batch_is_refused(codec):
+    """checkOnlyOneBatch: of magic 2, and of any format if it is packed."""
+    one = batch(*ROWS, codec=codec)
+    assert told(lead(one + one)) == INVALID
+    assert told(lead(one + one, codec=Codec.GZIP)) == INVALID
+    if codec not in ("none", "zstd"):
+        wrapper = batch(*ROWS, magic=1, codec=codec)
+        assert told(lead(wrapper + wrapper)) == INVALID
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_plain_messages_may_be_many(magic):
+    """checkAllowMultiBatch: they become one batch, packed or not."""
+    rows = [(b"k", b"%d" % i, -1) for i in range(3)]
+    for codec in (Codec.NONE, Codec.GZIP):
+        found = entry(lead(batch(*rows, magic=magic), codec=codec, next_offset=8))
+        assert (found["base_offset"], found["last_offset"]) == (8, 10)
+        assert [r["value"] for r in found["records"]] == [b"0", b"1", b"2"]
+
+
+def test_formats_do_not_mix():
+    mixed = batch((b"k", b"v", T), magic=1) + batch((b"k", b"v", -1), magic=0)
+    assert told(lead(mixed)) == INVALID
+
+
+# --------------------------------------------------------------------------- headers
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"last_offset_delta": -1},
+        {"last_offset_delta": 1},
+        {"last_offset_delta": 3},
+        {"count": 0},
+        {"count": -1},
+        {"count": 2},
+        {"count": 4},
+        {"last_offset_delta": 3, "count": 4},
+        {"last_offset_delta": 1, "count": 2},
+        {"attributes": 0x20},
+        {"producer_id": 5, "producer_epoch": 0, "base_sequence": -1},
+    ],
+)
+@pytest.mark.parametrize("codec", CODECS)
+def test_headers_that_a_client_may_not_send(fields, codec):
+    """testInconsistentCountAndOffset, testUnmatchedNumberOfRecords,
+    testBatchWithoutRecordsNotAllowed, checkInvalidSequence,
+    testNonIncreasingOffsetRecordBatchHasMetricsLogged.
+    """
+    fields = dict(fields)
+    if "attributes" in fields:
+        fields["attributes"] |= CODECS.index(codec)
+    assert told(lead(batch(*ROWS, codec=codec, patch=fields))) == INVALID
+
+
+def test_control_records_are_not_for_clients():
+    """testControlRecordsNotAllowedFromClients."""
+    control = marker(base_sequence=0)
+    assert told(lead(control)) == INVALID
+    assert not lead(control, origin=COORDINATOR).errors
+
+
+def test_gaps_are_refused_of_clients_alone():
+    gap = batch(*ROWS, patch={"last_offset_delta": 9})
+    assert told(lead(gap)) == INVALID
+    found = lead(gap, origin=COORDINATOR, next_offset=20)
+    assert (entry(found)["base_offset"], entry(found)["last_offset"]) == (13, 22)
+    below = lead(gap, origin=COORDINATOR)
+    assert below.rows["base_offset"][0] == -7
+    assert below.info["first_offset"][0] == 0
+
+
+# --------------------------------------------------------------------------- records
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compacted_topics_need_keys(codec):
+    """checkNoKeyCompactedTopic, testInvalidRecordExceptionHasBatchIndex."""
+    data = batch((None, b"1", T), (b"", b"2", T), (None, b"3", T), codec=codec)
+    appends = lead(data, compacted=True)
+    assert told(appends) == rejected("InvalidRecordException", 0, 2)
+    empty = batch((b"", None, T), codec=codec)
+    assert not lead(empty, compacted=True).errors
+
+
+def test_what_is_wrong_with_each_record_is_said():
+    appends = lead(batch(*ROWS), compacted=True, timestamp_before_max_ms=2)
+    error = appends.errors[0]
+    assert isinstance(error, RecordValidationError)
+    (first, early), (last, keyless) = error.record_errors
+    assert (first, last) == (0, 2)
+    assert early == f"a timestamp outside of {T - 2} to {T + 3_600_000}"
+    assert keyless == "no key, in a compacted topic"
+
+
+@pytest.mark.parametrize(
+    ("magic", "codec"),
+    [(2, codec) for codec in CODECS] + [(1, codec) for codec in CODECS[:4]],
+)
+def test_timestamps_out_of_range_are_refused(magic, codec):
+    """testRecordWithPastTimestampIsRejected, testRecordWithFutureTimestampIsRejected,
+    testInvalidCreateTime..., testInvalidTimestampExceptionHasBatchIndex.
+    """
+    limits = {"timestamp_before_max_ms": 10, "timestamp_after_max_ms": 5}
+    rows = [(b"k", b"v", T + ms) for ms in (-10, 5)]
+    settings = {"magic": magic, "codec": codec}
+    assert not lead(batch(*rows, (b"k", b"v", -1), **settings), **limits).errors
+    late = "InvalidTimestampException"
+    if magic == 1 and codec == "none":  # each message is a batch
+        rows = []
+    for ms in (-11, 6):
+        appends = lead(batch(*rows, (b"k", b"v", T + ms), **settings), **limits)
+        assert told(appends) == rejected(late, len(rows))
+    assert not lead(batch((b"k", b"v", 5), **settings), **STAMPED, **limits).errors
+
+
+def test_a_timestamp_counts_for_more_than_a_key():
+    """testBatchWithInvalidRecordsAndInvalidTimestamp."""
+    data = batch((None, b"1", T), (b"k", b"2", T - 50), (None, b"3", T - 50))
+    appends = lead(data, compacted=True, timestamp_before_max_ms=10)
+    assert told(appends) == rejected("InvalidTimestampException", 0, 1, 2)
+    only_keys = lead(data, compacted=True)
+    assert told(only_keys) == rejected("InvalidRecordException", 0, 2)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_producer_may_not_stamp(codec):
+    """A CreateTime topic looks at the range alone, and makes CreateTime of it."""
+    stamped = batch(
+        *ROWS,
+        codec=codec,
+        timestamp_type=TimestampType.LOG_APPEND_TIME,
+        log_append_time=T - 7,
+    )
+    late = "InvalidTimestampException"
+    assert told(lead(stamped, **STAMPED)) == rejected(late, 0, 1, 2)
+    none = patched(stamped, {"max_timestamp": -1})
+    assert told(lead(none)) == rejected(late, 0, 1, 2)
+    found = entry(lead(stamped))
+    assert found["timestamp_type"] == "CreateTime"
+    assert found["max_timestamp"] == T - 7
+
+
+def test_a_timestamp_so_old_that_the_sum_wraps_is_taken_for_young():
+    data = batch((b"k", b"v", T), patch={"base_timestamp": -(2**63)})
+    assert not lead(data, timestamp_after_max_ms=FOREVER).errors
+    appends = lead(data, timestamp_after_max_ms=5)
+    assert told(appends) == rejected("InvalidTimestampException", 0)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("by", [-1, 1])
+def test_records_must_fill_their_batch(codec, by):
+    fields = {"count": 3 + by, "last_offset_delta": 2 + by}
+    assert told(lead(batch(*ROWS, codec=codec, patch=fields))) == INVALID
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_what_does_not_unpack_is_refused(codec):
+    data = batch(*ROWS, codec=codec)
+    cut = data[:-3]
+    cut = patched(cut, {"length": len(cut) - 12})
+    assert told(lead(cut)) == ("KafkaException", None, None)
+
+
+def test_what_unpacks_to_too_much_is_refused():
+    data = batch((b"k", bytes(5000), T), codec="zstd")
+    appends = lead(data, max_unpacked_bytes=1000)
+    assert type(appends.errors[0]).__name__ == "BatchTooLargeError"
+
+
+# --------------------------------------------------------------------------- wrappers
+
+
+def test_checksums_inside_a_wrapper_are_looked_at():
+    """checkInvalidChecksum."""
+    inner = bytearray(batch((b"k", b"v", T), magic=1))
+    inner[-1] ^= 1
+    appends = lead(wrapper_of(bytes(inner)))
+    assert told(appends) == ("CorruptRecordException", None, None)
+
+
+def test_a_wrapper_holds_messages_of_its_own_format():
+    """checkMismatchMagic."""
+    inner = batch((b"k", b"v", -1), magic=0) + batch((b"k", b"v", T), magic=1)
+    appends = lead(wrapper_of(inner))
+    assert told(appends) == rejected("InvalidRecordException", 0)
+    batches = lead(wrapper_of(batch((b"k", b"v", T))))
+    assert told(batches) == rejected("InvalidRecordException", 0)
+
+
+def test_a_wrapper_in_a_wrapper_is_refused():
+    inner = batch((b"k", b"v", T), magic=1, codec="gzip")
+    assert told(lead(wrapper_of(inner))) == INVALID
+
+
+def test_an_empty_wrapper_is_refused():
+    assert told(lead(wrapper_of(b""))) == INVALID
+
+
+def test_a_wrappers_offset_is_not_below_its_last_messages():
+    inner = batch(*ROWS, magic=1, base_offset=7)
+    assert told(lead(wrapper_of(inner, offset=3))) == INVALID
+    assert not lead(wrapper_of(inner)).errors  # 0: as some clients send it

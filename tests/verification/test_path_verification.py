@@ -1,0 +1,408 @@
+"""`verify`: silent where brokers wrote, right in what it counts and how it calls it."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafkalog.cli.main import group
+from kafkalog.codecs.checksum import crc32c
+from kafkalog.errors import NotALogDirectoryError
+from kafkalog.formats.checkpoint import format_offsets
+from kafkalog.verification import partition_checks as verify_partition
+from kafkalog.verification import segment_checks as verify_segment
+from kafkalog.verification.path_verification import verify
+from kafkalog.verification.report import Cause, Severity
+from tests import golden_data
+from tests.manager.partitions import batch, write_partition
+
+FIRST, SECOND = f"{0:020d}.log", f"{6:020d}.log"
+
+
+@pytest.fixture
+def partition(tmp_path):
+    return write_partition(tmp_path / "orders-0")
+
+
+def found(path, **options):
+    """What is wrong, in short: cause, severity, file, position, offset."""
+    return [
+        (p.cause.value, p.severity.value, p.path, p.position, p.offset)
+        for p in verify(path, **options).problems
+    ]
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_what_brokers_wrote_is_sound_and_counted_as_kafka_counts(name):
+    logs = golden_data.logs(name)
+    report = verify(logs)
+    expected = {"k431-crash": {Cause.PREALLOCATED}, "oldclients": {Cause.MISSING}}
+    assert report.is_sound
+    assert {p.cause for p in report.problems} == expected.get(name, set())
+    files = [path for path in logs.rglob("*") if path.is_file()]
+    assert report.files == len(files)
+    assert report.bytes == sum(path.stat().st_size for path in files)
+    truths = golden_data.directories(name)
+    batches = [row for d in truths for row in golden_data.truth(name, d, "batches")]
+    assert report.batches == sum("magic" in row for row in batches)
+    records = (len(golden_data.truth(name, d, "records")) for d in truths)
+    assert report.records == sum(records)
+
+
+@pytest.mark.parametrize("name", golden_data.SETS)
+def test_each_partition_and_each_file_is_sound_by_itself(name):
+    for partition in golden_data.partitions(name):
+        assert verify(partition).is_sound
+        for path in partition.iterdir():
+            assert verify(path).is_sound
+
+
+def test_threads_change_nothing():
+    logs = golden_data.logs("k431-crash")
+    assert verify(logs, threads=3) == verify(logs)
+
+
+def test_progress_comes_to_an_end(partition):
+    told = []
+    report = verify(partition, progress=lambda *counts: told.append(counts))
+    assert told[-1] == (report.bytes, report.bytes)
+    assert told == sorted(told)
+
+
+def test_the_partition_made_by_hand_is_sound(partition):
+    report = verify(partition)
+    assert (report.batches, report.records, report.problems) == (5, 10, ())
+
+
+def test_what_is_no_log_directory_is_refused(tmp_path):
+    with pytest.raises(NotALogDirectoryError):
+        verify(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        verify(tmp_path / "nowhere")
+
+
+def test_every_finding_behind_damage_is_listed_too(partition):
+    log = partition / FIRST
+    data = bytearray(log.read_bytes())
+    size = len(batch(0))
+    data[size - 1] ^= 1
+    data[3 * size - 1] ^= 1
+    log.write_bytes(data)
+    assert found(partition) == [
+        ("crc", "error", FIRST, 0, 0),
+        ("crc", "error", FIRST, 2 * size, 4),
+    ]
+
+
+def test_an_offset_that_runs_into_the_next_segment_is_an_error(partition):
+    size = len(batch(0))
+    log = partition / FIRST
+    log.write_bytes(log.read_bytes()[: 2 * size] + batch(5, epoch=3))
+    assert ("offset", "error", FIRST, 2 * size, 4) in found(partition)
+
+
+def test_a_gap_is_none(tmp_path):
+    log = tmp_path / FIRST
+    log.write_bytes(batch(0) + batch(1000, last_offset=5000))
+    assert found(log) == []
+
+
+@pytest.mark.parametrize(
+    ("tail", "cause", "severity"),
+    [
+        (bytes(100), "preallocated", "warning"),
+        (batch(10, epoch=3)[:-1], "incomplete", "warning"),
+        (b"\0", "preallocated", "warning"),
+        (b"\1", "offset", "error"),
+        (batch(10)[:8] + b"\0\0\1\0" + batch(10)[12:], "size", "error"),
+        (b"\0" * 11 + b"\x40" + batch(6)[12:16] + b"\5" + b"\7" * 80, "magic", "error"),
+    ],
+)
+def test_a_tail_is_told_from_damage(partition, tail, cause, severity):
+    log = partition / SECOND
+    end = log.stat().st_size
+    log.write_bytes(log.read_bytes() + tail)
+    assert found(partition) == [(cause, severity, SECOND, end, 10)]
+
+
+def checksummed(data):
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4)
+    return bytes(data)
+
+
+def with_codec(data):
+    data[22] |= 2
+    return checksummed(data)
+
+
+def with_other_max_timestamp(data):
+    data[42] ^= 1
+    return checksummed(data)
+
+
+def with_other_count(data):
+    data[60] = 1
+    return checksummed(data)
+
+
+def with_other_last_offset(data):
+    data[26] = 0
+    return checksummed(data)
+
+
+def without_control_type(data):
+    data[22] |= 0x20
+    return checksummed(data)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cause"),
+    [
+        (with_codec, "compression"),
+        (with_other_max_timestamp, "timestamp"),
+        (with_other_count, "records"),
+        (with_other_last_offset, "records"),
+        (without_control_type, "control"),
+    ],
+)
+def test_what_a_right_checksum_covers_is_looked_at_too(tmp_path, spoil, cause):
+    log = tmp_path / FIRST
+    sound = batch(0)
+    log.write_bytes(sound + spoil(bytearray(batch(2))) + batch(4))
+    ((found_cause, severity, _, position, offset),) = found(log)
+    assert (found_cause, severity, offset) == (cause, "error", 2)
+    assert len(sound) <= position < 2 * len(sound)
+
+
+@pytest.mark.parametrize(
+    "big", [batch(2, 500), batch(2, 500, codec="gzip"), batch(2, 30_000)]
+)
+def test_a_batch_above_the_limit_is_a_warning_and_what_follows_is_read(tmp_path, big):
+    log = tmp_path / FIRST
+    log.write_bytes(batch(0) + big + batch(40_000))
+    warning = ("too_large", "warning", FIRST, len(batch(0)), 2)
+    assert found(log, max_batch_bytes=1000) == [warning]
+    assert verify(log, max_batch_bytes=1000).records == 4
+    assert found(log) == []
+
+
+def test_a_size_that_leads_astray_within_the_file_is_an_error(tmp_path):
+    log = tmp_path / FIRST
+    long = bytearray(batch(0))
+    long[8:12] = (100_000).to_bytes(4)
+    log.write_bytes(long + batch(2) + batch(4, 30_000))
+    wrong = ("size", "error", FIRST, 0, 0)
+    assert found(log, max_batch_bytes=1000)[0] == wrong
+    assert verify(log, max_batch_bytes=1000).records == 2
+
+
+def test_a_segment_that_kafka_could_not_open_is_an_error(partition, monkeypatch):
+    size = (partition / FIRST).stat().st_size
+    monkeypatch.setattr(verify_segment, "MAX_FILE_BYTES", size - 1)
+    assert found(partition) == [("segment_size", "error", FIRST, size - 1, None)]
+
+
+def test_leader_epochs_that_fall_are_errors(tmp_path):
+    log = tmp_path / FIRST
+    log.write_bytes(batch(0, epoch=1) + batch(2, epoch=0))
+    assert found(log) == [("leader_epoch", "error", FIRST, len(batch(0)), 2)]
+
+
+def test_leader_epochs_that_fall_between_segments_are_errors(partition):
+    (partition / "leader-epoch-checkpoint").unlink()
+    log = partition / SECOND
+    log.write_bytes(batch(6, epoch=2) + batch(8, epoch=2))
+    assert found(partition) == [("leader_epoch", "error", SECOND, 0, 6)]
+
+
+def test_a_leader_epoch_checkpoint_with_too_much_is_legal(partition):
+    checkpoint = partition / "leader-epoch-checkpoint"
+    checkpoint.write_bytes(b"0\n3\n0 0\n3 4\n7 10\n")
+    assert found(partition) == []
+    checkpoint.write_bytes(b"0\n3\n0 0\n3 4\n7 8\n")
+    at = ("leader_epoch", "warning", SECOND, len(batch(6)), 8)
+    assert found(partition) == [at]
+    checkpoint.write_bytes(b"0\n2\n3 0\n0 4\n")
+    assert found(partition) == [("order", "error", checkpoint.name, None, None)]
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_a_missing_index_is_a_warning_and_one_without_log_too(partition, kind):
+    (partition / f"{0:020d}.{kind}").unlink()
+    (partition / f"{77:020d}.{kind}").write_bytes(b"")
+    assert found(partition) == [
+        ("missing", "warning", f"{0:020d}.{kind}", None, 0),
+        ("orphan", "warning", f"{77:020d}.{kind}", None, 77),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_the_index_of_another_segment_is_an_error(partition, kind):
+    other = (partition / f"{0:020d}.{kind}").read_bytes()
+    name = f"{6:020d}.{kind}"
+    (partition / name).write_bytes(other)
+    cause = {"index": "offset_index", "timeindex": "time_index"}[kind]
+    assert {problem[:3] for problem in found(partition)} == {(cause, "error", name)}
+
+
+@pytest.mark.parametrize(
+    ("base", "severity"), [(0, Severity.ERROR), (6, Severity.WARNING)]
+)
+def test_a_preallocated_index_of_the_active_segment_may_run_ahead(
+    partition, base, severity
+):
+    index = partition / f"{base:020d}.index"
+    ahead = (500).to_bytes(4) + (5000).to_bytes(4)
+    index.write_bytes(index.read_bytes() + ahead + bytes(800))
+    (problem,) = verify(partition).problems
+    assert (problem.cause, problem.severity) == (Cause.OFFSET_INDEX, severity)
+
+
+def test_what_is_half_written_warns_and_what_is_deleted_is_checked(partition):
+    broken = bytearray(batch(0))
+    broken[-1] ^= 1
+    (partition / f"{FIRST}.cleaned").write_bytes(broken)
+    (partition / f"{FIRST}.deleted").write_bytes(broken)
+    assert found(partition) == [
+        ("crc", "warning", f"{FIRST}.cleaned", 0, 0),
+        ("crc", "error", f"{FIRST}.deleted", 0, 0),
+    ]
+
+
+def test_a_snapshot_must_not_know_what_comes_later(partition):
+    right = partition / f"{10:020d}.snapshot"
+    early, late = partition / f"{9:020d}.snapshot", partition / f"{11:020d}.snapshot"
+    early.write_bytes(right.read_bytes())
+    right.rename(late)
+    assert found(partition) == [
+        ("producer_state", "error", early.name, 10, 9),
+        ("log_end", "warning", late.name, None, 10),
+    ]
+
+
+@pytest.fixture
+def log_directory(partition):
+    partition.parent.joinpath("meta.properties").write_bytes(b"broker.id=1\n")
+    return partition.parent
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "clean", "expected"),
+    [
+        ("recovery-point-offset-checkpoint", 10, True, []),
+        ("recovery-point-offset-checkpoint", 8, False, []),
+        ("recovery-point-offset-checkpoint", 8, True, ["warning"]),
+        ("recovery-point-offset-checkpoint", 11, False, ["warning"]),
+        ("replication-offset-checkpoint", 11, True, ["warning"]),
+        ("cleaner-offset-checkpoint", 11, True, ["warning"]),
+        ("log-start-offset-checkpoint", 10, True, []),
+        ("log-start-offset-checkpoint", 11, True, ["error"]),
+    ],
+)
+def test_checkpoints_are_held_to_the_logs_end(
+    log_directory, name, offset, clean, expected
+):
+    lines = format_offsets({("orders", 0): offset, ("elsewhere", 3): 99})
+    (log_directory / name).write_bytes(lines)
+    if clean:
+        (log_directory / ".kafka_cleanshutdown").touch()
+    problems = found(log_directory)
+    assert problems == [("log_end", s, name, None, 10) for s in expected]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "recovery-point-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "orders-0/leader-epoch-checkpoint",
+        "orders-0/partition.metadata",
+        "orders-0/quorum-state",
+    ],
+)
+def test_text_that_does_not_have_its_form_is_an_error(log_directory, name):
+    (log_directory / name).write_bytes(b"nonsense\n")
+    assert [problem[:3] for problem in found(log_directory)] == [
+        ("format", "error", name)
+    ]
+    assert [p[:3] for p in found(log_directory / name)] == [
+        ("format", "error", name.rsplit("/", 1)[-1])
+    ]
+
+
+def test_a_metadata_snapshot_without_its_footer_is_incomplete(tmp_path):
+    partition = golden_data.logs("k431-clean") / "__cluster_metadata-0"
+    whole = next(partition.glob("*.checkpoint"))
+    rows = golden_data.truth("k431-clean", partition.name, "batches")
+    footer = [row["position"] for row in rows if row["file"] == whole.name][-1]
+    copy = tmp_path / whole.name
+    copy.write_bytes(whole.read_bytes()[:footer])
+    assert found(copy) == [("incomplete", "error", copy.name, footer, None)]
+
+
+def test_an_abort_without_its_entry_is_an_error(tmp_path):
+    source = golden_data.logs("k431-clean") / "ledger-0"
+    copy = shutil.copytree(source, tmp_path / "ledger-0")
+    index = copy / f"{5:020d}.txnindex"
+    whole = index.read_bytes()
+    last = golden_data.truth("k431-clean", "ledger-0", "indexes")
+    (entries,) = [row["entries"] for row in last if row["file"] == index.name]
+    index.write_bytes(whole[:-34])
+    expected = [("txn_index", "error", index.name, None, entries[-1]["last_offset"])]
+    assert found(copy) == expected
+    index.unlink()
+    [problem] = verify(copy).problems
+    assert problem.offset == entries[0]["last_offset"]
+    assert problem.last_offset == entries[-1]["last_offset"]
+    assert f"the next {len(entries) - 1}" in problem.message
+
+
+def test_the_command_prints_the_agreed_json(partition):
+    (partition / FIRST).write_bytes(b"")
+    runner = CliRunner()
+    sound = golden_data.logs("k431-repl-broker1")
+    fine = runner.invoke(group, ["verify", str(sound), "--format", "json"])
+    assert fine.exit_code == 0
+    bad = runner.invoke(group, ["verify", str(partition), "--format", "json"])
+    assert bad.exit_code == 1
+    for result in (fine, bad):
+        report = json.loads(result.stdout)
+        counts = ["schema", "files", "bytes", "batches", "records"]
+        assert list(report) == [*counts, "problems"]
+        assert report["schema"] == 1
+        assert all(type(report[name]) is int for name in counts)
+        for problem in report["problems"]:
+            names = ["path", "position", "offset", "cause", "severity", "message"]
+            assert list(problem) == [
+                *names,
+                "recovery",
+                "recovery_position",
+                "last_offset",
+                "lost_from",
+                "lost_to",
+                "lost_records",
+                "lost_segments",
+            ]
+            assert problem["cause"] in set(Cause)
+            assert problem["severity"] in set(Severity)
+            assert {type(problem[name]) for name in names[1:3]} <= {int, type(None)}
+    assert report["problems"]
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
+def test_the_command_prints_one_line_a_problem(partition, form):
+    (partition / FIRST).write_bytes(b"")
+    count = len(verify(partition).problems)
+    result = CliRunner().invoke(group, ["verify", str(partition), "--format", form])
+    assert result.exit_code == 1
+    extra = {"table": 2, "jsonl": 0, "csv": 1}[form]
+    assert len(result.stdout.splitlines()) == count + extra
+
+
+def test_every_cause_that_the_package_names_is_on_the_list():
+    sources = Path(verify_partition.__file__).parents[1].rglob("*.py")
+    text = "".join(path.read_text() for path in sources)
+    assert set(re.findall(r"cause=\"(\w+)\"", text)) <= set(Cause)

@@ -1,0 +1,402 @@
+"""What `verify` says that a broker would do, held to what our engine then does.
+
+Each kind of damage is done to a log that the engine wrote; what is said of it is
+written here, too, so that both would have to be wrong in the same way.
+"""
+
+import random
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
+from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.verification.path_verification import verify
+from kafkalog.verification.report import Cause, Recovery, Severity
+from tests.log.writing import NOW
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "verify.md"
+SMALL = LogConfig(
+    internal_segment_bytes=1000, segment_index_bytes=240, index_interval_bytes=100
+)
+TOPIC_ID = "K48VsEpRT9uBWc5sqaDtCA"
+LOGS = [f"{base:020d}.log" for base in (0, 15, 30, 46, 61)]
+FIRST, SECOND, THIRD, FOURTH, LAST = (name.removesuffix(".log") for name in LOGS)
+DATA_BYTES, MARKER_BYTES = 117, 78
+END = f"{66:020d}.snapshot"
+PRODUCER = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+
+STOPS = {"clean": None, "crash": 0, "crash at 30": 30}
+"""How the log was stopped, and the recovery point of a crash."""
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::kafkalog.LostOffsetsWarning")
+
+
+def opened(place, config=SMALL):
+    clock = ManualClock(NOW)
+    scheduler = ManualScheduler(clock)
+    return kafkalog.open(
+        place, "a", config, clock=clock, scheduler=scheduler, topic_id=TOPIC_ID
+    )
+
+
+def marker(kind, key=None):
+    builder = RecordBatchBuilder(is_control=True, **PRODUCER)
+    made, value = end_transaction_marker(kind, 0)
+    builder.append(made if key is None else key, value, timestamp=NOW)
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Write five segments, under three leader epochs, with aborts; closed in order."""
+    root = tmp_path_factory.mktemp("written")
+    kinds = ControlRecordType.COMMIT, ControlRecordType.ABORT
+    with opened(root / "t-0") as log:
+        for number in range(30):
+            builder = RecordBatchBuilder(base_sequence=2 * number, **PRODUCER)
+            for _ in range(2):
+                builder.append(b"k", bytes(20), timestamp=NOW + number)
+            guard = log.start_verification(7, 2 * number, 0)
+            epoch = number // 10
+            log.append(builder.build(), guard=guard, leader_epoch=epoch)
+            if number % 5 == 4:
+                log.append(
+                    marker(kinds[number % 2]),
+                    origin="coordinator",
+                    transaction_version=1,
+                    leader_epoch=epoch,
+                )
+    (root / ".kafka_cleanshutdown").touch()
+    assert sorted(path.name for path in (root / "t-0").glob("*.log")) == LOGS
+    return root
+
+
+@pytest.fixture
+def damaged(written, tmp_path):
+    """Make a copy, as after a stop of some kind."""
+
+    def copy(stop):
+        root = tmp_path / "logs"
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(written, root)
+        if stop != "clean":
+            (root / ".kafka_cleanshutdown").unlink()
+            text = f"0\n1\nt 0 {STOPS[stop]}\n"
+            (root / "recovery-point-offset-checkpoint").write_text(text)
+        return root
+
+    return copy
+
+
+def files_of(place):
+    return {path.name: path.read_bytes() for path in place.iterdir()}
+
+
+def done(root, found, before):
+    """Have our engine start on it; answer what it did about each finding."""
+    try:
+        log = opened(root / "t-0", LogConfig(internal_segment_bytes=1000))
+    except Exception as error:
+        if not isinstance(error, KafkaLogError):
+            raise
+        return [(Recovery.REFUSE, None)] * len(found)
+    report = log.report
+    end = log.log_end_offset
+    log.abandon()
+    after = files_of(root / "t-0")
+    for file in after.keys() - before.keys():
+        if file.endswith(".deleted"):
+            del after[file]
+    return [_done_about(one, report, end, before, after) for one in found]
+
+
+def _done_about(problem, report, end, before, after):
+    if problem.recovery == Recovery.OVERWRITE and end == problem.lost_from:
+        return Recovery.OVERWRITE, None
+    file = problem.path.removeprefix("t-0/")
+    stem, _, kind = file.partition(".")
+    anew = stem.isdigit() and int(stem) in [one.base_offset for one in report.recovered]
+    if file not in after:
+        return (Recovery.DELETE if file in before else Recovery.NOTHING), None
+    if kind == "log":
+        size = len(after[file])
+        if report.split:
+            return Recovery.SPLIT, None
+        cut = size < len(before[file])
+        return (Recovery.TRUNCATE, size) if cut else (Recovery.NOTHING, None)
+    if kind in ("index", "timeindex", "txnindex"):
+        other = Recovery.NOTHING if file in before else Recovery.RESET
+        return (Recovery.REBUILD if anew else other), None
+    same = after[file] == before[file]
+    return (Recovery.NOTHING if same else Recovery.REBUILD), None
+
+
+def agrees(problem, what):
+    """Whether what was done is what was said; `RESET` may be of memory alone."""
+    said = problem.recovery, problem.recovery_position
+    if problem.recovery == Recovery.RESET:
+        return what[0] in (Recovery.RESET, Recovery.REBUILD, Recovery.NOTHING)
+    before_the_cut = what[0] == Recovery.TRUNCATE and problem.position is not None
+    if problem.recovery == Recovery.NOTHING and before_the_cut:
+        return problem.position < what[1]
+    return said == what
+
+
+def judge(root):
+    """Ask `verify`, then the engine, and compare; answers what was found."""
+    before = files_of(root / "t-0")
+    found = [one for one in verify(root).problems if one.path.startswith("t-0/")]
+    did = done(root, found, before)
+    refused = any(one.recovery == Recovery.REFUSE for one in found)
+    assert refused == ((Recovery.REFUSE, None) in did), found
+    for problem, what in zip(found, did, strict=True):
+        assert refused or agrees(problem, what), (problem, what)
+    return found
+
+
+def flip(byte, mask=1):
+    def change(path):
+        data = bytearray(path.read_bytes())
+        data[byte] ^= mask
+        path.write_bytes(data)
+
+    return change
+
+
+def put(byte, data):
+    def change(path):
+        path.write_bytes(
+            path.read_bytes()[:byte] + data + path.read_bytes()[byte + len(data) :]
+        )
+
+    return change
+
+
+def cut(size):
+    return lambda path: path.write_bytes(path.read_bytes()[:size])
+
+
+def add(data):
+    return lambda path: path.write_bytes(path.read_bytes() + data)
+
+
+def gone(path):
+    path.unlink()
+
+
+def text(content):
+    return lambda path: path.write_text(content)
+
+
+N, T, B, D, X, R = (
+    Recovery.NOTHING,
+    Recovery.TRUNCATE,
+    Recovery.REBUILD,
+    Recovery.DELETE,
+    Recovery.RESET,
+    Recovery.REFUSE,
+)
+
+KINDS = [
+    # file, damage, cause, what is done after a clean stop, a crash, a crash at 30
+    (f"{SECOND}.log", flip(-1), Cause.CRC, N, T, N),
+    (f"{FOURTH}.log", flip(-1), Cause.CRC, N, T, T),
+    (f"{THIRD}.log", flip(16, 4), Cause.MAGIC, N, N, N),
+    (f"{THIRD}.log", flip(16, 128), Cause.MAGIC, N, T, T),
+    (f"{THIRD}.log", flip(16, 1), Cause.MAGIC, N, N, N),
+    (f"{THIRD}.log", put(8, bytes(4)), Cause.SIZE, N, T, T),
+    (f"{LAST}.log", put(8, bytes(4)), Cause.SIZE, N, T, T),
+    (f"{LAST}.log", put(242, bytes(4)), Cause.SIZE, R, T, T),
+    (f"{LAST}.log", cut(-5), Cause.INCOMPLETE, N, T, T),
+    (f"{SECOND}.log", cut(-5), Cause.INCOMPLETE, N, T, N),
+    (f"{LAST}.log", add(bytes(99)), Cause.PREALLOCATED, R, T, T),
+    (f"{LAST}.log", add(bytes(9)), Cause.PREALLOCATED, N, T, T),
+    (f"{THIRD}.log", put(0, bytes(8)), Cause.OFFSET, N, R, R),
+    (f"{THIRD}.log", flip(4, 32), Cause.OFFSET, N, N, N),
+    (f"{THIRD}.log", flip(3), Cause.OFFSET, N, R, R),
+    (f"{THIRD}.log", flip(15), Cause.LEADER_EPOCH, N, N, N),
+    (f"{THIRD}.index", flip(7, 2), Cause.OFFSET_INDEX, N, B, B),
+    (f"{THIRD}.index", flip(8, 128), Cause.ORDER, N, B, B),
+    (f"{FIRST}.index", cut(-3), Cause.TRUNCATED, N, B, N),
+    (f"{FIRST}.index", gone, Cause.MISSING, B, B, B),
+    (f"{THIRD}.timeindex", flip(7, 2), Cause.TIME_INDEX, N, B, B),
+    (f"{FIRST}.timeindex", gone, Cause.MISSING, X, B, X),
+    (f"{THIRD}.log", gone, Cause.ORPHAN, D, D, D),
+    (f"{SECOND}.txnindex", flip(9), Cause.TXN_INDEX, N, B, N),
+    (f"{SECOND}.txnindex", put(18, bytes(8)), Cause.ORDER, B, B, B),
+    (f"{SECOND}.txnindex", cut(-1), Cause.TRUNCATED, N, B, N),
+    (END, flip(3), Cause.CRC, B, B, B),
+    (END, cut(5), Cause.TRUNCATED, B, B, B),
+    (END, flip(0), Cause.VERSION, B, B, B),
+    (f"{SECOND}.snapshot", flip(3), Cause.CRC, N, B, N),
+    (f"{THIRD}.snapshot", flip(3), Cause.CRC, N, B, B),
+    ("leader-epoch-checkpoint", text("0\n1\nx 0\n"), Cause.FORMAT, R, R, R),
+    ("leader-epoch-checkpoint", text("0\n2\n1 5\n0 9\n"), Cause.ORDER, X, X, X),
+    ("leader-epoch-checkpoint", text("0\n1\n-1 5\n"), Cause.FORMAT, R, R, R),
+    ("partition.metadata", text("version: 0\n"), Cause.FORMAT, R, R, R),
+]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_what_is_said_of_each_kind_is_what_is_done(damaged, kind, stop):
+    file, damage, cause, *said = KINDS[kind]
+    root = damaged(stop)
+    damage(root / "t-0" / file)
+    found = [one for one in judge(root) if one.cause == cause]
+    assert found
+    assert found[0].recovery == said[list(STOPS).index(stop)]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_last_offset_too_far_above_is_split_off(damaged, stop):
+    root = damaged(stop)
+    log = root / "t-0" / f"{LAST}.log"
+    begins = log.stat().st_size - MARKER_BYTES
+    flip(begins + 3)(log)
+    found = [one for one in judge(root) if one.cause == Cause.OFFSET]
+    assert found[0].position == begins
+    assert found[0].recovery == (N if stop == "clean" else Recovery.SPLIT)
+
+
+def test_a_marker_that_cannot_be_read_keeps_the_log_from_opening(damaged):
+    root = damaged("crash")
+    log = root / "t-0" / f"{FIRST}.log"
+    data, begins = log.read_bytes(), 5 * DATA_BYTES
+    bad = marker(ControlRecordType.COMMIT, b"\0\0")
+    bad = (10).to_bytes(8) + bad[8:]
+    log.write_bytes(data[:begins] + bad + data[begins + MARKER_BYTES :])
+    [told] = [one for one in judge(root) if one.cause == Cause.CONTROL]
+    assert (told.position, told.recovery, told.recovery_position) == (begins, R, None)
+
+
+def test_what_lies_behind_a_cut_goes_with_it(damaged):
+    root = damaged("crash")
+    place = root / "t-0"
+    flip(200)(place / f"{SECOND}.log")
+    flip(400)(place / f"{SECOND}.log")
+    flip(200)(place / f"{FOURTH}.log")
+    found = judge(root)
+    told = {}
+    for one in found:
+        told.setdefault(one.path, []).append((one.recovery, one.recovery_position))
+    cuts = told[f"t-0/{SECOND}.log"]
+    assert cuts == [(T, cuts[0][1])] * 2
+    assert told[f"t-0/{FOURTH}.log"] == [(D, None)]
+
+
+def test_a_segment_cut_for_want_of_its_index_keeps_those_behind_it(damaged):
+    root = damaged("clean")
+    (root / "t-0" / f"{SECOND}.index").unlink()
+    flip(200)(root / "t-0" / f"{SECOND}.log")
+    flip(200)(root / "t-0" / f"{FOURTH}.log")
+    told = {(one.path, one.recovery) for one in judge(root)}
+    assert (f"t-0/{SECOND}.log", T) in told
+    assert (f"t-0/{FOURTH}.log", N) in told
+
+
+@pytest.mark.parametrize("mark", ["deleted", "cleaned"])
+def test_files_that_go_go_whatever_is_in_them(damaged, mark):
+    root = damaged("clean")
+    place = root / "t-0"
+    (place / f"{99:020d}.log.{mark}").write_bytes(b"nonsense" * 9)
+    found = judge(root)
+    assert [(one.recovery) for one in found] == [D] * len(found)
+    assert found
+
+
+CHECKPOINTS = ("recovery-point", "replication", "log-start", "cleaner")
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_checkpoint_of_offsets_without_its_form_fails_the_directory(damaged, name):
+    root = damaged("clean")
+    path = root / f"{name}-offset-checkpoint"
+    path.write_text("nonsense")
+    [found] = verify(root).problems
+    told = (found.path, found.severity, found.recovery)
+    assert told == (path.name, Severity.ERROR, R)
+    with opened(root / "t-0") as log:
+        assert (log.log_start_offset, log.log_end_offset) == (0, 66)
+
+
+def test_a_log_start_behind_the_end_costs_the_log(damaged):
+    root = damaged("clean")
+    (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
+    found = {one.recovery for one in verify(root).problems}
+    assert found == {Recovery.DELETE_LOG}
+    with opened(root / "t-0") as log:
+        assert (log.log_start_offset, log.log_end_offset) == (99, 99)
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "replication"])
+def test_an_offset_behind_the_end_is_lowered(damaged, name):
+    root = damaged("clean")
+    (root / f"{name}-offset-checkpoint").write_text("0\n1\nt 0 99\n")
+    [found] = verify(root).problems
+    assert found.recovery == X
+    with opened(root / "t-0") as log:
+        assert log.recovery_point <= log.log_end_offset == 66
+        assert log.high_watermark <= 66
+
+
+def test_an_unreadable_meta_properties_ends_the_start(damaged):
+    root = damaged("clean")
+    (root / "meta.properties").write_text("version=7\n")
+    [found] = verify(root).problems
+    assert found.recovery == R
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_what_is_said_of_any_flip_or_cut_is_what_is_done(damaged, written, stop):
+    drawn = random.Random(f"{stop} 20241025")
+    names = sorted(path.name for path in (written / "t-0").iterdir())
+    for name in names:
+        size = (written / "t-0" / name).stat().st_size
+        flips = [flip(drawn.randrange(size), 1 << drawn.randrange(8)) for _ in range(2)]
+        for damage in (*flips, cut(drawn.randrange(size))):
+            root = damaged(stop)
+            damage(root / "t-0" / name)
+            judge(root)
+
+
+def test_a_log_that_was_copied_alone_is_taken_for_one_after_a_crash(damaged, tmp_path):
+    root = damaged("clean")
+    place = shutil.copytree(root / "t-0", tmp_path / "alone" / "t-0")
+    flip(-1)(place / f"{SECOND}.log")
+    for path in (place, place / f"{SECOND}.log"):
+        found = verify(path).problems
+        assert found[0].recovery == T
+        assert found[0].recovery_position == found[0].position
+
+
+def test_a_directory_that_is_to_be_deleted_is_deleted(damaged):
+    root = damaged("crash")
+    place = root / f"t-0.{32 * 'a'}-delete"
+    (root / "t-0").rename(place)
+    flip(-1)(place / f"{SECOND}.log")
+    (place / f"{THIRD}.index").unlink()
+    assert {one.recovery for one in verify(root).problems} == {D}
+
+
+def test_every_cause_and_recovery_is_told_of_and_no_other():
+    recoveries, _, causes = DOCUMENT.read_text().partition("## Causes")
+    for text, words in ((causes, Cause), (recoveries, Recovery)):
+        listed = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+        assert sorted(listed) == sorted(words)
+
+
+def test_of_a_metadata_snapshot_named_by_a_link_the_outlook_is_the_newests(tmp_path):
+    (tmp_path / "snapshot").write_bytes(b"\xff" * 100)
+    place = tmp_path / "__cluster_metadata-0"
+    place.mkdir()
+    link = place / "00000000000000000012-0000000001.checkpoint"
+    link.symlink_to("../snapshot")
+    problems = verify(link).problems
+    assert {problem.recovery for problem in problems} == {Recovery.REFUSE}

@@ -1,0 +1,134 @@
+"""`verify` of a directory that is written to: a file may be newer than one read before.
+
+The broker's write between two readings is made where the first reading of a log ends.
+"""
+
+import shutil
+
+import pytest
+
+from kafkalog.formats.checkpoint import format_offsets
+from kafkalog.storage.checkpoint_file import CLEANED_TO
+from kafkalog.verification import path_verification as verification
+from kafkalog.verification import second_reading as verify_again
+from kafkalog.verification.path_verification import verify
+from kafkalog.verification.report import Cause
+from tests import golden_data
+from tests.manager.partitions import batch, write_partition
+
+LAST = f"{6:020d}"
+
+
+@pytest.fixture
+def after_first_reading(monkeypatch):
+    """Return a function that has something done once the first log was read."""
+
+    def arrange(write):
+        check_segment = verification.check_segment
+        waiting = [write]
+
+        def check(task, **options):
+            result = check_segment(task, **options)
+            if waiting and task.active:
+                waiting.pop()()
+            return result
+
+        monkeypatch.setattr(verification, "check_segment", check)
+
+    return arrange
+
+
+@pytest.fixture
+def partition(tmp_path):
+    return write_partition(tmp_path / "orders-0")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    logs = golden_data.logs("k431-clean")
+    return shutil.copytree(logs / "ledger-0", tmp_path / "ledger-0")
+
+
+def test_an_abort_whose_entry_comes_between_two_readings_is_no_finding(
+    ledger, after_first_reading
+):
+    index = ledger / f"{5:020d}.txnindex"
+    whole = index.read_bytes()
+    index.write_bytes(whole[:-68])
+    [problem] = verify(ledger).problems
+    assert problem.cause == Cause.TXN_INDEX
+    after_first_reading(lambda: index.write_bytes(whole))
+    assert not verify(ledger).problems
+
+
+def test_an_entry_that_is_being_written_at_the_second_reading_is_waited_for(
+    ledger, monkeypatch
+):
+    index = ledger / f"{5:020d}.txnindex"
+    whole = index.read_bytes()
+    index.write_bytes(whole[:-34])
+    monkeypatch.setattr(verify_again.time, "sleep", lambda _: index.write_bytes(whole))
+    assert not verify(ledger).problems
+
+
+def test_an_abort_that_lacks_its_entry_at_both_readings_is_an_error(
+    ledger, after_first_reading
+):
+    index = ledger / f"{5:020d}.txnindex"
+    whole = index.read_bytes()
+    index.write_bytes(whole[34:-34])
+    after_first_reading(lambda: index.write_bytes(whole[34:]))
+    [problem] = verify(ledger).problems
+    assert (problem.cause, problem.severity) == (Cause.TXN_INDEX, "error")
+    assert (problem.offset, problem.last_offset) == (5, None)
+
+
+def test_an_index_ahead_of_the_log_is_settled_by_the_logs_growth(
+    partition, after_first_reading
+):
+    log = partition / f"{LAST}.log"
+    whole = log.read_bytes()
+    log.write_bytes(whole[: len(batch(6))])
+    (partition / f"{10:020d}.snapshot").unlink()
+    assert {one.cause for one in verify(partition).problems} == {
+        Cause.OFFSET_INDEX,
+        Cause.TIME_INDEX,
+    }
+    after_first_reading(lambda: log.write_bytes(whole))
+    assert not verify(partition).problems
+
+
+def test_a_leader_epoch_that_is_written_after_its_batch_was_read_is_no_finding(
+    partition, after_first_reading
+):
+    checkpoint = partition / "leader-epoch-checkpoint"
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes(b"0\n1\n0 0\n")
+    assert {one.cause for one in verify(partition).problems} == {Cause.LEADER_EPOCH}
+    after_first_reading(lambda: checkpoint.write_bytes(whole))
+    assert not verify(partition).problems
+
+
+def test_a_checkpoint_ahead_of_the_end_is_settled_by_the_logs_growth(
+    partition, after_first_reading
+):
+    offsets = format_offsets({("orders", 0): 12})
+    (partition.parent / "replication-offset-checkpoint").write_bytes(offsets)
+    [problem] = verify(partition.parent).problems
+    assert problem.cause == Cause.LOG_END
+    log = partition / f"{LAST}.log"
+    more = log.read_bytes() + batch(10, epoch=3)
+    after_first_reading(lambda: log.write_bytes(more))
+    assert not verify(partition.parent).problems
+
+
+def test_a_partition_that_is_deleted_meanwhile_is_no_finding(
+    partition, after_first_reading
+):
+    log = partition / f"{LAST}.log"
+    log.write_bytes(log.read_bytes()[:-3])
+    (partition.parent / CLEANED_TO).write_bytes(format_offsets({("orders", 0): 99}))
+    assert verify(partition.parent).problems
+    aside = partition.with_name(f"orders-0.{32 * 'a'}-delete")
+    after_first_reading(lambda: partition.rename(aside))
+    assert not verify(partition.parent).problems

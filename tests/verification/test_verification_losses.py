@@ -1,0 +1,342 @@
+"""What `verify` says of a start that would lose records, or that would not succeed."""
+
+import shutil
+
+import pytest
+
+import kafkalog
+from kafkalog import LogConfig, LostOffsetsWarning
+from kafkalog.formats.checkpoint import format_offsets
+from kafkalog.storage.checkpoint_file import CLEANED_TO
+from kafkalog.verification.path_verification import verify
+from kafkalog.verification.report import Cause, Recovery, Severity
+from tests import golden_data
+from tests.manager.partitions import batch, write_partition, write_segment
+
+FIRST, SECOND = f"{0:020d}", f"{6:020d}"
+BATCH_BYTES = len(batch(0))
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Make a log directory with a partition of offsets 0 to 9, after a clean stop."""
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    write_partition(directory / "orders-0")
+    (directory / ".kafka_cleanshutdown").touch()
+    offsets = format_offsets({("orders", 0): 10})
+    (directory / "recovery-point-offset-checkpoint").write_bytes(offsets)
+    return directory
+
+
+def crashed(root):
+    (root / ".kafka_cleanshutdown").unlink()
+    offsets = format_offsets({("orders", 0): 0})
+    (root / "recovery-point-offset-checkpoint").write_bytes(offsets)
+
+
+def cut_off(path, count):
+    path.write_bytes(path.read_bytes()[:-count])
+
+
+def lost(problem):
+    return (
+        problem.lost_from,
+        problem.lost_to,
+        problem.lost_records,
+        problem.lost_segments,
+    )
+
+
+def of_cause(root, cause):
+    return [one for one in verify(root).problems if one.cause == cause]
+
+
+def add_segment(root):
+    """Add offsets 10 to 13 in a third segment."""
+    batches = [batch(10, epoch=3), batch(12, epoch=3)]
+    write_segment(root / "orders-0", 10, batches)
+
+
+def test_a_last_index_entry_past_the_end_costs_the_whole_segment(root):
+    cut_off(root / "orders-0" / f"{SECOND}.log", 3)
+    [problem] = of_cause(root, Cause.OFFSET_INDEX)
+    assert problem.path == f"orders-0/{SECOND}.index"
+    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.OVERWRITE)
+    assert lost(problem) == (6, 7, 2, 0)
+    assert "takes 6 for the end" in problem.message
+    assert f"remove this {SECOND}.index" in problem.message
+
+
+def test_opening_such_a_log_loses_what_verify_says(root):
+    log = root / "orders-0" / f"{SECOND}.log"
+    cut_off(log, 3)
+    [problem] = of_cause(root, Cause.OFFSET_INDEX)
+    with (
+        pytest.warns(LostOffsetsWarning),
+        kafkalog.open(root / "orders-0", "a", LogConfig()) as opened,
+    ):
+        told = opened.report.lost
+    assert (told.first_offset, told.last_offset) == (problem.lost_from, problem.lost_to)
+
+
+def test_the_remedy_of_a_last_index_entry_past_the_end_works(root):
+    cut_off(root / "orders-0" / f"{SECOND}.log", 3)
+    (root / "orders-0" / f"{SECOND}.index").unlink()
+    assert not of_cause(root, Cause.OFFSET_INDEX)
+    with kafkalog.open(root / "orders-0", "a", LogConfig()) as opened:
+        assert opened.log_end_offset == 8
+
+
+def test_a_log_that_lost_its_end_after_a_clean_stop_is_an_error(root):
+    cut_off(root / "orders-0" / f"{SECOND}.log", BATCH_BYTES)
+    (root / "orders-0" / f"{SECOND}.index").unlink()
+    [problem] = [
+        one
+        for one in of_cause(root, Cause.LOG_END)
+        if one.path == "recovery-point-offset-checkpoint"
+    ]
+    assert problem.severity == Severity.ERROR
+    assert "offsets 8 to 9 are missing after a clean stop" in problem.message
+
+
+def test_zeros_at_the_end_after_a_clean_stop_keep_the_log_from_opening(root):
+    log = root / "orders-0" / f"{SECOND}.log"
+    log.write_bytes(log.read_bytes() + bytes(18))
+    [problem] = verify(root).problems
+    assert problem.cause == Cause.PREALLOCATED
+    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.REFUSE)
+    crashed(root)
+    [problem] = verify(root).problems
+    assert problem.severity == Severity.WARNING
+    assert problem.recovery == Recovery.TRUNCATE
+    assert lost(problem) == (None, None, 0, 0)
+
+
+@pytest.mark.parametrize("tail", [bytes(9), batch(10, epoch=3)[:-1]])
+def test_a_tail_that_stays_after_a_clean_stop_is_an_error(root, tail):
+    log = root / "orders-0" / f"{SECOND}.log"
+    log.write_bytes(log.read_bytes() + tail)
+    [problem] = verify(root).problems
+    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.NOTHING)
+    assert "a broker appends after them" in problem.message
+    crashed(root)
+    [problem] = verify(root).problems
+    assert problem.severity == Severity.WARNING
+
+
+def test_a_cut_says_which_records_and_segments_go(root):
+    add_segment(root)
+    crashed(root)
+    log = root / "orders-0" / f"{FIRST}.log"
+    data = bytearray(log.read_bytes())
+    data[2 * BATCH_BYTES - 1] ^= 1
+    log.write_bytes(data)
+    [problem] = of_cause(root, Cause.CRC)
+    assert (problem.recovery, problem.recovery_position) == ("truncate", BATCH_BYTES)
+    assert lost(problem) == (2, 13, 10, 2)
+    assert problem.message.endswith(
+        "; a start cuts off offsets 2 to 13, 10 readable records, "
+        "and with them 2 whole segments after this one"
+    )
+
+
+def test_only_the_first_finding_of_a_cut_says_what_goes(root):
+    crashed(root)
+    log = root / "orders-0" / f"{FIRST}.log"
+    data = bytearray(log.read_bytes())
+    data[BATCH_BYTES - 1] ^= 1
+    data[3 * BATCH_BYTES - 1] ^= 1
+    log.write_bytes(data)
+    first, second = of_cause(root, Cause.CRC)
+    assert lost(first) == (0, 9, 6, 1)
+    assert (second.recovery, second.recovery_position) == (Recovery.TRUNCATE, 0)
+    assert lost(second) == (None, None, 0, 0)
+
+
+def test_a_small_file_named_alone_says_nothing_of_the_log(root):
+    cut_off(root / "orders-0" / f"{SECOND}.log", 3)
+    checkpoint = root / "orders-0" / "leader-epoch-checkpoint"
+    checkpoint.write_bytes(b"nonsense")
+    [problem] = verify(checkpoint).problems
+    assert problem.cause == Cause.FORMAT
+
+
+def test_a_cut_of_the_clusters_metadata_says_that_partitions_become_strays(tmp_path):
+    directory = golden_data.logs("k431-clean") / "__cluster_metadata-0"
+    copy = shutil.copytree(directory, tmp_path / "logs" / directory.name)
+    log = min(copy.glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    [problem] = of_cause(copy.parent, Cause.CRC)
+    assert problem.recovery == Recovery.TRUNCATE
+    assert problem.severity == Severity.ERROR
+    following = data[:-1] + bytes([data[-1] ^ 1])
+    log.write_bytes(following)
+    begin = golden_data.truth("k431-clean", directory.name, "batches")[1]["position"]
+    data = bytearray(following)
+    data[begin + 70] ^= 1
+    log.write_bytes(data)
+    [problem] = of_cause(copy.parent, Cause.CRC)
+    assert problem.lost_records > 0
+    assert "set aside as -stray" in problem.message
+
+
+def test_damaged_batches_in_a_row_are_one_row_in_numeric_order(root):
+    for number in (2, 10):
+        shutil.copytree(root / "orders-0", root / f"orders-{number}")
+        log = root / f"orders-{number}" / f"{FIRST}.log"
+        data = bytearray(log.read_bytes())
+        data[BATCH_BYTES - 1] ^= 1
+        data[2 * BATCH_BYTES - 1] ^= 1
+        log.write_bytes(data)
+    found = of_cause(root, Cause.CRC)
+    assert [one.path.partition("/")[0] for one in found] == ["orders-2", "orders-10"]
+    assert [(one.position, one.offset) for one in found] == [(0, 0)] * 2
+
+
+def test_batches_of_a_wrong_leader_epoch_are_one_row(root):
+    checkpoint = root / "orders-0" / "leader-epoch-checkpoint"
+    checkpoint.write_bytes(b"0\n2\n0 0\n5 4\n")
+    found = [
+        (one.path, one.offset, one.last_offset)
+        for one in of_cause(root, Cause.LEADER_EPOCH)
+    ]
+    assert found == [
+        (f"orders-0/{FIRST}.log", 4, None),
+        (f"orders-0/{SECOND}.log", 6, 9),
+    ]
+    [_, last] = of_cause(root, Cause.LEADER_EPOCH)
+    assert "(2 batches, to offset 9)" in last.message
+
+
+@pytest.mark.parametrize("name", ["lost+found", "quiet-0.bak", "notes", "a-delete"])
+def test_a_directory_whose_name_is_no_partitions_keeps_a_broker_from_starting(
+    root, name
+):
+    (root / name).mkdir()
+    [problem] = verify(root).problems
+    assert (problem.path, problem.cause) == (name, Cause.FOREIGN)
+    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.REFUSE)
+
+
+@pytest.mark.parametrize("name", ["remote-log-index-cache", "orders.x-7"])
+def test_a_directory_that_a_broker_ignores_or_loads_is_none(root, name):
+    (root / name).mkdir()
+    assert not verify(root).problems
+
+
+def test_a_plain_file_beside_partitions_is_ignored(root):
+    (root / "quiet-0.bak").write_bytes(b"notes")
+    (root / "orders-0" / "notes.txt").write_bytes(b"notes")
+    assert not verify(root).problems
+
+
+@pytest.mark.parametrize("name", ["backup.log", "x.index", "x.snapshot", "x.log.swap"])
+def test_a_file_name_without_an_offset_keeps_a_broker_from_starting(root, name):
+    (root / "orders-0" / name).write_bytes(b"")
+    [problem] = verify(root).problems
+    assert (problem.path, problem.cause) == (f"orders-0/{name}", Cause.FOREIGN)
+    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.REFUSE)
+
+
+def test_a_topic_id_that_the_metadata_does_not_have_makes_a_stray(tmp_path):
+    logs = golden_data.logs("k431-clean")
+    for name in ("__cluster_metadata-0", "ledger-0"):
+        shutil.copytree(logs / name, tmp_path / name)
+    assert not of_cause(tmp_path, Cause.TOPIC_ID)
+    file = tmp_path / "ledger-0" / "partition.metadata"
+    file.write_text("version: 0\ntopic_id: K48VsEpRT9uBWc5sqaDtCA\n")
+    [problem] = verify(tmp_path).problems
+    assert (problem.path, problem.cause) == ("ledger-0/partition.metadata", "topic_id")
+    assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.STRAY)
+    assert "K48VsEpRT9uBWc5sqaDtCA" in problem.message
+    file.unlink()
+    [problem] = of_cause(tmp_path, Cause.TOPIC_ID)
+    assert problem.severity == Severity.ERROR
+
+
+def test_a_partition_whose_topic_the_metadata_lacks_is_a_warning(tmp_path):
+    logs = golden_data.logs("k431-clean")
+    name = "__cluster_metadata-0"
+    shutil.copytree(logs / name, tmp_path / name)
+    shutil.copytree(logs / "ledger-0", tmp_path / "elsewhere-0")
+    [problem] = verify(tmp_path).problems
+    assert (problem.cause, problem.severity) == (Cause.TOPIC_ID, Severity.WARNING)
+    assert problem.recovery == Recovery.STRAY
+
+
+def test_a_middle_log_that_is_missing_is_an_error_once(root):
+    add_segment(root)
+    (root / "orders-0" / f"{SECOND}.log").unlink()
+    found = of_cause(root, Cause.ORPHAN)
+    assert [one.severity for one in found] == [Severity.ERROR, Severity.WARNING]
+    assert (found[0].offset, found[0].last_offset) == (6, 9)
+    assert f"{SECOND}.log is missing" in found[0].message
+    assert not of_cause(root, Cause.GAP)
+
+
+def test_a_middle_segment_whose_files_are_gone_leaves_a_gap(root):
+    add_segment(root)
+    for path in (root / "orders-0").glob(f"{SECOND}.*"):
+        path.unlink()
+    [problem] = of_cause(root, Cause.GAP)
+    assert problem.severity == Severity.WARNING
+    assert problem.path == "orders-0/00000000000000000010.log"
+    assert (problem.offset, problem.last_offset) == (6, 9)
+    cleaned = format_offsets({("orders", 0): 10})
+    (root / CLEANED_TO).write_bytes(cleaned)
+    assert not of_cause(root, Cause.GAP)
+
+
+def test_a_gap_beside_batches_that_compaction_has_thinned_is_none(tmp_path):
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    write_segment(partition, 0, [batch(0)])
+    write_segment(partition, 100, [batch(100, 1, last_offset=101)], indexed=False)
+    assert not of_cause(partition, Cause.GAP)
+    write_segment(partition, 100, [batch(100)])
+    [problem] = of_cause(partition, Cause.GAP)
+    assert (problem.offset, problem.last_offset) == (2, 99)
+
+
+def test_a_middle_segment_that_ends_in_part_of_a_batch_is_damaged(root):
+    cut_off(root / "orders-0" / f"{FIRST}.log", 3)
+    (root / "orders-0" / f"{FIRST}.index").write_bytes(b"")
+    [problem] = of_cause(root, Cause.INCOMPLETE)
+    assert problem.severity == Severity.ERROR
+    assert problem.path == f"orders-0/{FIRST}.log"
+    assert problem.last_offset == 5
+    assert "offsets 4 to 5 are missing before the next segment" in problem.message
+
+
+def test_an_empty_time_index_beside_timestamps_is_a_warning(root):
+    (root / "orders-0" / f"{FIRST}.timeindex").write_bytes(b"")
+    [problem] = verify(root).problems
+    assert (problem.cause, problem.severity) == (Cause.TIME_INDEX, Severity.WARNING)
+    assert problem.path == f"orders-0/{FIRST}.timeindex"
+    assert "it is empty" in problem.message
+
+
+def test_the_time_index_of_the_segment_being_written_may_be_empty(root):
+    (root / "orders-0" / f"{SECOND}.timeindex").write_bytes(b"")
+    assert len(of_cause(root, Cause.TIME_INDEX)) == 1
+    crashed(root)
+    assert not of_cause(root, Cause.TIME_INDEX)
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n0\n"])
+def test_leader_epochs_without_an_entry_are_an_error(root, content):
+    (root / "orders-0" / "leader-epoch-checkpoint").write_bytes(content)
+    [problem] = verify(root).problems
+    assert (problem.cause, problem.severity) == (Cause.LEADER_EPOCH, Severity.ERROR)
+    assert problem.path == "orders-0/leader-epoch-checkpoint"
+
+
+def test_a_leader_epoch_past_the_end_of_the_log_is_a_warning(root):
+    checkpoint = root / "orders-0" / "leader-epoch-checkpoint"
+    checkpoint.write_bytes(b"0\n3\n0 0\n3 4\n7 11\n")
+    [problem] = verify(root).problems
+    assert (problem.cause, problem.severity) == (Cause.LOG_END, Severity.WARNING)
+    assert (problem.offset, problem.recovery) == (11, Recovery.RESET)
