@@ -137,12 +137,12 @@ def source_at_hand():
         def read(self, partition):
             import pyarrow as pa
 
-            from kafkalog.spark.row_converter import MOST_ROWS
+            from kafkalog.spark.row_converter import MAX_ROWS
             from kafkalog.spark.workers import freeze_imports
 
-            batch = pa.record_batch({"offset": pa.array(range(MOST_ROWS))})
-            for start in range(0, partition.value, MOST_ROWS):
-                yield batch.slice(0, min(MOST_ROWS, partition.value - start))
+            batch = pa.record_batch({"offset": pa.array(range(MAX_ROWS))})
+            for start in range(0, partition.value, MAX_ROWS):
+                yield batch.slice(0, min(MAX_ROWS, partition.value - start))
             freeze_imports()
 
     class AtHand(DataSource):

@@ -1,6 +1,6 @@
-"""Make docs/cli.md of what the commands say of themselves; a test keeps it in step.
+"""Write docs/cli.md from the help texts of the commands (`make docs` runs it).
 
-python docs/cli_page.py > docs/cli.md
+python docs/cli_page.py
 """
 
 from __future__ import annotations

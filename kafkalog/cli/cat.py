@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from kafkalog.cli import output
-from kafkalog.cli.options import (
-    Reading,
+from kafkalog.cli import command_output
+from kafkalog.cli.command_options import (
+    ScanOptions,
     decode_option,
     examples,
+    format_options,
     paths_argument,
-    printing_options,
-    reading_options,
+    scan_options,
 )
 
 
@@ -28,13 +28,13 @@ from kafkalog.cli.options import (
     ),
 )
 @paths_argument
-@reading_options
+@scan_options
 @click.option("-n", "limit", type=click.IntRange(min=0), help="At most so many.")
 @decode_option
-@printing_options
+@format_options
 def command(
     paths: tuple[Path, ...],
-    reading: Reading,
+    options: ScanOptions,
     limit: int | None,
     decode: bool,
     form: str | None,
@@ -47,5 +47,7 @@ def command(
     its base64; timestamps are ms since 1970, or null. With --decode, keys and values of
     Kafka's internal topics are objects: what coordinators and controllers wrote there.
     """
-    scan = reading.scan(paths)
-    output.print_records(scan, form, limit=limit, no_color=no_color, decode=decode)
+    scan = options.scan(paths)
+    command_output.print_records(
+        scan, form, limit=limit, no_color=no_color, decode=decode
+    )

@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kafkalog.cli.command_options import FORMATS, LocalPath, examples, refuse_url
 from kafkalog.cli.exits import Exit
-from kafkalog.cli.options import FORMATS, LocalPath, examples, refuse_url
 from kafkalog.cli.row_printer import RowPrinter
 from kafkalog.codecs.java_exceptions import ToolEnded
-from kafkalog.dump.arguments import Argument, spell_out
-from kafkalog.dump.columns import columns_of
-from kafkalog.dump.options import (
+from kafkalog.dump.dump_columns import columns_of
+from kafkalog.dump.dump_options import (
     KEY_DECODER,
     MAX_BYTES,
     MAX_MESSAGE_BYTES,
     VALUE_DECODER,
+    Argument,
     DumpOptions,
+    spell_out,
 )
 from kafkalog.errors import NotALogDirectoryError
 

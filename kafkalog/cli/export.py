@@ -8,14 +8,14 @@ from typing import Final
 import click
 
 from kafkalog.cli import exits
-from kafkalog.cli.options import (
+from kafkalog.cli.command_options import (
     LocalPath,
-    Reading,
+    ScanOptions,
     compression_option,
     examples,
-    reading_options,
+    scan_options,
 )
-from kafkalog.cli.progress import bar
+from kafkalog.cli.terminal import bar
 
 FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
 COMPRESSED: Final = frozenset(
@@ -41,7 +41,7 @@ COMPRESSED: Final = frozenset(
     type=click.Choice(FORMATS),
     help="The format; by default told by the extension of OUT, parquet of none.",
 )
-@reading_options
+@scan_options
 @compression_option
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
@@ -49,7 +49,7 @@ def command(
     path: Path,
     out: Path,
     form: str | None,
-    reading: Reading,
+    options: ScanOptions,
     compression: str,
     overwrite: bool,
     quiet: bool,
@@ -61,7 +61,7 @@ def command(
     .parquet, .jsonl, .csv or .arrow say its format; any other extension needs --to, and
     one that says another format, or a compression (.parquet.gz), is refused. The
     directory of OUT must be there. Files get their names when all are whole. Where
-    damage ends the reading, what was sound before it is written.
+    damage ends the reading, the valid records before it are written.
 
     Parquet and Arrow need pyarrow; without it the command ends with 3.
     """
@@ -74,7 +74,7 @@ def command(
         raise exits.Refused(exits.describe(error)) from None
     file_export.check_parent(out)
     with bar(out.name, quiet=quiet) as tell:
-        scan = reading.scan([path], tell)
+        scan = options.scan([path], tell)
         done = file_export.write_files(scan, out, form, compression=compression)
     if not quiet:
         click.echo(f"{done.records:,} records, files: {len(done.files):,}", err=True)

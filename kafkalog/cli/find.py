@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkalog.cli import exits, output, terminal
-from kafkalog.cli.options import (
-    Reading,
+from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli.command_options import (
+    ScanOptions,
     examples,
-    finding_options,
+    find_options,
+    format_options,
     paths_argument,
-    printing_options,
     read_time,
 )
-from kafkalog.cli.output import Field
+from kafkalog.cli.command_output import TableField
 
 if TYPE_CHECKING:
     from kafkalog.query.finding import Condition, Place
 
 FIELDS: Final = (
-    Field("topic", "topic"),
-    Field("partition", "partition", right=True),
-    Field("offset", "offset", right=True),
-    Field("timestamp", "timestamp", terminal.in_utc),
-    Field("path", "path"),
-    Field("position", "position", right=True),
-    Field("record_index", "record", right=True),
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("offset", "offset", right=True),
+    TableField("timestamp", "timestamp", terminal.in_utc),
+    TableField("path", "path"),
+    TableField("position", "position", right=True),
+    TableField("record_index", "record", right=True),
 )
 
 Pattern = re.Pattern[bytes]
@@ -102,14 +102,14 @@ def read_header(text: str) -> Header:
     multiple=True,
     help="Who wrote it; may be repeated, for any of them.",
 )
-@finding_options
+@find_options
 @click.option("-n", "limit", type=click.IntRange(min=0), help="At most so many.")
-@printing_options
+@format_options
 def command(
     paths: tuple[Path, ...],
     offset: int | None,
     timestamp: int | datetime | None,
-    reading: Reading,
+    options: ScanOptions,
     limit: int | None,
     form: str | None,
     no_color: bool,
@@ -128,54 +128,56 @@ def command(
 
     if offset is None and timestamp is None and not any(asked.values()):
         raise click.UsageError("say what to find: --offset, --timestamp, --key, ...")
-    reading = _narrowed(reading, offset, timestamp)
-    scan = reading.scan(paths)
+    options = _narrowed(options, offset, timestamp)
+    scan = options.scan(paths)
     first = timestamp is not None
     places = find_places(scan, _condition(**asked), first=first)
     found = 0
 
-    def counted() -> Iterator[output.Row]:
+    def counted() -> Iterator[command_output.Row]:
         nonlocal found
         for place in islice(places, limit):
             found += 1
             yield _row(place)
 
-    output.print_rows(counted(), FIELDS, output.chosen_format(form), no_color=no_color)
+    command_output.print_rows(
+        counted(), FIELDS, command_output.chosen_format(form), no_color=no_color
+    )
     if not found:
         exits.complain(f"nothing found, partitions and files: {len(scan.parts)}")
         if offset is not None and not any(asked.values()):
-            _tell_of_control_records(reading, paths, offset)
+            _tell_of_control_records(options, paths, offset)
     exits.report_problems(scan.problems)
 
 
 def _tell_of_control_records(
-    reading: Reading, paths: Sequence[Path], offset: int
+    options: ScanOptions, paths: Sequence[Path], offset: int
 ) -> None:
     """Say whether a control record lies at the offset, within the reading's bounds."""
-    if reading.control_records:
+    if options.control_records:
         return
-    whole = replace(reading, columns=("is_control",), control_records=True)
+    whole = replace(options, columns=("is_control",), control_records=True)
     if any(records.is_control.any() for records in whole.scan(paths).chunks()):
         where = f"at offset {offset} a control record lies"
         exits.complain(f"{where}: --control-records shows it")
 
 
 def _narrowed(
-    reading: Reading, offset: int | None, timestamp: int | datetime | None
-) -> Reading:
+    options: ScanOptions, offset: int | None, timestamp: int | datetime | None
+) -> ScanOptions:
     """Bound a reading by the offset and time to be found, where that is narrower."""
     if offset is not None:
-        start, end = reading.start_offset, reading.end_offset
-        reading = replace(
-            reading,
+        start, end = options.start_offset, options.end_offset
+        options = replace(
+            options,
             start_offset=offset if start is None else max(start, offset),
             end_offset=offset + 1 if end is None else min(end, offset + 1),
         )
     if timestamp is not None:
-        if reading.start_timestamp is not None:
+        if options.start_timestamp is not None:
             raise click.UsageError("--timestamp is a --start-timestamp by itself")
-        reading = replace(reading, start_timestamp=timestamp)
-    return reading
+        options = replace(options, start_timestamp=timestamp)
+    return options
 
 
 def _condition(
@@ -194,5 +196,5 @@ def _condition(
     )
 
 
-def _row(place: Place) -> output.Row:
+def _row(place: Place) -> command_output.Row:
     return {**place._asdict(), "path": str(place.path)}

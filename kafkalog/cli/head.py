@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from kafkalog.cli import output
-from kafkalog.cli.options import (
-    Reading,
+from kafkalog.cli import command_output
+from kafkalog.cli.command_options import (
+    ScanOptions,
     decode_option,
     examples,
+    format_options,
     paths_argument,
-    printing_options,
-    reading_options,
+    scan_options,
 )
 
 
@@ -26,7 +26,7 @@ from kafkalog.cli.options import (
     ),
 )
 @paths_argument
-@reading_options
+@scan_options
 @click.option(
     "-n",
     "limit",
@@ -36,15 +36,17 @@ from kafkalog.cli.options import (
     help="How many records, in all.",
 )
 @decode_option
-@printing_options
+@format_options
 def command(
     paths: tuple[Path, ...],
-    reading: Reading,
+    options: ScanOptions,
     limit: int,
     decode: bool,
     form: str | None,
     no_color: bool,
 ) -> None:
     """Print the first records, and read no more than is needed for it."""
-    scan = reading.scan(paths)
-    output.print_records(scan, form, limit=limit, no_color=no_color, decode=decode)
+    scan = options.scan(paths)
+    command_output.print_records(
+        scan, form, limit=limit, no_color=no_color, decode=decode
+    )

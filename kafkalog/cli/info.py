@@ -9,28 +9,28 @@ from typing import Any, Final
 
 import click
 
-from kafkalog.cli import exits, output, terminal
-from kafkalog.cli.options import examples, paths_argument, printing_options
-from kafkalog.cli.output import Field
+from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli.command_options import examples, format_options, paths_argument
+from kafkalog.cli.command_output import TableField
 
 TIMES: Final = ("first_timestamp", "max_timestamp")
 SEGMENT: Final = (
-    Field("file", "segment"),
-    Field("base_offset", "base offset", right=True),
-    Field("next_offset", "next offset", right=True),
-    Field("size_in_bytes", "size", terminal.in_units, right=True),
-    Field("batches", "batches", right=True),
-    Field("records", "records", right=True),
-    Field("max_timestamp", "latest time, UTC", terminal.in_seconds),
-    Field("tail", "tail"),
+    TableField("file", "segment"),
+    TableField("base_offset", "base offset", right=True),
+    TableField("next_offset", "next offset", right=True),
+    TableField("size_in_bytes", "size", terminal.in_units, right=True),
+    TableField("batches", "batches", right=True),
+    TableField("records", "records", right=True),
+    TableField("max_timestamp", "latest time, UTC", terminal.in_seconds),
+    TableField("tail", "tail"),
 )
 BESIDE: Final = (
-    Field("file", "beside"),
-    Field("kind", "kind"),
-    Field("size_in_bytes", "size", terminal.in_units, right=True),
-    Field("entries", "entries", right=True),
-    Field("producers", "producers", right=True),
-    Field("state", "state"),
+    TableField("file", "beside"),
+    TableField("kind", "kind"),
+    TableField("size_in_bytes", "size", terminal.in_units, right=True),
+    TableField("entries", "entries", right=True),
+    TableField("producers", "producers", right=True),
+    TableField("state", "state"),
 )
 
 
@@ -43,7 +43,7 @@ BESIDE: Final = (
     ),
 )
 @paths_argument
-@printing_options
+@format_options
 def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
     """Say what each PATH is, and what it holds.
 
@@ -58,24 +58,26 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
     from kafkalog.query.description import damages, describe
     from kafkalog.verification.report import SCHEMA
 
-    form, damaged = output.chosen_format(form), 0
+    form, damaged = command_output.chosen_format(form), 0
     facts = []
     for path in paths:
         facts.append(describe(path))
         damaged += len(damages(facts[-1]))
     if form == "table":
         for number, one in enumerate(facts):
-            output.emit("\n" if number else "")
+            command_output.emit("\n" if number else "")
             _print_one(one, no_color=no_color)
     elif form == "csv":
-        output.print_rows(_flat(facts), (), form)
+        command_output.print_rows(_flat(facts), (), form)
     else:
-        output.print_rows([{"schema": SCHEMA, **one} for one in facts], (), form)
+        command_output.print_rows(
+            [{"schema": SCHEMA, **one} for one in facts], (), form
+        )
     if damaged:
         raise exits.Damaged(f"damaged places: {damaged}")
 
 
-def _flat(facts: list[output.Row]) -> Iterator[output.Row]:
+def _flat(facts: list[command_output.Row]) -> Iterator[command_output.Row]:
     """Give each member as a row of its own; what is no number or text as JSON."""
     for one in facts:
         for name, value in one.items():
@@ -84,7 +86,7 @@ def _flat(facts: list[output.Row]) -> Iterator[output.Row]:
             yield {"path": one["path"], "name": name, "value": told}
 
 
-def _print_one(facts: output.Row, *, no_color: bool) -> None:
+def _print_one(facts: command_output.Row, *, no_color: bool) -> None:
     """Print the plain members a line each, then segments and what lies beside."""
     segments, beside = facts.get("segments"), list(facts.get("beside", []))
     plain = {name: value for name, value in facts.items() if name != "beside"}
@@ -96,13 +98,15 @@ def _print_one(facts: output.Row, *, no_color: bool) -> None:
     width = max(map(len, plain))
     for name, value in plain.items():
         words = name.replace("_", " ")
-        output.emit(f"{words:<{width}}  {terminal.harmless(_spell(name, value))}\n")
+        command_output.emit(
+            f"{words:<{width}}  {terminal.harmless(_spell(name, value))}\n"
+        )
     if isinstance(segments, list) and segments:
-        output.emit("\n")
-        output.print_rows(segments, SEGMENT, "table", no_color=no_color)
+        command_output.emit("\n")
+        command_output.print_rows(segments, SEGMENT, "table", no_color=no_color)
     if beside:
-        output.emit("\n")
-        output.print_rows(beside, BESIDE, "table", no_color=no_color)
+        command_output.emit("\n")
+        command_output.print_rows(beside, BESIDE, "table", no_color=no_color)
 
 
 def _spell(name: str, value: Any) -> str:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
-from kafkalog.cli import output, terminal
-from kafkalog.cli.options import (
+from kafkalog.cli import command_output, terminal
+from kafkalog.cli.command_options import (
     examples,
+    format_options,
     paths_argument,
-    printing_options,
     selection_options,
 )
-from kafkalog.cli.output import Field
+from kafkalog.cli.command_output import TableField
 
 TIMES: Final = (
-    Field("first_timestamp", "first time, UTC", terminal.in_seconds),
-    Field("max_timestamp", "latest time, UTC", terminal.in_seconds),
-    Field("state", "state"),
+    TableField("first_timestamp", "first time, UTC", terminal.in_seconds),
+    TableField("max_timestamp", "latest time, UTC", terminal.in_seconds),
+    TableField("state", "state"),
 )
 if TYPE_CHECKING:
     from kafkalog.query.listing import PartitionSummary, SegmentSummary
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     Summary: TypeAlias = PartitionSummary | SegmentSummary
 
 SIZES: Final = (
-    Field("size_in_bytes", "size", terminal.in_units, right=True),
-    Field("all_files_bytes", "all files", terminal.in_units, right=True),
+    TableField("size_in_bytes", "size", terminal.in_units, right=True),
+    TableField("all_files_bytes", "all files", terminal.in_units, right=True),
 )
 PARTITION: Final = (
-    Field("topic", "topic"),
-    Field("partition", "partition", right=True),
-    Field("segments", "segments", right=True),
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("segments", "segments", right=True),
     *SIZES,
-    Field("log_start_offset", "start", right=True),
-    Field("log_end_offset", "end", right=True),
+    TableField("log_start_offset", "start", right=True),
+    TableField("log_end_offset", "end", right=True),
     *TIMES,
 )
 SEGMENT: Final = (
-    Field("file", "segment"),
-    Field("base_offset", "base offset", right=True),
-    Field("next_offset", "next offset", right=True),
+    TableField("file", "segment"),
+    TableField("base_offset", "base offset", right=True),
+    TableField("next_offset", "next offset", right=True),
     *SIZES,
-    Field("index_entries", "index", right=True),
-    Field("time_index_entries", "timeindex", right=True),
-    Field("txn_index_entries", "txnindex", right=True),
+    TableField("index_entries", "index", right=True),
+    TableField("time_index_entries", "timeindex", right=True),
+    TableField("txn_index_entries", "txnindex", right=True),
     *TIMES,
 )
 
@@ -71,7 +71,7 @@ SEGMENT: Final = (
     show_default=True,
     help="By size: the most bytes of all files first.",
 )
-@printing_options
+@format_options
 def command(
     paths: tuple[Path, ...],
     topics: tuple[str, ...],
@@ -94,32 +94,32 @@ def command(
     """
     from kafkalog.query.listing import list_path
 
-    form = output.chosen_format(form)
+    form = command_output.chosen_format(form)
     listed = (
         (path, _sorted(list_path(path, topics, partitions), sort)) for path in paths
     )
     if form != "table":
         rows = (row for _, some in listed for row in some)
-        output.print_rows(rows, (), form)
+        command_output.print_rows(rows, (), form)
         return
     for path, some in listed:
-        output.emit(f"{_title(path, some)}\n")
+        command_output.emit(f"{_title(path, some)}\n")
         fields = PARTITION if _are_partitions(some) else SEGMENT
-        output.print_rows(some, fields, form, no_color=no_color)
+        command_output.print_rows(some, fields, form, no_color=no_color)
 
 
-def _sorted(summaries: Iterable[Summary], sort: str) -> list[output.Row]:
+def _sorted(summaries: Iterable[Summary], sort: str) -> list[command_output.Row]:
     rows = [asdict(one) for one in summaries]
     if sort == "size":
         rows.sort(key=itemgetter("all_files_bytes"), reverse=True)
     return rows
 
 
-def _are_partitions(rows: Sequence[output.Row]) -> bool:
+def _are_partitions(rows: Sequence[command_output.Row]) -> bool:
     return bool(rows) and "topic" in rows[0]
 
 
-def _title(path: Path, rows: Sequence[output.Row]) -> str:
+def _title(path: Path, rows: Sequence[command_output.Row]) -> str:
     """Say what is listed, how much it is, and whether its broker stopped in order."""
     size = terminal.in_units(sum(row["size_in_bytes"] for row in rows))
     of_partitions = _are_partitions(rows)

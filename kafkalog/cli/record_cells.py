@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafkalog.cli.table import Column
 from kafkalog.cli.terminal import harmless, in_utc
+from kafkalog.cli.text_table import TableColumn
 from kafkalog.export.internal_topic_json import decoded_cells
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
@@ -20,10 +20,10 @@ DECODED: Final = ("key", "value")
 LEFT: Final = ("topic", "timestamp", "codec", "segment", *CUTTABLE)
 
 
-def table_columns(names: tuple[str, ...], *, decode: bool = False) -> list[Column]:
+def table_columns(names: tuple[str, ...], *, decode: bool = False) -> list[TableColumn]:
     """Head the columns of a scan; of what is decoded nothing is cut."""
     return [
-        Column(
+        TableColumn(
             name,
             name not in LEFT,
             may_be_cut=name in CUTTABLE,

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from kafkalog.cli import output, terminal
-from kafkalog.cli.output import Field, Row
-from kafkalog.cli.table import LOOKED_AT, Table
+from kafkalog.cli import command_output, terminal
+from kafkalog.cli.command_output import Row, TableField
+from kafkalog.cli.text_table import SAMPLE_ROWS, Table
 
 FIELDS: Final = (
-    Field("file", "file"),
-    Field("kind", "kind"),
-    Field("says", "says", may_be_cut=True),
+    TableField("file", "file"),
+    TableField("kind", "kind"),
+    TableField("says", "says", may_be_cut=True),
 )
 """A table's columns: rows of all kinds have them, the last says all else."""
 
@@ -44,13 +44,13 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
                 self._emit_json(f"{_json(row)}\n")
             case "json":
                 self._emit_json(f"{self._before}{_json(row)}")
-                self._before = output.BETWEEN
+                self._before = command_output.BETWEEN
             case "csv":
                 self._emit_csv(self._csv_cells(row))
             case "table":
                 rest = {name: row[name] for name in row if name not in ("file", "kind")}
                 says = ", ".join(f"{name} {_cell(rest[name])}" for name in rest)
-                self._show(output.cells_of({**row, "says": says}, FIELDS))
+                self._show(command_output.cells_of({**row, "says": says}, FIELDS))
 
     def __enter__(self) -> RowPrinter:
         """Name the columns of CSV."""
@@ -61,25 +61,25 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
     def __exit__(self, *_: object) -> None:
         """Close what is open."""
         if self._form == "json":
-            output.emit("[]\n" if self._before == "[" else "]\n")
+            command_output.emit("[]\n" if self._before == "[" else "]\n")
         elif self._form == "table":
             self._begin_table()
 
     def _show(self, cells: list[str]) -> None:
         if self._table is not None:
-            output.emit(f"{self._table.line(cells)}\n")
+            command_output.emit(f"{self._table.line(cells)}\n")
             return
         self._kept.append(cells)
-        if len(self._kept) == LOOKED_AT:
+        if len(self._kept) == SAMPLE_ROWS:
             self._begin_table()
 
     def _begin_table(self) -> None:
         """Print the heading, and the rows kept; once."""
         if self._table is None:
-            self._table = output.table_of(FIELDS, self._kept)
-            output.emit(f"{self._table.heading}\n")
+            self._table = command_output.table_of(FIELDS, self._kept)
+            command_output.emit(f"{self._table.heading}\n")
             for cells in self._kept:
-                output.emit(f"{self._table.line(cells)}\n")
+                command_output.emit(f"{self._table.line(cells)}\n")
             self._kept.clear()
 
     def _csv_cells(self, row: Row) -> Iterator[str]:
@@ -96,10 +96,12 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
 
     def _emit_csv(self, cells: Iterable[str]) -> None:
         line = ",".join(cells) + "\n"
-        output.emit(terminal.harmless_lines(line) if self._on_terminal else line)
+        command_output.emit(
+            terminal.harmless_lines(line) if self._on_terminal else line
+        )
 
     def _emit_json(self, text: str) -> None:
-        output.emit(terminal.harmless_json(text) if self._on_terminal else text)
+        command_output.emit(terminal.harmless_json(text) if self._on_terminal else text)
 
 
 def _json(value: Any) -> str:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkalog.cli import exits, output
-from kafkalog.cli.options import (
-    Reading,
+from kafkalog.cli import command_output, exits
+from kafkalog.cli.command_options import (
+    ScanOptions,
     decode_option,
     examples,
+    format_options,
     paths_argument,
-    printing_options,
-    tailing_options,
+    tail_options,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     ),
 )
 @paths_argument
-@tailing_options
+@tail_options
 @click.option(
     "-n",
     "count",
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     help="How long to wait before looking again.",
 )
 @decode_option
-@printing_options
+@format_options
 def command(
     paths: tuple[Path, ...],
-    reading: Reading,
+    options: ScanOptions,
     count: int,
     follow: bool,
     interval: float,
@@ -76,29 +76,29 @@ def command(
     """
     from kafkalog.query.tailing import last_records
 
-    scan = last_records(reading.scan(paths), count)
+    scan = last_records(options.scan(paths), count)
     if follow:
-        form = output.chosen_format(form)
+        form = command_output.chosen_format(form)
         shown = scan.columns
-        scan = output.decodable(scan) if decode else scan
-        with output.RecordPrinter(
+        scan = command_output.decodable(scan) if decode else scan
+        with command_output.RecordPrinter(
             shown, form, no_color=no_color, decode=decode
         ) as printer:
-            _follow(scan, paths, reading, interval, printer)
+            _follow(scan, paths, options, interval, printer)
         return
-    output.print_records(scan, form, no_color=no_color, decode=decode)
+    command_output.print_records(scan, form, no_color=no_color, decode=decode)
 
 
 def _follow(
     scan: Scan,
     paths: Sequence[Path],
-    reading: Reading,
+    options: ScanOptions,
     interval: float,
-    printer: output.RecordPrinter,
+    printer: command_output.RecordPrinter,
 ) -> None:
     from kafkalog.query.tailing import Follower
 
-    follower = Follower(scan, lambda: reading.parts(paths))
+    follower = Follower(scan, lambda: options.parts(paths))
     _show(follower, printer, first=True)
     while True:
         _wait(interval)
@@ -106,7 +106,7 @@ def _follow(
 
 
 def _show(
-    follower: Follower, printer: output.RecordPrinter, *, first: bool = False
+    follower: Follower, printer: command_output.RecordPrinter, *, first: bool = False
 ) -> None:
     """Print what a look gives, at once."""
     for found in follower.first_look() if first else follower.look():

@@ -12,6 +12,8 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -115,3 +117,38 @@ def is_coloured(*, no_color: bool = False) -> bool:
 def columns_wide() -> int:
     """How many characters a line of the table may have."""
     return shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
+
+
+Tell = Callable[[int, int], None]
+
+
+@contextmanager
+def bar(label: str, *, quiet: bool = False) -> Iterator[Tell | None]:
+    """Give what is told (bytes done, bytes in all); None where no one would see it."""
+    if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    parts = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*parts, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(harmless(label), total=None)
+
+        def tell(done: int, in_all: int) -> None:
+            shown.update(task, completed=done, total=in_all)
+
+        yield tell

@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalog.cli import output, terminal
-from kafkalog.cli.exits import Exit
-from kafkalog.cli.options import (
+from kafkalog.cli import command_output, terminal
+from kafkalog.cli.command_options import (
     examples,
+    format_options,
     max_batch_bytes_option,
     paths_argument,
-    printing_options,
     selection_options,
 )
-from kafkalog.cli.output import Field
-from kafkalog.cli.progress import bar
+from kafkalog.cli.command_output import TableField
+from kafkalog.cli.exits import Exit
+from kafkalog.cli.terminal import bar
 
 if TYPE_CHECKING:
     from kafkalog.verification.report import Report
 
 FIELDS: Final = (
-    Field("path", "path"),
-    Field("position", "position", right=True),
-    Field("offset", "offset", right=True),
-    Field("cause", "cause"),
-    Field("severity", "severity"),
-    Field("recovery", "recovery"),
-    Field("recovery_position", "cut at", right=True),
-    Field("message", "message"),
+    TableField("path", "path"),
+    TableField("position", "position", right=True),
+    TableField("offset", "offset", right=True),
+    TableField("cause", "cause"),
+    TableField("severity", "severity"),
+    TableField("recovery", "recovery"),
+    TableField("recovery_position", "cut at", right=True),
+    TableField("message", "message"),
 )
 
 
@@ -61,7 +61,7 @@ FIELDS: Final = (
 )
 @max_batch_bytes_option(None)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
-@printing_options
+@format_options
 def command(
     paths: tuple[Path, ...],
     topics: tuple[str, ...],
@@ -111,7 +111,7 @@ def command(
             )
         reports.append((path, report))
     report = sum_up(reports) if len(paths) > 1 else report
-    _show(report, output.chosen_format(form), no_color=no_color)
+    _show(report, command_output.chosen_format(form), no_color=no_color)
     if not report.is_sound:
         click.get_current_context().exit(Exit.DAMAGE)
 
@@ -121,13 +121,15 @@ def _show(report: Report, form: str, *, no_color: bool) -> None:
     if form == "json":
         text = json.dumps(report.as_dict(), ensure_ascii=False)
         on_terminal = sys.stdout.isatty()
-        output.emit(f"{terminal.harmless_json(text) if on_terminal else text}\n")
+        command_output.emit(
+            f"{terminal.harmless_json(text) if on_terminal else text}\n"
+        )
         return
     if report.problems or form != "table":
         rows = (problem.as_dict() for problem in report.problems)
-        output.print_rows(rows, FIELDS, form, no_color=no_color)
+        command_output.print_rows(rows, FIELDS, form, no_color=no_color)
     if form == "table":
-        output.emit(f"{summary(report)}\n")
+        command_output.emit(f"{summary(report)}\n")
 
 
 def summary(report: Report) -> str:

@@ -5,7 +5,9 @@ Knows: which it is. Does not know: how strings and objects are written.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
+from typing import Final
 
 AsData = str | dict[str, str]
 
@@ -20,3 +22,19 @@ def bytes_as_data(value: bytes) -> AsData:
         return value.decode()
     except UnicodeDecodeError:
         return {"base64": b64encode(value).decode()}
+
+
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT: Final = "�".encode()
+
+
+def repair_utf8(data: bytes) -> str:
+    r"""Decode UTF-8, one U+FFFD in place of each fault, as Java counts them.
+
+    >>> repair_utf8(b"caf\xc3\xa9 \xff \xed\xa0\x80")
+    'café � �'
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(_REPLACEMENT, data).decode("utf-8", "replace")

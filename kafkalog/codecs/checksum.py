@@ -36,6 +36,15 @@ def crc32(data: ReadableBuffer) -> int:
     return zlib.crc32(data)
 
 
+def crc_mismatch(stored: int, computed: int) -> str:
+    """Return the reason of an error for a checksum that does not match.
+
+    >>> crc_mismatch(0x00F4D10B, 0x5AB31C07)
+    'CRC mismatch: stored 00f4d10b, computed 5ab31c07'
+    """
+    return f"CRC mismatch: stored {stored:08x}, computed {computed:08x}"
+
+
 @cache
 def _castagnoli() -> Callable[[ReadableBuffer], int]:
     # Importing the package reads its own metadata from disk: 60 ms, so not before use.

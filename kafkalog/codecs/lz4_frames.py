@@ -55,13 +55,13 @@ def _frame() -> ModuleType:
     return module
 
 
-class _Contexts(threading.local):
+class _Lz4Contexts(threading.local):
     """A thread's own decompression context: making one costs as much as 16 KiB."""
 
     idle: Any = None
 
 
-_contexts: Final = _Contexts()
+_contexts: Final = _Lz4Contexts()
 
 
 def compress(

@@ -48,7 +48,7 @@ def _library() -> ModuleType:
     return module
 
 
-class _Contexts(threading.local):
+class _ZstdContexts(threading.local):
     """A thread's own contexts: kept, they are much faster; shared, they break."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class _Contexts(threading.local):
 
 
 @functools.cache
-def _contexts() -> _Contexts:
-    return _Contexts()
+def _contexts() -> _ZstdContexts:
+    return _ZstdContexts()
 
 
 def compress(data: bytes | memoryview, level: int | None) -> bytes:

@@ -34,8 +34,7 @@ from kafkalog.config.log_config import (
     MessageTimestampType,
     local_retention_conflicts,
 )
-from kafkalog.config.settings import Conflict, Settings, attribute_of, setting
-from kafkalog.config.values import (
+from kafkalog.config.setting_types import (
     BOOLEAN,
     DOUBLE,
     INT,
@@ -45,6 +44,7 @@ from kafkalog.config.values import (
     Elements,
     Range,
 )
+from kafkalog.config.settings import Conflict, Settings, attribute_of, setting
 from kafkalog.errors import ConfigError
 
 MINUTE_MS: Final = 60_000

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from random import getrandbits
 from typing import ClassVar, Final, Literal, Self, TypeAlias, get_args
 
-from kafkalog.config.settings import Conflict, Settings, setting
-from kafkalog.config.values import (
+from kafkalog.config.setting_types import (
     BOOLEAN,
     DOUBLE,
     INT,
@@ -28,6 +27,7 @@ from kafkalog.config.values import (
     Range,
     ThrottledReplicas,
 )
+from kafkalog.config.settings import Conflict, Settings, setting
 from kafkalog.errors import ConfigError
 
 HOUR_MS: Final = 60 * 60 * 1000

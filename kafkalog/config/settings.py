@@ -19,7 +19,7 @@ from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from kafkalog.config.values import Elements, Kind, Valid, parse_value
+from kafkalog.config.setting_types import Elements, Kind, Valid, parse_value
 from kafkalog.errors import ConfigError
 
 SHOWN_CHARACTERS: Final = 64

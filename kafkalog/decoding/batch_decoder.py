@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.codecs.varint import MAX_VARINT_BYTES, decode_varints
+from kafkalog.codecs.varint_arrays import MAX_VARINT_BYTES, decode_varints
 from kafkalog.decoding.decompression import Payloads, unpack
 from kafkalog.decoding.large_batches import cut_up, record_error
 from kafkalog.decoding.workspace import Found, RecordPlaces, Room

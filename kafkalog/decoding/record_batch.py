@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kafkalog._speedups import Status
-from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.decoding.batch_decoder import Bounds, Views, decode
 from kafkalog.decoding.record_headers import find_headers
 from kafkalog.decoding.workspace import Workspace

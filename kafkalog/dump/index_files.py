@@ -19,10 +19,10 @@ from kafkalog.codecs.java_exceptions import (
     NO_ELEMENT,
     ToolEnded,
 )
+from kafkalog.dump.dump_options import DumpOptions
+from kafkalog.dump.dump_report import DumpReport
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_slices import SlicedLog
-from kafkalog.dump.options import DumpOptions
-from kafkalog.dump.report import Report
 from kafkalog.dump.streams import Streams
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.indexes import offset_index, time_index
@@ -69,7 +69,7 @@ class IndexSlots:
 
 
 def dump_offset_index(
-    file: DumpedFile, options: DumpOptions, streams: Streams, report: Report
+    file: DumpedFile, options: DumpOptions, streams: Streams, report: DumpReport
 ) -> None:
     """Print an ``.index``, and note in `report` what the log does not bear out."""
     window_bytes = options.max_message_bytes.number()
@@ -103,7 +103,7 @@ def _dump_offset_entries(
     log: SlicedLog,
     window_bytes: int,
     shown: Streams | None,
-    report: Report,
+    report: DumpReport,
 ) -> None:
     offsets, positions = index.offsets().tolist(), index.slots["position"].tolist()
     for i, (offset, position) in enumerate(zip(offsets, positions, strict=True)):
@@ -120,7 +120,7 @@ def _dump_offset_entries(
 
 
 def dump_time_index(
-    file: DumpedFile, options: DumpOptions, streams: Streams, report: Report
+    file: DumpedFile, options: DumpOptions, streams: Streams, report: DumpReport
 ) -> None:
     """Print a ``.timeindex``, and note in `report` what the log does not bear out."""
     base_offset = file.base_offset()
@@ -160,7 +160,7 @@ class TimeEntries:
     log: SlicedLog
     options: DumpOptions
     streams: Streams
-    report: Report
+    report: DumpReport
 
     def dump(self) -> None:
         """Print and check entry by entry."""

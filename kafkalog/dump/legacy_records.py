@@ -22,7 +22,7 @@ from kafkalog.codecs.java_exceptions import (
     unknown_codec,
 )
 from kafkalog.codecs.java_streams import JavaStream, java_stream
-from kafkalog.dump.stream_faults import opening_fault
+from kafkalog.dump.batch_faults import opening_fault
 from kafkalog.formats.entry_fields import attributes_field, magic_field
 from kafkalog.formats.entry_headers import Bytes
 from kafkalog.formats.layout import (

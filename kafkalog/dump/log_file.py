@@ -18,17 +18,17 @@ from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
 from kafkalog.codecs.java_exceptions import OUT_OF_BOUNDS, ToolEnded
 from kafkalog.codecs.java_streams import java_stream
-from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.entry_faults import (
+from kafkalog.dump.batch_faults import (
+    batch_stream_fault,
     entry_fault,
     is_cut_header,
     load_fault,
     records_fault,
 )
+from kafkalog.dump.dump_report import PairFindings
+from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.legacy_records import message_clock, message_metadata, records_of
 from kafkalog.dump.printing import Printer, header_keys
-from kafkalog.dump.report import Findings
-from kafkalog.dump.stream_faults import batch_stream_fault
 from kafkalog.formats.entry_fields import (
     attributes_field,
     count_field,
@@ -77,7 +77,7 @@ class LogDump:
     `gaps` takes the offsets that do not follow each other: the one before, and it.
     """
 
-    def __init__(self, file: DumpedFile, printer: Printer, gaps: Findings) -> None:
+    def __init__(self, file: DumpedFile, printer: Printer, gaps: PairFindings) -> None:
         self._file = file
         self._printer = printer
         self._gaps = gaps

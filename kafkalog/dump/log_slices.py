@@ -20,17 +20,17 @@ from kafkalog.codecs.java_exceptions import (
     OUT_OF_BOUNDS,
     ToolEnded,
 )
-from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.entry_faults import (
+from kafkalog.dump.batch_faults import (
     is_cut_header,
     load_fault,
     next_fault,
     size_fault,
 )
+from kafkalog.dump.dump_options import DumpOptions
+from kafkalog.dump.dump_report import PairFindings
+from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_file import LogDump
-from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.printing import printer
-from kafkalog.dump.report import Findings
 from kafkalog.dump.streams import Streams
 from kafkalog.formats.entry_fields import (
     delta_field,
@@ -135,7 +135,7 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
             raise ToolEnded(OUT_OF_BOUNDS)  # its header's bytes are the next batch's
         silent = Streams(lambda _: None, lambda _: None)
         records = LogDump(
-            self.file, printer(DumpOptions(deep=True), None, silent), Findings()
+            self.file, printer(DumpOptions(deep=True), None, silent), PairFindings()
         )
         records.dump(MemorySource(data), len(data))
         return records.max_timestamp

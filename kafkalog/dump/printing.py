@@ -15,11 +15,9 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog._speedups import Want
-from kafkalog.codecs.bytes_text import AsData, bytes_as_data
-from kafkalog.codecs.java_text import repair_utf8
-from kafkalog.dump.contents import Describe, Read, describe_text
-from kafkalog.dump.control_text import control_text
-from kafkalog.dump.options import DumpOptions
+from kafkalog.codecs.bytes_text import AsData, bytes_as_data, repair_utf8
+from kafkalog.dump.dump_options import DumpOptions
+from kafkalog.dump.record_text import Describe, Read, control_text, describe_text
 from kafkalog.dump.streams import Row, Streams, members_of
 from kafkalog.formats.entry_headers import Bytes
 from kafkalog.messages.print_tables import book_of
@@ -52,7 +50,7 @@ def printer(
     """Choose how lines are given."""
     if streams.take_row is None:
         return LinePrinter(options, describe, streams)
-    return RowPrinter(options, describe, streams)
+    return DataPrinter(options, describe, streams)
 
 
 def _want(options: DumpOptions, *, asks: bool) -> int:
@@ -100,7 +98,7 @@ class LinePrinter:
         self._streams.print("" if self._bare else control_text(key, value))
 
 
-class RowPrinter:
+class DataPrinter:
     """Gives rows of batches and records."""
 
     def __init__(

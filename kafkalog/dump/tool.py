@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Final
 
 from kafkalog.codecs.java_exceptions import ToolEnded
-from kafkalog.dump.contents import describer
+from kafkalog.dump.dump_options import UNLIMITED_BYTES, DumpOptions
+from kafkalog.dump.dump_report import DumpReport
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.index_files import dump_offset_index, dump_time_index
 from kafkalog.dump.log_file import LogDump
 from kafkalog.dump.log_slices import SlicedLog
-from kafkalog.dump.options import UNLIMITED_BYTES, DumpOptions
 from kafkalog.dump.printing import printer
-from kafkalog.dump.report import Report
+from kafkalog.dump.record_text import describer
 from kafkalog.dump.sidecar_files import dump_snapshot, dump_transaction_index
 from kafkalog.dump.streams import Streams
 
@@ -31,7 +31,7 @@ def dump_files(paths: Iterable[str], options: DumpOptions, streams: Streams) -> 
     Answers whether all were dumped: an exception of Kafka's ends it before, and is
     told on standard error.
     """
-    report = Report()
+    report = DumpReport()
     try:
         for path in paths:
             file = DumpedFile.of(path)
@@ -45,7 +45,7 @@ def dump_files(paths: Iterable[str], options: DumpOptions, streams: Streams) -> 
 
 
 def _dump_file(
-    file: DumpedFile, options: DumpOptions, streams: Streams, report: Report
+    file: DumpedFile, options: DumpOptions, streams: Streams, report: DumpReport
 ) -> None:
     streams.print(f"Dumping {file.path}")
     match file.suffix:
@@ -64,7 +64,7 @@ def _dump_file(
 
 
 def _dump_log(
-    file: DumpedFile, options: DumpOptions, streams: Streams, report: Report
+    file: DumpedFile, options: DumpOptions, streams: Streams, report: DumpReport
 ) -> None:
     describe, max_bytes = describer(options), options.max_bytes.number()
     _print_title(file, streams)

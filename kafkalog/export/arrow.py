@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.export.optional_packages import require
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 

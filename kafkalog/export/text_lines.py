@@ -18,8 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.codecs.bytes_text import bytes_as_data
-from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.codecs.bytes_text import bytes_as_data, repair_utf8
 from kafkalog.export.internal_topic_json import decoded_cells, on_one_line
 from kafkalog.formats.layout import NO_TIMESTAMP
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records

@@ -14,7 +14,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
-from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.uuid_text import UUID_BYTES, uuid_to_text
 from kafkalog.errors import CorruptMessageError
 from kafkalog.messages.schema import (

@@ -58,7 +58,7 @@ def release() -> str:
 
 @cache
 def _table() -> dict[str, Any]:
-    text = files("kafkalog.formats").joinpath(TABLE).read_text("utf-8")
+    text = files("kafkalog.messages").joinpath(TABLE).read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     return table
 

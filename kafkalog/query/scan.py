@@ -63,10 +63,10 @@ def scan(
     source : path, URL, bytes-like, or list of such
         A ``.log`` or ``.checkpoint`` file, a partition's directory, a log directory of
         many partitions, local or behind a URL (``s3://``, ``hdfs://``, ...; with
-        options by `kafkalog.storage.remote_source.as_path`); or whole batches in memory. A
-        partition is read from its log start offset, unless `start_offset` says
-        otherwise. One that is named twice is read once. A live broker's directory may
-        be read; nothing is ever written.
+        options by `kafkalog.storage.remote_source.as_path`); or whole batches in
+        memory. A partition is read from its log start offset, unless `start_offset`
+        says otherwise. One that is named twice is read once. A live broker's directory
+        may be read; nothing is ever written.
     columns : iterable of str, optional
         Which columns, in which order; the first eight of `COLUMNS` if None.
     start_offset, end_offset : int or {(topic, partition): int}, optional

@@ -1,15 +1,12 @@
-"""Log directories on Spark: a source, a stream, functions and a job.
+"""Log directories on Spark: a data source, a stream, functions and a job.
 
-``spark.read.format("kafkalog")`` needs nothing imported; the functions are here, and
-fetched when they are first asked for, so that naming this package costs no PySpark.
+``spark.read.format("kafkalog")`` needs no import. The functions of this package are
+imported on first use, so that importing the package does not import PySpark.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
-from kafkalog.export.optional_packages import require
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkalog.spark.binary_columns import batch_headers, decode_batches
@@ -36,29 +33,25 @@ __all__ = [
     "read_split",
 ]
 
-_HOMES: Final = {
-    "batch_headers": "binary_columns",
-    "count_records": "functions",
-    "decode_batches": "binary_columns",
-    "list_problems": "functions",
-    "list_segments": "index_functions",
-    "list_splits": "functions",
-    "map_batches": "functions",
-    "offsets_for_times": "index_functions",
-    "read": "functions",
-    "read_split": "functions",
-}
-"""Rooms of the functions."""
-
 if not TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
+    def __getattr__(name):
+        from importlib import import_module
+
+        from kafkalog.export.optional_packages import require
+
+        if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         require("pyarrow", "spark")
-        found = getattr(import_module(f"kafkalog.spark.{_HOMES[name]}"), name)
-        globals()[name] = found
-        return found
+        module = {
+            "batch_headers": "binary_columns",
+            "decode_batches": "binary_columns",
+            "list_segments": "index_functions",
+            "offsets_for_times": "index_functions",
+        }.get(name, "functions")
+        function = getattr(import_module(f"kafkalog.spark.{module}"), name)
+        globals()[name] = function
+        return function
 
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    def __dir__():
+        return list(__all__)

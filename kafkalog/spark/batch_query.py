@@ -1,10 +1,9 @@
-"""A batch query: what the directories hold when it is planned, divided into tasks.
+"""A batch query: the log directories as they are when it is planned.
 
-Spark has a reader make its `Split`s on the driver and read them on the executors, to
-which it goes pickled. So a reader is small, and all that a task must know is in its
-`Split`.
+Spark calls `partitions` on the driver and `read` on the executors, to which it sends
+the reader and one input partition, both pickled. So the reader is small, and an input
+partition has all that its task needs.
 
-Knows: what Spark calls, and when. Does not know: how anything is read.
 Source: ``KafkaBatch.scala``.
 """
 
@@ -19,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalog.errors import ConfigError
 from kafkalog.export.optional_packages import require
-from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.log_partitions import LogPartitions
 from kafkalog.spark.offset_ranges import OffsetRange, batch_ranges, split_ranges
 from kafkalog.spark.read_options import SourceOptions
 from kafkalog.spark.spark_columns import arrow_schema
-from kafkalog.spark.task_planning import Task, plan_tasks
+from kafkalog.spark.task_planning import ReadTask, plan_tasks
 from kafkalog.spark.task_reader import TaskReader
 from kafkalog.storage.remote_source import as_path
 
@@ -35,91 +34,101 @@ else:
 
 
 ATTEMPTS: Final = 3
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class Split(datasource.InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+class KafkaLogInputPartition(datasource.InputPartition):  # type: ignore[misc]
+    """The input of one Spark task."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ReadTask) -> None:
         self.task = task
 
 
-class BatchReader(datasource.DataSourceReader):  # type: ignore[misc]
-    """Reads what the directories hold when Spark plans the query."""
+class KafkaLogBatchReader(datasource.DataSourceReader):  # type: ignore[misc]
+    """Plans and reads a batch query."""
 
     def __init__(self, options: SourceOptions, schema: Any) -> None:
-        warn_of_ignored(options)
+        warn_of_ignored_options(options)
         self.options = options
-        self.tasks = TaskReader.of(options, arrow_schema(schema))
+        self.tasks = TaskReader.from_options(options, arrow_schema(schema))
 
-    def partitions(self) -> list[Split]:
-        """Settle which bytes each task reads."""
-        return ask(self.options, self._splits)
+    def partitions(self) -> list[KafkaLogInputPartition]:
+        """Return the input partitions: which bytes each task reads."""
+        return with_partitions(self.options, self._plan)
 
-    def _splits(self, held: Partitions) -> list[Split]:
-        return make_splits(self.options, held, batch_ranges(self.options, held))
+    def _plan(self, partitions: LogPartitions) -> list[KafkaLogInputPartition]:
+        ranges = batch_ranges(self.options, partitions)
+        return plan_input_partitions(self.options, partitions, ranges)
 
-    def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
-        """Read one task.
+    def read(
+        self, partition: KafkaLogInputPartition | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read one input partition.
 
-        Of no tasks at all Spark makes one of its own, and before 4.2 one of None.
+        Without input partitions Spark reads one of its own; before 4.2 that is None.
         """
-        if not isinstance(partition, Split):
+        if not isinstance(partition, KafkaLogInputPartition):
             return iter(())
         return self.tasks.read(partition.task)
 
 
-def warn_of_ignored(options: SourceOptions) -> None:
-    """Name, once a query, the options that mean nothing without a broker."""
+def warn_of_ignored_options(options: SourceOptions) -> None:
+    """Warn of options that have no effect without a broker."""
     if options.ignored:
         names = ", ".join(options.ignored)
-        warnings.warn(f"options that mean nothing here: {names}", stacklevel=2)
+        warnings.warn(f"options without effect: {names}", stacklevel=2)
 
 
-def open_partitions(options: SourceOptions) -> Partitions:
-    """Look at what the directories hold now; relative paths are the driver's."""
+def open_partitions(options: SourceOptions) -> LogPartitions:
+    """List the partitions of the log directories; relative paths are the driver's."""
     try:
         sources = [as_path(path, options.storage).absolute() for path in options.paths]
     except ConfigError as error:
-        raise error.with_traceback(None) from None  # frames hold what URLs hold
-    return Partitions(sources, read_committed=options.read_committed)
+        raise error.with_traceback(None) from None  # frames have the URLs' credentials
+    return LogPartitions(sources, read_committed=options.read_committed)
 
 
-def ask(options: SourceOptions, question: Callable[[Partitions], Answer]) -> Answer:
-    """Ask something of what the directories hold now.
+def with_partitions(
+    options: SourceOptions, function: Callable[[LogPartitions], Result]
+) -> Result:
+    """Call a function with the partitions of the log directories.
 
-    Where a topic is deleted meanwhile, they are looked at anew, as by Spark's source.
+    It is called again, as Spark's source does, if a topic is deleted meanwhile.
     """
     for _ in range(ATTEMPTS - 1):
         with suppress(FileNotFoundError):
-            return question(open_partitions(options))
-    return question(open_partitions(options))
+            return function(open_partitions(options))
+    return function(open_partitions(options))
 
 
-def make_splits(
+def plan_input_partitions(
     options: SourceOptions,
-    held: Partitions,
+    partitions: LogPartitions,
     ranges: Iterable[OffsetRange],
     cores: int | None = None,
-) -> list[Split]:
-    """Divide ranges among tasks, as the options say.
+) -> list[KafkaLogInputPartition]:
+    """Divide ranges into input partitions.
 
-    Small ranges share a task, unless a number of records was asked for, or more tasks
-    than they come to then: these are made as Spark's source makes them.
-    How many cores there are a source is not told: unless `cores` says, those of the
-    driver's machine stand for them, which matters only where there are few tasks.
+    Tasks are planned by bytes, and small ranges share one. With
+    ``maxRecordsPerPartition``, or if that makes fewer tasks than ``minPartitions``,
+    ranges are divided as Spark's source does it.
+
+    Spark does not tell a source how many cores it has. Without `cores`, the number of
+    this machine's is used; it matters only for few tasks.
     """
-    least, most = options.min_partitions or 0, options.max_records_per_partition
-    wholes, tasks = list(ranges), list[Task]()
+    minimum, max_records = (
+        options.min_partitions or 0,
+        options.max_records_per_partition,
+    )
+    ranges, tasks = list(ranges), list[ReadTask]()
     plan = partial(
         plan_tasks,
-        directory_of=held.directory,
-        most_bytes=options.target_partition_bytes,
+        directory_of=partitions.directory,
+        target_bytes=options.target_partition_bytes,
         cores=cores or os.cpu_count() or 1,
     )
-    if most is None:
-        tasks = plan(split_ranges(wholes), pack=True)
-    if most is not None or len(tasks) < least:
-        tasks = plan(split_ranges(wholes, least, most), pack=False)
-    return [Split(task) for task in tasks]
+    if max_records is None:
+        tasks = plan(split_ranges(ranges), share=True)
+    if max_records is not None or len(tasks) < minimum:
+        tasks = plan(split_ranges(ranges, minimum, max_records), share=False)
+    return [KafkaLogInputPartition(task) for task in tasks]

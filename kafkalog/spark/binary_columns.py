@@ -1,9 +1,7 @@
-"""`decode_batches` and `batch_headers`: columns of bytes that hold Kafka's batches.
+"""`decode_batches` and `batch_headers`: decode record batches in a binary column.
 
-Segments that ``binaryFile`` has read, batches that a table keeps: each row of bytes
-becomes many rows by ``mapInArrow``, or an array of structs by the UDF.
-
-Knows: how Spark hands columns to Python. Does not know: what batches hold.
+The column may have whole segments, as the ``binaryFile`` source reads them, or batches
+that a table stores. ``mapInArrow`` makes rows of them, the UDF an array of structs.
 """
 
 from __future__ import annotations
@@ -19,16 +17,17 @@ import numpy.typing as npt
 from kafkalog.errors import BatchTooLargeError, ConfigError, LocatedError
 from kafkalog.export.arrow import bitmap
 from kafkalog.export.optional_packages import require
+from kafkalog.formats.entry_headers import Bytes, scan_headers
 from kafkalog.query.part_reading import Problem
 from kafkalog.query.scan import ON_CORRUPTION, OnCorruption
 from kafkalog.spark.binary_decoding import (
     DEFAULT_RECORD_COLUMNS,
     POSITION,
     RECORD_COLUMNS,
-    HeadersOf,
-    RecordsOf,
-    Unpacked,
-    Unpacking,
+    BatchHeaderDecoder,
+    BinaryDecoder,
+    DecodedRows,
+    RecordDecoder,
 )
 from kafkalog.spark.workers import freeze_imports
 
@@ -37,65 +36,12 @@ if TYPE_CHECKING:
 else:
     pa = require("pyarrow", "spark")
 
+CONTENT: Final = "content"
+"""The name of the binary column of Spark's ``binaryFile`` source."""
 
-from kafkalog.formats.entry_headers import Bytes, scan_headers
+LOGGER: Final = logging.getLogger("kafkalog")
 
 Positions = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Rows from number `first` on: their bytes, and where in them each begins."""
-
-    first: int
-    starts: Positions
-    data: Bytes
-
-    def rows_at(self, positions: npt.ArrayLike) -> Positions:
-        """Say which rows of the run have these positions; an empty row has none.
-
-        >>> run = Run(4, np.array([0, 10, 10]), np.zeros(30, np.uint8))
-        >>> run.rows_at([0, 9, 10, 29])
-        array([0, 0, 2, 2])
-        """
-        return np.searchsorted(self.starts, positions, side="right") - 1
-
-
-def find_runs(column: Any) -> Iterator[Run]:
-    """Divide an Arrow column of bytes into runs; rows without bytes may be left out."""
-    count = len(column)
-    if not count:
-        return
-    _, offsets, content = column.buffers()
-    kind = np.int64 if str(column.type).startswith("large") else np.int32
-    ends = np.frombuffer(offsets, kind)[column.offset :][: count + 1].astype(np.int64)
-    data = np.frombuffer(content or b"", np.uint8)
-    null = column.is_null().to_numpy(zero_copy_only=False)
-    barred = np.flatnonzero(null & (np.diff(ends) > 0))
-    filled = np.flatnonzero(~null & (np.diff(ends) > 0))
-    row = 0
-    while (place := int(np.searchsorted(filled, row))) < len(filled):
-        row = int(filled[place])
-        limit = int(np.append(barred, count)[np.searchsorted(barred, row)])
-        stop = row + max(1, _whole_rows(data, ends[row : limit + 1]))
-        starts = ends[row:stop] - ends[row]
-        yield Run(row, starts, data[ends[row] : ends[stop]])
-        row = stop
-
-
-def _whole_rows(data: Bytes, ends: Positions) -> int:
-    """How many rows from the first on end where an entry ends."""
-    found, _, place = scan_headers(data[ends[0] : ends[-1]])
-    wanted = ends[1:] - ends[0]
-    wanted = wanted[: np.searchsorted(wanted, place, side="right")]
-    whole = np.isin(wanted, found["position"] + found["size_in_bytes"])
-    return len(wanted) if whole.all() else int(np.argmin(whole))
-
-
-CONTENT: Final = "content"
-"""How ``binaryFile`` calls its column of bytes."""
-
-log = logging.getLogger("kafkalog")
 
 
 def decode_batches(
@@ -106,28 +52,35 @@ def decode_batches(
     control_records: bool = False,
     on_corruption: OnCorruption = "raise",
 ) -> BytesDecoder:
-    """Say how to decode a column of batches' bytes into records.
+    """Return a decoder of the records in a binary column of record batches.
 
     Parameters
     ----------
     column : str
-        The column of bytes; of no importance to the UDF, which is given one.
+        The binary column. The UDF ignores it, and decodes its argument.
     columns : iterable of str, optional
-        Columns of the source, but for ``topic``, ``partition`` and ``segment``, which
-        bytes do not tell; by default key, value, offset, timestamp and its type.
-        ``position`` counts from the start of a row's bytes.
-    keep : {name: type}, optional
-        Columns of the input to repeat beside each record, with their types in Spark:
-        ``{"path": "string"}``. Not in the UDF.
+        Columns of the source other than ``topic``, ``partition`` and ``segment``; by
+        default key, value, offset, timestamp and timestampType. ``position`` counts
+        from the start of the row's value.
+    keep : mapping of str to str, optional
+        Columns of the input to repeat with each record, and their SQL types:
+        ``{"path": "string"}``. The UDF ignores it.
     control_records : bool
-        Whether transaction markers and the like are given as records.
+        Whether to return control records, such as transaction markers.
     on_corruption : {"raise", "skip"}
-        With the latter, what is damaged is left out, and named in the worker's log.
+        Whether corrupt bytes raise an error, or are skipped and named in the worker's
+        log.
 
     Returns
     -------
     BytesDecoder
-        For ``df.mapInArrow(decoder, decoder.schema)``, or ``decoder.udf("content")``.
+        Used as ``df.mapInArrow(decoder, decoder.schema)`` or
+        ``decoder.udf("content")``.
+
+    Raises
+    ------
+    ConfigError
+        If a column is unknown or a duplicate, or `on_corruption` is invalid.
 
     Examples
     --------
@@ -138,12 +91,11 @@ def decode_batches(
     unknown = [name for name in names if name not in RECORD_COLUMNS]
     if unknown:
         raise ConfigError(
-            f"expected columns out of {', '.join(RECORD_COLUMNS)},"
-            f" got {', '.join(unknown)}"
+            f"expected columns of {', '.join(RECORD_COLUMNS)}, got {', '.join(unknown)}"
         )
-    skip = _skips(on_corruption)
-    unpacking = RecordsOf(names=names, skip=skip, control_records=control_records)
-    return BytesDecoder(column, unpacking, keep or {})
+    skip = _parse_on_corruption(on_corruption)
+    decoder = RecordDecoder(names=names, skip=skip, control_records=control_records)
+    return BytesDecoder(column, decoder, keep or {})
 
 
 def batch_headers(
@@ -152,18 +104,38 @@ def batch_headers(
     keep: Mapping[str, str] | None = None,
     on_corruption: OnCorruption = "raise",
 ) -> BytesDecoder:
-    """Say how to read the headers of batches in a column of bytes; a row for each.
+    """Return a decoder of the batch headers in a binary column, a row for each batch.
 
-    What a header says is given as it stands there, times in ms, and besides `isValid`:
-    whether the checksum is that of the bytes. Parameters as of `decode_batches`.
+    The columns are the header fields as stored, times in ms, and ``isValid``: whether
+    the stored checksum is that of the batch.
 
+    Parameters
+    ----------
+    column, keep, on_corruption
+        As in `decode_batches`.
+
+    Returns
+    -------
+    BytesDecoder
+        Used as ``df.mapInArrow(decoder, decoder.schema)`` or
+        ``decoder.udf("content")``.
+
+    Raises
+    ------
+    ConfigError
+        If a kept column has the name of a header field, or `on_corruption` is invalid.
+
+    Examples
+    --------
     >>> batch_headers().schema
     '`baseOffset` bigint, `lastOffset` bigint, ... `crc` bigint, `isValid` boolean'
     """
-    return BytesDecoder(column, HeadersOf(skip=_skips(on_corruption)), keep or {})
+    skip = _parse_on_corruption(on_corruption)
+    return BytesDecoder(column, BatchHeaderDecoder(skip=skip), keep or {})
 
 
-def _skips(on_corruption: OnCorruption) -> bool:
+def _parse_on_corruption(on_corruption: OnCorruption) -> bool:
+    """Return whether to skip corrupt bytes."""
     if on_corruption not in ON_CORRUPTION:
         known = " or ".join(ON_CORRUPTION)
         raise ConfigError(f"on_corruption: expected {known}, got {on_corruption}")
@@ -172,70 +144,72 @@ def _skips(on_corruption: OnCorruption) -> bool:
 
 @dataclass(frozen=True)
 class BytesDecoder:
-    """What makes rows of a column of bytes; by `decode_batches` and `batch_headers`.
+    """A function for ``mapInArrow`` that decodes record batches in a binary column.
 
-    A null, and no bytes, give no rows.
+    Made by `decode_batches` and `batch_headers`. Null and empty values have no rows.
     """
 
     column: str
-    unpacking: Unpacking
+    decoder: BinaryDecoder
     keep: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        names = [*self.keep, *self.unpacking.sql_types]
+        names = [*self.keep, *self.decoder.sql_types]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            raise ConfigError(f"columns named twice: {', '.join(repeated)}")
+            raise ConfigError(f"duplicate columns: {', '.join(repeated)}")
 
     @property
     def schema(self) -> str:
-        """The columns that ``mapInArrow`` gives, as DDL: those kept, then its own."""
-        types = dict(self.keep) | self.unpacking.sql_types
+        """The columns that ``mapInArrow`` returns, as DDL; those kept come first."""
+        types = dict(self.keep) | self.decoder.sql_types
         return ", ".join(f"`{name}` {of}" for name, of in types.items())
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Make the rows of Arrow batches, for ``mapInArrow``."""
+        """Yield the decoded rows of Arrow batches, for ``mapInArrow``."""
         for batch in batches:
-            wanted, there = (self.column, *self.keep), batch.schema.names
-            if absent := [name for name in wanted if name not in there]:
+            expected, found = (self.column, *self.keep), batch.schema.names
+            if missing := [name for name in expected if name not in found]:
                 raise ConfigError(
-                    f"expected columns {', '.join(absent)}, got {', '.join(there)}"
+                    f"expected columns {', '.join(missing)}, got {', '.join(found)}"
                 )
-            for rows, made in self._unpack(batch.column(self.column)):
+            for rows, decoded in self._decode(batch.column(self.column)):
                 kept = [batch.column(name).take(rows) for name in self.keep]
-                names = [*self.keep, *made.schema.names]
-                yield pa.RecordBatch.from_arrays([*kept, *made.columns], names=names)
+                names = [*self.keep, *decoded.schema.names]
+                arrays = [*kept, *decoded.columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=names)
         freeze_imports()
 
     @property
     def udf(self) -> Any:
-        """A function of a column of bytes that gives an array of structs.
+        """A UDF of a binary column that returns an array of structs.
 
-        One for Arrow from Spark 4.1 on. With 4.0 it is one for pandas, in which each
-        record does become a Python object: ``mapInArrow`` is faster.
+        An Arrow UDF from Spark 4.1 on, before that a pandas UDF, in which each record
+        becomes a Python object: ``mapInArrow`` is faster.
         """
         from pyspark.sql import functions
 
-        types = self.unpacking.sql_types.items()
+        types = self.decoder.sql_types.items()
         kind = f"array<struct<{','.join(f'{name}:{of}' for name, of in types)}>>"
         if hasattr(functions, "arrow_udf"):
-            return functions.arrow_udf(_on_arrow(self), kind)
-        return functions.pandas_udf(_on_pandas(self), kind)
+            return functions.arrow_udf(_arrow_function(self), kind)
+        return functions.pandas_udf(_pandas_function(self), kind)
 
     def lists(self, column: pa.Array) -> pa.Array:
-        """Make of a column of bytes one of lists of structs; null of null."""
-        schema, counts = self.unpacking.schema, np.zeros(len(column) + 1, np.int64)
-        made = []
-        for rows, batch in self._unpack(column):
-            made.append(batch)
+        """Return a list of structs for each value of a binary column; null for null."""
+        schema, counts = self.decoder.schema, np.zeros(len(column) + 1, np.int64)
+        batches = []
+        for rows, batch in self._decode(column):
+            batches.append(batch)
             counts[1:] += np.bincount(rows, minlength=len(column))
-        table = pa.Table.from_batches(made, schema).combine_chunks()
+        table = pa.Table.from_batches(batches, schema).combine_chunks()
         structs = table.to_struct_array()
         if structs.num_chunks > 1 or counts.sum() > np.iinfo(np.int32).max:
-            raise BatchTooLargeError(
-                f"{len(column)} rows of bytes hold more than 2 GiB of records; a"
-                " smaller spark.sql.execution.arrow.maxRecordsPerBatch helps"
+            error = BatchTooLargeError(
+                f"{len(column)} rows of batches have more than 2 GiB of records"
             )
+            error.add_note("Lower spark.sql.execution.arrow.maxRecordsPerBatch.")
+            raise error
         kind = pa.struct(list(schema))
         items = structs.chunk(0) if structs.num_chunks else pa.array([], kind)
         ends = pa.py_buffer(np.cumsum(counts).astype(np.int32))
@@ -245,53 +219,113 @@ class BytesDecoder:
             pa.list_(kind), len(column), buffers, children=[items]
         )
 
-    def _unpack(self, column: pa.Array) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
-        """Yield what the rows of bytes are unpacked into, and of which rows it is."""
+    def _decode(self, column: pa.Array) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        """Yield decoded batches, each with the input row of every decoded row."""
         kind = column.type
         if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-            raise ConfigError(f"expected a column of bytes, {self.column} is {kind}")
-        for run in find_runs(column):
+            raise ConfigError(f"expected a binary column, {self.column} is {kind}")
+        for group in group_rows(column):
             try:
-                for made in self.unpacking.batches(run.data):
-                    if isinstance(made, Problem):
-                        where, position = self._place(run, made.position)
-                        text = f"{where}: {made.reason} at byte {position}"
-                        log.warning("left out: %s", text)
+                for decoded in self.decoder.batches(group.data):
+                    if isinstance(decoded, Problem):
+                        where, position = self._locate(group, decoded.position)
+                        text = f"{where}: {decoded.reason} at byte {position}"
+                        LOGGER.warning("skipped: %s", text)
                     else:
-                        rows = run.rows_at(made.positions)
-                        yield pa.array(run.first + rows), _apart(made, run.starts[rows])
+                        rows = group.rows_at(decoded.positions)
+                        batch = _relative_positions(decoded, group.starts[rows])
+                        yield pa.array(group.first + rows), batch
             except LocatedError as error:
-                where, position = self._place(run, error.position)
-                reason, of = f"{where}: {error.reason}", type(error)
-                raise of(reason, position=position, cause=error.cause) from None
+                where, position = self._locate(group, error.position)
+                reason, kind = f"{where}: {error.reason}", type(error)
+                raise kind(reason, position=position, cause=error.cause) from None
 
-    def _place(self, run: Run, position: int | None) -> tuple[str, int]:
-        """Say in which row a position of a run lies, and where there."""
-        place = 0 if position is None else position
-        row = int(run.rows_at(place))
-        where = f"row {run.first + row} of {self.column}"
-        return where, place - int(run.starts[row])
+    def _locate(self, group: AdjacentRows, position: int | None) -> tuple[str, int]:
+        """Return the row that has a position of a group, and the position in it."""
+        at = 0 if position is None else position
+        row = int(group.rows_at(at))
+        where = f"row {group.first + row} of {self.column}"
+        return where, at - int(group.starts[row])
 
 
-def _apart(made: Unpacked, starts: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """Return a batch whose positions count from the start of their own row's bytes."""
-    batch = made.batch
+@dataclass(frozen=True, slots=True)
+class AdjacentRows:
+    """Adjacent rows of a binary column: the first row, and their bytes as one buffer.
+
+    `starts` are the positions in `data` where the rows begin.
+    """
+
+    first: int
+    starts: Positions
+    data: Bytes
+
+    def rows_at(self, positions: npt.ArrayLike) -> Positions:
+        """Return the rows of the group that have these positions; never an empty row.
+
+        >>> group = AdjacentRows(4, np.array([0, 10, 10]), np.zeros(30, np.uint8))
+        >>> group.rows_at([0, 9, 10, 29])
+        array([0, 0, 2, 2])
+        """
+        return np.searchsorted(self.starts, positions, side="right") - 1
+
+
+def group_rows(column: Any) -> Iterator[AdjacentRows]:
+    """Yield groups of adjacent rows of an Arrow column that can be decoded as one.
+
+    Arrow stores the values of a column in one buffer. Rows that end with a whole batch
+    are decoded together, which is a hundred times faster for small rows. A row that
+    does not is a group of its own, so that its errors do not affect others. Rows
+    without bytes may be skipped.
+    """
+    count = len(column)
+    if not count:
+        return
+    _, offsets, content = column.buffers()
+    kind = np.int64 if str(column.type).startswith("large") else np.int32
+    ends = np.frombuffer(offsets, kind)[column.offset :][: count + 1].astype(np.int64)
+    data = np.frombuffer(content or b"", np.uint8)
+    null = column.is_null().to_numpy(zero_copy_only=False)
+    null_with_bytes = np.flatnonzero(null & (np.diff(ends) > 0))
+    nonempty = np.flatnonzero(~null & (np.diff(ends) > 0))
+    row = 0
+    while (index := int(np.searchsorted(nonempty, row))) < len(nonempty):
+        row = int(nonempty[index])
+        barrier = np.searchsorted(null_with_bytes, row)
+        limit = int(np.append(null_with_bytes, count)[barrier])
+        stop = row + max(1, _count_whole_rows(data, ends[row : limit + 1]))
+        starts = ends[row:stop] - ends[row]
+        yield AdjacentRows(row, starts, data[ends[row] : ends[stop]])
+        row = stop
+
+
+def _count_whole_rows(data: Bytes, ends: Positions) -> int:
+    """Return how many rows, from the first on, end where a batch ends."""
+    headers, _, stopped_at = scan_headers(data[ends[0] : ends[-1]])
+    row_ends = ends[1:] - ends[0]
+    row_ends = row_ends[: np.searchsorted(row_ends, stopped_at, side="right")]
+    whole = np.isin(row_ends, headers["position"] + headers["size_in_bytes"])
+    return len(row_ends) if whole.all() else int(np.argmin(whole))
+
+
+def _relative_positions(decoded: DecodedRows, starts: Positions) -> pa.RecordBatch:
+    """Return a batch whose position column counts from the start of the input row."""
+    batch = decoded.batch
     if POSITION not in batch.schema.names:
         return batch
-    place = batch.schema.get_field_index(POSITION)
-    own = pa.array(made.positions - starts)
-    columns = [*batch.columns[:place], own, *batch.columns[place + 1 :]]
+    index = batch.schema.get_field_index(POSITION)
+    positions = pa.array(decoded.positions - starts)
+    columns = [*batch.columns[:index], positions, *batch.columns[index + 1 :]]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _on_arrow(decoder: BytesDecoder) -> Any:
+def _arrow_function(decoder: BytesDecoder) -> Any:
     def decode(column: pa.Array) -> pa.Array:
         return decoder.lists(column)
 
     return decode
 
 
-def _on_pandas(decoder: BytesDecoder) -> Any:
+def _pandas_function(decoder: BytesDecoder) -> Any:
     import pandas as pd
 
     def decode(column: Any) -> Any:

@@ -1,11 +1,7 @@
-"""Bytes of whole batches -> Arrow batches: of their records, or of their headers.
+"""Bytes of record batches -> Arrow batches of their records, or of their headers.
 
-The bytes are those of a segment, a batch, or several batches behind one another, as
-they lie in a file or as something else carried them. An incomplete batch at the end is
-no error, as at the end of a file.
-
-Knows: the two tables that such bytes can become. Does not know: Spark, where the bytes
-are from.
+The bytes are one or more batches as they are in a segment. As at the end of a file, an
+incomplete batch at the end is ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from kafkalog.query.scan import Scan
 from kafkalog.query.sources import Part
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.strays import Limits
-from kafkalog.spark.row_converter import RowMaker
+from kafkalog.spark.row_converter import RowConverter
 from kafkalog.spark.spark_columns import COLUMNS, default_columns
 from kafkalog.storage.byte_source import MemorySource
 
@@ -42,48 +38,48 @@ if TYPE_CHECKING:
 else:
     pa = require("pyarrow", "spark")
 
-OF_FILES: Final = frozenset({"topic", "partition", "segment"})
-"""Columns of the source that bytes by themselves do not tell."""
+FILE_COLUMNS: Final = frozenset({"topic", "partition", "segment"})
+"""Columns of the source that come from file names, and not from bytes."""
 
 POSITION: Final = "position"
 
-RECORD_COLUMNS: Final = tuple(name for name in COLUMNS if name not in OF_FILES)
+RECORD_COLUMNS: Final = tuple(name for name in COLUMNS if name not in FILE_COLUMNS)
 DEFAULT_RECORD_COLUMNS: Final = tuple(
-    name for name in default_columns(include_headers=False) if name not in OF_FILES
+    name for name in default_columns(include_headers=False) if name not in FILE_COLUMNS
 )
 
 
-class Unpacked(NamedTuple):
-    """A batch, and of each row the position of the batch of Kafka's it is from."""
+class DecodedRows(NamedTuple):
+    """An Arrow batch, and the position of the record batch of each row."""
 
     batch: pa.RecordBatch
     positions: npt.NDArray[np.int64]
 
 
-class Unpacking(Protocol):
-    """A way to make Arrow batches of bytes."""
+class BinaryDecoder(Protocol):
+    """A conversion of bytes to Arrow batches."""
 
     @property
     def sql_types(self) -> dict[str, str]:
-        """Names of the columns it makes, and their types in Spark."""
+        """The names and SQL types of the columns."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The same in Arrow."""
+        """The Arrow schema of the columns."""
 
-    def batches(self, data: Any) -> Iterator[Unpacked | Problem]:
-        """Unpack bytes, and say in its place what is left out, if that is asked."""
+    def batches(self, data: Any) -> Iterator[DecodedRows | Problem]:
+        """Yield rows of `data`, and a `Problem` in place of bytes that are skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsOf:
-    """Makes a row of each record; no record becomes a Python object.
+class RecordDecoder:
+    """Decodes records, one row each; no record becomes a Python object.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
     >>> batch.append(b"k", b"v", timestamp=1700000000000)
-    >>> [made] = RecordsOf(names=("offset", "value")).batches(batch.build())
-    >>> made.batch.to_pylist(), made.positions
+    >>> [decoded] = RecordDecoder(names=("offset", "value")).batches(batch.build())
+    >>> decoded.batch.to_pylist(), decoded.positions
     ([{'offset': 7, 'value': b'v'}], array([0]))
     """
 
@@ -93,29 +89,29 @@ class RecordsOf:
 
     @property
     def sql_types(self) -> dict[str, str]:
-        """Names of the columns it makes, and their types in Spark."""
+        """The names and SQL types of the columns."""
         return {name: COLUMNS[name].sql_type for name in self.names}
 
     @property
     def schema(self) -> pa.Schema:
-        """The same in Arrow."""
+        """The Arrow schema of the columns."""
         return _arrow_schema(self.names)
 
-    def batches(self, data: Any) -> Iterator[Unpacked | Problem]:
-        """Unpack bytes; raise `CorruptRecordError` at damage, unless it is skipped."""
+    def batches(self, data: Any) -> Iterator[DecodedRows | Problem]:
+        """Yield the records of `data`; raise `CorruptRecordError` unless `skip`."""
         names = self.names
         if POSITION not in names:
             names = (*names, POSITION)
-        maker = RowMaker(_arrow_schema(names))
+        converter = RowConverter(_arrow_schema(names))
         scan = Scan(
             parts=((Part(memory=data), Bounds()),),
-            columns=maker.scanned,
+            columns=converter.scan_columns,
             request=Request(skip=self.skip, control_records=self.control_records),
         )
         for records in scan.chunks():
-            for batch in maker.batches(records):
+            for batch in converter.batches(records):
                 positions = batch.column(POSITION).to_numpy()
-                yield Unpacked(batch.select(self.names), positions)
+                yield DecodedRows(batch.select(self.names), positions)
         yield from scan.problems
 
 
@@ -123,8 +119,8 @@ def _arrow_schema(names: tuple[str, ...]) -> pa.Schema:
     return pa.schema([(name, COLUMNS[name].arrow_type) for name in names])
 
 
-class HeaderColumn(NamedTuple):
-    """A column of batch headers: its type in Spark and Arrow, and what it is of."""
+class BatchHeaderColumn(NamedTuple):
+    """A column of batch headers: SQL type, Arrow type, value of header rows."""
 
     sql_type: str
     arrow_type: pa.DataType
@@ -150,39 +146,44 @@ def _codec(rows: Rows) -> npt.NDArray[np.int8]:
 
 
 HEADER_COLUMNS: Final = {
-    "baseOffset": HeaderColumn("bigint", pa.int64(), _field("base_offset")),
-    "lastOffset": HeaderColumn("bigint", pa.int64(), _field("last_offset")),
-    POSITION: HeaderColumn("bigint", pa.int64(), _field("position")),
-    "sizeInBytes": HeaderColumn("bigint", pa.int64(), _field("size_in_bytes")),
-    "count": HeaderColumn("int", pa.int32(), _field("count")),
-    "magic": HeaderColumn("tinyint", pa.int8(), _field("magic")),
-    "codec": HeaderColumn("string", pa.string(), _codec),
-    "timestampType": HeaderColumn("int", pa.int32(), _timestamp_type),
-    "maxTimestamp": HeaderColumn("bigint", pa.int64(), _field("max_timestamp")),
-    "baseTimestamp": HeaderColumn("bigint", pa.int64(), _field("base_timestamp")),
-    "leaderEpoch": HeaderColumn("int", pa.int32(), _field("leader_epoch")),
-    "producerId": HeaderColumn("bigint", pa.int64(), _field("producer_id")),
-    "producerEpoch": HeaderColumn("smallint", pa.int16(), _field("producer_epoch")),
-    "baseSequence": HeaderColumn("int", pa.int32(), _field("base_sequence")),
-    "isTransactional": HeaderColumn("boolean", pa.bool_(), _flag(TRANSACTIONAL_FLAG)),
-    "isControl": HeaderColumn("boolean", pa.bool_(), _flag(CONTROL_FLAG)),
-    "crc": HeaderColumn("bigint", pa.int64(), _field("crc")),
+    "baseOffset": BatchHeaderColumn("bigint", pa.int64(), _field("base_offset")),
+    "lastOffset": BatchHeaderColumn("bigint", pa.int64(), _field("last_offset")),
+    POSITION: BatchHeaderColumn("bigint", pa.int64(), _field("position")),
+    "sizeInBytes": BatchHeaderColumn("bigint", pa.int64(), _field("size_in_bytes")),
+    "count": BatchHeaderColumn("int", pa.int32(), _field("count")),
+    "magic": BatchHeaderColumn("tinyint", pa.int8(), _field("magic")),
+    "codec": BatchHeaderColumn("string", pa.string(), _codec),
+    "timestampType": BatchHeaderColumn("int", pa.int32(), _timestamp_type),
+    "maxTimestamp": BatchHeaderColumn("bigint", pa.int64(), _field("max_timestamp")),
+    "baseTimestamp": BatchHeaderColumn("bigint", pa.int64(), _field("base_timestamp")),
+    "leaderEpoch": BatchHeaderColumn("int", pa.int32(), _field("leader_epoch")),
+    "producerId": BatchHeaderColumn("bigint", pa.int64(), _field("producer_id")),
+    "producerEpoch": BatchHeaderColumn(
+        "smallint", pa.int16(), _field("producer_epoch")
+    ),
+    "baseSequence": BatchHeaderColumn("int", pa.int32(), _field("base_sequence")),
+    "isTransactional": BatchHeaderColumn(
+        "boolean", pa.bool_(), _flag(TRANSACTIONAL_FLAG)
+    ),
+    "isControl": BatchHeaderColumn("boolean", pa.bool_(), _flag(CONTROL_FLAG)),
+    "crc": BatchHeaderColumn("bigint", pa.int64(), _field("crc")),
 }
-"""What a header says, as it says it: times in ms, -1 for what its magic does not have,
-and for the base offset and count of a compressed message, which are inside."""
+"""The header fields as stored. Fields that a magic does not have are -1, and so are the
+base offset and count of a compressed message, which are inside it.
+"""
 
 IS_VALID: Final = "isValid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadersOf:
-    """Makes a row of each batch, from its header, and whether its checksum is right.
+class BatchHeaderDecoder:
+    """Decodes batch headers, one row each, and verifies checksums.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
     >>> batch.append(b"k", b"v", timestamp=1700000000000)
-    >>> [made] = HeadersOf().batches(batch.build())
-    >>> made.batch.select(["baseOffset", "codec", "isValid"]).to_pylist()
+    >>> [decoded] = BatchHeaderDecoder().batches(batch.build())
+    >>> decoded.batch.select(["baseOffset", "codec", "isValid"]).to_pylist()
     [{'baseOffset': 7, 'codec': 'none', 'isValid': True}]
     """
 
@@ -190,18 +191,18 @@ class HeadersOf:
 
     @property
     def sql_types(self) -> dict[str, str]:
-        """Names of the columns it makes, and their types in Spark."""
+        """The names and SQL types of the columns."""
         types = {name: column.sql_type for name, column in HEADER_COLUMNS.items()}
         return types | {IS_VALID: "boolean"}
 
     @property
     def schema(self) -> pa.Schema:
-        """The same in Arrow."""
+        """The Arrow schema of the columns."""
         types = {name: column.arrow_type for name, column in HEADER_COLUMNS.items()}
         return pa.schema(types | {IS_VALID: pa.bool_()})
 
-    def batches(self, data: Any) -> Iterator[Unpacked | Problem]:
-        """Unpack bytes; raise `CorruptRecordError` where no header can be."""
+    def batches(self, data: Any) -> Iterator[DecodedRows | Problem]:
+        """Yield the headers of `data`; raise `CorruptRecordError` unless `skip`."""
         steps = FileRecords(
             source=MemorySource(data),
             limits=Limits(ordered=False),
@@ -222,11 +223,11 @@ class HeadersOf:
             valid[find_unsound(step.data, step.origin, step.rows)] = False
             arrays.append(pa.array(valid))
             batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-            yield Unpacked(batch, np.ascontiguousarray(step.rows["position"]))
+            yield DecodedRows(batch, np.ascontiguousarray(step.rows["position"]))
 
 
 def _codec_names(codes: npt.NDArray[np.int8]) -> pa.Array:
-    """Name codecs; null is for the codes that no codec has."""
+    """Return the names of codecs; null for codes without a codec."""
     known = pa.array(codes, mask=codes >= len(CODECS))
     return pa.DictionaryArray.from_arrays(
         known, pa.array(CODECS, pa.string())

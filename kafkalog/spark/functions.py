@@ -1,9 +1,7 @@
-"""What a log directory is to a program on Spark: `read`, `map_batches`, `list_splits`.
+"""Functions that read log directories with Spark, and count or list what is in them.
 
-Options are those of the source, in Python's own values: a number, a datetime, a list,
-a mapping. Those with a dot in the name go in as ``**{"storage.region": "eu-west-1"}``.
-
-Knows: the source, and how Spark runs functions. Does not know: how anything is read.
+Options are those of the source, as Python values: numbers, datetimes, lists, mappings.
+Options with a dot in the name are passed as ``**{"storage.region": "eu-west-1"}``.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,11 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalog.errors import ConfigError
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.timestamps import as_ms
-from kafkalog.spark.offset_json import to_json
-from kafkalog.spark.read_options import asked_columns
+from kafkalog.spark.offset_json import TopicPartition, offsets_to_json
+from kafkalog.spark.read_options import requested_columns
 from kafkalog.spark.spark_columns import sql_schema
-from kafkalog.spark.task_dataframes import arrow_form, as_struct, frame_of
-from kafkalog.spark.task_planning import Stretch, Task
+from kafkalog.spark.task_dataframes import (
+    Row,
+    dataframe_of_batches,
+    dataframe_of_rows,
+    to_spark_arrow_schema,
+    to_struct_type,
+)
+from kafkalog.spark.task_planning import ReadTask, SegmentRange
 from kafkalog.spark.task_reader import TaskReader
 from kafkalog.storage.location import Location
 from kafkalog.storage.remote_source import RemotePath
@@ -35,32 +40,22 @@ if TYPE_CHECKING:
 else:
     pa = require("pyarrow", "spark")
 
-
-from collections import Counter
-from typing import TYPE_CHECKING
-
-from kafkalog.spark.offset_json import Place
-from kafkalog.spark.task_dataframes import Row, frame_of_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
 Paths = str | os.PathLike[str] | list[str | os.PathLike[str]]
-Given = Any
-"""What a user's function may give: a batch, batches, or None."""
+Batches = Any
+"""What a user's function may return: a batch, an iterable of batches, or None."""
 
 SPLIT_SCHEMA: Final = (
     "task bigint, topic string, partition int, path string, beginPosition bigint,"
     " endPosition bigint, startOffset bigint, endOffset bigint, sizeInBytes bigint,"
     " split binary"
 )
+COUNT_SCHEMA: Final = "topic string, partition int, records bigint"
+PROBLEM_SCHEMA: Final = (
+    "topic string, partition int, path string, position bigint, firstOffset bigint,"
+    " lastOffset bigint, reason string"
+)
+ALL_DECODED: Final = ("offset", "key", "value", "headers")
+"""Columns that make the decoder read every field of a record."""
 
 
 def read(
@@ -71,65 +66,95 @@ def read(
     schema: StructType | str | None = None,
     **options: Any,
 ) -> DataFrame:
-    """Read log directories as a table, as they are now.
+    """Return the records of log directories, as they are now, as a DataFrame.
 
     The same as ``spark.read.format("kafkalog").options(...).load(path)``. Each call
-    looks at the directories anew; a DataFrame that is used again need not.
+    lists the directories; using a DataFrame again does not.
 
     Parameters
     ----------
-    path : path, or list of such
-        Log directories or partitions.
+    spark : SparkSession
+        The session to use.
+    path : path or list of paths
+        Log directories or partition directories.
     columns : iterable of str, optional
-        Which columns, in which order: what is not asked for is not read.
+        Columns in the order wanted; the others are not read.
     schema : StructType or str, optional
-        The same with types, instead of `columns`.
+        Columns with their types, instead of `columns`.
     **options
         Options of the source: ``subscribe=["orders"]``,
         ``startingOffsets={("orders", 0): 23}``, ``startingTimestamp=datetime(...)``.
+
+    Returns
+    -------
+    DataFrame
+        A row for each record.
+
+    Raises
+    ------
+    ConfigError
+        If `columns` and `schema` are both given, or `columns` is a string.
+    AnalysisException
+        If an option is invalid.
+
+    Examples
+    --------
+    >>> read(spark, "/mnt/kafka", ["key", "value"]).count()  # doctest: +SKIP
+    193
     """
     if schema is not None and columns is not None:
         raise ConfigError("expected columns or a schema, got both")
-    reader = spark.read.format("kafkalog").options(**option_texts(columns, options))
+    reader = spark.read.format("kafkalog").options(**format_options(columns, options))
     if schema is not None:
         reader = reader.schema(schema)
-    return reader.load(_path_texts(path))
+    return reader.load(_format_paths(path))
 
 
 def map_batches(
     spark: SparkSession,
     path: Paths,
-    fn: Callable[[pa.RecordBatch], Given],
+    fn: Callable[[pa.RecordBatch], Batches],
     schema: StructType | str,
     columns: Iterable[str] | None = None,
     **options: Any,
 ) -> DataFrame:
-    """Apply a function to records where they are decoded, and give what it makes.
+    """Return the result of a function applied to records where they are decoded.
 
-    The same as `read` and ``mapInArrow`` behind it, but that no record goes through the
-    Java machine in between: only what `fn` gives does.
+    The same as `read` followed by ``mapInArrow``, except that records do not pass
+    through the JVM in between: only the function's result does.
 
     Parameters
     ----------
-    path, columns, **options
-        As in `read`. The bytes to be read are settled in this call.
+    spark, path, columns, **options
+        As in `read`. Which bytes to read is decided in this call.
     fn : callable
-        Given a ``pyarrow.RecordBatch`` of at most 32 000 rows and about 8 MB, returns
-        one, an iterator of such, or None for nothing.
+        Takes a ``pyarrow.RecordBatch`` of at most 32 000 rows and about 8 MB; returns a
+        batch, an iterable of batches, or None.
     schema : StructType or str
-        Names and types of what `fn` gives, in their order.
+        Names and types of the result's columns, in order.
+
+    Returns
+    -------
+    DataFrame
+        The batches that `fn` returns. It raises `TypeError` when used if they do not
+        have `schema`.
 
     Raises
     ------
     ConfigError
-        If options, columns or `schema` are wrong.
-    TypeError
-        While the DataFrame is used, where `fn` gives something else than it should.
+        If an option or column is invalid.
+
+    Examples
+    --------
+    >>> def sizes(batch):
+    ...     return pa.record_batch({"rows": [batch.num_rows]})
+    >>> map_batches(spark, "/mnt/kafka", sizes, "rows bigint")  # doctest: +SKIP
+    DataFrame[rows: bigint]
     """
-    result = as_struct(schema)
-    reader, tasks = plan_tasks_of(path, columns, options)
-    mapping = _Mapping(reader, fn, arrow_form(result))
-    return frame_of(spark, tasks, mapping.run, result)
+    result = to_struct_type(schema)
+    reader, tasks = plan_read(path, columns, options)
+    mapped = _MappedBatches(reader, fn, to_spark_arrow_schema(result))
+    return dataframe_of_batches(spark, tasks, mapped.run, result)
 
 
 def list_splits(
@@ -138,62 +163,177 @@ def list_splits(
     columns: Iterable[str] | None = None,
     **options: Any,
 ) -> DataFrame:
-    """List the stretches of segments into which a reading is divided.
+    """List the ranges of segments into which a read is divided.
 
-    One row a stretch: `task` it belongs to, ``topic``, ``partition``, ``path`` of the
-    segment, bytes from ``beginPosition`` to ``endPosition``, offsets from
-    ``startOffset`` to ``endOffset``, the ends exclusive, ``sizeInBytes``; and `split`,
-    by which `read_split` reads it, on any executor. Rows of a task share a partition of
-    Spark's, and there are as many partitions as tasks.
+    Parameters
+    ----------
+    spark, path, columns, **options
+        As in `read`. Options of a storage are not in the result.
 
-    Arguments are those of `read`. No option of a storage is in the rows.
+    Returns
+    -------
+    DataFrame
+        A row for each range: number of its ``task``, ``topic``, ``partition``, ``path``
+        of the segment, ``beginPosition`` and ``endPosition``, ``startOffset`` and
+        ``endOffset`` (ends are exclusive), ``sizeInBytes``, and ``split``, which
+        `read_split` reads on any executor. Each task is one partition of the DataFrame.
+
+    Raises
+    ------
+    ConfigError
+        If an option or column is invalid.
+
+    Examples
+    --------
+    >>> list_splits(spark, "/mnt/kafka", ["value"]).count()  # doctest: +SKIP
+    12
     """
     from pyspark.sql.functions import broadcast
 
-    reader, tasks = plan_tasks_of(path, columns, options)
+    reader, tasks = plan_read(path, columns, options)
     rows = [
-        _split_row(number, one, reader)
+        _split_row(number, segment_range, reader)
         for number, task in enumerate(tasks)
-        for one in task
+        for segment_range in task
     ]
-    stretches = spark.createDataFrame(rows, SPLIT_SCHEMA)
+    splits = spark.createDataFrame(rows, SPLIT_SCHEMA)
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-    joined = numbers.withColumnRenamed("id", "task").join(broadcast(stretches), "task")
-    return joined.select(*stretches.columns)
+    joined = numbers.withColumnRenamed("id", "task").join(broadcast(splits), "task")
+    return joined.select(*splits.columns)
 
 
 def read_split(
     split: bytes, storage: Mapping[str, str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read a stretch that `list_splits` listed, in the columns asked for there.
+    """Yield the records of a range that `list_splits` listed, with its columns.
 
-    `storage` are the options of its file system, without ``storage.``: rows have none.
-    Unpickles `split`, so it has to be from someone trusted.
+    `split` is unpickled, so it must be from a trusted source.
+
+    Parameters
+    ----------
+    split : bytes
+        A value of the column ``split``.
+    storage : mapping of str to str, optional
+        Options of the storage, named without ``storage.``.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        The records, as the source returns them.
+
+    Raises
+    ------
+    CorruptRecordError
+        If a record is corrupt and ``onCorruption`` is ``raise``.
+    DataLossError
+        If offsets are missing and ``failOnDataLoss`` is true.
+
+    Examples
+    --------
+    >>> row = list_splits(spark, "/mnt/kafka").first()  # doctest: +SKIP
+    >>> batches = list(read_split(row["split"]))  # doctest: +SKIP
     """
-    reader, stretch = pickle.loads(split)
-    yield from reader.read([_with_options(stretch, storage or {})])
+    reader, segment_range = pickle.loads(split)
+    yield from reader.read([_with_storage(segment_range, storage or {})])
 
 
-def option_texts(
+def count_records(
+    spark: SparkSession, path: Paths, **options: Any
+) -> dict[TopicPartition, int]:
+    """Count the records that `read` returns, where they are read.
+
+    This is an action, as ``DataFrame.count`` is. Spark receives one row for each range
+    of a segment instead of one for each record.
+
+    Parameters
+    ----------
+    spark, path, **options
+        As in `read`.
+
+    Returns
+    -------
+    dict
+        The number of records by topic and partition; partitions without any are
+        missing.
+
+    Raises
+    ------
+    ConfigError
+        If an option is invalid.
+    PySparkException
+        If a record is corrupt and ``onCorruption`` is ``raise``; the message has file
+        and byte.
+
+    Examples
+    --------
+    >>> count_records(spark, "/mnt/kafka", subscribe="ledger")  # doctest: +SKIP
+    {('ledger', 0): 193}
+    """
+    reader, tasks = plan_read(path, None, options)
+    counts = dataframe_of_rows(spark, tasks, _RecordCounts(reader).run, COUNT_SCHEMA)
+    total: Counter[TopicPartition] = Counter()
+    for topic, partition, records in counts.collect():
+        total[topic, partition] += records
+    return dict(total)
+
+
+def list_problems(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
+    """List what a read with ``onCorruption=skip`` skips.
+
+    All records are read and decoded for this. An empty result means that every checksum
+    matches and every record is valid.
+
+    Parameters
+    ----------
+    spark, path, **options
+        As in `read`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each corrupt interval of a file: ``topic``, ``partition``, ``path``,
+        ``position``, ``firstOffset`` and ``lastOffset`` (null if unknown), ``reason``.
+
+    Raises
+    ------
+    ConfigError
+        If an option is invalid.
+
+    Examples
+    --------
+    >>> list_problems(spark, "/mnt/kafka").count()  # doctest: +SKIP
+    0
+    """
+    reader, tasks = plan_read(path, None, options)
+    request = replace(reader.request, skip=True)
+    problems = _Problems(replace(reader, request=request))
+    return dataframe_of_rows(spark, tasks, problems.run, PROBLEM_SCHEMA)
+
+
+def format_options(
     columns: Iterable[str] | None, options: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Spell options as Spark has them; None is left out.
+    """Return the text of options as Spark takes them; those that are None are removed.
 
-    >>> option_texts(["key"], {"subscribe": ["a", "b"], "failOnDataLoss": False})
+    >>> format_options(["key"], {"subscribe": ["a", "b"], "failOnDataLoss": False})
     {'subscribe': 'a,b', 'failOnDataLoss': 'false', 'columns': 'key'}
     """
-    given = dict(options)
+    values = dict(options)
     if columns is not None:
         if isinstance(columns, str):
-            raise ConfigError(f"columns is a list of names, not one: [{columns!r}]")
-        given["columns"] = list(columns)
-    return {name: _as_text(value) for name, value in given.items() if value is not None}
+            raise ConfigError(f"columns: expected a list of names, got {columns!r}")
+        values["columns"] = list(columns)
+    return {
+        name: _format_value(value)
+        for name, value in values.items()
+        if value is not None
+    }
 
 
-def _as_text(value: Any) -> str:
-    """Spell one value.
+def _format_value(value: Any) -> str:
+    """Return the text of one option's value.
 
-    >>> _as_text({("orders", 0): 23}), _as_text({"orders": [0, 1]})
+    >>> _format_value({("orders", 0): 23}), _format_value({"orders": [0, 1]})
     ('{"orders": {"0": 23}}', '{"orders": [0, 1]}')
     """
     if isinstance(value, bool):
@@ -201,192 +341,143 @@ def _as_text(value: Any) -> str:
     if isinstance(value, datetime):
         return str(as_ms(value))
     if isinstance(value, Mapping):
-        places = value and all(isinstance(key, tuple) for key in value)
-        return json.dumps(to_json(value) if places else value, default=as_ms)
+        by_partition = value and all(isinstance(key, tuple) for key in value)
+        form = offsets_to_json(value) if by_partition else value
+        return json.dumps(form, default=as_ms)
     if isinstance(value, (list, tuple, set, frozenset)):
         return ",".join(map(str, value))
     return str(value)
 
 
-def source_options(
+def format_source_options(
     path: Paths, columns: Iterable[str] | None, options: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Spell all that the source is given, paths among it, as `load` would."""
-    texts, where = option_texts(columns, options), _path_texts(path)
-    if isinstance(where, list):
-        return texts | {"paths": json.dumps(where)}
-    return texts | {"path": where}
+    """Return all options of the source, paths included, as ``load`` passes them."""
+    texts, paths = format_options(columns, options), _format_paths(path)
+    if isinstance(paths, list):
+        return texts | {"paths": json.dumps(paths)}
+    return texts | {"path": paths}
 
 
-def _path_texts(path: Paths) -> str | list[str]:
+def _format_paths(path: Paths) -> str | list[str]:
     if isinstance(path, (str, os.PathLike)):
         return str(path)
     return [str(one) for one in path]
 
 
-def plan_tasks_of(
+def plan_read(
     path: Paths, columns: Iterable[str] | None, options: Mapping[str, Any]
-) -> tuple[TaskReader, list[Task]]:
-    """Settle what is to be read, as the source does when Spark plans a query."""
+) -> tuple[TaskReader, list[ReadTask]]:
+    """Return a reader and its tasks, planned as the source plans a batch query."""
     from kafkalog.spark.source import KafkaLogDataSource
 
-    texts = source_options(path, columns, options)
-    schema = as_struct(sql_schema(asked_columns(texts)))
+    texts = format_source_options(path, columns, options)
+    schema = to_struct_type(sql_schema(requested_columns(texts)))
     reader = KafkaLogDataSource(texts).reader(schema)
-    return reader.tasks, [split.task for split in reader.partitions()]
+    return reader.tasks, [partition.task for partition in reader.partitions()]
 
 
-def _split_row(number: int, stretch: Stretch, reader: TaskReader) -> tuple[Any, ...]:
-    bare = _with_options(stretch, {})
+def _split_row(number: int, one: SegmentRange, reader: TaskReader) -> tuple[Any, ...]:
+    without_credentials = _with_storage(one, {})
     return (
         number,
-        stretch.topic,
-        stretch.partition,
-        str(stretch.segment.path),
-        stretch.begin,
-        stretch.end,
-        stretch.start,
-        stretch.stop,
-        stretch.size_in_bytes,
-        bytearray(pickle.dumps((reader, bare))),
+        one.topic,
+        one.partition,
+        str(one.segment.path),
+        one.begin,
+        one.end,
+        one.start,
+        one.stop,
+        one.size_in_bytes,
+        bytearray(pickle.dumps((reader, without_credentials))),
     )
 
 
-def _with_options(stretch: Stretch, options: Mapping[str, str]) -> Stretch:
-    """Return a stretch whose file system has these options, if it takes any."""
+def _with_storage(one: SegmentRange, storage: Mapping[str, str]) -> SegmentRange:
+    """Return a segment range whose remote paths have these options."""
 
-    def fitted(path: Location) -> Location:
-        return path.with_options(options) if isinstance(path, RemotePath) else path
+    def with_options(path: Location) -> Location:
+        return path.with_options(storage) if isinstance(path, RemotePath) else path
 
-    segment = replace(stretch.segment, path=fitted(stretch.segment.path))
-    return replace(stretch, directory=fitted(stretch.directory), segment=segment)
+    segment = replace(one.segment, path=with_options(one.segment.path))
+    return replace(one, directory=with_options(one.directory), segment=segment)
 
 
 @dataclass(frozen=True, slots=True)
-class _Mapping:
-    """Reads tasks and applies a user's function, whose results must have `schema`."""
+class _MappedBatches:
+    """Applies a user's function to the records of tasks."""
 
     reader: TaskReader
-    fn: Callable[[pa.RecordBatch], Given]
+    fn: Callable[[pa.RecordBatch], Batches]
     schema: pa.Schema
 
-    def run(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """Read one task, and give what the function makes of it."""
+    def run(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
+        """Yield the results for one task."""
         for batch in self.reader.read(task):
-            given = self.fn(batch)
-            if given is None:
+            result = self.fn(batch)
+            if result is None:
                 continue
-            if isinstance(given, pa.RecordBatch):
-                yield self._fitted(given)
-            elif isinstance(given, Iterable) and not isinstance(given, pa.Table):
-                yield from map(self._fitted, given)
+            if isinstance(result, pa.RecordBatch):
+                yield self._check(result)
+            elif isinstance(result, Iterable) and not isinstance(result, pa.Table):
+                yield from map(self._check, result)
             else:
-                raise _strange(given)
+                raise _wrong_type(result)
 
-    def _fitted(self, batch: Any) -> pa.RecordBatch:
-        """Return `batch` in just the schema promised, or raise `TypeError`."""
+    def _check(self, batch: Any) -> pa.RecordBatch:
+        """Return `batch` with the schema's nullability; raise `TypeError` otherwise."""
         if not isinstance(batch, pa.RecordBatch):
-            raise _strange(batch)
+            raise _wrong_type(batch)
         if batch.schema.names != self.schema.names:
             raise TypeError(
-                f"the function gave columns {batch.schema.names}, and its schema has"
+                f"the function returned columns {batch.schema.names}, expected"
                 f" {self.schema.names}"
             )
-        for column, found, wanted in zip(
+        for column, found, expected in zip(
             batch.columns, batch.schema, self.schema, strict=True
         ):
-            if found.type != wanted.type:
+            if found.type != expected.type:
                 raise TypeError(
-                    f"the function gave column {wanted.name!r} as {found.type}, and its"
-                    f" schema makes that {wanted.type}"
+                    f"the function returned column {expected.name!r} as {found.type},"
+                    f" expected {expected.type}"
                 )
-            if not wanted.nullable and column.null_count:
+            if not expected.nullable and column.null_count:
                 raise TypeError(
-                    f"the function gave nulls in column {wanted.name!r}, and its schema"
-                    " has none there"
+                    f"the function returned nulls in column {expected.name!r}, expected"
+                    " none"
                 )
         return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
 
-def _strange(given: object) -> TypeError:
+def _wrong_type(result: object) -> TypeError:
+    kind = type(result)
     return TypeError(
-        "the function gave a"
-        f" {type(given).__module__}.{type(given).__qualname__}, and should give a"
-        " pyarrow.RecordBatch, an iterator of such, or None"
+        f"the function returned {kind.__module__}.{kind.__qualname__}, expected a"
+        " pyarrow.RecordBatch, an iterable of them, or None"
     )
 
 
-COUNTS: Final = "topic string, partition int, records bigint"
-
-
-def count_records(spark: SparkSession, path: Paths, **options: Any) -> dict[Place, int]:
-    """Count the records that `read` gives, where they are read; by topic and partition.
-
-    An action, as ``count()`` of a DataFrame is, but that Spark gets a row for each
-    stretch of a segment, and none for a record. Partitions without any are left out.
-
-    Parameters as of `read`.
-
-    Raises
-    ------
-    ConfigError
-        If options are wrong.
-    PySparkException
-        Where something is damaged: with file and byte.
-    """
-    reader, tasks = plan_tasks_of(path, None, options)
-    counted = frame_of_rows(spark, tasks, _Counter(reader).run, COUNTS)
-    total: Counter[Place] = Counter()
-    for topic, partition, records in counted.collect():
-        total[topic, partition] += records
-    return dict(total)
-
-
 @dataclass(frozen=True, slots=True)
-class _Counter:
-    """Reads tasks for nothing but how many records they have."""
+class _RecordCounts:
+    """Counts the records of tasks."""
 
     reader: TaskReader
 
-    def run(self, task: Task) -> Iterator[Row]:
-        for stretch, count in self.reader.count(task):
+    def run(self, task: ReadTask) -> Iterator[Row]:
+        for one, count in self.reader.count(task):
             if count:
-                yield stretch.topic, stretch.partition, count
-
-
-PROBLEMS: Final = (
-    "topic string, partition int, path string, position bigint, firstOffset bigint,"
-    " lastOffset bigint, reason string"
-)
-DECODED: Final = ("offset", "key", "value", "headers")
-"""Columns that no damage to a record escapes."""
-
-
-def list_problems(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
-    """List what a reading with ``onCorruption=skip`` leaves out, each with its byte.
-
-    A row for each run of bytes of a file: ``topic``, ``partition``, ``path``,
-    ``position``, the offsets from ``firstOffset`` to ``lastOffset`` that are lost with
-    it, null where nothing tells them, and ``reason``. No row, no damage: then every
-    checksum was found right and every record could be read. The files are read anew.
-
-    Parameters as of `read`.
-    """
-    reader, tasks = plan_tasks_of(path, None, options)
-    request = replace(reader.request, skip=True)
-    finder = _Finder(replace(reader, request=request))
-    return frame_of_rows(spark, tasks, finder.run, PROBLEMS)
+                yield one.topic, one.partition, count
 
 
 @dataclass(frozen=True, slots=True)
-class _Finder:
-    """Reads tasks for nothing but their problems."""
+class _Problems:
+    """Lists the problems of tasks."""
 
     reader: TaskReader
 
-    def run(self, task: Task) -> Iterator[Row]:
-        for stretch, scan in self.reader.scans(task, DECODED):
+    def run(self, task: ReadTask) -> Iterator[Row]:
+        for one, scan in self.reader.scans(task, ALL_DECODED):
             for _ in scan.chunks(reuse=True, views=True):
                 pass
-            for one in scan.problems:
-                yield stretch.topic, stretch.partition, str(one.path), *one[1:]
+            for problem in scan.problems:
+                yield one.topic, one.partition, str(problem.path), *problem[1:]

@@ -1,15 +1,12 @@
-"""`offsets_for_times` and `list_segments`: what indexes tell of a cluster's partitions.
+"""`offsets_for_times` and `list_segments`: answered from indexes, in parallel.
 
-Partitions are shared out among the executors in bunches; each is asked where it lies,
-so that the driver has only listed the directories.
-
-Knows: what is asked of a partition, and the tables it makes. Does not know: how indexes
-are read.
+The driver lists the partitions only. Executors read the indexes, a group of partitions
+in each task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -18,21 +15,21 @@ from kafkalog.errors import ConfigError
 from kafkalog.formats.timestamps import as_ms
 from kafkalog.log.log import Log
 from kafkalog.query.listing import SegmentSummary, list_path
-from kafkalog.spark.functions import Paths, source_options
+from kafkalog.spark.functions import Paths, format_source_options
 from kafkalog.spark.read_options import SourceOptions, parse_options
-from kafkalog.spark.row_converter import MOST_MS, US_PER_MS
-from kafkalog.spark.task_dataframes import Row, frame_of_rows
+from kafkalog.spark.row_converter import MAX_TIMESTAMP_MS, US_PER_MS
+from kafkalog.spark.task_dataframes import Row, dataframe_of_rows
 from kafkalog.storage.location import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-BUNCH: Final = 32
-"""Partitions a task: enough to be worth starting one, few enough to share out."""
+GROUP_SIZE: Final = 32
+"""Partitions in a task: enough to be worth a task, few enough to use all cores."""
 
-FOUND: Final = "topic string, partition int, timestamp timestamp, offset bigint"
+OFFSET_SCHEMA: Final = "topic string, partition int, timestamp timestamp, offset bigint"
 
-SEGMENTS: Final = (
+SEGMENT_SCHEMA: Final = (
     "topic string, partition int, segment string, baseOffset bigint, nextOffset bigint,"
     " sizeInBytes bigint, indexEntries bigint, timeIndexEntries bigint,"
     " txnIndexEntries bigint, firstTimestamp timestamp, maxTimestamp timestamp,"
@@ -40,101 +37,135 @@ SEGMENTS: Final = (
 )
 
 Time = int | datetime
-Held = tuple[str, int, Location]
-"""A partition: its topic, its number, where it lies."""
+Partition = tuple[str, int, Location]
+"""A partition: its topic, number and directory."""
 
 
 def offsets_for_times(
     spark: SparkSession, path: Paths, timestamps: Time | Iterable[Time], **options: Any
 ) -> DataFrame:
-    """Look up, in every partition, the first offset at or after each time.
+    """Look up, in every partition, the first offset at or after each timestamp.
 
-    As a broker answers ListOffsets: exact, by the time indexes and the batch they lead
-    to.
+    The result is that of a broker's ListOffsets request.
 
     Parameters
     ----------
-    path : path, or list of such
-        Log directories or partitions.
+    spark : SparkSession
+        The session to use.
+    path : path or list of paths
+        Log directories or partition directories.
     timestamps : int, aware datetime, or iterable of such
-        Ms since 1970, if numbers.
+        Integers are ms since 1970.
     **options
-        Of the source, those that choose topics, the storage and
-        ``kafka.isolation.level``; as in `read`.
+        Options of the source that select topics, those of the storage, and
+        ``kafka.isolation.level``; spelled as in `read`.
 
     Returns
     -------
     DataFrame
-        ``topic, partition, timestamp, offset``: a row for each partition and time;
-        `offset` is null where there is no such record.
+        Columns ``topic``, ``partition``, ``timestamp`` and ``offset``, a row for each
+        partition and timestamp. ``offset`` is null if there is no such record.
+
+    Raises
+    ------
+    ConfigError
+        If options are invalid, or a timestamp is outside the range of Spark's.
+
+    Examples
+    --------
+    >>> times = [datetime(2026, 11, 21, tzinfo=UTC)]  # doctest: +SKIP
+    >>> offsets_for_times(spark, "/mnt/kafka", times).show()  # doctest: +SKIP
     """
     times = _times(timestamps)
-    parsed = parse_options(source_options(path, None, options), streaming=False)
+    parsed = parse_options(format_source_options(path, None, options), streaming=False)
     lookup = _Lookup(times, parsed.read_committed)
-    return frame_of_rows(spark, _bunches(parsed), lookup.run, FOUND)
+    return dataframe_of_rows(
+        spark, _group_partitions(parsed), lookup.run, OFFSET_SCHEMA
+    )
 
 
 def list_segments(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
-    """List the segments of every partition, with what files and indexes tell of them.
+    """List the segments of every partition, from file names, indexes and file metadata.
 
-    A row a segment: `segment` (its file) of ``topic`` and ``partition`` in
-    ``directory``; ``baseOffset`` and ``nextOffset``, one past its last; ``sizeInBytes``
-    of the ``.log``; how many entries its indexes hold, null where there is none; the
-    time of its first batch that tells one and the greatest there is, null where there
-    is none, the latter at most Spark's own last; when the file was last written, null
-    where its storage does not tell; and `state`, ``deleted`` and the like. Segments
-    that a broker removes meanwhile are left out.
+    Segments that a broker removes meanwhile are skipped.
 
-    Parameters as of `offsets_for_times`.
+    Parameters
+    ----------
+    spark, path, **options
+        As in `offsets_for_times`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each segment: ``topic``, ``partition``, ``segment`` (the file name),
+        ``baseOffset``, ``nextOffset`` (the offset after its last), ``sizeInBytes`` of
+        the ``.log``, ``indexEntries``, ``timeIndexEntries`` and ``txnIndexEntries``
+        (null without the index), ``firstTimestamp`` and ``maxTimestamp`` (null if there
+        is none, at most Spark's last), ``modificationTime`` (null if the storage has
+        none), ``state`` (``deleted`` and so on) and ``directory``.
+
+    Raises
+    ------
+    ConfigError
+        If options are invalid.
+
+    Examples
+    --------
+    >>> list_segments(spark, "/mnt/kafka", subscribe="orders").show()  # doctest: +SKIP
     """
-    parsed = parse_options(source_options(path, None, options), streaming=False)
-    return frame_of_rows(spark, _bunches(parsed), summarize_segments, SEGMENTS)
+    parsed = parse_options(format_source_options(path, None, options), streaming=False)
+    return dataframe_of_rows(
+        spark, _group_partitions(parsed), summarize_segments, SEGMENT_SCHEMA
+    )
 
 
 def _times(timestamps: Time | Iterable[Time]) -> tuple[int, ...]:
-    alone = isinstance(timestamps, (int, datetime))
-    given: Sequence[Any] = [timestamps] if alone else list(timestamps)  # type: ignore[arg-type]
-    times = tuple(map(as_ms, given))
-    if beyond := [ms for ms in times if abs(ms) > MOST_MS]:
-        raise ConfigError(f"a timestamp of {beyond[0]} ms is beyond Spark's")
+    if isinstance(timestamps, (int, datetime)):
+        timestamps = [timestamps]
+    times = tuple(as_ms(timestamp) for timestamp in timestamps)
+    if outside := [ms for ms in times if abs(ms) > MAX_TIMESTAMP_MS]:
+        raise ConfigError(
+            f"timestamp {outside[0]} ms, expected at most {MAX_TIMESTAMP_MS} ms either"
+            " side of 1970, the range of Spark's"
+        )
     return times
 
 
-def _bunches(options: SourceOptions) -> list[list[Held]]:
-    """Share out the partitions that are asked for."""
-    from kafkalog.spark.batch_query import open_partitions, warn_of_ignored
+def _group_partitions(options: SourceOptions) -> list[list[Partition]]:
+    """Return the selected partitions in groups."""
+    from kafkalog.spark.batch_query import open_partitions, warn_of_ignored_options
 
-    warn_of_ignored(options)
-    held = open_partitions(options)
-    chosen: list[Held] = [
-        (*place, held.directory(place))
-        for place in options.topics.choose(held.places())
+    warn_of_ignored_options(options)
+    partitions = open_partitions(options)
+    selected: list[Partition] = [
+        (*tp, partitions.directory(tp))
+        for tp in options.topics.select(partitions.topic_partitions())
     ]
-    return [chosen[i : i + BUNCH] for i in range(0, len(chosen), BUNCH)]
+    return [selected[i : i + GROUP_SIZE] for i in range(0, len(selected), GROUP_SIZE)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """Looks up the same times in partitions."""
+    """Looks up timestamps in partitions."""
 
     times_ms: tuple[int, ...]
     read_committed: bool
 
-    def run(self, bunch: list[Held]) -> Iterator[Row]:
-        """Look them up in some partitions."""
-        for topic, partition, directory in bunch:
+    def run(self, group: list[Partition]) -> Iterator[Row]:
+        """Yield a row for each partition and timestamp."""
+        for topic, partition, directory in group:
             log = Log(directory)
             end = log.last_stable_offset if self.read_committed else None
             found = log.offsets_for_times(list(self.times_ms)).tolist()
             for time_ms, offset in zip(self.times_ms, found, strict=True):
-                there = offset >= 0 and (end is None or offset < end)
+                exists = offset >= 0 and (end is None or offset < end)
                 time_us = time_ms * US_PER_MS
-                yield topic, partition, time_us, offset if there else None
+                yield topic, partition, time_us, offset if exists else None
 
 
-def summarize_segments(bunch: list[Held]) -> Iterator[Row]:
-    """Summarize the segments of some partitions."""
-    for topic, partition, directory in bunch:
+def summarize_segments(group: list[Partition]) -> Iterator[Row]:
+    """Yield a row for each segment of some partitions."""
+    for topic, partition, directory in group:
         for one in list_path(directory):
             if isinstance(one, SegmentSummary):
                 try:
@@ -142,10 +173,10 @@ def summarize_segments(bunch: list[Held]) -> Iterator[Row]:
                 except FileNotFoundError:
                     continue
                 written = status.st_mtime_ns // 1000 or None
-                yield topic, partition, *_told(one, written, directory)
+                yield topic, partition, *_segment_row(one, written, directory)
 
 
-def _told(
+def _segment_row(
     one: SegmentSummary, written_us: int | None, directory: Location
 ) -> tuple[Any, ...]:
     return (
@@ -165,7 +196,7 @@ def _told(
 
 
 def _microseconds(time_ms: int | None) -> int | None:
-    """Return a time as Spark has it; the last that Spark has for one beyond that."""
+    """Return a timestamp in microseconds, limited to the range of Spark's."""
     if time_ms is None:
         return None
-    return max(-MOST_MS, min(time_ms, MOST_MS)) * US_PER_MS
+    return max(-MAX_TIMESTAMP_MS, min(time_ms, MAX_TIMESTAMP_MS)) * US_PER_MS

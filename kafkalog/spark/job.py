@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkalog.cli import exits, output, terminal
-from kafkalog.cli.options import compression_option, examples
-from kafkalog.cli.output import Field
+from kafkalog.cli import command_output, exits, terminal
+from kafkalog.cli.command_options import compression_option, examples
+from kafkalog.cli.command_output import TableField
 from kafkalog.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kafkalog.spark.job_run import Outcome
+    from kafkalog.spark.job_run import JobOutcome
 
 PARTITION: Final = (
-    Field("topic", "topic"),
-    Field("partition", "partition", right=True),
-    Field("start", "start", right=True),
-    Field("end", "end", right=True),
-    Field("rows", "rows", lambda rows: f"{rows:,}", right=True),
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("start", "start", right=True),
+    TableField("end", "end", right=True),
+    TableField("rows", "rows", lambda rows: f"{rows:,}", right=True),
 )
 
 FLAGS: Final = {
@@ -227,15 +227,15 @@ def start_spark(master: str | None, conf: Mapping[str, str]) -> Any:
 
 def _run(
     options: Mapping[str, str], out: Path, compression: str, session: Callable[[], Any]
-) -> Outcome:
+) -> JobOutcome:
     from kafkalog.spark.job_run import Job, check_out, run_job
-    from kafkalog.spark.read_options import asked_columns, parse_options
+    from kafkalog.spark.read_options import parse_options, requested_columns
 
     try:
         parsed = parse_options(options, streaming=False)
     except ConfigError as error:
         raise ConfigError(_in_flags(str(error))) from None
-    columns = asked_columns(options)
+    columns = requested_columns(options)
     job = Job(options=parsed, columns=columns, out=out, compression=compression)
     try:
         check_out(out)
@@ -247,16 +247,16 @@ def _run(
         raise exits.Refused(exits.describe(error)) from None
 
 
-def _tell(outcome: Outcome, out: Path, shown: str) -> None:
+def _tell(outcome: JobOutcome, out: Path, shown: str) -> None:
     """Say what was done: data on standard output, the rest beside it."""
     if outcome.finished is not None:
         say(f"run {outcome.finished}, which had been cut off, is finished")
     manifest, path = outcome.manifest or {}, outcome.path
     if shown == "json":
         told = {"manifest": None if path is None else str(path), **manifest}
-        output.emit(f"{json.dumps(told, ensure_ascii=False)}\n")
+        command_output.emit(f"{json.dumps(told, ensure_ascii=False)}\n")
     elif manifest:
-        output.print_rows(manifest["partitions"], PARTITION, "table")
+        command_output.print_rows(manifest["partitions"], PARTITION, "table")
     if not manifest:
         say(f"nothing new for {out}")
         return

@@ -1,27 +1,25 @@
-"""The directory that the job adds files to: run by run, each whole or not at all.
+"""The directory to which the job adds files, run by run, each atomically.
 
     OUT/topic=orders/date=2026-11-21/run-00002-part-00000.parquet
     OUT/_kafkalog/lock                    held while a run lasts
-    OUT/_kafkalog/staging-00002-x1y2z3/   files of the run that is being made
-    OUT/_kafkalog/pending-00002.json      a run that is committed, its files being moved
-    OUT/_kafkalog/manifest-00002.json     a run that is done
+    OUT/_kafkalog/staging-00002-x1y2z3/   files of the run in progress
+    OUT/_kafkalog/pending-00002.json      journal of a committed run, files being moved
+    OUT/_kafkalog/manifest-00002.json     a complete run
 
-A run spans directories, and no rename moves several of them at once. So it is committed
-by one rename of one small file, its journal, which lists every move that is still to be
-made; then the files are moved to their places, and at last the journal is renamed to be
-the manifest. Whatever a run leaves behind, the next one settles before all else: with a
-journal it goes on with the moves, each of which may have been made; without one it
-removes the staged files. Staged files and journals lie below a name with an underscore
-and do not end like Parquet's, so that no reader takes them for data.
+A run writes to several directories, and no rename is atomic for all of them. The commit
+is the rename of the journal to its name. The journal lists every move of a staged file
+to its place; when all are done, it is renamed to be the manifest.
 
-A file thus gets its place only when nothing can take it back. Who lists OUT while files
-are being moved sees some of a committed run, and soon the rest; who must know exactly
-reads the files that manifests name.
+The next run begins with recovery: with a journal, it completes the moves; without one,
+it removes the staged files. Staged files and journals are in a directory with a leading
+underscore and do not end in ``.parquet``, so that readers ignore them.
 
-All was forced to disk before the journal was: staged files by those who wrote them. The
-lock is the kernel's, and ends with its process however that ends.
+So a file gets its place only after the commit. While files are moved, a listing of OUT
+has some of a committed run. The files that manifests name are exact at any time.
 
-Knows: a local or shared POSIX file system. Does not know: Spark, Parquet, offsets.
+Staged files are forced to disk by the executors that write them, before the journal is.
+The lock is one of the kernel, and ends with its process. The file system must be a
+local or shared POSIX one.
 """
 
 from __future__ import annotations
@@ -50,8 +48,8 @@ STAGING: Final = "staging-"
 Manifest = dict[str, Any]
 
 
-class Staged(NamedTuple):
-    """A file that waits for its place: its staged name, where it is to go, its size."""
+class StagedFile(NamedTuple):
+    """A staged file: its name, the folder it goes to, its rows and size."""
 
     name: str
     folder: str
@@ -59,15 +57,15 @@ class Staged(NamedTuple):
     size_in_bytes: int
 
 
-class Output:
-    """A directory of runs, held by one job; `locked` gives it."""
+class JobOutput:
+    """The output directory, held by one job; made by `locked`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.folder = path / FOLDER
 
     def recover(self) -> int | None:
-        """Finish or remove what a run left that was ended; its number if finished."""
+        """Complete or remove an interrupted run; return its number if completed."""
         finished = None
         for number in self._numbers("pending"):
             self._finish(number)
@@ -77,13 +75,13 @@ class Output:
         return finished
 
     def last(self) -> Manifest | None:
-        """Return the manifest of the last run, None before the first."""
+        """Return the manifest of the last run, or None before the first."""
         numbers = self._numbers("manifest")
         return self._read("manifest", numbers[-1]) if numbers else None
 
     @contextmanager
     def staged(self, number: int) -> Iterator[Path]:
-        """Give the files of a run a directory, for as long as it is being made."""
+        """Make the staging directory of a run; remove it if nothing is committed."""
         prefix = f"{STAGING}{number:05d}-"
         staging = Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder.absolute()))
         try:
@@ -93,12 +91,12 @@ class Output:
                 shutil.rmtree(staging, ignore_errors=True)
 
     def commit(
-        self, number: int, staging: Path, files: Sequence[Staged], about: Manifest
+        self, number: int, staging: Path, files: Sequence[StagedFile], about: Manifest
     ) -> tuple[Path, Manifest]:
-        """Give a run's files their places, for good; returns its manifest.
+        """Commit a run and move its files; return the path and the manifest.
 
-        Raises `FileNotFoundError` for a file that is not here as it was written; then
-        nothing has been committed.
+        Raises `FileNotFoundError` if a staged file is missing or has another size;
+        nothing is committed then.
         """
         places = [
             {
@@ -110,22 +108,23 @@ class Output:
             for i, file in enumerate(files)
         ]
         for place in places:
-            self._check_whole(place)
+            self._check_size(place)
         manifest = {"version": 1, "run": number, **about, "files": places}
         text = json.dumps(manifest, indent=1, ensure_ascii=False)
         DISK.replace(self._path("pending", number), f"{text}\n".encode())
         return self._finish(number), manifest
 
-    def _check_whole(self, place: Manifest) -> None:
+    def _check_size(self, place: Manifest) -> None:
         path = self.folder / place["staged"]
-        if not path.exists() or path.stat().st_size != place["size_in_bytes"]:
+        size = path.stat().st_size if path.exists() else "no file"
+        if size != place["size_in_bytes"]:
             raise FileNotFoundError(
-                f"{path} was written by an executor, and is not here as it was written:"
-                f" all executors and the driver must share {self.path}"
+                f"expected {place['size_in_bytes']} bytes written by an executor, found"
+                f" {size}: {path}; all executors and the driver must share {self.path}"
             )
 
     def _finish(self, number: int) -> Path:
-        """Make the moves of a committed run that have not been made."""
+        """Complete the moves of a committed run; return the manifest's path."""
         pending = self._path("pending", number)
         changed = {self.path}
         for place in self._read("pending", number)["files"]:
@@ -135,7 +134,7 @@ class Output:
                 staged.replace(target)
             elif not target.exists():
                 raise CorruptCheckpointError(
-                    f"neither {staged} nor {target} is there"
+                    f"expected {staged} or {target}, found neither"
                 ).located(pending)
             changed |= {target.parent, target.parent.parent}
         for directory in sorted(changed):
@@ -156,23 +155,28 @@ class Output:
         try:
             manifest: Any = json.loads(path.read_bytes())
         except ValueError as error:
-            raise CorruptCheckpointError(f"no JSON: {error}").located(path) from None
+            raise CorruptCheckpointError(f"invalid JSON: {error}").located(
+                path
+            ) from None
         if not isinstance(manifest, dict) or manifest.get("version") != 1:
-            raise CorruptCheckpointError("no manifest of version 1").located(path)
+            raise CorruptCheckpointError("expected a manifest of version 1").located(
+                path
+            )
         return dict(manifest)
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[Output]:
-    """Hold a directory for one job, and make it if it is not there.
+def locked(path: Path) -> Iterator[JobOutput]:
+    """Lock a directory for one job; make it if it is missing.
 
-    Raises `BlockingIOError` while another job holds it, which says who that is.
+    Raises `BlockingIOError` while another job has the lock; the message names its
+    process.
 
     >>> with tempfile.TemporaryDirectory() as out, locked(Path(out)) as output:
     ...     print(output.last())
     None
     """
-    output = Output(path)
+    output = JobOutput(path)
     output.folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(output.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -180,7 +184,7 @@ def locked(path: Path) -> Iterator[Output]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(descriptor, 1024, 0).decode(errors="replace").strip()
-            reason = f"another job is writing there ({holder})"
+            reason = f"another job is writing to the directory ({holder})"
             raise BlockingIOError(EAGAIN, reason, str(path)) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, _holder().encode(), 0)

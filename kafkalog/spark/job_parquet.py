@@ -1,12 +1,9 @@
-"""A task's records -> Parquet files, on an executor, one for each topic and UTC date.
+"""The records of a task -> Parquet files, one for each topic and UTC date.
 
-Rows go from the decoder into files without passing through Spark, which is told only
-which files there are. So no shuffle is needed to keep files few: a task has stretches
-of neighbouring segments, and these have few dates. A record without a timestamp has
-Kafka's -1 in its place, as everywhere on Spark, and so the date 1969-12-31; a date
-outside of the years 1 to 9999, which readers could not parse, is null.
-
-Knows: dates, row groups, files. Does not know: where files go when they are whole.
+Rows are written where they are decoded, and Spark receives only the names of the files.
+No shuffle is needed for few files, since a task reads adjacent segments, which have few
+dates. A record without a timestamp has -1, as everywhere on Spark, and so the date
+1969-12-31. A date outside of the years 1 to 9999, which readers cannot parse, is null.
 """
 
 from __future__ import annotations
@@ -29,9 +26,9 @@ from kafkalog.errors import (
     LocatedError,
 )
 from kafkalog.export.optional_packages import require
-from kafkalog.spark.job_output import Staged
+from kafkalog.spark.job_output import StagedFile
 from kafkalog.spark.spark_columns import COLUMNS
-from kafkalog.spark.task_planning import Task
+from kafkalog.spark.task_planning import ReadTask
 from kafkalog.spark.task_reader import TaskReader
 
 if TYPE_CHECKING:
@@ -41,9 +38,9 @@ else:
     pa = require("pyarrow", "spark")
     pq = require("pyarrow.parquet", "spark")
 
-HELD_BYTES: Final = 64 << 20
-"""How many bytes of rows wait for row groups; the largest is written when more do."""
-MOST_OPEN: Final = 256
+MAX_BUFFERED_BYTES: Final = 64 << 20
+"""The bytes of rows that are buffered; beyond it, the largest row group is written."""
+MAX_OPEN_FILES: Final = 256
 DAY_US: Final = 86_400_000_000
 FIRST_DAY, LAST_DAY = (
     int(np.datetime64(date, "D").astype(np.int64))
@@ -55,70 +52,70 @@ IN_THE_PATH: Final = "topic"
 
 
 STOP: Final = "stop"
-"""The name of a file which says that the run has failed."""
-FINAL: Final = (LocatedError, DataLossError, InvalidRecordError)
-"""Errors that no second attempt would cure."""
+"""The file that an executor makes in the staging directory when a run has failed."""
+FATAL_ERRORS: Final = (LocatedError, DataLossError, InvalidRecordError)
+"""Errors that are the same at every attempt."""
 
 
-class Written(NamedTuple):
-    """What a task wrote: files, rows of each partition, and what was left out.
+class TaskResult(NamedTuple):
+    """The files of a task, the rows of each partition, and what was skipped.
 
-    Or what ended it: an error that is raised is one that Spark should try again, and
-    tells of with a page of Java.
+    Or the error that ended it. An error that is raised instead makes Spark run the task
+    again, and its message has a page of Java stack.
     """
 
-    files: list[Staged]
+    files: list[StagedFile]
     rows: dict[tuple[str, int], int]
-    left_out: list[str]
+    skipped: list[str]
     error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWriter:
-    """Writes tasks' records into `staging`, with the columns of `columns`."""
+    """Writes the records of tasks into `staging`."""
 
     reader: TaskReader
     columns: tuple[str, ...]
     staging: Path
     compression: str
 
-    def __call__(self, task: Task) -> Written:
-        """Read a task, and write its files to disk, for good."""
+    def __call__(self, task: ReadTask) -> TaskResult:
+        """Read a task and write its files; they are on disk when this returns."""
         self._check_visible()
         stop = self.staging / STOP
         if stop.exists():
-            return Written([], {}, [], KafkaLogError("another task has failed"))
+            return TaskResult([], {}, [], KafkaLogError("another task has failed"))
         try:
             return self._write(task)
-        except FINAL as error:
+        except FATAL_ERRORS as error:
             stop.touch()
-            return Written([], {}, [], error)
+            return TaskResult([], {}, [], error)
 
-    def _write(self, task: Task) -> Written:
-        files = _Files(self.staging, self.compression)
+    def _write(self, task: ReadTask) -> TaskResult:
+        files = _TaskFiles(self.staging, self.compression)
         rows: Counter[tuple[str, int]] = Counter()
-        left_out: list[str] = []
-        reader = replace(self.reader, warn=left_out.append)
-        for stretch in task:
-            place = stretch.topic, stretch.partition
-            for batch in reader.read([stretch]):
-                rows[place] += batch.num_rows
+        skipped: list[str] = []
+        reader = replace(self.reader, warn=skipped.append)
+        for segment_range in task:
+            topic_partition = segment_range.topic, segment_range.partition
+            for batch in reader.read([segment_range]):
+                rows[topic_partition] += batch.num_rows
                 for date, part in by_date(batch):
-                    folder = f"topic={stretch.topic}/date={date}"
+                    folder = f"topic={segment_range.topic}/date={date}"
                     files.add(folder, part.select(self.columns))
-        return Written(files.finish(), dict(rows), left_out)
+        return TaskResult(files.finish(), dict(rows), skipped)
 
     def _check_visible(self) -> None:
         if not self.staging.is_dir():
             raise FileNotFoundError(
-                f"{self.staging} was made by the driver, and is not there on the"
+                f"{self.staging} was made by the driver but is not visible to the"
                 f" executor {socket.gethostname()}: every executor needs the output"
                 " directory under the same path"
             )
 
 
 def file_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Leave out the columns that the path has.
+    """Return the columns without those in the path.
 
     >>> file_columns(("topic", "offset"))
     ('offset',)
@@ -127,7 +124,7 @@ def file_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """Say what is read to write `columns`: the timestamp as well, for the date.
+    """Return the schema to read for `columns`: they and the timestamp, for the date.
 
     >>> read_schema(("offset",)).names
     ['offset', 'timestamp']
@@ -137,7 +134,7 @@ def read_schema(columns: tuple[str, ...]) -> pa.Schema:
 
 
 def by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Part a batch by the UTC date of its timestamps, rows in the order they have."""
+    """Yield the UTC dates of a batch's timestamps, with their rows in order."""
     days = batch.column("timestamp").view(pa.int64()).to_numpy() // DAY_US
     if not len(days):
         return
@@ -150,7 +147,7 @@ def by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def date_text(day: int) -> str:
-    """Spell a day since 1970 as in a path.
+    """Return the date of a day since 1970 as in a path.
 
     >>> date_text(-1), date_text(20_778), date_text(3_000_000)
     ('1969-12-31', '2026-11-21', '__HIVE_DEFAULT_PARTITION__')
@@ -159,48 +156,48 @@ def date_text(day: int) -> str:
 
 
 @dataclass(slots=True)
-class _Growing:
-    """Rows for one folder: those that wait, and the file that has the others."""
+class _OpenFile:
+    """A file of one folder: its buffered rows and its writer."""
 
-    held: list[pa.RecordBatch] = field(default_factory=list)
-    held_bytes: int = 0
+    buffered: list[pa.RecordBatch] = field(default_factory=list)
+    buffered_bytes: int = 0
     name: str = ""
     rows: int = 0
     file: Any = None
     writer: Any = None
 
 
-class _Files:
-    """The files of one task, as many open as have rows enough for a row group."""
+class _TaskFiles:
+    """The files of one task, at most `MAX_OPEN_FILES` open."""
 
     def __init__(self, staging: Path, compression: str) -> None:
         self._staging, self._compression = staging, compression
-        self._growing: dict[str, _Growing] = {}
-        self._held_bytes = 0
-        self._done: list[Staged] = []
+        self._files: dict[str, _OpenFile] = {}
+        self._buffered_bytes = 0
+        self._done: list[StagedFile] = []
 
     def add(self, folder: str, batch: pa.RecordBatch) -> None:
-        one = self._growing.setdefault(folder, _Growing())
-        one.held.append(batch)
-        one.held_bytes += batch.nbytes
-        self._held_bytes += batch.nbytes
-        if self._held_bytes >= HELD_BYTES:
+        one = self._files.setdefault(folder, _OpenFile())
+        one.buffered.append(batch)
+        one.buffered_bytes += batch.nbytes
+        self._buffered_bytes += batch.nbytes
+        if self._buffered_bytes >= MAX_BUFFERED_BYTES:
             largest = max(
-                self._growing, key=lambda name: self._growing[name].held_bytes
+                self._files, key=lambda name: self._files[name].buffered_bytes
             )
-            self._write_group(self._growing[largest])
-            opened = [f for f, one in self._growing.items() if one.writer is not None]
-            if len(opened) > MOST_OPEN:
+            self._write_group(self._files[largest])
+            opened = [f for f, one in self._files.items() if one.writer is not None]
+            if len(opened) > MAX_OPEN_FILES:
                 self._close(opened[0])
 
-    def finish(self) -> list[Staged]:
-        """Write what is held, and force all files to disk."""
-        for folder in list(self._growing):
+    def finish(self) -> list[StagedFile]:
+        """Write the buffered rows and force all files to disk; return the files."""
+        for folder in list(self._files):
             self._close(folder)
         return self._done
 
-    def _write_group(self, one: _Growing) -> None:
-        table = pa.Table.from_batches(one.held)
+    def _write_group(self, one: _OpenFile) -> None:
+        table = pa.Table.from_batches(one.buffered)
         if one.writer is None:
             one.name = f"{uuid.uuid4().hex}.staged"
             one.file = (self._staging / one.name).open("xb")
@@ -209,16 +206,16 @@ class _Files:
             )
         one.writer.write_table(table, row_group_size=table.num_rows)
         one.rows += table.num_rows
-        self._held_bytes -= one.held_bytes
-        one.held, one.held_bytes = [], 0
+        self._buffered_bytes -= one.buffered_bytes
+        one.buffered, one.buffered_bytes = [], 0
 
     def _close(self, folder: str) -> None:
-        one = self._growing.pop(folder)
-        if one.held:
+        one = self._files.pop(folder)
+        if one.buffered:
             self._write_group(one)
         with one.file:
             one.writer.close()
             one.file.flush()
             os.fsync(one.file.fileno())
             size_in_bytes = one.file.tell()
-        self._done.append(Staged(one.name, folder, one.rows, size_in_bytes))
+        self._done.append(StagedFile(one.name, folder, one.rows, size_in_bytes))

@@ -1,10 +1,8 @@
-"""One run of the job: what came since the last one, from log directories into files.
+"""One run of the job: what is new since the last run, from log directories to files.
 
-Offsets are settled first, by the manifest of the last run and what the directories hold
-now; then tasks, by bytes; then executors write, and the driver commits. So a run reads
-up to where the logs ended when it began, and the next one goes on from there.
-
-Knows: the order of things. Does not know: the command line, how files are committed.
+The manifest of the last run and the log directories determine the offsets to read. The
+tasks are then planned, executors write files, and the driver commits them. A run reads
+up to the offsets that were available when it began; the next one continues there.
 """
 
 from __future__ import annotations
@@ -23,16 +21,20 @@ from kafkalog import errors
 from kafkalog.errors import ConfigError, KafkaLogError, LocatedError
 from kafkalog.export.file_export import check_target
 from kafkalog.export.optional_packages import require
-from kafkalog.spark.job_output import FOLDER, Manifest, Output, locked
+from kafkalog.spark.job_output import FOLDER, JobOutput, Manifest, locked
 from kafkalog.spark.job_parquet import (
-    FINAL,
+    FATAL_ERRORS,
+    TaskResult,
     TaskWriter,
-    Written,
     file_columns,
     read_schema,
 )
-from kafkalog.spark.log_partitions import Partitions
-from kafkalog.spark.offset_json import Place, from_json, to_json
+from kafkalog.spark.log_partitions import LogPartitions
+from kafkalog.spark.offset_json import (
+    TopicPartition,
+    offsets_from_json,
+    offsets_to_json,
+)
 from kafkalog.spark.offset_limits import EARLIEST, SpecificOffsets
 from kafkalog.spark.offset_ranges import (
     OffsetRange,
@@ -50,7 +52,7 @@ JAVA_STACK: Final = "\n\tat "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is to be written where: `columns` of what `options` choose, below `out`."""
+    """A job: it writes `columns` of the records that `options` select to `out`."""
 
     options: SourceOptions
     columns: tuple[str, ...]
@@ -59,14 +61,14 @@ class Job:
 
     def __post_init__(self) -> None:
         if not file_columns(self.columns):
-            raise ConfigError("the topic is in the path: expected another column")
+            raise ConfigError("expected columns besides topic, which is in the path")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a run did: its manifest and the path of it, None if nothing was new.
+class JobOutcome:
+    """The manifest of a run and its path, None if there was nothing new.
 
-    `finished` is the number of an earlier run that had been cut off, and is whole now.
+    `finished` is the number of an earlier, interrupted run that this one completed.
     """
 
     manifest: Manifest | None = None
@@ -74,168 +76,181 @@ class Outcome:
     finished: int | None = None
 
 
-def run_job(job: Job, session: Callable[[], Any]) -> Outcome:
-    """Write what is new; `session` starts Spark, and is called only if something is.
+def run_job(job: Job, session: Callable[[], Any]) -> JobOutcome:
+    """Write what is new, as one run; call `session` to start Spark if needed.
 
-    Where nothing is, but some of what was to be read is gone, that alone is written.
-    Raises `BlockingIOError` while another job writes there, `ConfigError` where earlier
-    runs wrote other columns, and what reading raises; then nothing has been written.
+    A run that reads nothing, but found data lost, writes a manifest only.
+
+    Raises `BlockingIOError` while another job writes to the directory, `ConfigError` if
+    earlier runs wrote other columns, and the errors of reading. Nothing has been
+    written then.
     """
-    from kafkalog.spark.batch_query import open_partitions, warn_of_ignored
+    from kafkalog.spark.batch_query import open_partitions, warn_of_ignored_options
 
-    warn_of_ignored(job.options)
-    held = open_partitions(job.options)
-    left_out: list[str] = []
+    warn_of_ignored_options(job.options)
+    partitions = open_partitions(job.options)
+    losses: list[str] = []
     with locked(job.out) as output:
         finished = output.recover()
         last = output.last()
         if last is not None and last["columns"] != list(job.columns):
             raise ConfigError(
-                f"{job.out} has the columns {', '.join(last['columns'])}; expected no"
-                f" others, got {', '.join(job.columns)}"
+                f"expected the columns of earlier runs, {', '.join(last['columns'])},"
+                f" got {', '.join(job.columns)}: {job.out}"
             )
-        news = find_new(job.options, held, last, left_out.append)
-        if not news.ranges and not left_out:
-            return Outcome(finished=finished)
-        run = _Run(job, held, news, output, last)
-        path, manifest = run.make(session, left_out)
-        return Outcome(manifest=manifest, path=path, finished=finished)
+        new = find_new_offsets(job.options, partitions, last, losses.append)
+        if not new.ranges and not losses:
+            return JobOutcome(finished=finished)
+        run = _JobRun(job, partitions, new, output, last)
+        path, manifest = run.make(session, losses)
+        return JobOutcome(manifest=manifest, path=path, finished=finished)
 
 
 def check_out(out: Path) -> None:
-    """Refuse to write where other files are than those of earlier runs.
+    """Raise `FileExistsError` if a directory has files that no run wrote.
 
-    Raises `FileExistsError`, or `PermissionError` among Kafka's own files.
+    Raises `PermissionError` if it is a log directory or within one.
     """
     check_target(out, overwrite=(out / FOLDER).is_dir())
 
 
-class News(NamedTuple):
-    """What a run reads, and by partition the offsets from which the next one goes on.
+class NewOffsets(NamedTuple):
+    """The ranges that a run reads, and the offsets at which the next run starts.
 
-    `lasting` are those of earlier runs that this one does not move.
+    `unchanged` are the offsets of partitions that this run does not read.
     """
 
     ranges: list[OffsetRange]
-    ends: dict[Place, int]
-    lasting: dict[Place, int]
+    ends: dict[TopicPartition, int]
+    unchanged: dict[TopicPartition, int]
 
 
-def find_new(
+def find_new_offsets(
     options: SourceOptions,
-    held: Partitions,
+    partitions: LogPartitions,
     last: Manifest | None,
     warn: Callable[[str], None],
-) -> News:
-    """Say where the next run ends in each partition chosen, and what it reads.
+) -> NewOffsets:
+    """Return what the next run reads, and where it ends in each selected partition.
 
-    Where a first run starts the options say; later ones go on from `last`, and read
-    partitions that it does not know from their earliest offset. One that is known and
-    chosen and not there any more may be lost data; it is forgotten where that may be.
+    The first run starts at the options' starting offsets. Later ones start where `last`
+    ended, and at the earliest offset of new partitions. A known partition that is
+    missing is reported as lost data, and is not in the next manifest.
     """
     if last is None:
-        starts = starting_offsets(options, held)
-        ends = ending_offsets(options, held)
-        settled = replace(
+        starts = starting_offsets(options, partitions)
+        ends = ending_offsets(options, partitions)
+        resolved = replace(
             options, starting=SpecificOffsets(starts), ending=SpecificOffsets(ends)
         )
-        return News(batch_ranges(settled, held, warn), ends, {})
-    known = from_json(last["offsets"])
-    chosen = options.topics.choose(held.places())
-    begin = SpecificOffsets({place: known.get(place, EARLIEST) for place in chosen})
-    starts = starting_offsets(replace(options, starting=begin), held)
-    ends = _not_before(starts, ending_offsets(options, held), held)
-    wanted = options.topics.choose({*held.places(), *known})
-    gone = {place: known[place] for place in wanted if place not in starts}
-    ranges = stream_ranges(options, held, {**gone, **starts}, ends, warn)
-    lasting = {place: at for place, at in known.items() if place not in gone}
-    return News(ranges, ends, lasting)
+        return NewOffsets(batch_ranges(resolved, partitions, warn), ends, {})
+    known = offsets_from_json(last["offsets"])
+    selected = options.topics.select(partitions.topic_partitions())
+    begin = SpecificOffsets({tp: known.get(tp, EARLIEST) for tp in selected})
+    starts = starting_offsets(replace(options, starting=begin), partitions)
+    ends = _not_before(starts, ending_offsets(options, partitions), partitions)
+    wanted = options.topics.select({*partitions.topic_partitions(), *known})
+    missing = {tp: known[tp] for tp in wanted if tp not in starts}
+    ranges = stream_ranges(options, partitions, {**missing, **starts}, ends, warn)
+    unchanged = {tp: offset for tp, offset in known.items() if tp not in missing}
+    return NewOffsets(ranges, ends, unchanged)
 
 
 def _not_before(
-    starts: dict[Place, int], ends: dict[Place, int], held: Partitions
-) -> dict[Place, int]:
-    """Move ends that earlier runs have passed to where those ended.
+    starts: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
+    partitions: LogPartitions,
+) -> dict[TopicPartition, int]:
+    """Return `ends`, where earlier runs read further, moved to the end of those runs.
 
-    But not beyond a log's end: a log that has become shorter is to be told of.
+    An end is not moved past the log's end, so a log that has become shorter is
+    reported.
     """
-    passed = [place for place, end in ends.items() if end < starts[place]]
-    latest = held.latest(passed)
+    read_further = [tp for tp, end in ends.items() if end < starts[tp]]
+    latest = partitions.latest_offsets(read_further)
     return ends | {
-        place: max(ends[place], min(starts[place], latest[place])) for place in passed
+        tp: max(ends[tp], min(starts[tp], latest[tp])) for tp in read_further
     }
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """A run that has something to read, or to tell."""
+class _JobRun:
+    """A run that has ranges to read or losses to report."""
 
     job: Job
-    held: Partitions
-    news: News
-    output: Output
+    partitions: LogPartitions
+    new: NewOffsets
+    output: JobOutput
     last: Manifest | None
 
     def make(
-        self, session: Callable[[], Any], left_out: list[str]
+        self, session: Callable[[], Any], losses: list[str]
     ) -> tuple[Path, Manifest]:
-        """Write and commit; returns the manifest and where it is."""
+        """Write and commit the run; return the manifest and its path."""
         started = datetime.now(UTC)
         number = 1 if self.last is None else self.last["run"] + 1
         with self.output.staged(number) as staging:
-            written = self._write(session(), staging) if self.news.ranges else []
-            if failed := [one.error for one in written if one.error is not None]:
-                raise min(failed, key=lambda error: not isinstance(error, FINAL))
-            rows: Counter[Place] = Counter()
-            for one in written:
+            results = self._write(session(), staging) if self.new.ranges else []
+            if failed := [one.error for one in results if one.error is not None]:
+                raise min(failed, key=lambda error: not isinstance(error, FATAL_ERRORS))
+            rows: Counter[TopicPartition] = Counter()
+            for one in results:
                 rows.update(one.rows)
-                left_out += one.left_out
+                losses += one.skipped
             about = {
                 "kafkalog": kafkalog.__version__,
                 "started": started.isoformat(timespec="seconds"),
                 "ended": datetime.now(UTC).isoformat(timespec="seconds"),
                 "columns": list(self.job.columns),
                 "rows": rows.total(),
-                "offsets": to_json({**self.news.lasting, **self.news.ends}),
-                "partitions": [self._told(one, rows) for one in self.news.ranges],
-                "left_out": list(dict.fromkeys(left_out)),
+                "offsets": offsets_to_json({**self.new.unchanged, **self.new.ends}),
+                "partitions": [
+                    self._partition_entry(one, rows) for one in self.new.ranges
+                ],
+                "left_out": list(dict.fromkeys(losses)),
             }
-            files = [file for one in written for file in one.files]
+            files = [file for one in results for file in one.files]
             return self.output.commit(number, staging, files, about)
 
-    def _told(self, one: OffsetRange, rows: Counter[Place]) -> dict[str, Any]:
+    def _partition_entry(
+        self, one: OffsetRange, rows: Counter[TopicPartition]
+    ) -> dict[str, Any]:
         return {
             "topic": one.topic,
             "partition": one.partition,
             "start": one.start,
             "end": one.end,
-            "rows": rows[one.place],
-            "directory": str(self.held.directory(one.place)),
+            "rows": rows[one.topic_partition],
+            "directory": str(self.partitions.directory(one.topic_partition)),
         }
 
-    def _write(self, spark: Any, staging: Path) -> list[Written]:
-        """Have executors write the records of all ranges."""
-        from kafkalog.spark.batch_query import make_splits
+    def _write(self, spark: Any, staging: Path) -> list[TaskResult]:
+        """Write the records of all ranges on the executors."""
+        from kafkalog.spark.batch_query import plan_input_partitions
 
         context, writer = spark.sparkContext, self._writer(staging)
-        cores = context.defaultParallelism
-        splits = make_splits(self.job.options, self.held, self.news.ranges, cores)
-        tasks = [split.task for split in splits]
+        inputs = plan_input_partitions(
+            self.job.options,
+            self.partitions,
+            self.new.ranges,
+            cores=context.defaultParallelism,
+        )
+        tasks = [one.task for one in inputs]
         if not tasks:
             return []
-        told = require("py4j.protocol", "spark").Py4JError
-        told_in_python = require("pyspark.errors", "spark").PySparkException
+        java_error = require("py4j.protocol", "spark").Py4JError
+        python_error = require("pyspark.errors", "spark").PySparkException
         try:
-            done: list[Written] = (
+            results: list[TaskResult] = (
                 context.parallelize(tasks, len(tasks)).map(writer).collect()
             )
-        except (told, told_in_python) as error:
-            raise told_by_spark(str(error)) from error
-        return done
+        except (java_error, python_error) as error:
+            raise error_from_spark(str(error)) from error
+        return results
 
     def _writer(self, staging: Path) -> TaskWriter:
         options, columns = self.job.options, file_columns(self.job.columns)
-        reader = TaskReader.of(options, read_schema(columns))
+        reader = TaskReader.from_options(options, read_schema(columns))
         return TaskWriter(
             reader=reader,
             columns=columns,
@@ -244,10 +259,10 @@ class _Run:
         )
 
 
-def told_by_spark(text: str) -> Exception:
-    r"""Make of Spark's text of a failed task the error that the task had raised.
+def error_from_spark(text: str) -> Exception:
+    r"""Return the error that a task raised, from the text of Spark's own error.
 
-    >>> told_by_spark("Traceback:\nkafkalog.errors.CorruptRecordError: crc: a.log")
+    >>> error_from_spark("Traceback:\nkafkalog.errors.CorruptRecordError: crc: a.log")
     CorruptRecordError('crc: a.log')
     """
     found = RAISED.findall(text.partition(JAVA_STACK)[0])

@@ -1,9 +1,7 @@
-"""What log directories hold for a query: partitions, where they begin and end.
+"""The partitions of log directories and their offsets, for planning a query.
 
-Each question looks at the files as they are then, but for where a log ends, which is
-looked for once. That is the log's end: no broker is there to tell what is replicated.
-
-Knows: partitions, by topic and number. Does not know: options, Spark.
+Offsets are read from the files at each call, except a log's end, which is read once and
+kept. There is no broker to state the high watermark, so the log end stands for it.
 """
 
 from __future__ import annotations
@@ -15,72 +13,82 @@ from kafkalog.errors import ConfigError, NotALogDirectoryError
 from kafkalog.log.log import Log, find_end, find_stable
 from kafkalog.log.log_segments import list_segments
 from kafkalog.query.sources import Part, find_parts
-from kafkalog.spark.offset_json import Place, name_place
+from kafkalog.spark.offset_json import TopicPartition, format_partition
 from kafkalog.storage.location import Location, entries
 
 
-class Partitions:
-    """The partitions in log directories as they are when this is made.
+class LogPartitions:
+    """The partitions found in log directories when this object is made.
 
-    `sources` are paths of log directories or partitions; no partition may be in two.
-    One that is empty is neither, whatever its name: a mount without its file system.
+    `sources` are paths of log directories or partition directories; no partition may be
+    in two of them. An empty directory is rejected: it may be a mount point whose file
+    system is not mounted.
     """
 
     def __init__(self, sources: Sequence[Any], *, read_committed: bool = False) -> None:
         self._read_committed = read_committed
-        self._parts: dict[Place, Part] = {}
-        self._ends: dict[Place, int] = {}
+        self._parts: dict[TopicPartition, Part] = {}
+        self._ends: dict[TopicPartition, int] = {}
         for part in find_parts(list(sources)):
             if part.directory is None:
                 raise NotALogDirectoryError(f"not a log directory: {part.file}")
             if part.directory in sources and not entries(part.directory):
                 raise NotALogDirectoryError(f"an empty directory: {part.directory}")
-            place = part.topic, part.partition
-            if place in self._parts:
+            topic_partition = part.topic, part.partition
+            if topic_partition in self._parts:
                 raise ConfigError(
-                    f"{name_place(place)} is in two places, which may"
-                    f" differ: {self.directory(place)} and {part.directory}"
+                    f"expected one directory of {format_partition(topic_partition)},"
+                    f" got {self.directory(topic_partition)} and {part.directory}"
                 )
-            self._parts[place] = part
+            self._parts[topic_partition] = part
 
-    def places(self) -> list[Place]:
-        """Name the partitions, in order."""
+    def topic_partitions(self) -> list[TopicPartition]:
+        """Return the partitions, sorted."""
         return sorted(self._parts)
 
-    def directory(self, place: Place) -> Location:
-        """Say where a partition lies."""
-        return cast("Location", self._parts[place].directory)
+    def directory(self, topic_partition: TopicPartition) -> Location:
+        """Return the directory of a partition."""
+        return cast("Location", self._parts[topic_partition].directory)
 
-    def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Return the log start offset of each."""
-        return {place: self._earliest(place) for place in places}
+    def earliest_offsets(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return the log start offset of each partition."""
+        return {tp: self._earliest(tp) for tp in topic_partitions}
 
-    def latest(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Return the log end offset of each, or the last stable one."""
-        return {place: self._latest(place) for place in places}
+    def latest_offsets(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return each log end offset, or last stable offset under read_committed."""
+        return {tp: self._latest(tp) for tp in topic_partitions}
 
-    def for_times(self, times: Mapping[Place, int]) -> dict[Place, int | None]:
-        """Return the first offset at or after each time, None where there is none."""
-        return {place: self._for_time(place, time) for place, time in times.items()}
+    def offsets_for_times(
+        self, times_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """Return the first offset at or after each timestamp; None where none is."""
+        return {tp: self._for_time(tp, time) for tp, time in times_ms.items()}
 
-    def _earliest(self, place: Place) -> int:
-        segments = list_segments(self.directory(place))
+    def _earliest(self, topic_partition: TopicPartition) -> int:
+        segments = list_segments(self.directory(topic_partition))
         first = segments[0].base_offset if segments else 0
-        return max(first, self._parts[place].log_start_offset)
+        return max(first, self._parts[topic_partition].log_start_offset)
 
-    def _latest(self, place: Place) -> int:
-        if place not in self._ends:
-            self._ends[place] = self._find_end(place)
-        return self._ends[place]
+    def _latest(self, topic_partition: TopicPartition) -> int:
+        if topic_partition not in self._ends:
+            self._ends[topic_partition] = self._find_end(topic_partition)
+        return self._ends[topic_partition]
 
-    def _find_end(self, place: Place) -> int:
-        directory = self.directory(place)
-        start = max(0, self._parts[place].log_start_offset)
+    def _find_end(self, topic_partition: TopicPartition) -> int:
+        directory = self.directory(topic_partition)
+        start = max(0, self._parts[topic_partition].log_start_offset)
         end = find_end(directory, start, past_damage=True)
         return find_stable(directory, end) if self._read_committed else end
 
-    def _for_time(self, place: Place, time: int) -> int | None:
-        [found] = Log(self.directory(place)).offsets_for_times([time]).tolist()
-        if found < 0 or (self._read_committed and found >= self._latest(place)):
+    def _for_time(self, topic_partition: TopicPartition, time_ms: int) -> int | None:
+        log = Log(self.directory(topic_partition))
+        [found] = log.offsets_for_times([time_ms]).tolist()
+        if found < 0:
+            return None
+        if self._read_committed and found >= self._latest(topic_partition):
             return None
         return int(found)

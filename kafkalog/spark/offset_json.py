@@ -1,9 +1,12 @@
-"""Offsets as text: Kafka's JSON of topics, partitions and numbers, read and written.
+"""Offsets and partitions in the JSON of Spark's Kafka source.
 
-Knows: ``{"orders":{"0":23}}`` and ``{"orders":[0,1]}``. Does not know: which
-partitions there are, or what an offset of -1 stands for.
-Source: JsonUtils of Spark's Kafka source. Stricter than it, where it would read what
-nobody meant: a fraction, null, a number of more than 64 bits, text behind the JSON.
+Offsets are ``{"orders":{"0":23}}``; partitions are ``{"orders":[0,1]}``. This module
+does not interpret offsets: -1 and -2 are numbers here.
+
+Parsing is stricter than Spark's, which accepts fractions, null, numbers of more than
+64 bits and text after the JSON.
+
+Source: ``JsonUtils.scala``.
 """
 
 from __future__ import annotations
@@ -15,109 +18,114 @@ from typing import Any, Final
 
 from kafkalog.errors import ConfigError
 
-Place = tuple[str, int]
-"""A topic and the number of one of its partitions."""
+TopicPartition = tuple[str, int]
+"""A topic and a partition number."""
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 NUMBER: Final = re.compile(r"[+-]?\d+")
 
-OFFSETS_FORM: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
-TIMES_FORM: Final = '{"topicA":{"0":123456789},"topicB":{"0":123456789}}'
-PLACES_FORM: Final = '{"topicA":[0,1],"topicB":[0,1]}'
+OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
+TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":123456789},"topicB":{"0":123456789}}'
+PARTITIONS_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[0,1]}'
 
 
-def name_place(place: Place) -> str:
-    """Write a partition as Kafka does.
+def format_partition(topic_partition: TopicPartition) -> str:
+    """Return the name of a partition as Kafka writes it.
 
-    >>> name_place(("orders", 0))
+    >>> format_partition(("orders", 0))
     'orders-0'
     """
-    return f"{place[0]}-{place[1]}"
+    topic, partition = topic_partition
+    return f"{topic}-{partition}"
 
 
-def name_places(places: Iterable[Place]) -> str:
-    """Write partitions in order, for a message.
+def format_partitions(topic_partitions: Iterable[TopicPartition]) -> str:
+    """Return a sorted list of partition names for a message.
 
-    >>> name_places({("orders", 1), ("orders", 0)})
+    >>> format_partitions({("orders", 1), ("orders", 0)})
     '[orders-0, orders-1]'
     """
-    return f"[{', '.join(map(name_place, sorted(places)))}]"
+    return f"[{', '.join(map(format_partition, sorted(topic_partitions)))}]"
 
 
-def to_json(numbers: Mapping[Place, int]) -> dict[str, dict[str, int]]:
-    """Give offsets Kafka's form, topics and partitions in order.
+def offsets_to_json(
+    offsets: Mapping[TopicPartition, int],
+) -> dict[str, dict[str, int]]:
+    """Return offsets as a JSON object, topics and partitions sorted.
 
-    >>> to_json({("orders", 10): 5, ("orders", 2): 7, ("audit", 0): 1})
+    >>> offsets_to_json({("orders", 10): 5, ("orders", 2): 7, ("audit", 0): 1})
     {'audit': {'0': 1}, 'orders': {'2': 7, '10': 5}}
     """
-    form: dict[str, dict[str, int]] = {}
-    for topic, partition in sorted(numbers):
-        form.setdefault(topic, {})[str(partition)] = numbers[topic, partition]
-    return form
+    by_topic: dict[str, dict[str, int]] = {}
+    for topic, partition in sorted(offsets):
+        by_topic.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
+    return by_topic
 
 
-def from_json(form: Any, example: str = OFFSETS_FORM) -> dict[Place, int]:
-    """Read what `to_json` gives, or its text.
+def offsets_from_json(
+    value: Any, example: str = OFFSETS_EXAMPLE
+) -> dict[TopicPartition, int]:
+    """Parse a JSON object of offsets, or the text of one.
 
-    Raises `ConfigError` for anything else, with `example` for what was expected.
+    Raises `ConfigError` for anything else; the message shows `example`.
 
-    >>> from_json('{"orders":{"0":23,"1":-1}}')
+    >>> offsets_from_json('{"orders":{"0":23,"1":-1}}')
     {('orders', 0): 23, ('orders', 1): -1}
     """
     try:
         return {
-            (topic, _partition(key)): _whole(number)
-            for topic, numbers in _of_type(dict, _parse(form)).items()
-            for key, number in _of_type(dict, numbers).items()
+            (topic, _parse_partition(key)): _parse_integer(number)
+            for topic, numbers in _check_type(dict, _parse(value)).items()
+            for key, number in _check_type(dict, numbers).items()
         }
     except (ArithmeticError, TypeError, ValueError, RecursionError):
-        raise _refused(form, example) from None
+        raise _invalid(value, example) from None
 
 
-def places_from_json(form: Any) -> list[Place]:
-    """Read the partitions of each topic, sorted, each once.
+def partitions_from_json(value: Any) -> list[TopicPartition]:
+    """Parse the partitions of each topic, and return them sorted without duplicates.
 
-    >>> places_from_json('{"orders":[1,0]}')
+    >>> partitions_from_json('{"orders":[1,0]}')
     [('orders', 0), ('orders', 1)]
     """
     try:
         return sorted(
             {
-                (topic, _whole(number, INT_MAX))
-                for topic, numbers in _of_type(dict, _parse(form)).items()
-                for number in _of_type(list, numbers)
+                (topic, _parse_integer(number, INT_MAX))
+                for topic, numbers in _check_type(dict, _parse(value)).items()
+                for number in _check_type(list, numbers)
             }
         )
     except (ArithmeticError, TypeError, ValueError, RecursionError):
-        raise _refused(form, PLACES_FORM) from None
+        raise _invalid(value, PARTITIONS_EXAMPLE) from None
 
 
-def _refused(form: Any, example: str) -> ConfigError:
-    text = form if isinstance(form, str) else json.dumps(form, default=repr)
+def _invalid(value: Any, example: str) -> ConfigError:
+    text = value if isinstance(value, str) else json.dumps(value, default=repr)
     return ConfigError(f"expected e.g. {example}, got {text}")
 
 
-def _parse(form: Any) -> Any:
-    return json.loads(form) if isinstance(form, str) else form
+def _parse(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
 
 
-def _of_type(kind: type, value: Any) -> Any:
-    if not isinstance(value, kind):
+def _check_type(expected: type, value: Any) -> Any:
+    if not isinstance(value, expected):
         raise TypeError(value)
     return value
 
 
-def _partition(key: str) -> int:
+def _parse_partition(key: str) -> int:
     if not NUMBER.fullmatch(key):
         raise ValueError(key)
-    return _whole(int(key), INT_MAX)
+    return _parse_integer(int(key), INT_MAX)
 
 
-def _whole(number: Any, greatest: int = LONG_MAX) -> int:
-    """Take a whole number, also one with a point or an exponent."""
+def _parse_integer(number: Any, maximum: int = LONG_MAX) -> int:
+    """Return an integral number as an int; 5.0 and 5e0 are integral."""
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise TypeError(number)
-    if int(number) != number or not -greatest - 1 <= number <= greatest:
+    if int(number) != number or not -maximum - 1 <= number <= maximum:
         raise ValueError(number)
     return int(number)

@@ -1,8 +1,10 @@
-"""Where a reading starts and ends, as options say it: not yet offsets of a log.
+"""Where a read starts and ends, as the options state it.
 
-Knows: the three kinds of options and which of them counts, and what a batch and a
-stream refuse. Does not know: what the partitions hold.
-Source: KafkaOffsetRangeLimit and KafkaSourceProvider of Spark's Kafka source.
+A limit is the earliest or latest offset, an offset for each partition, a timestamp for
+each partition, or one timestamp for all. `kafkalog.spark.offset_ranges` resolves limits
+to offsets; this module parses them and checks what needs no log.
+
+Source: ``KafkaOffsetRangeLimit.scala`` and ``KafkaSourceProvider.scala``.
 """
 
 from __future__ import annotations
@@ -14,17 +16,17 @@ from typing import Final
 
 from kafkalog.errors import ConfigError
 from kafkalog.spark.offset_json import (
-    TIMES_FORM,
-    Place,
-    from_json,
-    name_place,
-    name_places,
+    TIMESTAMPS_EXAMPLE,
+    TopicPartition,
+    format_partition,
+    format_partitions,
+    offsets_from_json,
 )
-from kafkalog.spark.option_values import parse_time_ms
+from kafkalog.spark.option_values import parse_timestamp_ms
 
 
 class Edge(IntEnum):
-    """An end of a log, by the number that stands for it among offsets."""
+    """The first or last offset of a log, by the number that means it in JSON."""
 
     LATEST = -1
     EARLIEST = -2
@@ -36,30 +38,30 @@ EARLIEST: Final = Edge.EARLIEST
 
 @dataclass(frozen=True, slots=True)
 class SpecificOffsets:
-    """An offset for each partition; -1 is its latest, -2 its earliest."""
+    """An offset for each partition; -1 is the latest, -2 the earliest."""
 
-    offsets: Mapping[Place, int]
+    offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class SpecificTimestamps:
-    """For each partition a time: its first offset of that time or later, in ms."""
+    """For each partition its first offset at or after a timestamp, in ms."""
 
-    times_ms: Mapping[Place, int]
+    times_ms: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalTimestamp:
-    """One time for all partitions, in ms."""
+    """For every partition its first offset at or after one timestamp, in ms."""
 
     time_ms: int
 
 
-Limit = Edge | SpecificOffsets | SpecificTimestamps | GlobalTimestamp
+OffsetLimit = Edge | SpecificOffsets | SpecificTimestamps | GlobalTimestamp
 
 
-def parse_offsets(text: str) -> Limit:
-    """Read ``earliest``, ``latest`` or an offset for each partition.
+def parse_offsets(text: str) -> OffsetLimit:
+    """Parse ``earliest``, ``latest`` or an offset for each partition.
 
     >>> parse_offsets("Earliest")
     <Edge.EARLIEST: -2>
@@ -71,93 +73,92 @@ def parse_offsets(text: str) -> Limit:
             return LATEST
         case "earliest":
             return EARLIEST
-    offsets = from_json(text.strip())
-    unknown = [place for place, offset in offsets.items() if offset < EARLIEST]
-    if unknown:
-        raise ConfigError(
-            f"expected offsets, -1 for latest or -2 for earliest, got "
-            f"{offsets[unknown[0]]} for {name_place(unknown[0])}"
-        )
+    offsets = offsets_from_json(text.strip())
+    for topic_partition, offset in offsets.items():
+        if offset < EARLIEST:
+            raise ConfigError(
+                "expected offsets, -1 for latest or -2 for earliest, got "
+                f"{offset} for {format_partition(topic_partition)}"
+            )
     return SpecificOffsets(offsets)
 
 
-def parse_timestamps(text: str) -> Limit:
-    """Read a time for each partition.
+def parse_timestamps(text: str) -> OffsetLimit:
+    """Parse a timestamp for each partition.
 
     >>> parse_timestamps('{"orders":{"0":1763750000000}}')
     SpecificTimestamps(times_ms={('orders', 0): 1763750000000})
     """
-    times_ms = from_json(text.strip(), TIMES_FORM)
-    for place, time_ms in times_ms.items():
+    times_ms = offsets_from_json(text.strip(), TIMESTAMPS_EXAMPLE)
+    for topic_partition, time_ms in times_ms.items():
         if time_ms < 0:
             raise ConfigError(
                 f"expected milliseconds since 1970, got {time_ms} for "
-                f"{name_place(place)}"
+                f"{format_partition(topic_partition)}"
             )
     return SpecificTimestamps(times_ms)
 
 
-def parse_timestamp(text: str) -> Limit:
-    """Read one time for all partitions.
+def parse_timestamp(text: str) -> OffsetLimit:
+    """Parse one timestamp for all partitions.
 
     >>> parse_timestamp("1763750000000")
     GlobalTimestamp(time_ms=1763750000000)
     """
-    return GlobalTimestamp(parse_time_ms(text))
+    return GlobalTimestamp(parse_timestamp_ms(text))
 
 
-def check_batch_start(limit: Limit) -> None:
-    """Refuse a batch that would start at the latest offset of a partition.
+def check_batch_start(limit: OffsetLimit) -> None:
+    """Raise `ConfigError` if a batch would start at a partition's latest offset.
 
     >>> check_batch_start(LATEST)
     Traceback (most recent call last):
-    kafkalog.errors.ConfigError: expected a start other than latest, which a batch...
+    kafkalog.errors.ConfigError: expected a start other than latest in a batch, got...
     """
-    _refuse_edge(limit, LATEST, "a start other than latest")
+    _reject_edge(limit, LATEST, "a start other than latest")
 
 
-def check_batch_end(limit: Limit) -> None:
-    """Refuse a batch that would end at the earliest offset of a partition."""
-    _refuse_edge(limit, EARLIEST, "an end other than earliest")
+def check_batch_end(limit: OffsetLimit) -> None:
+    """Raise `ConfigError` if a batch would end at a partition's earliest offset."""
+    _reject_edge(limit, EARLIEST, "an end other than earliest")
 
 
-def check_order(start: Limit, end: Limit) -> None:
-    """Refuse a start and an end that name different partitions, or are crossed.
+def check_order(start: OffsetLimit, end: OffsetLimit) -> None:
+    """Raise `ConfigError` if start and end name other partitions, or start is greater.
 
-    Offsets are held against offsets and times against times; what has to be looked up
-    is compared when it has been.
+    Only limits of the same kind are compared. The others are compared as offsets once
+    they are resolved.
 
     >>> check_order(SpecificOffsets({("a", 0): 5}), SpecificOffsets({("a", 0): 3}))
     Traceback (most recent call last):
     kafkalog.errors.ConfigError: the start offset 5 is greater than the end offset 3...
     """
     match start, end:
-        case SpecificOffsets(from_), SpecificOffsets(until):
-            word = "offset"
-        case SpecificTimestamps(from_), SpecificTimestamps(until):
-            word = "timestamp"
+        case SpecificOffsets(starts), SpecificOffsets(ends):
+            noun = "offset"
+        case SpecificTimestamps(starts), SpecificTimestamps(ends):
+            noun = "timestamp"
         case _:
             return
-    if from_.keys() != until.keys():
+    if starts.keys() != ends.keys():
         raise ConfigError(
-            f"expected the same partitions in start and end, got {name_places(from_)} "
-            f"and {name_places(until)}"
+            "expected the same partitions in start and end, got "
+            f"{format_partitions(starts)} and {format_partitions(ends)}"
         )
-    for place in sorted(from_):
-        if from_[place] > until[place] >= 0:
+    for tp in sorted(starts):
+        if starts[tp] > ends[tp] >= 0:
             raise ConfigError(
-                f"the start {word} {from_[place]} is greater than the end {word} "
-                f"{until[place]} for {name_place(place)}"
+                f"the start {noun} {starts[tp]} is greater than the end {noun} "
+                f"{ends[tp]} for {format_partition(tp)}"
             )
 
 
-def _refuse_edge(limit: Limit, edge: Edge, expected: str) -> None:
-    places: list[Place] = []
+def _reject_edge(limit: OffsetLimit, edge: Edge, expected: str) -> None:
+    found: list[TopicPartition] = []
     if isinstance(limit, SpecificOffsets):
-        places = [place for place, offset in limit.offsets.items() if offset == edge]
-    if limit is edge or places:
-        of = f" for {name_places(places)}" if places else ""
+        found = [tp for tp, offset in limit.offsets.items() if offset == edge]
+    if limit is edge or found:
+        where = f" for {format_partitions(found)}" if found else ""
         raise ConfigError(
-            f"expected {expected}, which a batch cannot have, got "
-            f"{edge.name.lower()}{of}"
+            f"expected {expected} in a batch, got {edge.name.lower()}{where}"
         )

@@ -1,10 +1,11 @@
-"""From options and what the partitions hold: which offsets a batch or a stream reads.
+"""The offset ranges that a batch or micro-batch reads, and their division into parts.
 
-Knows: how Spark finds starts and ends, and what it takes for lost data. Does not know:
-files.
-Source: KafkaOffsetReaderAdmin, KafkaSourceRDD, KafkaMicroBatchStream and
-KafkaDataConsumer of Spark's Kafka source. What its executors find out when they read,
-that offsets are gone, is found out here, before anything is read.
+`OffsetLimit`s of the options are resolved to offsets by an `OffsetReader`. Spark's
+executors notice missing offsets when they read; here they are found before reading.
+
+Source: ``KafkaOffsetReaderAdmin.scala``, ``KafkaSourceRDD.scala``,
+``KafkaMicroBatchStream.scala``, ``KafkaDataConsumer.scala`` and
+``KafkaOffsetRangeCalculator.scala``.
 """
 
 from __future__ import annotations
@@ -15,21 +16,32 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from kafkalog.errors import ConfigError, DataLossError
-from kafkalog.spark.offset_json import Place, name_place, name_places
+from kafkalog.spark.offset_json import (
+    TopicPartition,
+    format_partition,
+    format_partitions,
+)
 from kafkalog.spark.offset_limits import (
     EARLIEST,
     LATEST,
     Edge,
     GlobalTimestamp,
-    Limit,
+    OffsetLimit,
     SpecificOffsets,
     SpecificTimestamps,
 )
 from kafkalog.spark.read_options import SourceOptions
 
+LOGGER: Final = logging.getLogger(__name__)
+
+Warn = Callable[[str], None]
+"""Takes a line for each loss of data that does not fail the query."""
+
+Offsets = Mapping[TopicPartition, int]
+
 
 class OffsetRange(NamedTuple):
-    """The offsets of one partition from `start` to before `end`."""
+    """The offsets of one partition from `start`, inclusive, to `end`, exclusive."""
 
     topic: str
     partition: int
@@ -37,14 +49,137 @@ class OffsetRange(NamedTuple):
     end: int
 
     @property
-    def place(self) -> Place:
-        """Its topic and partition."""
+    def topic_partition(self) -> TopicPartition:
+        """The topic and the partition number."""
         return self.topic, self.partition
 
     @property
     def length(self) -> int:
-        """How many offsets; records may be fewer."""
+        """The number of offsets; there may be fewer records."""
         return self.end - self.start
+
+
+class OffsetReader(Protocol):
+    """Reads offsets of partitions; `topic_partitions` lists the only valid ones."""
+
+    def topic_partitions(self) -> list[TopicPartition]:
+        """Return the partitions, sorted."""
+
+    def earliest_offsets(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return the first readable offset of each partition."""
+
+    def latest_offsets(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return the offset after the last readable one of each partition."""
+
+    def offsets_for_times(
+        self, times_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """Return the first offset at or after each timestamp; None where none is."""
+
+
+def starting_offsets(
+    options: SourceOptions, reader: OffsetReader
+) -> dict[TopicPartition, int]:
+    """Return the first offset to read of each selected partition.
+
+    Raises `ConfigError` if the options name other partitions than are selected, if a
+    topic is missing, or if no record is at or after a timestamp.
+    """
+    selected = options.topics.select(reader.topic_partitions())
+    offsets = _find(options, options.starting, selected, reader, start=True)
+    return _resolve_edges(offsets, reader)
+
+
+def ending_offsets(
+    options: SourceOptions, reader: OffsetReader
+) -> dict[TopicPartition, int]:
+    """Return the offset at which to stop, exclusive, in each selected partition.
+
+    It is the latest where no record is at or after a timestamp. Raises `ConfigError` as
+    `starting_offsets` does otherwise.
+    """
+    selected = options.topics.select(reader.topic_partitions())
+    offsets = _find(options, options.ending, selected, reader, start=False)
+    return _resolve_edges(offsets, reader)
+
+
+def latest_offsets(
+    options: SourceOptions, reader: OffsetReader
+) -> dict[TopicPartition, int]:
+    """Return the latest offset of each selected partition."""
+    return reader.latest_offsets(options.topics.select(reader.topic_partitions()))
+
+
+def batch_ranges(
+    options: SourceOptions, reader: OffsetReader, warn: Warn = LOGGER.warning
+) -> list[OffsetRange]:
+    """Return the nonempty ranges that a batch reads, by partition.
+
+    Raises `ConfigError` as `starting_offsets` does, and if a start exceeds its end;
+    `DataLossError` if requested offsets are missing.
+    """
+    starts = starting_offsets(options, reader)
+    ends = ending_offsets(options, reader)
+    for tp in sorted(starts):
+        if starts[tp] > ends[tp]:
+            raise ConfigError(
+                f"the start offset {starts[tp]} is greater than the end offset "
+                f"{ends[tp]} for {format_partition(tp)}; an offset that was not given "
+                "is an end of the log"
+            )
+    ranges = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts)]
+    return _check_readable(options, reader, ranges, warn)
+
+
+def new_partition_starts(
+    reader: OffsetReader, start: Offsets, end: Offsets
+) -> dict[TopicPartition, int]:
+    """Return the earliest offsets of existing partitions that `start` does not have.
+
+    A stream reads new partitions from there.
+    """
+    new = (end.keys() - start.keys()) & set(reader.topic_partitions())
+    return reader.earliest_offsets(sorted(new))
+
+
+def stream_ranges(
+    options: SourceOptions,
+    reader: OffsetReader,
+    start: Offsets,
+    end: Offsets,
+    warn: Warn = LOGGER.warning,
+) -> list[OffsetRange]:
+    """Return the nonempty ranges of a micro-batch from `start` to `end`, by partition.
+
+    Raises `DataLossError` if a partition was deleted, a new one does not begin at
+    offset 0, an end precedes its start, or requested offsets are missing.
+    """
+    new = new_partition_starts(reader, start, end)
+    if missing := end.keys() - start.keys() - new.keys():
+        found = f"no first offset found of new partitions {format_partitions(missing)}"
+        _report_loss(options, found, warn)
+    for tp, offset in new.items():
+        if offset != 0:
+            found = f"new partition {format_partition(tp)} begins at {offset}"
+            _report_loss(options, found, warn)
+    if deleted := start.keys() - end.keys():
+        found = f"partitions {format_partitions(deleted)} have been deleted"
+        _report_loss(options, found, warn)
+    starts = {**start, **new}
+    ranges = []
+    for tp in sorted(starts.keys() & end.keys()):
+        if end[tp] < starts[tp]:
+            found = (
+                f"the offset of {format_partition(tp)} decreased from {starts[tp]} to "
+                f"{end[tp]}"
+            )
+            _report_loss(options, found, warn)
+        ranges.append(OffsetRange(*tp, starts[tp], end[tp]))
+    return _check_readable(options, reader, ranges, warn)
 
 
 def split_ranges(
@@ -52,10 +187,10 @@ def split_ranges(
     min_partitions: int | None = None,
     max_records: int | None = None,
 ) -> list[OffsetRange]:
-    """Divide ranges into as many as Spark makes tasks of; empty ones are left out.
+    """Divide ranges into as many parts as Spark's source would; skip empty ones.
 
-    None has more than `max_records` offsets; then large ones are divided until there
-    are about `min_partitions`.
+    No part has more than `max_records` offsets. Large ranges are then divided until
+    there are about `min_partitions` parts.
 
     >>> split_ranges([OffsetRange("orders", 0, 0, 10)], max_records=4)
     [OffsetRange(topic='orders', partition=0, start=0, end=3), ...]
@@ -66,247 +201,150 @@ def split_ranges(
     if max_records is not None:
         parts = [
             part
-            for whole in parts
-            for part in _divide(whole, math.ceil(whole.length / max_records))
+            for one in parts
+            for part in _divide(one, math.ceil(one.length / max_records))
         ]
     if min_partitions is None or min_partitions <= len(parts):
         return parts
-    return _split_large(parts, min_partitions)
+    return _divide_large(parts, min_partitions)
 
 
-def _split_large(ranges: list[OffsetRange], min_partitions: int) -> list[OffsetRange]:
-    """Divide in proportion; what stays whole does not count among the divided."""
+def _find(
+    options: SourceOptions,
+    limit: OffsetLimit,
+    selected: list[TopicPartition],
+    reader: OffsetReader,
+    *,
+    start: bool,
+) -> dict[TopicPartition, int]:
+    """Return each partition's offset, or -1 or -2 for an edge."""
+    match limit:
+        case Edge():
+            return dict.fromkeys(selected, limit)
+        case SpecificOffsets(offsets):
+            _check_partitions("offsets", offsets, selected)
+            return dict(offsets)
+        case SpecificTimestamps(times_ms):
+            _check_partitions("timestamps", times_ms, selected)
+        case GlobalTimestamp(time_ms):
+            times_ms = dict.fromkeys(selected, time_ms)
+    strict = start and options.on_missing_time == "error"
+    return _find_timestamps(times_ms, reader, strict)
+
+
+def _find_timestamps(
+    times_ms: Offsets, reader: OffsetReader, strict: bool
+) -> dict[TopicPartition, int]:
+    found = reader.offsets_for_times(times_ms)
+    missing = [tp for tp in sorted(times_ms) if found[tp] is None]
+    if strict and missing:
+        error = ConfigError(
+            f"no record of {format_partition(missing[0])} is at or after timestamp "
+            f"{times_ms[missing[0]]}"
+        )
+        error.add_note(
+            "startingOffsetsByTimestampStrategy=latest starts at the latest offset then"
+        )
+        raise error
+    return {tp: LATEST if offset is None else offset for tp, offset in found.items()}
+
+
+def _resolve_edges(offsets: Offsets, reader: OffsetReader) -> dict[TopicPartition, int]:
+    """Replace -1 and -2 by the latest and earliest offset."""
+    edges = reader.latest_offsets([tp for tp, at in offsets.items() if at == LATEST])
+    edges |= reader.earliest_offsets(
+        [tp for tp, at in offsets.items() if at == EARLIEST]
+    )
+    return {tp: edges.get(tp, offsets[tp]) for tp in sorted(offsets)}
+
+
+def _check_partitions(
+    noun: str, found: Offsets, selected: list[TopicPartition]
+) -> None:
+    if found.keys() != set(selected):
+        raise ConfigError(
+            f"expected {noun} for exactly the selected partitions, "
+            f"{format_partitions(selected)}, got them for {format_partitions(found)}"
+        )
+
+
+def _check_readable(
+    options: SourceOptions, reader: OffsetReader, ranges: list[OffsetRange], warn: Warn
+) -> list[OffsetRange]:
+    """Return the nonempty ranges, reduced to the offsets that exist.
+
+    Offsets that do not exist are reported as lost.
+    """
+    ranges = [one for one in ranges if one.length > 0]
+    existing = set(reader.topic_partitions())
+    selected = [
+        one.topic_partition for one in ranges if one.topic_partition in existing
+    ]
+    earliest = reader.earliest_offsets(selected)
+    latest = reader.latest_offsets(selected)
+    readable = []
+    for one in ranges:
+        first = earliest.get(one.topic_partition, 0)
+        end = latest.get(one.topic_partition, 0)
+        if one.start < first or one.end > end:
+            found = (
+                f"requested offsets [{one.start}, {one.end}) of "
+                f"{format_partition(one.topic_partition)}, found [{first}, {end})"
+            )
+            _report_loss(options, found, warn)
+        readable.append(
+            one._replace(start=max(one.start, first), end=min(one.end, end))
+        )
+    return [one for one in readable if one.length > 0]
+
+
+def _report_loss(options: SourceOptions, found: str, warn: Warn) -> None:
+    """Raise `DataLossError`, or warn if ``failOnDataLoss`` is false."""
+    text = f"some data may have been lost, aged out or deleted with its topic: {found}"
+    if options.fail_on_data_loss:
+        error = DataLossError(text)
+        error.add_note("failOnDataLoss=false reads the offsets that exist")
+        raise error
+    warn(text)
+
+
+def _divide_large(ranges: list[OffsetRange], min_partitions: int) -> list[OffsetRange]:
+    """Divide ranges in proportion to their length.
+
+    Ranges whose share is one part are not divided, and are not counted in the lengths
+    of the others.
+    """
     total = sum(one.length for one in ranges)
-    whole = [one for one in ranges if _share(one.length, total, min_partitions) == 1]
-    whole_places = {one.place for one in whole}
-    divided_total = total - sum(one.length for one in whole)
-    wanted = max(min_partitions - len(whole), 1)
+    small = [one for one in ranges if _share(one.length, total, min_partitions) == 1]
+    small_partitions = {one.topic_partition for one in small}
+    large_total = total - sum(one.length for one in small)
+    large_parts = max(min_partitions - len(small), 1)
     return [
         part
         for one in ranges
         for part in _divide(
             one,
             1
-            if one.place in whole_places
-            else _share(one.length, divided_total, wanted),
+            if one.topic_partition in small_partitions
+            else _share(one.length, large_total, large_parts),
         )
     ]
 
 
-def _share(count: int, total: int, parts: int) -> int:
-    """Say how many of the parts are for a range, rounded as Java does, at least one."""
-    share = float(count) / float(total) * parts
+def _share(length: int, total: int, parts: int) -> int:
+    """Return a range's share of `parts`, at least 1, rounded half up as Java does."""
+    share = float(length) / float(total) * parts
     below = math.floor(share)
     return max(below + (share - below >= 0.5), 1)
 
 
 def _divide(one: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Divide a range evenly, the greater parts last; no part is empty."""
+    """Divide a range evenly into nonempty parts, the longer ones last."""
     divided = []
     start = one.start
-    for left in range(parts, 0, -1):
-        end = start + (one.end - start) // left
+    for remaining in range(parts, 0, -1):
+        end = start + (one.end - start) // remaining
         if end > start:
             divided.append(one._replace(start=start, end=end))
         start = end
     return divided
-
-
-LOGGER: Final = logging.getLogger(__name__)
-
-Warn = Callable[[str], None]
-"""Takes one line for each loss of data that does not end a query."""
-
-
-class World(Protocol):
-    """What the directories hold now; it is asked only for places that it named."""
-
-    def places(self) -> list[Place]:
-        """Name the partitions there are, sorted."""
-
-    def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Give the first offset of each that can be read."""
-
-    def latest(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Give one past the last of each that can be read."""
-
-    def for_times(self, times: Mapping[Place, int]) -> dict[Place, int | None]:
-        """Give the first offset with a timestamp at or above each, None for none."""
-
-
-def starting_offsets(options: SourceOptions, world: World) -> dict[Place, int]:
-    """Give the offset to start at of each partition chosen.
-
-    Raises `ConfigError` where offsets or times are given for other partitions than are
-    chosen, for a topic that is not there, and for a time that nothing follows.
-    """
-    chosen = options.topics.choose(world.places())
-    return _settle(_find(options, options.starting, chosen, world, start=True), world)
-
-
-def ending_offsets(options: SourceOptions, world: World) -> dict[Place, int]:
-    """Give the offset to end before of each partition chosen; errors as for the start.
-
-    After a time that nothing follows it is the latest.
-    """
-    chosen = options.topics.choose(world.places())
-    return _settle(_find(options, options.ending, chosen, world, start=False), world)
-
-
-def latest_offsets(options: SourceOptions, world: World) -> dict[Place, int]:
-    """Give the latest offset of each partition chosen: as far as a stream can read."""
-    return world.latest(options.topics.choose(world.places()))
-
-
-def batch_ranges(
-    options: SourceOptions, world: World, warn: Warn = LOGGER.warning
-) -> list[OffsetRange]:
-    """Give what a batch reads, by partition; nothing empty.
-
-    Raises `ConfigError` as `starting_offsets` does, and where a start is beyond its
-    end; `DataLossError` where offsets are asked for that are not there.
-    """
-    start = starting_offsets(options, world)
-    end = ending_offsets(options, world)
-    for place in sorted(start):
-        if start[place] > end[place]:
-            raise ConfigError(
-                f"the start offset {start[place]} is greater than the end offset "
-                f"{end[place]} for {name_place(place)}: the one given is beyond the "
-                "other, or beyond the log"
-            )
-    ranges = [OffsetRange(*place, start[place], end[place]) for place in sorted(start)]
-    return _readable(options, world, ranges, warn)
-
-
-def new_starts(
-    world: World, start: Mapping[Place, int], end: Mapping[Place, int]
-) -> dict[Place, int]:
-    """Give the earliest offsets of partitions that came since `start`, and are there.
-
-    A stream reads them from there on.
-    """
-    return world.earliest(sorted((end.keys() - start.keys()) & set(world.places())))
-
-
-def stream_ranges(
-    options: SourceOptions,
-    world: World,
-    start: Mapping[Place, int],
-    end: Mapping[Place, int],
-    warn: Warn = LOGGER.warning,
-) -> list[OffsetRange]:
-    """Give what a micro-batch reads between two offsets, by partition; nothing empty.
-
-    Raises `DataLossError` for partitions that went, or came without their first
-    offset, for an end before its start, and for offsets that are not there.
-    """
-    came = new_starts(world, start, end)
-    if lost := end.keys() - start.keys() - came.keys():
-        found = f"no first offset found of new partitions {name_places(lost)}"
-        _lose(options, found, warn)
-    for place, offset in came.items():
-        if offset != 0:
-            found = f"new partition {name_place(place)} begins at {offset}"
-            _lose(options, found, warn)
-    if gone := start.keys() - end.keys():
-        found = f"partitions {name_places(gone)} have been deleted"
-        _lose(options, found, warn)
-    begins = {**start, **came}
-    ranges = []
-    for place in sorted(begins.keys() & end.keys()):
-        if end[place] < begins[place]:
-            _lose(
-                options,
-                f"the offset of {name_place(place)} went back from {begins[place]} to "
-                f"{end[place]}",
-                warn,
-            )
-        ranges.append(OffsetRange(*place, begins[place], end[place]))
-    return _readable(options, world, ranges, warn)
-
-
-def _find(
-    options: SourceOptions,
-    limit: Limit,
-    chosen: list[Place],
-    world: World,
-    *,
-    start: bool,
-) -> dict[Place, int]:
-    """Give each partition's offset, or -1 or -2 for an edge."""
-    match limit:
-        case Edge():
-            return dict.fromkeys(chosen, limit)
-        case SpecificOffsets(offsets):
-            _check_same("offsets", offsets, chosen)
-            return dict(offsets)
-        case SpecificTimestamps(times):
-            _check_same("timestamps", times, chosen)
-        case GlobalTimestamp(time):
-            times = dict.fromkeys(chosen, time)
-    strict = start and options.on_missing_time == "error"
-    return _find_times(times, world, strict)
-
-
-def _find_times(
-    times: Mapping[Place, int], world: World, strict: bool
-) -> dict[Place, int]:
-    found = world.for_times(times)
-    missing = [place for place in sorted(times) if found[place] is None]
-    if strict and missing:
-        raise ConfigError(
-            f"no offset of {name_place(missing[0])} has a timestamp of "
-            f"{times[missing[0]]} or later; with startingOffsetsByTimestampStrategy="
-            "latest it would be the latest"
-        )
-    return {
-        place: LATEST if offset is None else offset for place, offset in found.items()
-    }
-
-
-def _settle(offsets: Mapping[Place, int], world: World) -> dict[Place, int]:
-    """Put offsets in the place of -1 and -2."""
-    edges = world.latest([place for place, at in offsets.items() if at == LATEST])
-    edges |= world.earliest([place for place, at in offsets.items() if at == EARLIEST])
-    return {place: edges.get(place, offsets[place]) for place in sorted(offsets)}
-
-
-def _check_same(what: str, given: Mapping[Place, int], chosen: list[Place]) -> None:
-    if given.keys() != set(chosen):
-        raise ConfigError(
-            f"expected {what} for all partitions that are read, {name_places(chosen)}, "
-            f"and for no others, got them for {name_places(given)}"
-        )
-
-
-def _readable(
-    options: SourceOptions, world: World, ranges: list[OffsetRange], warn: Warn
-) -> list[OffsetRange]:
-    """Check that the offsets of all ranges are there, or keep to those that are."""
-    asked = [one for one in ranges if one.length > 0]
-    there = set(world.places())
-    places = [one.place for one in asked if one.place in there]
-    earliest, latest = world.earliest(places), world.latest(places)
-    kept = []
-    for one in asked:
-        first, end = earliest.get(one.place, 0), latest.get(one.place, 0)
-        if one.start < first or one.end > end:
-            _lose(
-                options,
-                f"offsets [{one.start}, {one.end}) of {name_place(one.place)} are to "
-                f"be read, and [{first}, {end}) are there",
-                warn,
-            )
-        kept.append(one._replace(start=max(one.start, first), end=min(one.end, end)))
-    return [one for one in kept if one.length > 0]
-
-
-def _lose(options: SourceOptions, found: str, warn: Warn) -> None:
-    """Raise for data that may be lost, or warn where it may be."""
-    if options.fail_on_data_loss:
-        raise DataLossError(
-            f"some data may have been lost, aged out or deleted with its topic: {found}"
-            " (with failOnDataLoss=false the reading goes on)"
-        )
-    warn(f"some data may have been lost: {found}")

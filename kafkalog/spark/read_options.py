@@ -1,11 +1,12 @@
-"""The options of the Spark source: read, checked, and told all at once when wrong.
+"""The options of the Spark source.
 
-Knows: every option, its form, its default. Does not know: files, logs or Spark.
-Source: KafkaSourceProvider of Spark's Kafka source, for the options that are Kafka's.
-It demands one of assign, subscribe and subscribePattern, this one reads all topics
-where there is none. It takes no notice of options that nobody has, of endingTimestamp
-in a stream, and in a batch of what is wrong in the options of triggers: these are
-errors here, and so are times before 1970, which to Kafka mean other things than times.
+`parse_options` reads them all and reports every wrong option in one error. It differs
+from Spark's Kafka source in these points: none of assign, subscribe and
+subscribePattern is required, and all topics are read without one; unknown options,
+endingTimestamp in a stream, invalid trigger options in a batch and times before 1970
+are errors.
+
+Source: ``KafkaSourceProvider.scala``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.offset_json import INT_MAX, places_from_json
+from kafkalog.spark.offset_json import INT_MAX, partitions_from_json
 from kafkalog.spark.offset_limits import (
     EARLIEST,
     LATEST,
-    Limit,
+    OffsetLimit,
     check_batch_end,
     check_batch_start,
     check_order,
@@ -28,35 +29,36 @@ from kafkalog.spark.offset_limits import (
     parse_timestamps,
 )
 from kafkalog.spark.option_values import (
+    parse_boolean,
     parse_duration_ms,
+    parse_integer,
     parse_names,
     parse_paths,
     parse_size,
-    parse_truth,
-    parse_whole,
 )
-from kafkalog.spark.spark_columns import COLUMNS, default_columns, spelled
+from kafkalog.spark.spark_columns import COLUMNS, canonical_name, default_columns
 from kafkalog.spark.topic_selection import (
-    EVERYTHING,
+    ALL_TOPICS,
     Assign,
     Subscribe,
     SubscribePattern,
     Topics,
-    compile_java,
+    compile_java_pattern,
 )
 
 T = TypeVar("T")
 D = TypeVar("D")
 
-REFUSED: Final = {
+REJECTED: Final = {
     "kafka.auto.offset.reset": "not supported, set startingOffsets instead",
-    "kafka.key.deserializer": "not supported, keys are given as bytes",
-    "kafka.value.deserializer": "not supported, values are given as bytes",
+    "kafka.key.deserializer": "not supported, keys are read as bytes",
+    "kafka.value.deserializer": "not supported, values are read as bytes",
     "kafka.enable.auto.commit": "not supported, offsets are not committed to Kafka",
-    "kafka.interceptor.classes": "not supported, no consumer is at work",
+    "kafka.interceptor.classes": "not supported, there is no consumer",
 }
 IGNORED_PREFIXES: Final = ("kafka.", "kafkaconsumer.", "fetchoffset.", "groupidprefix")
-OF_SPARK: Final = {"checkpointlocation"}
+SPARK_OPTIONS: Final = {"checkpointlocation"}
+"""Options that Spark passes on to every source."""
 PER_TRIGGER: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 STORAGE: Final = "storage."
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
@@ -65,17 +67,17 @@ TARGET_PARTITION_BYTES: Final = 128 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What a reading was asked for; the defaults are a batch's.
+    """The parsed options of one read; the defaults are those of a batch.
 
-    `storage` holds credentials under their names without ``storage.``, and `paths` may
-    hold some, so neither shows in any text. `ignored` names the options that were given
-    and mean nothing here.
+    `storage` has credentials, under names without ``storage.``, and `paths` may have
+    some; neither is in the repr. `ignored` are names of options that have no effect
+    here.
     """
 
     paths: tuple[str, ...] = field(repr=False)
-    topics: Topics = EVERYTHING
-    starting: Limit = EARLIEST
-    ending: Limit = LATEST
+    topics: Topics = ALL_TOPICS
+    starting: OffsetLimit = EARLIEST
+    ending: OffsetLimit = LATEST
     on_missing_time: str = "error"
     include_headers: bool = False
     fail_on_data_loss: bool = True
@@ -95,65 +97,65 @@ class SourceOptions:
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Read the options of ``spark.read`` or ``spark.readStream``.
+    """Parse the options of ``spark.read`` or ``spark.readStream``.
 
-    Raises one `ConfigError` that names every wrong option, what was expected of it and
-    what was found.
+    Raises one `ConfigError` that states of every wrong option what was expected and
+    found.
 
     >>> options = {"path": "/data", "subscribe": "orders", "includeHeaders": "true"}
     >>> parse_options(options, streaming=False).topics
     Subscribe(topics=('orders',))
     >>> parse_options({"path": "/data", "minPartitions": "0"}, streaming=False)
     Traceback (most recent call last):
-    kafkalog.errors.ConfigError: option minPartitions: expected a whole number of...
+    kafkalog.errors.ConfigError: option minPartitions: expected an integer of...
     """
-    given = _Given(options)
-    starting, ending = _read_limits(given, streaming)
-    take = given.take
+    reader = _OptionReader(options)
+    starting, ending = _read_limits(reader, streaming)
+    take = reader.take
     parsed = SourceOptions(
-        paths=_read_paths(given),
-        topics=_read_topics(given),
+        paths=_read_paths(reader),
+        topics=_read_topics(reader),
         starting=starting,
         ending=ending,
         on_missing_time=take(
             "startingOffsetsByTimestampStrategy", _error_or_latest, "error"
         ),
-        include_headers=take("includeHeaders", parse_truth, False),
-        fail_on_data_loss=take("failOnDataLoss", parse_truth, True),
-        min_partitions=_read_min_partitions(given),
+        include_headers=take("includeHeaders", parse_boolean, False),
+        fail_on_data_loss=take("failOnDataLoss", parse_boolean, True),
+        min_partitions=_read_min_partitions(reader),
         max_records_per_partition=take("maxRecordsPerPartition", _positive, None),
         max_offsets_per_trigger=take("maxOffsetsPerTrigger", _positive, None),
-        min_offsets_per_trigger=take("minOffsetsPerTrigger", _natural, None),
+        min_offsets_per_trigger=take("minOffsetsPerTrigger", _nonnegative, None),
         max_trigger_delay_ms=take(
             "maxTriggerDelay", parse_duration_ms, MAX_TRIGGER_DELAY_MS
         ),
-        read_committed=take("kafka.isolation.level", _is_committed, False),
-        check_crcs=take("kafka.check.crcs", parse_truth, True),
-        on_corruption=_read_on_corruption(given),
+        read_committed=take("kafka.isolation.level", _parse_isolation, False),
+        check_crcs=take("kafka.check.crcs", parse_boolean, True),
+        on_corruption=_read_on_corruption(reader),
         columns=take("columns", parse_columns, None),
         target_partition_bytes=take(
             "targetPartitionBytes", parse_size, TARGET_PARTITION_BYTES
         ),
-        control_records=take("controlRecords", parse_truth, False),
-        storage=given.take_storage(),
-        ignored=given.take_ignored(streaming),
+        control_records=take("controlRecords", parse_boolean, False),
+        storage=reader.take_storage(),
+        ignored=reader.take_ignored(streaming),
     )
-    _check_trigger(given, parsed)
-    given.finish()
+    _check_trigger(reader, parsed)
+    reader.finish()
     return parsed
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
-    """Read names of the source's columns, in the order given, of whatever case.
+    """Parse names of the source's columns, in any case, and keep their order.
 
     >>> parse_columns("key, offset, leaderepoch")
     ('key', 'offset', 'leaderEpoch')
     """
-    names = tuple(spelled(name) or name for name in parse_names(text))
+    names = tuple(canonical_name(name) or name for name in parse_names(text))
     unknown = [name for name in names if name not in COLUMNS]
     if unknown:
         raise ConfigError(
-            f"expected columns out of {', '.join(COLUMNS)}, got {', '.join(unknown)}"
+            f"expected columns of {', '.join(COLUMNS)}, got {', '.join(unknown)}"
         )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -161,118 +163,120 @@ def parse_columns(text: str) -> tuple[str, ...]:
     return names
 
 
-def asked_columns(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Say which columns a reading gives whose user names no schema.
+def requested_columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns of a read whose user states no schema.
 
-    What is wrong is not said here but by `parse_options`, with all else that is.
+    Invalid options are ignored here; `parse_options` reports them with all others.
 
-    >>> asked_columns({"includeHeaders": "true"})[-1]
+    >>> requested_columns({"includeHeaders": "true"})[-1]
     'headers'
     """
-    given = _Given(options)
-    chosen = given.take("columns", parse_columns, None)
-    headers = given.take("includeHeaders", parse_truth, False)
+    reader = _OptionReader(options)
+    chosen = reader.take("columns", parse_columns, None)
+    headers = reader.take("includeHeaders", parse_boolean, False)
     return default_columns(include_headers=headers) if chosen is None else chosen
 
 
-class _Given:
-    """The options given: which of them are still to be read, and what was wrong."""
+class _OptionReader:
+    """Takes options one by one; keeps which are not taken yet, and the errors found."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.names = {name.lower(): name for name in options}
         self.values = {name.lower(): value for name, value in options.items()}
-        self.left = set(self.values) - OF_SPARK
-        self.problems: list[str] = []
+        self.remaining = set(self.values) - SPARK_OPTIONS
+        self.errors: list[str] = []
 
     def has(self, name: str) -> bool:
         return name.lower() in self.values
 
     def take(self, name: str, parse: Callable[[str], T], default: D) -> T | D:
-        """Read one option; `default` where it is not given, or wrong."""
-        self.left.discard(name.lower())
+        """Parse one option; return `default` if it is missing or invalid."""
+        self.remaining.discard(name.lower())
         if not self.has(name):
             return default
         try:
             return parse(self.values[name.lower()])
         except ConfigError as error:
-            self.refuse(name, str(error))
+            self.reject(name, str(error))
             return default
 
-    def take_one_of(self, ways: Mapping[str, Callable[[str], D]], default: D) -> D:
-        """Read the one that is given of options that mean the same; one at most is."""
-        named = [name for name in ways if self.has(name)]
-        if len(named) > 1:
-            self.problems.append(f"expected only one of the options {', '.join(named)}")
-        chosen = [self.take(name, ways[name], default) for name in named]
+    def take_one_of(self, parsers: Mapping[str, Callable[[str], D]], default: D) -> D:
+        """Parse the one that is present of options with the same meaning."""
+        present = [name for name in parsers if self.has(name)]
+        if len(present) > 1:
+            self.errors.append(f"expected one of the options {', '.join(present)}")
+        chosen = [self.take(name, parsers[name], default) for name in present]
         return chosen[0] if chosen else default
 
-    def refuse(self, name: str, reason: str) -> None:
-        self.left.discard(name.lower())
-        self.problems.append(f"option {name}: {reason}")
+    def reject(self, name: str, reason: str) -> None:
+        self.remaining.discard(name.lower())
+        self.errors.append(f"option {name}: {reason}")
 
-    def check(self, name: str, check: Callable[..., None], *limits: Limit) -> None:
+    def check(
+        self, name: str, check: Callable[..., None], *limits: OffsetLimit
+    ) -> None:
         try:
             check(*limits)
         except ConfigError as error:
-            self.refuse(name, str(error))
+            self.reject(name, str(error))
 
     def take_storage(self) -> dict[str, str]:
-        names = {name for name in self.left if name.startswith(STORAGE)}
-        self.left -= names
+        names = {name for name in self.remaining if name.startswith(STORAGE)}
+        self.remaining -= names
         return {name.removeprefix(STORAGE): self.values[name] for name in names}
 
     def take_ignored(self, streaming: bool) -> tuple[str, ...]:
-        """Name the options that mean nothing here, and refuse those Spark refuses."""
-        for name, reason in REFUSED.items():
+        """Return the options without effect; report rejected ones."""
+        for name, reason in REJECTED.items():
             if self.has(name):
-                self.refuse(name, reason)
-        names = {name for name in self.left if name.startswith(IGNORED_PREFIXES)}
-        self.left -= names
+                self.reject(name, reason)
+        names = {name for name in self.remaining if name.startswith(IGNORED_PREFIXES)}
+        self.remaining -= names
         if not streaming:
             names |= {name.lower() for name in PER_TRIGGER if self.has(name)}
         return tuple(sorted(self.names[name] for name in names))
 
     def finish(self) -> None:
-        for name in sorted(self.left):
-            self.refuse(self.names[name], "there is no such option")
-        if self.problems:
-            raise ConfigError("; ".join(self.problems))
+        for name in sorted(self.remaining):
+            self.reject(self.names[name], "unknown option")
+        if self.errors:
+            raise ConfigError("; ".join(self.errors))
 
 
-def _read_paths(given: _Given) -> tuple[str, ...]:
-    path = given.take("path", _only_path, ())
-    paths = given.take("paths", parse_paths, ())
-    if not given.has("path") and not given.has("paths"):
-        given.refuse("path", "expected log directories, found none")
+def _read_paths(reader: _OptionReader) -> tuple[str, ...]:
+    path = reader.take("path", _single_path, ())
+    paths = reader.take("paths", parse_paths, ())
+    if not reader.has("path") and not reader.has("paths"):
+        reader.reject("path", "expected log directories, got none")
     return path + paths
 
 
-def _only_path(text: str) -> tuple[str, ...]:
+def _single_path(text: str) -> tuple[str, ...]:
     if not text:
-        raise ConfigError("expected a log directory, found none")
+        raise ConfigError("expected a log directory, got none")
     return (text,)
 
 
-def _read_topics(given: _Given) -> Topics:
-    ways: dict[str, Callable[[str], Topics]] = {
+def _read_topics(reader: _OptionReader) -> Topics:
+    parsers: dict[str, Callable[[str], Topics]] = {
         "assign": _assign,
         "subscribe": lambda text: Subscribe(parse_names(text)),
         "subscribePattern": _subscribe_pattern,
-        "topic": _only_topic,
+        "topic": _single_topic,
     }
-    everything: Topics = EVERYTHING
-    return given.take_one_of(ways, everything)
+    default: Topics = ALL_TOPICS
+    return reader.take_one_of(parsers, default)
 
 
-def _read_min_partitions(given: _Given) -> int | None:
-    ways: dict[str, Callable[[str], int | None]] = {
+def _read_min_partitions(reader: _OptionReader) -> int | None:
+    parsers: dict[str, Callable[[str], int | None]] = {
         "minPartitions": _positive_int,
         "splits": _positive_int,
     }
-    return given.take_one_of(ways, None)
+    return reader.take_one_of(parsers, None)
 
 
-def _only_topic(text: str) -> Topics:
+def _single_topic(text: str) -> Topics:
     names = parse_names(text)
     if len(names) != 1:
         raise ConfigError(f"expected one topic, got {text!r}")
@@ -280,85 +284,87 @@ def _only_topic(text: str) -> Topics:
 
 
 def _assign(text: str) -> Topics:
-    return Assign(tuple(places_from_json(text.strip())))
+    return Assign(tuple(partitions_from_json(text.strip())))
 
 
 def _subscribe_pattern(text: str) -> Topics:
     pattern = text.strip()
     if not pattern:
-        raise ConfigError("expected a pattern, found none")
-    compile_java(pattern)
+        raise ConfigError("expected a pattern, got none")
+    compile_java_pattern(pattern)
     return SubscribePattern(pattern)
 
 
-def _read_limits(given: _Given, streaming: bool) -> tuple[Limit, Limit]:
-    """Read where to start and end; what Spark would look at, and no more."""
-    start = _read_limit(given, "starting", LATEST if streaming else EARLIEST)
+def _read_limits(
+    reader: _OptionReader, streaming: bool
+) -> tuple[OffsetLimit, OffsetLimit]:
+    """Parse where to start and end, with the precedence of Spark's source."""
+    start = _read_limit(reader, "starting", LATEST if streaming else EARLIEST)
     if streaming:
         for kind in ("Timestamp", "OffsetsByTimestamp", "Offsets"):
-            if given.has(f"ending{kind}"):
-                given.refuse(f"ending{kind}", "a stream has no end")
+            if reader.has(f"ending{kind}"):
+                reader.reject(f"ending{kind}", "a stream has no end")
         return start, LATEST
-    end = _read_limit(given, "ending", LATEST)
-    given.check("startingOffsets", check_batch_start, start)
-    given.check("endingOffsets", check_batch_end, end)
-    given.check("endingOffsets", check_order, start, end)
+    end = _read_limit(reader, "ending", LATEST)
+    reader.check("startingOffsets", check_batch_start, start)
+    reader.check("endingOffsets", check_batch_end, end)
+    reader.check("endingOffsets", check_order, start, end)
     return start, end
 
 
-def _read_limit(given: _Given, which: str, default: Limit) -> Limit:
-    """Read the first there is of the three forms, the others unseen."""
-    forms: dict[str, Callable[[str], Limit]] = {
+def _read_limit(reader: _OptionReader, which: str, default: OffsetLimit) -> OffsetLimit:
+    """Parse the first present of the three forms; the others are not validated."""
+    forms: dict[str, Callable[[str], OffsetLimit]] = {
         f"{which}Timestamp": parse_timestamp,
         f"{which}OffsetsByTimestamp": parse_timestamps,
         f"{which}Offsets": parse_offsets,
     }
-    named = [name for name in forms if given.has(name)]
-    given.left -= {name.lower() for name in named}
-    return given.take(named[0], forms[named[0]], default) if named else default
+    present = [name for name in forms if reader.has(name)]
+    reader.remaining -= {name.lower() for name in present}
+    return reader.take(present[0], forms[present[0]], default) if present else default
 
 
-def _read_on_corruption(given: _Given) -> str:
-    if given.has("onCorruption") and given.has("on_corruption"):
-        given.refuse("onCorruption", "given twice, as on_corruption too")
-    former = given.take("on_corruption", _raise_or_skip, "raise")
-    return given.take("onCorruption", _raise_or_skip, former)
+def _read_on_corruption(reader: _OptionReader) -> str:
+    if reader.has("onCorruption") and reader.has("on_corruption"):
+        reader.reject("onCorruption", "set twice, as on_corruption too")
+    alias = reader.take("on_corruption", _raise_or_skip, "raise")
+    return reader.take("onCorruption", _raise_or_skip, alias)
 
 
-def _check_trigger(given: _Given, parsed: SourceOptions) -> None:
-    least, most = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
-    if least is not None and most is not None and least > most:
-        given.refuse(
+def _check_trigger(reader: _OptionReader, parsed: SourceOptions) -> None:
+    minimum, maximum = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
+    if minimum is not None and maximum is not None and minimum > maximum:
+        reader.reject(
             "minOffsetsPerTrigger",
-            f"expected no more than maxOffsetsPerTrigger, {most}, got {least}",
+            f"expected at most maxOffsetsPerTrigger, {maximum}, got {minimum}",
         )
 
 
 def _positive(text: str) -> int:
-    return parse_whole(text, least=1)
+    return parse_integer(text, minimum=1)
 
 
 def _positive_int(text: str) -> int:
-    return parse_whole(text, least=1, greatest=INT_MAX)
+    return parse_integer(text, minimum=1, maximum=INT_MAX)
 
 
-def _natural(text: str) -> int:
-    return parse_whole(text, least=0)
+def _nonnegative(text: str) -> int:
+    return parse_integer(text, minimum=0)
 
 
-def _choose(text: str, *words: str) -> str:
-    if text not in words:
-        raise ConfigError(f"expected {' or '.join(words)}, got {text}")
+def _one_of(text: str, *values: str) -> str:
+    if text not in values:
+        raise ConfigError(f"expected {' or '.join(values)}, got {text}")
     return text
 
 
 def _error_or_latest(text: str) -> str:
-    return _choose(text.lower(), "error", "latest")
+    return _one_of(text.lower(), "error", "latest")
 
 
 def _raise_or_skip(text: str) -> str:
-    return _choose(text, "raise", "skip")
+    return _one_of(text, "raise", "skip")
 
 
-def _is_committed(text: str) -> bool:
-    return _choose(text, "read_committed", "read_uncommitted") == "read_committed"
+def _parse_isolation(text: str) -> bool:
+    return _one_of(text, "read_committed", "read_uncommitted") == "read_committed"

@@ -1,10 +1,9 @@
-"""Records as Arrow batches, in just the types and sizes that suit Spark.
+"""Records as Arrow batches of Spark's types and of limited size.
 
-Columns are handed on as the decoder gathered them; no record becomes a Python object.
-What Spark wants otherwise than users of Arrow is made here: timestamps in microseconds,
-headers that are null where there are none, text in place of dictionaries.
+Columns are passed on as the decoder filled them. They differ from `kafkalog.export` in
+this: timestamps are microseconds and never null, headers are null where a record has
+none, and there are no dictionaries.
 
-Knows: Spark's columns as Arrow. Does not know: Spark, options, which bytes are read.
 Source: ``KafkaRecordToRowConverter.scala``.
 """
 
@@ -21,49 +20,49 @@ from kafkalog.errors import InvalidRecordError
 from kafkalog.export.arrow import bitmap, bytes_array, headers_array
 from kafkalog.export.optional_packages import require
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
-from kafkalog.spark.spark_columns import COLUMNS, spelled
+from kafkalog.spark.spark_columns import COLUMNS, canonical_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
     pa = require("pyarrow", "spark")
 
-MOST_ROWS: Final = 32_000
-MOST_BYTES: Final = 8 << 20
+MAX_ROWS: Final = 32_000
+MAX_BYTES: Final = 8 << 20
 US_PER_MS: Final = 1000
-MOST_MS: Final = (2**63 - 1) // US_PER_MS
+MAX_TIMESTAMP_MS: Final = (2**63 - 1) // US_PER_MS
 OFFSET_BYTES: Final = 4
 HEADER_BYTES: Final = 2 * OFFSET_BYTES + 3
 LONGEST_NAME: Final = 32
-"""No name of a codec or a segment is longer."""
+"""The length of the longest name of a codec or segment."""
 
 CONSTANT: Final = ("topic", "partition", "segment")
 """Columns with one value for all records of a chunk."""
 
 
 @dataclass(slots=True)
-class RowMaker:
-    """Makes Arrow batches of a schema, none above `MOST_ROWS` and `MOST_BYTES`.
+class RowConverter:
+    """Converts records to Arrow batches of at most `MAX_ROWS` rows and `MAX_BYTES`.
 
-    A record that is larger has a batch of its own.
+    A larger record has a batch of its own.
     """
 
     schema: pa.Schema
     names: list[str] = field(init=False)
-    """Of the schema's columns, as `COLUMNS` spells them."""
+    """The names of the schema's columns, as `COLUMNS` has them."""
 
     _constants: dict[str, tuple[Any, pa.Array]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.names = [spelled(name) or name for name in self.schema.names]
+        self.names = [canonical_name(name) or name for name in self.schema.names]
 
     @property
-    def scanned(self) -> tuple[str, ...]:
-        """The columns that a scan must give."""
-        return tuple(COLUMNS[name].scanned for name in self.names)
+    def scan_columns(self) -> tuple[str, ...]:
+        """The columns that the scan must have."""
+        return tuple(COLUMNS[name].scan_name for name in self.names)
 
     def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
-        """Turn a chunk of records into batches."""
+        """Yield the batches of a chunk of records."""
         whole = {
             name: self._array(name, records)
             for name in self.names
@@ -87,15 +86,15 @@ class RowMaker:
         return self._repeat(name, int(records.partition[0]))
 
     def _repeat(self, name: str, value: Any) -> pa.Array:
-        """Return an array of one value, `MOST_ROWS` times; the last one is kept."""
+        """Return an array with `MAX_ROWS` times one value; the last one is kept."""
         kept = self._constants.get(name)
         if kept is None or kept[0] != value:
             scalar = pa.scalar(value, COLUMNS[name].arrow_type)
-            kept = self._constants[name] = (value, pa.repeat(scalar, MOST_ROWS))
+            kept = self._constants[name] = (value, pa.repeat(scalar, MAX_ROWS))
         return kept[1]
 
     def _array(self, name: str, records: Records) -> pa.Array:
-        column = getattr(records, COLUMNS[name].scanned)
+        column = getattr(records, COLUMNS[name].scan_name)
         if isinstance(column, BytesColumn):
             return bytes_array(column)
         if isinstance(column, HeadersColumn):
@@ -111,8 +110,8 @@ class RowMaker:
         return pa.array(column.astype(kind, copy=False))
 
     def _bytes_through(self, records: Records) -> npt.NDArray[np.int64]:
-        """How many bytes rows take as Arrow, up to each and with it; at most."""
-        fixed = len(self.names)  # for what says which are null
+        """Return an upper bound of the Arrow bytes of all rows through each."""
+        fixed = len(self.names)  # for the validity bitmaps
         for kind in self.schema.types:
             fixed += OFFSET_BYTES if pa.types.is_nested(kind) else _width(kind)
         if "topic" in self.names:
@@ -130,12 +129,14 @@ class RowMaker:
 
 
 def _microseconds(column: npt.NDArray[np.int64], topic: str) -> pa.Array:
-    """Return times as Spark has them; -1, no time, is the last ms of 1969, as there."""
-    if len(column) and (int(column.max()) > MOST_MS or int(column.min()) < -MOST_MS):
-        beyond = column[(column > MOST_MS) | (column < -MOST_MS)][0]
+    """Return timestamps in microseconds; -1 ms, no timestamp, is not null."""
+    if len(column) and (
+        int(column.max()) > MAX_TIMESTAMP_MS or int(column.min()) < -MAX_TIMESTAMP_MS
+    ):
+        outside = column[(column > MAX_TIMESTAMP_MS) | (column < -MAX_TIMESTAMP_MS)][0]
         raise InvalidRecordError(
-            f"a timestamp of {beyond} ms in {topic} is beyond Spark's microseconds;"
-            " leave the column out to read the rest"
+            f"timestamp {outside} ms of topic {topic}, expected at most"
+            f" {MAX_TIMESTAMP_MS} ms either side of 1970, the range of Spark's"
         )
     buffers = [None, pa.py_buffer(column * US_PER_MS)]
     kind = COLUMNS["timestamp"].arrow_type
@@ -154,18 +155,18 @@ def _headers(column: HeadersColumn) -> pa.Array:
 
 
 def _cuts(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Cut rows, of which `ends` says how many bytes they take so far, within limits."""
+    """Yield ranges of rows within the limits; `ends` are the bytes up to each row."""
     start = 0
     while start < len(ends):
         before = ends[start - 1] if start else 0
-        stop = int(np.searchsorted(ends, before + MOST_BYTES, side="right"))
-        stop = max(start + 1, min(stop, start + MOST_ROWS))
+        stop = int(np.searchsorted(ends, before + MAX_BYTES, side="right"))
+        stop = max(start + 1, min(stop, start + MAX_ROWS))
         yield start, stop
         start = stop
 
 
 def _width(kind: pa.DataType) -> int:
-    """Bytes that a value takes beside its text; what is short text is taken along."""
+    """Return the bytes of one value, without those of a binary value."""
     if pa.types.is_string(kind):
         return OFFSET_BYTES + LONGEST_NAME
     return OFFSET_BYTES if pa.types.is_binary(kind) else -(-int(kind.bit_width) // 8)

@@ -1,12 +1,11 @@
-"""``format("kafkalog")``: log directories as a source of Spark, batch and stream.
+"""``format("kafkalog")``: log directories as a data source of Spark, batch and stream.
 
-Spark asks for the source, and for its schema, in processes made for that alone, query
-by query. So this room is light, and fetches what plans and reads when that is wanted.
+For each query Spark imports this module in a process that only asks for the schema, so
+the readers are imported when Spark asks for them.
 
-There is no ``pushFilters``: up to Spark 4.3 a reader that has it gives wrong rows when
-its DataFrame is used twice. Options and the schema say what to read.
+The reader has no ``pushFilters``: up to Spark 4.3 a reader that has it returns wrong
+rows when its DataFrame is used twice.
 
-Knows: the two kinds of readers. Does not know: how anything is read.
 Source: ``KafkaSourceProvider.scala``.
 """
 
@@ -16,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.export.optional_packages import require
-from kafkalog.spark.read_options import asked_columns, parse_options
+from kafkalog.spark.read_options import parse_options, requested_columns
 from kafkalog.spark.spark_columns import sql_schema
 from kafkalog.storage.store_options import Hidden
 
@@ -27,12 +26,13 @@ else:
 
 
 class KafkaLogDataSource(datasource.DataSource):  # type: ignore[misc]
-    """Kafka's log directories, with the columns and options of Spark's Kafka source."""
+    """The data source, with the columns and options of Spark's Kafka source."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Keep the options so that no text shows the credentials among them.
+        """Keep the options, each hidden from reprs.
 
-        Spark may be told to show the variables of Python's frames with an error.
+        Spark can be configured to print the variables of Python's frames with an error,
+        and options may have credentials.
         """
         super().__init__({name: Hidden(value) for name, value in options.items()})
 
@@ -42,17 +42,17 @@ class KafkaLogDataSource(datasource.DataSource):  # type: ignore[misc]
         return "kafkalog"
 
     def schema(self) -> str:
-        """Spell as DDL the columns of Spark's Kafka source, or those asked for."""
-        return sql_schema(asked_columns(self.options))
+        """Return the requested columns as DDL."""
+        return sql_schema(requested_columns(self.options))
 
     def reader(self, schema: Any) -> Any:
-        """Make the reader of a batch query."""
-        from kafkalog.spark.batch_query import BatchReader
+        """Return the reader of a batch query."""
+        from kafkalog.spark.batch_query import KafkaLogBatchReader
 
-        return BatchReader(parse_options(self.options, streaming=False), schema)
+        return KafkaLogBatchReader(parse_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: Any) -> Any:
-        """Make the reader of a streaming query."""
-        from kafkalog.spark.stream_query import StreamReader
+        """Return the reader of a streaming query."""
+        from kafkalog.spark.stream_query import KafkaLogStreamReader
 
-        return StreamReader(parse_options(self.options, streaming=True), schema)
+        return KafkaLogStreamReader(parse_options(self.options, streaming=True), schema)

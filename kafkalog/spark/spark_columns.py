@@ -1,9 +1,8 @@
-"""The source's columns: the eight of Spark's own Kafka source, and the library's.
+"""The columns of the Spark source: those of Spark's Kafka source, then kafkalog's own.
 
-A schema that the user gives picks from them, in any order: it is the way to read less,
-since Spark tells no Python source which columns a query needs.
+Spark does not pass the columns of a query to a Python source, so a schema or the option
+``columns`` selects them. This module does not import PySpark.
 
-Knows: names and types. Does not know: PySpark; its schemas are asked for their fields.
 Source: ``KafkaRecordToRowConverter.scala``.
 """
 
@@ -22,58 +21,58 @@ if TYPE_CHECKING:
 HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
-class Column(NamedTuple):
-    """A column: its name in a scan, its type in Spark, whether it may be null."""
+class SourceColumn(NamedTuple):
+    """A column: its name in a scan, its SQL type, and whether it may be null."""
 
-    scanned: str
+    scan_name: str
     sql_type: str
     nullable: bool = False
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The type in Arrow that Spark takes for its own."""
+        """The Arrow type that Spark expects for the SQL type."""
         return _arrow_types()[self.sql_type]
 
 
 COLUMNS: Final = {
-    "key": Column("key", "binary", nullable=True),
-    "value": Column("value", "binary", nullable=True),
-    "topic": Column("topic", "string"),
-    "partition": Column("partition", "int"),
-    "offset": Column("offset", "bigint"),
-    "timestamp": Column("timestamp", "timestamp"),
-    "timestampType": Column("timestamp_type", "int"),
-    "headers": Column("headers", HEADERS, nullable=True),
-    "leaderEpoch": Column("leader_epoch", "int"),
-    "producerId": Column("producer_id", "bigint"),
-    "producerEpoch": Column("producer_epoch", "smallint"),
-    "sequence": Column("sequence", "int"),
-    "isTransactional": Column("is_transactional", "boolean"),
-    "isControl": Column("is_control", "boolean"),
-    "magic": Column("magic", "tinyint"),
-    "codec": Column("codec", "string"),
-    "segment": Column("segment", "string"),
-    "position": Column("position", "bigint"),
+    "key": SourceColumn("key", "binary", nullable=True),
+    "value": SourceColumn("value", "binary", nullable=True),
+    "topic": SourceColumn("topic", "string"),
+    "partition": SourceColumn("partition", "int"),
+    "offset": SourceColumn("offset", "bigint"),
+    "timestamp": SourceColumn("timestamp", "timestamp"),
+    "timestampType": SourceColumn("timestamp_type", "int"),
+    "headers": SourceColumn("headers", HEADERS, nullable=True),
+    "leaderEpoch": SourceColumn("leader_epoch", "int"),
+    "producerId": SourceColumn("producer_id", "bigint"),
+    "producerEpoch": SourceColumn("producer_epoch", "smallint"),
+    "sequence": SourceColumn("sequence", "int"),
+    "isTransactional": SourceColumn("is_transactional", "boolean"),
+    "isControl": SourceColumn("is_control", "boolean"),
+    "magic": SourceColumn("magic", "tinyint"),
+    "codec": SourceColumn("codec", "string"),
+    "segment": SourceColumn("segment", "string"),
+    "position": SourceColumn("position", "bigint"),
 }
-"""All there are: first those of Spark's Kafka source, in its order."""
+"""All columns; the first eight are those of Spark's Kafka source, in its order."""
 
 KAFKA_COLUMNS: Final = tuple(COLUMNS)[:8]
 
-_SPELLED: Final = {name.lower(): name for name in COLUMNS}
+_CANONICAL_NAMES: Final = {name.lower(): name for name in COLUMNS}
 
 
-def spelled(name: str) -> str | None:
-    """Spell a column's name as here, of whatever case it is; None if there is none.
+def canonical_name(name: str) -> str | None:
+    """Return the name of a column given in any case, or None if there is none.
 
-    >>> spelled("TIMESTAMPTYPE"), spelled("valeur")
+    >>> canonical_name("TIMESTAMPTYPE"), canonical_name("valeur")
     ('timestampType', None)
     """
-    return _SPELLED.get(name.lower())
+    return _CANONICAL_NAMES.get(name.lower())
 
 
 @cache
 def _arrow_types() -> dict[str, pa.DataType]:
-    """Return Arrow's type for each of Spark's; fetched late: not all need pyarrow."""
+    """Return the Arrow type of each SQL type. Imports pyarrow on first use."""
     pa = require("pyarrow", "spark")
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     return {
@@ -90,7 +89,7 @@ def _arrow_types() -> dict[str, pa.DataType]:
 
 
 def default_columns(*, include_headers: bool) -> tuple[str, ...]:
-    """Name the columns of Spark's Kafka source.
+    """Return the names of the columns of Spark's Kafka source.
 
     >>> default_columns(include_headers=False)[-1]
     'timestampType'
@@ -99,7 +98,7 @@ def default_columns(*, include_headers: bool) -> tuple[str, ...]:
 
 
 def sql_schema(columns: Iterable[str]) -> str:
-    """Spell a schema as Spark's DDL.
+    """Return the schema of these columns as DDL.
 
     >>> sql_schema(["topic", "offset"])
     'topic string, offset bigint'
@@ -108,29 +107,28 @@ def sql_schema(columns: Iterable[str]) -> str:
 
 
 def arrow_schema(schema: Any) -> pa.Schema:
-    """Return the Arrow schema that Spark expects for a ``StructType`` of our columns.
+    """Return the Arrow schema that Spark expects for a ``StructType`` of these columns.
 
-    It has the user's spelling of their names, whose case means as little as in SQL.
-    Raises `ConfigError`, which names all that the source cannot give.
+    Column names keep the case of `schema`. Raises `ConfigError`, which lists every
+    field that the source does not have.
     """
     pa = require("pyarrow", "spark")
     wrong, fields = [], []
     for field in schema.fields:
-        name, asked = spelled(field.name), field.dataType.simpleString()
+        name, sql_type = canonical_name(field.name), field.dataType.simpleString()
         if name is None:
             wrong.append(f"no column {field.name!r}; there are {', '.join(COLUMNS)}")
             continue
         column = COLUMNS[name]
-        if asked != column.sql_type:
-            wrong.append(f"{field.name} is {column.sql_type}, not {asked}")
+        if sql_type != column.sql_type:
+            wrong.append(f"{field.name}: expected {column.sql_type}, got {sql_type}")
         elif column.nullable and not field.nullable:
-            wrong.append(f"{field.name} may be null, and the schema says it is not")
+            wrong.append(f"{field.name}: expected nullable, got not null")
         else:
-            of_arrow = pa.field(field.name, column.arrow_type, field.nullable)
-            fields.append(of_arrow)
-    names = [spelled(field.name) or field.name for field in schema.fields]
+            fields.append(pa.field(field.name, column.arrow_type, field.nullable))
+    names = [canonical_name(field.name) or field.name for field in schema.fields]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        wrong.append(f"columns named twice: {', '.join(repeated)}")
+        wrong.append(f"duplicate columns: {', '.join(repeated)}")
     if not names:
         wrong.append("no columns")
     if wrong:

@@ -1,9 +1,8 @@
-"""Work for the executors as a DataFrame: tasks go out, batches or rows come back.
+"""DataFrames computed by tasks of our own, without shuffles or files.
 
-A range of numbers stands for the tasks, one number a partition of Spark's. A task goes
-pickled for itself, so that a worker, which gets them all, unpickles only its own.
-
-Knows: how Spark runs a function. Does not know: what a task is, or does.
+``spark.range`` has one partition with one number for each task, and ``mapInArrow``
+replaces the number by the rows of the task. Each task is pickled separately, so that a
+worker, which receives all, unpickles only its own.
 """
 
 from __future__ import annotations
@@ -27,74 +26,76 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What all workers get."""
+    """The pickled tasks and the function to call; sent to all workers."""
 
     tasks: tuple[bytes, ...]
     run: Callable[[Any], Iterable[pa.RecordBatch]]
 
     def batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Do the tasks of these numbers."""
+        """Yield the batches of the tasks with these numbers."""
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from self.run(pickle.loads(self.tasks[number]))
 
 
-def frame_of(
+def dataframe_of_batches(
     spark: SparkSession,
     tasks: Sequence[T],
     run: Callable[[T], Iterable[pa.RecordBatch]],
     schema: Any,
 ) -> DataFrame:
-    """Return what `run` makes of the tasks, each in a partition of its own.
+    """Return a DataFrame of the batches that `run` yields for each task.
 
-    It makes batches of just `schema`, a ``StructType`` or DDL. Nothing runs before the
-    DataFrame is used; then all of it does, each time.
+    Each task is one partition. Batches must have `schema`, a ``StructType`` or DDL.
+    Nothing runs before the DataFrame is used, and everything runs again at each use.
     """
     work = _Work(tuple(map(pickle.dumps, tasks)), run)
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     return numbers.mapInArrow(work.batches, schema)
 
 
-def frame_of_rows(
+def dataframe_of_rows(
     spark: SparkSession,
     tasks: Sequence[T],
     run: Callable[[T], Iterable[Row]],
     schema: str,
 ) -> DataFrame:
-    """Return the rows that `run` makes of the tasks, as `frame_of` does batches.
+    """Return a DataFrame of the rows that `run` yields for each task.
 
-    All rows of a task are one batch. `schema` is DDL; times are microseconds.
+    The rows of a task are one batch. `schema` is DDL; timestamps are microseconds.
     """
-    result = as_struct(schema)
-    return frame_of(spark, tasks, _Rows(run, arrow_form(result)).batches, result)
+    result = to_struct_type(schema)
+    return dataframe_of_batches(
+        spark, tasks, _Rows(run, to_spark_arrow_schema(result)).batches, result
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Makes a batch of `schema` of what `run` gives."""
+    """Converts the rows of a task to one batch of `schema`."""
 
     run: Callable[[Any], Iterable[Row]]
     schema: pa.Schema
 
     def batches(self, task: Any) -> Iterator[pa.RecordBatch]:
-        """Do one task; without rows there is no batch."""
+        """Yield the batch of one task; none without rows."""
         if columns := list(zip(*self.run(task), strict=True)):
             arrays = list(map(pa.array, columns, self.schema.types))
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def as_struct(schema: Any) -> Any:
-    """Take a ``StructType`` as it is, and read one from DDL."""
+def to_struct_type(schema: Any) -> Any:
+    """Return a ``StructType``, parsed if `schema` is DDL."""
     from pyspark.sql.types import StructType
 
     return StructType.fromDDL(schema) if isinstance(schema, str) else schema
 
 
-def arrow_form(schema: Any) -> pa.Schema:
-    """Return the Arrow schema in which Spark takes a ``StructType``."""
+def to_spark_arrow_schema(schema: Any) -> pa.Schema:
+    """Return the Arrow schema that Spark expects for a ``StructType``."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     try:
         return to_arrow_schema(schema, timezone="UTC")
-    except TypeError:  # before Spark 4.2, where it is always UTC
+    except TypeError:  # before Spark 4.2 the timezone is always UTC
         return to_arrow_schema(schema)

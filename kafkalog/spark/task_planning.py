@@ -1,11 +1,8 @@
-"""Ranges of offsets -> tasks, each some stretches of segments.
+"""Offset ranges -> tasks, each a list of segment ranges.
 
-Segments are cut where the offset index knows that a batch begins; large ones are
-divided, small ones packed together, so that a task is worth starting. What is to be
-read is settled here, on the driver: a task that runs again reads the same bytes,
-whatever was appended meanwhile.
-
-Knows: segments and their sizes. Does not know: options, Spark.
+Segments are cut where the offset index has a batch; large ones are divided, and small
+ones share a task. The driver decides which bytes a task reads, so a task that runs
+again reads the same bytes even if the log has grown.
 """
 
 from __future__ import annotations
@@ -30,18 +27,18 @@ from kafkalog.storage.byte_source import ByteSource, Version
 from kafkalog.storage.file_names import MAX_OFFSET
 from kafkalog.storage.location import Location, OpenedSource
 
-LEAST_BYTES: Final = 32 << 20
-"""What a task has at least, where there is as much: starting one costs time, too."""
+MIN_TASK_BYTES: Final = 32 << 20
+"""The least bytes of a task that shares ranges: starting a task costs time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """Bytes from `begin` to `end` of a segment, for the offsets ``[start, stop)``.
+class SegmentRange:
+    """Bytes ``[begin, end)`` of a segment, read for the offsets ``[start, stop)``.
 
-    `marks` are positions and what is written there in the field of the offset: by them
-    a task sees whether the file is still the one that was planned with, and by `size`,
-    unless the segment `grows`: in one that was closed, compaction may leave more, and
-    less. What else a file system tells of its content is its `version`.
+    The rest identifies the file that the driver saw. `offset_fields` are positions and
+    the base offsets stored there. `size` is the size of the file; unless the segment is
+    active (`grows`), another size means that it was compacted. `version` is what a
+    remote store has to identify the content.
     """
 
     topic: str
@@ -52,122 +49,132 @@ class Stretch:
     end: int
     start: int
     stop: int
-    marks: tuple[tuple[int, int], ...]
+    offset_fields: tuple[tuple[int, int], ...]
     size: int
     grows: bool
     version: Version | None
 
     @property
     def size_in_bytes(self) -> int:
-        """How much there is to read."""
+        """The number of bytes to read."""
         return self.end - self.begin
 
     def was_replaced(self, source: OpenedSource) -> bool:
-        """Whether `source` is, by its version, another file of the same size.
+        """Return whether `source` is another file of the same size, by its version.
 
-        A segment that grows may do so within its size, if a broker allocated it before:
-        then its time says nothing.
+        An active segment may be written within its size if the broker preallocated it.
+        Its modification time is not compared.
         """
         if self.version is None or (self.grows and self.version.is_time):
             return False
         return source.size == self.size and source.version != self.version
 
-    def fits(self, source: ByteSource) -> bool:
-        """Whether `source` is, at the ends of the stretch, what it was."""
+    def is_unchanged(self, source: ByteSource) -> bool:
+        """Return whether `source` has the size and fields that the driver saw."""
         same = source.size >= self.end if self.grows else source.size == self.size
         return same and all(
-            _offset_at(source, position) == offset for position, offset in self.marks
+            _offset_at(source, position) == offset
+            for position, offset in self.offset_fields
         )
 
 
-Task = list[Stretch]
+ReadTask = list[SegmentRange]
 
 
 def plan_tasks(
     ranges: Iterable[OffsetRange],
     directory_of: Callable[[tuple[str, int]], Location],
     *,
-    most_bytes: int,
+    target_bytes: int,
     cores: int = 1,
-    pack: bool = True,
-) -> list[Task]:
-    """Divide ranges of offsets into tasks of about `most_bytes`, a third more at most.
+    share: bool = True,
+) -> list[ReadTask]:
+    """Divide offset ranges into tasks of about `target_bytes`, a third more at most.
 
-    With `pack` a task may have stretches of several ranges, and tasks are such that
-    `cores` are all busy to the end. Without, no two ranges share a task.
+    If `share`, a task may read several ranges, and the number of tasks keeps `cores`
+    busy to the end. Otherwise a task reads one range only.
     """
-    wholes = [list(_stretches(one, directory_of(one.place))) for one in ranges]
-    if not pack:
-        return [task for whole in wholes for task in _filled(whole, most_bytes, 1)]
-    least = min(LEAST_BYTES, most_bytes)
-    together = [stretch for whole in wholes for stretch in whole]
-    return _filled(together, most_bytes, cores, least)
+    by_range = [
+        list(_segment_ranges(one, directory_of(one.topic_partition))) for one in ranges
+    ]
+    if not share:
+        return [task for one in by_range for task in _fill(one, target_bytes, 1)]
+    minimum = min(MIN_TASK_BYTES, target_bytes)
+    return _fill(
+        [part for one in by_range for part in one], target_bytes, cores, minimum
+    )
 
 
-def _filled(
-    stretches: list[Stretch], most_bytes: int, cores: int, least_bytes: int = 1
-) -> list[Task]:
-    """Fill one task after another, each stretch cut where a task is full.
+def _fill(
+    segment_ranges: list[SegmentRange],
+    target_bytes: int,
+    cores: int,
+    min_bytes: int = 1,
+) -> list[ReadTask]:
+    """Fill tasks one after another; cut a segment range where a task is full.
 
-    Tasks are of one size, in whole rounds of all cores, or of `least_bytes`; one may
-    have a little more, for cuts lie where batches begin.
+    Tasks have the same size, in whole rounds of all cores, or of `min_bytes`. One may
+    be a little larger, since cuts are where batches begin.
     """
-    total = sum(stretch.size_in_bytes for stretch in stretches)
-    worthwhile = max(total // least_bytes, -(-total // most_bytes), 1)
-    count = min(_rounds(total, most_bytes * cores) * cores, worthwhile)
-    most = -(-total // count)
-    slack = most // 64
-    tasks: list[Task] = [[]]
+    total = sum(part.size_in_bytes for part in segment_ranges)
+    most_tasks = max(total // min_bytes, -(-total // target_bytes), 1)
+    count = min(_rounds(total, target_bytes * cores) * cores, most_tasks)
+    capacity = -(-total // count)
+    slack = capacity // 64
+    tasks: list[ReadTask] = [[]]
     size = 0
-    for whole in stretches:
-        room = most - size
-        if room <= slack < whole.size_in_bytes - room:
+    for one in segment_ranges:
+        space = capacity - size
+        if space <= slack < one.size_in_bytes - space:
             tasks.append([])
-            size, room = 0, most
-        full = range(whole.begin + room, whole.end - slack, most)
-        first, *more = _cut(whole, list(full))
-        if size and first.size_in_bytes > room + most // 8:
-            tasks.append([])  # it could not be cut there
+            size, space = 0, capacity
+        ends = range(one.begin + space, one.end - slack, capacity)
+        first, *more = _cut(one, list(ends))
+        if size and first.size_in_bytes > space + capacity // 8:
+            tasks.append([])  # there was no cut near the wanted one
             size = 0
         tasks[-1].append(first)
-        tasks += ([stretch] for stretch in more)
+        tasks += ([part] for part in more)
         size = more[-1].size_in_bytes if more else size + first.size_in_bytes
-    return tasks if stretches else []
+    return tasks if segment_ranges else []
 
 
-def _rounds(total: int, most_bytes: int) -> int:
-    """How often all cores take up tasks, of `most_bytes` in all, or of a third more.
+def _rounds(total: int, round_bytes: int) -> int:
+    """Return how many rounds of tasks read `total` bytes.
 
-    A round for less than that third would cost as much to begin as any.
+    A round reads up to a third more than `round_bytes`, since another round for less
+    would cost more time.
     """
-    return max(1, -(-(3 * total - most_bytes) // (3 * most_bytes)))
+    return max(1, -(-(3 * total - round_bytes) // (3 * round_bytes)))
 
 
-def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:
-    """Part a range at its segments."""
-    segments = from_offset(list_segments(directory), wanted.start)
-    segments = [one for one in segments if one.base_offset < wanted.end]
-    reached = wanted.start
+def _segment_ranges(
+    offset_range: OffsetRange, directory: Location
+) -> Iterator[SegmentRange]:
+    """Yield the parts of an offset range by segment."""
+    segments = from_offset(list_segments(directory), offset_range.start)
+    segments = [one for one in segments if one.base_offset < offset_range.end]
+    reached = offset_range.start
     for segment, source in read_on(directory, segments):
         start = max(reached, segment.base_offset)
-        stop = min(wanted.end, segment.most + 1)
+        stop = min(offset_range.end, segment.most + 1)
         begin = 0
         if start > segment.base_offset:
             begin = segment.position_for(source, start)
         end = source.size
         if stop <= segment.most:
-            end = _position_behind(segment, source, stop)
+            end = _end_position(segment, source, stop)
         if begin < end and start < stop:
-            yield Stretch(
-                topic=wanted.topic,
-                partition=wanted.partition,
+            yield SegmentRange(
+                topic=offset_range.topic,
+                partition=offset_range.partition,
                 directory=directory,
                 segment=segment,
                 begin=begin,
                 end=end,
                 start=start,
                 stop=stop,
-                marks=((begin, _offset_at(source, begin)),),
+                offset_fields=((begin, _offset_at(source, begin)),),
                 size=source.size,
                 grows=segment.most == MAX_OFFSET,
                 version=source.version,
@@ -175,10 +182,10 @@ def _stretches(wanted: OffsetRange, directory: Location) -> Iterator[Stretch]:
         reached = max(reached, stop)
 
 
-def _cut(whole: Stretch, wanted: list[int]) -> list[Stretch]:
-    """Part a stretch where the offset index knows that a batch begins, near `wanted`.
+def _cut(whole: SegmentRange, wanted: list[int]) -> list[SegmentRange]:
+    """Cut a segment range near the positions `wanted`, where the index has batches.
 
-    Offsets of a cut are those of the batch there, but within those of the whole.
+    The offsets of a part are those of its first batch, within the offsets of `whole`.
     """
     if not wanted:
         return [whole]
@@ -186,7 +193,8 @@ def _cut(whole: Stretch, wanted: list[int]) -> list[Stretch]:
         near = whole.segment.positions_near(source, wanted)
         cuts = [position for position in near if whole.begin < position < whole.end]
         firsts = [_first_offset(source, cut) for cut in cuts]
-        marks = {cut: _offset_at(source, cut) for cut in cuts} | dict(whole.marks)
+        fields = {cut: _offset_at(source, cut) for cut in cuts}
+    fields |= dict(whole.offset_fields)
     firsts = [min(max(whole.start, first), whole.stop) for first in firsts]
     bounds = pairwise([whole.start, *firsts, whole.stop])
     return [
@@ -196,7 +204,9 @@ def _cut(whole: Stretch, wanted: list[int]) -> list[Stretch]:
             end=end,
             start=start,
             stop=stop,
-            marks=tuple((at, marks[at]) for at in (begin, end) if at in marks),
+            offset_fields=tuple(
+                (at, fields[at]) for at in (begin, end) if at in fields
+            ),
         )
         for (begin, end), (start, stop) in zip(
             pairwise([whole.begin, *cuts, whole.end]), bounds, strict=True
@@ -204,8 +214,8 @@ def _cut(whole: Stretch, wanted: list[int]) -> list[Stretch]:
     ]
 
 
-def _position_behind(segment: LogSegment, source: ByteSource, stop: int) -> int:
-    """Position behind which nothing lies of what is below the offset `stop`."""
+def _end_position(segment: LogSegment, source: ByteSource, stop: int) -> int:
+    """Return the position after the last batch with an offset below `stop`."""
 
     def reaching(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
         reaches = rows["last_offset"] >= stop - 1
@@ -220,7 +230,7 @@ def _position_behind(segment: LogSegment, source: ByteSource, stop: int) -> int:
 
 
 def _first_offset(source: ByteSource, position: int) -> int:
-    """Offset at which the sound entry at `position` begins."""
+    """Return the first offset of the valid entry at `position`."""
     size = size_field(source.read(position, LOG_OVERHEAD))
     data = source.read(position, LOG_OVERHEAD + size)
     rows, _, _ = scan_headers(data, 0, position, 1)
@@ -228,5 +238,5 @@ def _first_offset(source: ByteSource, position: int) -> int:
 
 
 def _offset_at(source: ByteSource, position: int) -> int:
-    """Read the field of the offset of the entry at `position`."""
+    """Return the offset field of the entry at `position`."""
     return offset_field(source.read(position, LOG_OVERHEAD))

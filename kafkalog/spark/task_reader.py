@@ -1,14 +1,11 @@
-"""A task's stretches -> Arrow batches, on an executor.
+"""The segment ranges of a task -> Arrow batches, on an executor.
 
-A stretch is read where it was planned, in the very file that was found to be the one.
-Where that was rewritten since, or removed, as compaction and retention do, its offsets
-are looked for in the partition's directory; what is nowhere any more is lost, and the
-query's option says what that means. Another file of the same size is no work of a
-broker's: what the first held is lost, too. Not so where this machine does not see the
-logs: an empty directory, that of a mount without its file system, is no log that was
-deleted.
-
-Knows: how a stretch becomes batches. Does not know: Spark, how stretches are chosen.
+A segment range is read from the file that the driver saw. If compaction or retention
+has replaced or removed it, its offsets are read from the partition's directory as it is
+now. Offsets that are missing there are lost, and so is the content of a file that was
+replaced by another of the same size, which no broker does; ``failOnDataLoss`` decides
+what happens then. A directory that this machine does not see, or that is empty because
+its file system is not mounted, is an error instead.
 """
 
 from __future__ import annotations
@@ -29,9 +26,10 @@ from kafkalog.query.part_reading import Request
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import Part, Span
 from kafkalog.segment.log_segment import LogSegment
+from kafkalog.spark.offset_json import format_partition
 from kafkalog.spark.read_options import SourceOptions
-from kafkalog.spark.row_converter import RowMaker
-from kafkalog.spark.task_planning import Stretch, Task
+from kafkalog.spark.row_converter import RowConverter
+from kafkalog.spark.task_planning import ReadTask, SegmentRange
 from kafkalog.spark.workers import freeze_imports
 from kafkalog.storage.location import Location, entries
 from kafkalog.storage.log_directory import holds_logs
@@ -43,16 +41,16 @@ else:
 
 LOGGER: Final = logging.getLogger("kafkalog")
 
-LEAST: Final = ("offset",)
-"""Columns of which reading costs least."""
+CHEAPEST: Final = ("offset",)
+"""The columns that cost the least to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReader:
-    """Reads tasks for one query: into which schema, and what to do about faults.
+    """Reads the tasks of one query.
 
-    `warn` is called with a line for each damaged interval that is skipped and for each
-    interval of offsets that is gone; by default the line goes to the task's log.
+    `warn` is called with a line for each corrupt interval that is skipped and for each
+    interval of offsets that is lost; by default it writes to the task's log.
     """
 
     schema: pa.Schema
@@ -61,8 +59,8 @@ class TaskReader:
     warn: Callable[[str], None] = LOGGER.warning
 
     @classmethod
-    def of(cls, options: SourceOptions, schema: pa.Schema) -> Self:
-        """Make the reader that a query's options ask for."""
+    def from_options(cls, options: SourceOptions, schema: pa.Schema) -> Self:
+        """Return the reader for a query's options."""
         request = Request(
             read_committed=options.read_committed,
             control_records=options.control_records,
@@ -76,94 +74,98 @@ class TaskReader:
             fail_on_data_loss=options.fail_on_data_loss,
         )
 
-    def read(self, task: Task) -> Iterator[pa.RecordBatch]:
-        """Read a task's records, in order of each partition's offsets."""
-        maker = RowMaker(self.schema)
-        for _, scan in self.scans(task, maker.scanned):
+    def read(self, task: ReadTask) -> Iterator[pa.RecordBatch]:
+        """Yield a task's records, in offset order within each partition."""
+        converter = RowConverter(self.schema)
+        for _, scan in self.scans(task, converter.scan_columns):
             for records in scan.chunks():
-                yield from maker.batches(records)
+                yield from converter.batches(records)
             self._warn_of_problems(scan)
 
-    def count(self, task: Task) -> Iterator[tuple[Stretch, int]]:
-        """Count each stretch's records.
+    def count(self, task: ReadTask) -> Iterator[tuple[SegmentRange, int]]:
+        """Yield the number of records of each segment range.
 
-        Checksums are looked at as `read` does, where `Scan.count` passes them over.
+        Checksums are verified as in `read`; `Scan.count` does not verify them.
         """
-        for stretch, scan in self.scans(task, LEAST):
-            yield stretch, sum(map(len, scan.chunks(reuse=True)))
+        for segment_range, scan in self.scans(task, CHEAPEST):
+            yield segment_range, sum(map(len, scan.chunks(reuse=True)))
             self._warn_of_problems(scan)
 
     def scans(
-        self, task: Task, columns: tuple[str, ...]
-    ) -> Iterator[tuple[Stretch, Scan]]:
-        """Find each stretch's records; those that are nowhere have no scan."""
-        for stretch in task:
+        self, task: ReadTask, columns: tuple[str, ...]
+    ) -> Iterator[tuple[SegmentRange, Scan]]:
+        """Yield a scan of each segment range that is not lost."""
+        for segment_range in task:
             with ExitStack() as opened:
-                part = self._find(stretch, opened)
+                part = self._find(segment_range, opened)
                 if part is None:
                     continue
-                bounds = Bounds(start_offset=stretch.start, end_offset=stretch.stop)
-                parts = ((part, bounds),)
-                yield stretch, Scan(parts=parts, columns=columns, request=self.request)
+                bounds = Bounds(
+                    start_offset=segment_range.start, end_offset=segment_range.stop
+                )
+                yield (
+                    segment_range,
+                    Scan(
+                        parts=((part, bounds),), columns=columns, request=self.request
+                    ),
+                )
         freeze_imports()
 
-    def _find(self, stretch: Stretch, opened: ExitStack) -> Part | None:
-        """Say where a stretch's records are now; None if they are nowhere."""
-        place = (stretch.topic, stretch.partition, stretch.directory)
+    def _find(self, wanted: SegmentRange, opened: ExitStack) -> Part | None:
+        """Return where the records of a segment range are; None if lost."""
+        partition = (wanted.topic, wanted.partition, wanted.directory)
         with suppress(FileNotFoundError):
-            source = stretch.segment.open()
+            source = wanted.segment.open()
             opened.callback(source.close)
-            if stretch.was_replaced(source):
-                self._lost(
-                    f"{source.path} was replaced, since the driver looked at it, by"
-                    " another file of the same size"
+            if wanted.was_replaced(source):
+                self._report_loss(
+                    f"{source.path} was replaced by another file of the same size after"
+                    " the driver planned the query"
                 )
-            elif stretch.fits(source):
-                span = Span(stretch.segment, stretch.begin, stretch.end, source)
-                return Part(*place, span=span)
-        segments = self._segments(stretch)
+            elif wanted.is_unchanged(source):
+                span = Span(wanted.segment, wanted.begin, wanted.end, source)
+                return Part(*partition, span=span)
+        segments = self._segments(wanted)
         if not segments:
             return None
-        first, end = (
-            segments[0].base_offset,
-            find_end(stretch.directory, past_damage=True),
-        )
-        if first > stretch.start or end < stretch.stop:
-            self._lost(
-                f"offsets {stretch.start} to {stretch.stop} of {stretch.topic}-"
-                f"{stretch.partition} were to be read, and the log now begins with"
-                f" {first} and ends at {end}: {stretch.directory}"
+        first = segments[0].base_offset
+        end = find_end(wanted.directory, past_damage=True)
+        if first > wanted.start or end < wanted.stop:
+            name = format_partition((wanted.topic, wanted.partition))
+            self._report_loss(
+                f"requested offsets [{wanted.start}, {wanted.stop}) of {name}, found"
+                f" [{first}, {end}): {wanted.directory}"
             )
-        return Part(*place)
+        return Part(*partition)
 
-    def _segments(self, stretch: Stretch) -> list[LogSegment]:
-        """List the segments there are now, if this machine sees the directory."""
+    def _segments(self, wanted: SegmentRange) -> list[LogSegment]:
+        """Return the partition's segments now, if this machine sees the directory."""
         text = (
-            f"{stretch.segment.path} was seen by the driver and is not there on the"
-            f" executor {socket.gethostname()}: it was deleted since, or this executor"
-            " does not see the log directories under the same path"
+            f"{wanted.segment.path} was seen by the driver but not by the executor"
+            f" {socket.gethostname()}: it was deleted since, or the executor does not"
+            " have the log directories under the same path"
         )
-        if not _is_seen(stretch.directory):
+        if not _is_visible(wanted.directory):
             raise FileNotFoundError(text)
         segments = []
         with suppress(FileNotFoundError):
-            segments = list_segments(stretch.directory)
+            segments = list_segments(wanted.directory)
         if not segments:
-            self._lost(text)
+            self._report_loss(text)
         return segments
 
-    def _lost(self, text: str) -> None:
+    def _report_loss(self, text: str) -> None:
         if self.fail_on_data_loss:
             raise DataLossError(text)
         self.warn(text)
 
     def _warn_of_problems(self, scan: Scan) -> None:
         for problem in scan.problems:
-            self.warn(f"left out: {problem}")
+            self.warn(f"skipped: {problem}")
 
 
-def _is_seen(partition: Location) -> bool:
-    """Whether a partition's directory is seen from here, or that it was deleted."""
+def _is_visible(partition: Location) -> bool:
+    """Return whether a partition's directory is visible here, or was deleted."""
     try:
         return bool(entries(partition))
     except FileNotFoundError:

@@ -1,9 +1,8 @@
-"""Which partitions a reading is of: all, those named, or those a pattern finds.
+"""The ways to select partitions: all, by topic, by pattern, or one by one.
 
-Knows: the ways to choose among the partitions that are there. Does not know: where
-they are, or what is in them.
-Source: ConsumerStrategy of Spark's Kafka source, the one that asks Kafka's Admin. It
-leaves internal topics out even where they are named; here a topic named is read.
+Spark's source skips internal topics even if they are named. Here a named topic is read.
+
+Source: ``ConsumerStrategy.scala``, the strategies that use Kafka's Admin client.
 """
 
 from __future__ import annotations
@@ -15,102 +14,112 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.offset_json import Place
+from kafkalog.spark.offset_json import TopicPartition
 
 INTERNAL: Final = {
     "__consumer_offsets",
     "__transaction_state",
     "__share_group_state",
-    "__cluster_metadata",  # no client is told of this one
+    "__cluster_metadata",  # not in the metadata that brokers send to clients
 }
-"""Topics that a broker keeps for itself; no pattern finds them."""
+"""Internal topics; no pattern matches them."""
 
 JAVA_ONLY: Final = re.compile(
     r"(?P<escape>\\[^pPQEGRXhHceNk0zZ])"
     r"|(?P<nested>\[\^?\]?(?:\\.|[^\]\\\[])*\[)"
-    r"|(?P<alien>\\[pP](?:\{[^}]*\}?|.)?|\\[QEGRXhHceNk0]|&&"
+    r"|(?P<unsupported>\\[pP](?:\{[^}]*\}?|.)?|\\[QEGRXhHceNk0]|&&"
     r"|\(\?[P#(]|\(\?[imsx]*[adLuU]|\{(?![0-9]))"
     r"|(?P<group>\(\?<(?![=!]))"
     r"|(?P<end>\\[zZ])"
 )
-"""What Java's patterns and Python's mean differently, with `escape` to step over."""
+"""Syntax with another meaning in Java than in Python; `escape` is common to both."""
 
 
 @dataclass(frozen=True, slots=True)
-class Everything:
-    """Every partition there is, internal topics as well."""
+class AllTopics:
+    """Selects every partition, those of internal topics too."""
 
-    def choose(self, places: Iterable[Place]) -> list[Place]:
-        """Give all of `places`, sorted."""
-        return sorted(places)
+    def select(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return all partitions, sorted."""
+        return sorted(topic_partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Named partitions; one that its topic does not have is left out."""
+    """Selects named partitions; those that their topic does not have are ignored."""
 
-    places: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
 
-    def choose(self, places: Iterable[Place]) -> list[Place]:
-        """Give those of `places` that are named; `ConfigError` for an absent topic."""
-        there = set(places)
-        _check_topics("assign", {topic for topic, _ in self.places}, there)
-        return sorted(there.intersection(self.places))
+    def select(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return the named partitions; raise `ConfigError` for a missing topic."""
+        existing = set(topic_partitions)
+        _check_topics("assign", {topic for topic, _ in self.partitions}, existing)
+        return sorted(existing.intersection(self.partitions))
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """All partitions of named topics."""
+    """Selects all partitions of named topics."""
 
     topics: tuple[str, ...]
 
-    def choose(self, places: Iterable[Place]) -> list[Place]:
-        """Give the topics' partitions; `ConfigError` for an absent topic."""
-        there = set(places)
-        _check_topics("subscribe", set(self.topics), there)
-        return sorted(place for place in there if place[0] in self.topics)
+    def select(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return the topics' partitions; raise `ConfigError` for a missing topic."""
+        existing = set(topic_partitions)
+        _check_topics("subscribe", set(self.topics), existing)
+        return sorted(tp for tp in existing if tp[0] in self.topics)
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of the topics in whose names a pattern is found.
+    """Selects all partitions of the topics whose names contain a match of a pattern.
 
-    The pattern is Java's, and need not match the whole name: ``order`` finds
-    ``reorders``, ``^order`` does not. Internal topics are not looked at.
+    The pattern is Java's: ``order`` matches ``reorders``, ``^order`` does not. Internal
+    topics never match.
     """
 
     pattern: str
 
-    def choose(self, places: Iterable[Place]) -> list[Place]:
-        """Give the partitions of the topics found, perhaps none."""
-        finds = compile_java(self.pattern).search
+    def select(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return the partitions of matching topics; there may be none."""
+        search = compile_java_pattern(self.pattern).search
         return sorted(
-            place for place in places if place[0] not in INTERNAL and finds(place[0])
+            (topic, partition)
+            for topic, partition in topic_partitions
+            if topic not in INTERNAL and search(topic)
         )
 
 
-EVERYTHING: Final = Everything()
+ALL_TOPICS: Final = AllTopics()
 
-Topics = Everything | Assign | Subscribe | SubscribePattern
+Topics = AllTopics | Assign | Subscribe | SubscribePattern
 
 
-def compile_java(pattern: str) -> re.Pattern[str]:
-    r"""Compile a pattern of Java's; `ConfigError` names what Python cannot take.
+def compile_java_pattern(pattern: str) -> re.Pattern[str]:
+    r"""Compile a Java pattern; raise `ConfigError` for syntax that Python lacks.
 
-    >>> compile_java(r"(?<kind>orders|audit)\z").search("orders")["kind"]
+    >>> compile_java_pattern(r"(?<kind>orders|audit)\z").search("orders")["kind"]
     'orders'
-    >>> compile_java(r"\p{Lower}+")
+    >>> compile_java_pattern(r"\p{Lower}+")
     Traceback (most recent call last):
     kafkalog.errors.ConfigError: expected a pattern without \p{Lower}, which Python...
     """
 
-    def translate(found: re.Match[str]) -> str:
-        if alien := found["alien"] or found["nested"]:
+    def translate(match: re.Match[str]) -> str:
+        if unsupported := match["unsupported"] or match["nested"]:
             raise ConfigError(
-                f"expected a pattern without {alien}, which Python's patterns lack or "
-                f"mean otherwise, got {pattern}"
+                f"expected a pattern without {unsupported}, which Python does not have "
+                f"or reads differently, got {pattern}"
             )
-        return "(?P<" if found["group"] else r"\Z" if found["end"] else found[0]
+        return "(?P<" if match["group"] else r"\Z" if match["end"] else match[0]
 
     try:
         with warnings.catch_warnings():
@@ -120,10 +129,10 @@ def compile_java(pattern: str) -> re.Pattern[str]:
         raise ConfigError(f"expected a pattern, got {pattern} ({error})") from None
 
 
-def _check_topics(option: str, topics: set[str], there: set[Place]) -> None:
-    absent = topics - {topic for topic, _ in there}
-    if absent:
+def _check_topics(option: str, topics: set[str], existing: set[TopicPartition]) -> None:
+    missing = topics - {topic for topic, _ in existing}
+    if missing:
         raise ConfigError(
-            f"option {option}: expected topics that are there, found no partition of "
-            f"{', '.join(sorted(absent))}"
+            f"option {option}: no partition found of topics "
+            f"{', '.join(sorted(missing))}"
         )

@@ -1,10 +1,10 @@
-"""`freeze_imports`: what a Python process that Spark keeps does once.
+"""Garbage collection in the Python worker processes of Spark.
 
-After each task Spark has the collector look through all objects for garbage: 70 to
-120 ms, nearly all of it for the modules that are imported, pandas and pyarrow among
-them, while Spark waits to give the process its next task.
+After each task Spark calls ``gc.collect`` in a worker process that it keeps. That takes
+70 to 120 ms, nearly all of it to traverse imported modules such as pandas and pyarrow,
+and the process gets its next task only then.
 
-Source: ``pyspark/worker.py`` (``gc.collect`` between tasks), ``PythonRunner.scala``.
+Source: ``pyspark/worker.py``, ``PythonRunner.scala``.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from functools import cache
 from typing import Final
 
 REUSED: Final = "SPARK_REUSE_WORKER"
-"""The variable that Spark sets in a process which it keeps for further tasks."""
+"""The variable that Spark sets in a worker process that runs more than one task."""
 
 
 @cache
 def freeze_imports() -> None:
-    """Exclude the objects there are now from garbage collection, in Spark's workers.
+    """Exclude the objects that exist now from garbage collection, once a process.
 
-    Objects made later are collected as ever. Nothing is done in a process that Spark
-    does not keep for further tasks, such as the driver.
+    Does so only in a worker process that Spark keeps, never in the driver. Objects made
+    later are collected as usual.
     """
     if os.environ.get(REUSED):
         gc.freeze()

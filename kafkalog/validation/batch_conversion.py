@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from kafkalog import _speedups
+from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.compression import Codec
-from kafkalog.codecs.java_text import repair_utf8
 from kafkalog.decoding.record_headers import find_headers
 from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
 from kafkalog.encoding.record_columns import ByteColumn, HeaderColumns, RecordColumns

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import kafkalog
-from kafkalog.query import log_contents as contents
+from kafkalog.query import log_contents
 from tests import golden_data
 from tests.query import batches, told
 
@@ -197,7 +197,7 @@ def test_a_file_asked_for_by_name_may_be_a_link_but_not_one_in_a_partition(tmp_p
 
 
 def test_producers_are_counted_up_to_a_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(contents, "MOST_PRODUCERS", 4)
+    monkeypatch.setattr(log_contents, "MOST_PRODUCERS", 4)
     path = tmp_path / "orders-0" / f"{0:020d}.log"
     path.parent.mkdir()
     entries = [

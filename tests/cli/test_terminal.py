@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 import kafkalog
 from kafkalog.cli import terminal
-from kafkalog.cli.table import Column, lines_of
+from kafkalog.cli.text_table import TableColumn, lines_of
 
 from . import golden
 from .shell import call, on_terminal, run
@@ -127,7 +127,10 @@ def test_harmless_json_is_the_same_json(text):
     width=st.integers(20, 60),
 )
 def test_a_table_whose_columns_may_all_be_cut_fits(cells, width):
-    columns = [Column("one", may_be_cut=True), Column("two", True, may_be_cut=True)]
+    columns = [
+        TableColumn("one", may_be_cut=True),
+        TableColumn("two", True, may_be_cut=True),
+    ]
     rows = [[terminal.harmless(cell) for cell in row] for row in cells]
     lines = list(lines_of(columns, rows, width=width))
     assert len(lines) == 1 + len(rows)

@@ -15,8 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from kafkalog.storage import byte_source as reading
-from kafkalog.storage import durable_file
+from kafkalog.storage import byte_source, durable_file
 
 
 class Reads:
@@ -61,6 +60,6 @@ def reads(fail_at: int = -1) -> Iterator[Reads]:
     }
     with (
         mock.patch.multiple(durable_file.os, **by_position),
-        mock.patch.object(reading, "io", SimpleNamespace(FileIO=CountedFile)),
+        mock.patch.object(byte_source, "io", SimpleNamespace(FileIO=CountedFile)),
     ):
         yield made

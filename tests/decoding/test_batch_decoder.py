@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.decoding import decompression as unpacking
+from kafkalog.decoding import decompression
 from kafkalog.decoding.batch_decoder import Bounds, decode, first_records
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
@@ -89,12 +89,12 @@ def by_reference(data):
     ]
 
 
-@pytest.mark.parametrize("at_once", [1, 1_000, unpacking.UNPACKED_BYTES])
+@pytest.mark.parametrize("at_once", [1, 1_000, decompression.UNPACKED_BYTES])
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_every_golden_record_is_the_references_whatever_is_unpacked_at_once(
     name, at_once, monkeypatch
 ):
-    monkeypatch.setattr(unpacking, "UNPACKED_BYTES", at_once)
+    monkeypatch.setattr(decompression, "UNPACKED_BYTES", at_once)
     for place in golden_data.partitions(name):
         for path in sorted(place.glob("*.log")):
             data = path.read_bytes()

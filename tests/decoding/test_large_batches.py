@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kafkalog
-from kafkalog.decoding import large_batches as pieces
+from kafkalog.decoding import large_batches
 from kafkalog.decoding.batch_decoder import Bounds, decode
 from kafkalog.decoding.column_gathering import Buffers, GatheringWorkspace
 from kafkalog.decoding.workspace import Workspace
@@ -26,8 +26,8 @@ MANY = 700_000
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Let every batch of some records be a very large one."""
-    monkeypatch.setattr(pieces, "MOST_BYTES", 40)
-    monkeypatch.setattr(pieces, "MOST_RECORDS", 2)
+    monkeypatch.setattr(large_batches, "MOST_BYTES", 40)
+    monkeypatch.setattr(large_batches, "MOST_RECORDS", 2)
 
 
 def mixed(codec):
@@ -138,7 +138,7 @@ def test_a_batch_of_very_many_records_comes_in_several_chunks(dense, options):
         sizes.append(len(chunk))
         codes |= set(chunk.codec.tolist())
     assert sum(sizes) == MANY
-    assert max(sizes) == pieces.MOST_RECORDS
+    assert max(sizes) == large_batches.MOST_RECORDS
     assert codes == {0}
 
 

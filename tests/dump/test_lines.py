@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from kafkalog import RecordBatchBuilder, _speedups
 from kafkalog._speedups import Halt, Want
+from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.java_exceptions import ToolEnded
-from kafkalog.codecs.java_text import repair_utf8
+from kafkalog.dump.dump_options import DumpOptions
+from kafkalog.dump.dump_report import PairFindings
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_file import RUN, LogDump
-from kafkalog.dump.options import DumpOptions
 from kafkalog.dump.printing import printer
-from kafkalog.dump.report import Findings
 from kafkalog.dump.streams import Streams
 from kafkalog.storage.byte_source import MemorySource
 from tests.dump.called import dump
@@ -31,7 +31,9 @@ def printed(data, options=OPTIONS):
     """Dump bytes as a log: what is printed, and the exception that ended it, if any."""
     out, ended = bytearray(), None
     streams = Streams(out.extend, lambda _: None)
-    lines = LogDump(DumpedFile("7.log"), printer(options, None, streams), Findings())
+    lines = LogDump(
+        DumpedFile("7.log"), printer(options, None, streams), PairFindings()
+    )
     try:
         lines.dump(MemorySource(data), len(data))
     except ToolEnded as error:

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from kafkalog import RecordBatchBuilder
-from kafkalog.cli import output
+from kafkalog.cli import command_output
 from kafkalog.cli.row_printer import RowPrinter
-from kafkalog.cli.table import LOOKED_AT
+from kafkalog.cli.text_table import SAMPLE_ROWS
 from tests import golden_data
 from tests.dump.called import dump
 
@@ -201,20 +201,20 @@ def test_without_files_the_tool_ends_with_1():
 
 def test_a_table_is_printed_as_its_rows_come(monkeypatch):
     emitted = []
-    monkeypatch.setattr(output, "emit", emitted.append)
+    monkeypatch.setattr(command_output, "emit", emitted.append)
     with RowPrinter("table") as printer:
-        for number in range(LOOKED_AT + 2):
+        for number in range(SAMPLE_ROWS + 2):
             printer.print({"file": "7.log", "kind": "entry", "offset": number})
             rows = number + 1
-            assert len(emitted) == (0 if rows < LOOKED_AT else rows + 1)
-    assert len(emitted) == LOOKED_AT + 3
+            assert len(emitted) == (0 if rows < SAMPLE_ROWS else rows + 1)
+    assert len(emitted) == SAMPLE_ROWS + 3
     assert emitted[0].split() == ["file", "kind", "says"]
-    assert emitted[-1].split() == ["7.log", "entry", "offset", str(LOOKED_AT + 1)]
+    assert emitted[-1].split() == ["7.log", "entry", "offset", str(SAMPLE_ROWS + 1)]
 
 
 def test_a_table_without_rows_is_its_heading(monkeypatch):
     emitted = []
-    monkeypatch.setattr(output, "emit", emitted.append)
+    monkeypatch.setattr(command_output, "emit", emitted.append)
     with RowPrinter("table"):
         pass
     assert "".join(emitted).split() == ["file", "kind", "says"]

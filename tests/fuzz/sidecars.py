@@ -31,7 +31,7 @@ from kafkalog.indexes.index_table import IndexTable
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.messages.control_records import parse_control
-from kafkalog.spark.offset_json import from_json, places_from_json
+from kafkalog.spark.offset_json import offsets_from_json, partitions_from_json
 from tests.fuzz.mending import mend_snapshot
 from tests.fuzz.rows import check_place
 
@@ -40,7 +40,7 @@ OFFSETS = np.array([-1, 0, 1, 500, 2**31, 2**62])
 
 
 def parsed(parse: Callable[[bytes], Any], data: bytes) -> Any:
-    """Parse; None where a typed error, with a place in `data`, says why not."""
+    """Parse `data`; return None on an error that has a position in it."""
     try:
         return parse(data)
     except LocatedError as error:
@@ -161,7 +161,7 @@ def check_control(data: bytes) -> None:
 def check_option_json(data: bytes) -> None:
     """Read the text as Spark's options of offsets and of partitions."""
     text = data.decode("utf-8", "replace")
-    for parse in (from_json, places_from_json):
+    for parse in (offsets_from_json, partitions_from_json):
         try:
             parse(text)
         except KafkaLogError as error:

@@ -12,8 +12,7 @@ import kafkalog
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import CorruptRecordError, UnsupportedFormatError
 from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
-from kafkalog.query import header_columns as by_headers
-from kafkalog.query import scan_run
+from kafkalog.query import header_columns, scan_run
 from kafkalog.query.header_columns import TOLD_COLUMNS
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
@@ -109,8 +108,8 @@ def test_headers_tell_what_unpacking_finds(
     options |= {"control_records": control, **WAYS[way]}
     checked, told = of_source(source, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_headers, "MOST_RECORDS", most)
-        patch.setattr(by_headers, "MOST_STRETCHES", changes)
+        patch.setattr(header_columns, "MOST_RECORDS", most)
+        patch.setattr(header_columns, "MOST_STRETCHES", changes)
         assert rows(told) == rows(checked)
         unchecked = kafkalog.scan(source, columns=NAMES, check_crcs=False, **options)
         assert rows(unchecked) == rows(checked)
@@ -227,7 +226,7 @@ def test_a_run_is_no_longer_than_what_is_promised():
     _, told = of_source(data, ("offset", "sequence"))
     lengths = [len(chunk) for chunk in told.chunks()]
     assert sum(lengths) == 200_000
-    assert max(lengths) <= by_headers.MOST_RECORDS
+    assert max(lengths) <= header_columns.MOST_RECORDS
     assert [offset for offset, _ in rows(told)] == list(range(200_000))
 
 

@@ -1,1 +1,1 @@
-"""How the tables of ``kafkalog/formats/schemas`` are made from Kafka's sources."""
+"""How the tables of ``kafkalog/messages/schemas`` are made from Kafka's sources."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 TABLE: Final = (
-    Path(__file__).parents[2] / "kafkalog/formats/schemas/internal_topics.json"
+    Path(__file__).parents[2] / "kafkalog/messages/schemas/internal_topics.json"
 )
 
 FOLDERS: Final = {

@@ -45,8 +45,8 @@ class Cluster:
         until(lambda: listens(port), "the master to listen")
         for number in (1, 2):
             work = folder / f"work-{number}"
-            place = ("--webui-port", "0", "--work-dir", str(work))
-            self._start("worker.Worker", *WORKER_SIZE, *place, self.url)
+            tp = ("--webui-port", "0", "--work-dir", str(work))
+            self._start("worker.Worker", *WORKER_SIZE, *tp, self.url)
 
     def _start(self, name, *arguments):
         from pyspark.find_spark_home import _find_spark_home
@@ -79,9 +79,9 @@ class Submitted:
     def __init__(self, logs, out, *arguments, master):
         self.out = Path(out)
         settings = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
-        asked = ["--source", str(logs), "--to", "parquet", str(out)]
+        requested = ["--source", str(logs), "--to", "parquet", str(out)]
         self.process = subprocess.Popen(
-            [*JOB, *asked, "--master", master, *settings, *arguments],
+            [*JOB, *requested, "--master", master, *settings, *arguments],
             env=os.environ | session.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -103,8 +103,8 @@ class Submitted:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
 
-    def told(self):
-        """Wait for the end; return what was told, if it was a good end."""
+    def message(self):
+        """Wait for the end; return what was message, if it was a good end."""
         stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == 0, stderr
         return json.loads(stdout)

@@ -1,4 +1,4 @@
-"""A log directory that grows, rolls and loses segments, and all it ever held."""
+"""A log directory that grows, rolls and loses segments, and all it ever partitions."""
 
 from __future__ import annotations
 

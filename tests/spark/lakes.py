@@ -30,19 +30,19 @@ def call(logs, out, *arguments):
 
 
 def ended(ran, code):
-    """Check how a call ended; give what it said."""
+    """Check how a call ended; give what it printed."""
     assert ran.exit_code == code, ran.output
     return ran.stderr
 
 
-def told_by(ran):
-    """Return what a call with ``--format json`` said."""
+def printed_by(ran):
+    """Return what a call with ``--format json`` printed."""
     return json.loads(ran.stdout)
 
 
-def spans(told):
+def spans(message):
     """Name what a run has read: topic, partition, start, end, rows."""
-    return [tuple(one.values())[:5] for one in told["partitions"]]
+    return [tuple(one.values())[:5] for one in message["partitions"]]
 
 
 def files_of(out):
@@ -61,7 +61,7 @@ def manifest(out, number):
 
 
 def table(out):
-    """Read all files, as a reader that is told the directory alone."""
+    """Read all files, as a reader that is message the directory alone."""
     return ds.dataset(out, format="parquet", partitioning=IN_THE_PATH).to_table()
 
 

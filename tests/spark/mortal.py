@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from kafkalog.spark.batch_query import BatchReader
+from kafkalog.spark.batch_query import KafkaLogBatchReader
 from kafkalog.spark.read_options import parse_options
 from kafkalog.spark.source import KafkaLogDataSource
-from kafkalog.spark.stream_query import StreamReader
+from kafkalog.spark.stream_query import KafkaLogStreamReader
 
 BATCHES_BEFORE = 1
 
@@ -44,11 +44,11 @@ class MortalReads:
                 more.unlink()
 
 
-class MortalBatches(MortalReads, BatchReader):
+class MortalBatches(MortalReads, KafkaLogBatchReader):
     """A batch reader of mortal workers."""
 
 
-class MortalStreams(MortalReads, StreamReader):
+class MortalStreams(MortalReads, KafkaLogStreamReader):
     """A stream reader of mortal workers."""
 
 

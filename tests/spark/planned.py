@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.log_partitions import LogPartitions
 from kafkalog.spark.offset_ranges import OffsetRange
 from kafkalog.spark.read_options import parse_options
 from kafkalog.spark.spark_columns import COLUMNS
@@ -14,24 +14,26 @@ from kafkalog.spark.task_reader import TaskReader
 
 def whole(directory, **settings):
     """Return where a partition's log starts and ends."""
-    held = Partitions([directory], **settings)
-    [place] = held.places()
-    return held.earliest([place])[place], held.latest([place])[place]
+    partitions = LogPartitions([directory], **settings)
+    [tp] = partitions.topic_partitions()
+    return partitions.earliest_offsets([tp])[tp], partitions.latest_offsets([tp])[tp]
 
 
-def plan(directory, start, end, most_bytes=1 << 27, **settings):
+def plan(directory, start, end, target_bytes=1 << 27, **settings):
     """Divide a range of a partition's offsets into tasks."""
-    held = Partitions([directory])
-    [place] = held.places()
-    ranges = [OffsetRange(*place, start, end)]
-    return plan_tasks(ranges, held.directory, most_bytes=most_bytes, **settings)
+    partitions = LogPartitions([directory])
+    [tp] = partitions.topic_partitions()
+    ranges = [OffsetRange(*tp, start, end)]
+    return plan_tasks(
+        ranges, partitions.directory, target_bytes=target_bytes, **settings
+    )
 
 
 def reader_of(*columns, **options):
     """Return a reader of some columns, as the source makes it of its options."""
     schema = pa.schema([pa.field(name, COLUMNS[name].arrow_type) for name in columns])
     parsed = parse_options(options | {"path": "/"}, streaming=False)
-    return TaskReader.of(parsed, schema)
+    return TaskReader.from_options(parsed, schema)
 
 
 def offsets_of(tasks, **options):

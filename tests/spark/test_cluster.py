@@ -9,7 +9,7 @@ import pytest
 
 from tests import golden_data
 from tests.spark import cluster, lakes
-from tests.spark.test_golden import expected
+from tests.spark.test_golden import kafka_rows
 
 pytestmark = pytest.mark.spark
 
@@ -43,16 +43,16 @@ def submit(spark_cluster, tmp_path):
             one.kill()
 
 
-def check_whole(out, told):
-    """Hold what is there, and what was told of it, to what Kafka says."""
-    assert lakes.rows(out) == expected("k431-clean")
-    assert told["rows"] == len(expected("k431-clean"))
-    assert lakes.files_of(out) == sorted(file["path"] for file in told["files"])
+def check_whole(out, message):
+    """Hold what is there, and what was message of it, to what Kafka says."""
+    assert lakes.rows(out) == kafka_rows("k431-clean")
+    assert message["rows"] == len(kafka_rows("k431-clean"))
+    assert lakes.files_of(out) == sorted(file["path"] for file in message["files"])
     left = {path.name for path in (out / "_kafkalog").iterdir()}
     assert left == {"lock", "manifest-00001.json"}
 
 
-def test_a_driver_that_is_killed_has_written_nothing_and_the_next_run_all(
+def test_a_killed_driver_writes_nothing_and_the_next_run_writes_all(
     submit, spark_cluster
 ):
     killed = submit()
@@ -61,13 +61,13 @@ def test_a_driver_that_is_killed_has_written_nothing_and_the_next_run_all(
     killed.kill()
     assert lakes.files_of(killed.out) == []
     again = submit()
-    check_whole(again.out, again.told())
+    check_whole(again.out, again.message())
 
 
-def test_tasks_of_an_executor_that_is_killed_are_done_by_others(submit, spark_cluster):
+def test_tasks_of_a_killed_executor_run_on_others(submit, spark_cluster):
     job = submit()
     job.until_written(SOME_TASKS)
     victim = spark_cluster.executors()[0]
     os.kill(victim, signal.SIGKILL)
     cluster.until(lambda: victim not in spark_cluster.executors(), "an executor less")
-    check_whole(job.out, job.told())
+    check_whole(job.out, job.message())

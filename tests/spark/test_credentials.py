@@ -38,22 +38,22 @@ def latest(**options):
     return source.streamReader(StructType().add("offset", "long")).latestOffset()
 
 
-def told_by(question, **options):
+def printed_by(question, **options):
     """Give what Spark would: an error's text, and the variables of all frames."""
     with pytest.raises(Exception) as caught:  # noqa: PT011
         question(**options)
-    told = traceback.TracebackException.from_exception(
+    message = traceback.TracebackException.from_exception(
         caught.value, capture_locals=True
     )
-    while told.stack and told.stack[0].filename == __file__:
-        del told.stack[0]
-    return "".join(told.format())
+    while message.stack and message.stack[0].filename == __file__:
+        del message.stack[0]
+    return "".join(message.format())
 
 
-@pytest.mark.filterwarnings("ignore:options that mean nothing")
+@pytest.mark.filterwarnings("ignore:options without effect")
 @pytest.mark.parametrize("question", [plan, latest])
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "printed"),
     [
         ({"columns": "nope"}, "option columns"),
         ({"path": "s3://me:hush1@no host/logs"}, "no name of a host or bucket"),
@@ -62,25 +62,25 @@ def told_by(question, **options):
         ({}, "*** and *** are wrong: tree://host/logs"),
     ],
 )
-def test_an_error_shows_no_credentials(monkeypatch, question, options, said):
+def test_an_error_shows_no_credentials(monkeypatch, question, options, printed):
     monkeypatch.setitem(stores.CONNECT, "tree", lambda *_: Failing())
-    told = told_by(question, **options)
-    assert said in told
-    assert "self = <kafkalog" in told
-    assert [secret for secret in SECRETS if secret in told] == []
+    message = printed_by(question, **options)
+    assert printed in message
+    assert "self = <kafkalog" in message
+    assert [secret for secret in SECRETS if secret in message] == []
 
 
-def test_a_source_keeps_no_option_that_shows():
+def test_no_option_is_in_the_repr_of_a_source():
     source = pickle.loads(pickle.dumps(KafkaLogDataSource(OPTIONS)))
     assert dict(source.options) == OPTIONS
-    told = repr(vars(source))
-    assert "storage.secret" in told
-    assert [secret for secret in SECRETS if secret in told] == []
+    message = repr(vars(source))
+    assert "storage.secret" in message
+    assert [secret for secret in SECRETS if secret in message] == []
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("place", ["bucket/logs", "no host/logs"])
-def test_spark_shows_no_credentials(spark, place):
+def test_errors_in_spark_show_no_credentials(spark, place):
     spark.conf.set(LOCALS, "true")
     options = OPTIONS | {"path": f"s3://me:hush1@{place}"}
     frame = spark.read.format("kafkalog").options(**options).load()

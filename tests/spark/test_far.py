@@ -8,7 +8,7 @@ from kafkalog import RecordBatchBuilder
 from kafkalog.spark import list_segments, map_batches
 from tests import golden_data
 from tests.spark import lakes
-from tests.spark.test_golden import SELECTED, expected, from_spark
+from tests.spark.test_golden import SELECTED, from_spark, kafka_rows
 from tests.storage.far import SECRET, fill, s3_server
 
 pytestmark = pytest.mark.spark
@@ -29,14 +29,14 @@ def offsets_of(frame):
     return sorted(tuple(row) for row in found)
 
 
-def test_a_batch_from_s3_is_what_kafka_says(spark, storage):
+def test_a_batch_from_s3_equals_kafkas_records(spark, storage):
     reader = spark.read.format("kafkalog").options(includeHeaders="true", **storage)
     frame = reader.load(URL).selectExpr(*SELECTED)
-    assert sorted(map(from_spark, frame.collect())) == expected(NAME)
+    assert sorted(map(from_spark, frame.collect())) == kafka_rows(NAME)
 
 
-def test_functions_reach_s3_too(spark, storage):
-    wanted = [row[:3] for row in expected(NAME)]
+def test_functions_read_s3(spark, storage):
+    expected = [row[:3] for row in kafka_rows(NAME)]
     mapped = map_batches(
         spark,
         URL,
@@ -45,22 +45,24 @@ def test_functions_reach_s3_too(spark, storage):
         ["topic", "partition", "offset"],
         **storage,
     )
-    assert offsets_of(mapped) == wanted
+    assert offsets_of(mapped) == expected
     far = list_segments(spark, URL, **storage)
     local = list_segments(spark, str(golden_data.logs(NAME)))
-    told = ("directory", "modificationTime")
-    assert sorted(far.drop(*told).collect()) == sorted(local.drop(*told).collect())
+    message = ("directory", "modificationTime")
+    assert sorted(far.drop(*message).collect()) == sorted(
+        local.drop(*message).collect()
+    )
     assert {row.modificationTime for row in far.collect()} == {None}
 
 
-def test_a_stream_from_s3_goes_on_where_it_was(spark, storage, tmp_path):
+def test_a_stream_from_s3_continues_at_its_checkpoint(spark, storage, tmp_path):
     def append(base):
         builder = RecordBatchBuilder(base_offset=base)
         for offset in range(base, base + 10):
             builder.append(None, b"%d" % offset, timestamp=offset)
-        place = tmp_path / "grown" / "orders-0"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{base:020d}.log").write_bytes(builder.build())
+        tp = tmp_path / "grown" / "orders-0"
+        tp.mkdir(parents=True, exist_ok=True)
+        (tp / f"{base:020d}.log").write_bytes(builder.build())
         names = {name.removeprefix("storage."): storage[name] for name in storage}
         fill(names, "far/grown", tmp_path / "grown")
 
@@ -78,13 +80,13 @@ def test_a_stream_from_s3_goes_on_where_it_was(spark, storage, tmp_path):
     assert run() == [("orders", 0, offset) for offset in range(20)]
 
 
-def test_the_job_reads_s3_and_keeps_its_credentials(spark, storage, tmp_path):
+def test_the_job_reads_s3_and_writes_no_credentials(spark, storage, tmp_path):
     given = [part for pair in storage.items() for part in ("--option", "=".join(pair))]
     ran = lakes.call(URL, tmp_path / "lake", *given, *lakes.FORM)
     lakes.ended(ran, 0)
-    assert lakes.told_by(ran)["rows"] == len(expected(NAME))
-    wanted = [row[:3] for row in expected(NAME)]
-    assert [row[:3] for row in lakes.rows(tmp_path / "lake")] == wanted
+    assert lakes.printed_by(ran)["rows"] == len(kafka_rows(NAME))
+    expected = [row[:3] for row in kafka_rows(NAME)]
+    assert [row[:3] for row in lakes.rows(tmp_path / "lake")] == expected
     assert SECRET not in ran.output
     kept = b"".join(
         path.read_bytes() for path in (tmp_path / "lake").rglob("*") if path.is_file()

@@ -37,9 +37,7 @@ def killed(spark, tmp_path):
     return folder
 
 
-def test_a_batch_whose_workers_are_killed_has_the_rows_of_one_undisturbed(
-    spark, log, killed
-):
+def test_a_batch_has_the_same_rows_if_workers_are_killed(spark, log, killed):
     log.append(MANY, size=LONG, codec="zstd")
     options = {"path": str(log.logs), "killed": str(killed)} | {"minPartitions": TASKS}
     frame = spark.read.format("mortal").options(**options).load()
@@ -47,7 +45,7 @@ def test_a_batch_whose_workers_are_killed_has_the_rows_of_one_undisturbed(
     assert len(list(killed.iterdir())) >= TASKS
 
 
-def test_a_task_tried_again_reads_what_the_first_was_to_read(spark, log, killed):
+def test_a_retried_task_reads_the_same_bytes(spark, log, killed):
     log.append(1000)
     more = RecordBatchBuilder(base_offset=log.ends[0])
     more.append(None, b"appended when the first worker is killed", timestamp=0)
@@ -60,7 +58,7 @@ def test_a_task_tried_again_reads_what_the_first_was_to_read(spark, log, killed)
     assert anew.count() == len(log.written) + 1
 
 
-def test_a_stream_whose_workers_are_killed_has_every_row_once(
+def test_a_stream_has_every_row_once_if_workers_are_killed(
     spark, log, killed, tmp_path
 ):
     log.append(MANY, size=LONG, codec="zstd")
@@ -94,10 +92,10 @@ class Driver:
         self.process = None
 
     def start(self):
-        places = (self.log.logs, self.out, self.checkpoint, self.folder / "spark")
+        tps = (self.log.logs, self.out, self.checkpoint, self.folder / "spark")
         with (self.folder / "driver.out").open("ab") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.driver", *map(str, places)],
+                [sys.executable, "-m", "tests.spark.driver", *map(str, tps)],
                 env=os.environ | session.environment(),
                 cwd=session.ROOT,
                 stdout=out,
@@ -113,8 +111,8 @@ class Driver:
     def wait_until(self, happened):
         deadline = time.monotonic() + WAIT_SECONDS
         while not happened():
-            assert self.process.poll() is None, self.told()
-            assert time.monotonic() < deadline, self.told()
+            assert self.process.poll() is None, self.message()
+            assert time.monotonic() < deadline, self.message()
             time.sleep(0.002)
 
     def kill(self):
@@ -124,9 +122,9 @@ class Driver:
 
     def finish(self):
         self.out.with_name("out.stop").touch()
-        assert self.process.wait(WAIT_SECONDS) == 0, self.told()
+        assert self.process.wait(WAIT_SECONDS) == 0, self.message()
 
-    def told(self):
+    def message(self):
         return (self.folder / "driver.out").read_text()[-3000:]
 
     def last_batch(self, kind):
@@ -154,7 +152,7 @@ def driver(log, tmp_path):
     started.kill()
 
 
-def test_a_stream_whose_driver_is_killed_has_every_row_once(spark, log, driver):
+def test_a_stream_has_every_row_once_if_its_driver_is_killed(spark, log, driver):
     log.append(60)
     driver.start()
     driver.wait_until(lambda: driver.has_read(log.ends))

@@ -11,7 +11,7 @@ import pytest
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import ConfigError
-from kafkalog.spark.functions import option_texts, source_options
+from kafkalog.spark.functions import format_options, format_source_options
 from kafkalog.spark.offset_limits import (
     GlobalTimestamp,
     SpecificOffsets,
@@ -21,7 +21,7 @@ from kafkalog.spark.read_options import parse_options
 from kafkalog.spark.topic_selection import Assign, Subscribe
 from kafkalog.storage import stores
 from tests import golden_data
-from tests.spark.test_golden import SELECTED, expected, from_spark
+from tests.spark.test_golden import SELECTED, from_spark, kafka_rows
 
 LOGS = golden_data.logs("k431-clean")
 T = datetime(2025, 11, 21, 18, 33, 20, tzinfo=UTC)
@@ -29,11 +29,11 @@ T_MS = 1_763_750_000_000
 
 
 def parsed(columns=None, **options):
-    texts = source_options(["/a", "/b,c"], columns, options)
+    texts = format_source_options(["/a", "/b,c"], columns, options)
     return parse_options(texts, streaming=False)
 
 
-def test_options_may_be_pythons_own_values():
+def test_options_may_be_python_values():
     options = parsed(["offset", "key"], subscribe=["a", "b"], failOnDataLoss=False)
     assert options.paths == ("/a", "/b,c")
     assert options.columns == ("offset", "key")
@@ -53,19 +53,19 @@ def test_offsets_and_times_may_be_mappings(form):
 
 
 @pytest.mark.parametrize("form", [{("a", 0): T}, {"a": {"0": T}}])
-def test_times_of_partitions_may_be_datetimes(form):
+def test_timestamps_of_partitions_may_be_datetimes(form):
     times = parsed(endingOffsetsByTimestamp=form).ending
     assert times == SpecificTimestamps({("a", 0): T_MS})
 
 
-def test_a_naive_datetime_and_one_name_for_columns_are_refused():
+def test_a_naive_datetime_and_a_string_of_columns_are_rejected():
     with pytest.raises(ValueError, match="a time needs a zone"):
-        option_texts(None, {"startingTimestamp": T.replace(tzinfo=None)})
-    with pytest.raises(ConfigError, match="columns is a list of names"):
-        option_texts("key", {})
+        format_options(None, {"startingTimestamp": T.replace(tzinfo=None)})
+    with pytest.raises(ConfigError, match="columns: expected a list of names"):
+        format_options("key", {})
 
 
-def test_naming_the_package_imports_no_spark():
+def test_importing_the_package_does_not_import_pyspark():
     import subprocess
     import sys
 
@@ -84,7 +84,7 @@ def test_naming_the_package_imports_no_spark():
     assert ran.stdout.strip() == "set()"
 
 
-def test_every_function_is_there_and_stays_a_function():
+def test_every_public_function_is_imported_on_first_use():
     import kafkalog.spark
 
     for name in kafkalog.spark.__all__:
@@ -101,30 +101,30 @@ def as_rows(frame):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_each_function_gives_every_golden_record(spark, name):
+def test_each_function_reads_every_golden_record(spark, name):
     from kafkalog.spark import list_splits, map_batches, read
 
-    logs, wanted = golden_data.logs(name), expected(name)
+    logs, expected = golden_data.logs(name), kafka_rows(name)
     by_read = read(spark, logs, includeHeaders=True)
-    assert as_rows(by_read) == wanted
-    asked = {"includeHeaders": True, "targetPartitionBytes": 100_000}
-    mapped = map_batches(spark, logs, lambda batch: batch, by_read.schema, **asked)
-    assert as_rows(mapped) == wanted
-    splits = list_splits(spark, logs, **asked)
-    assert as_rows(splits.mapInArrow(read_splits, by_read.schema)) == wanted
+    assert as_rows(by_read) == expected
+    requested = {"includeHeaders": True, "targetPartitionBytes": 100_000}
+    mapped = map_batches(spark, logs, lambda batch: batch, by_read.schema, **requested)
+    assert as_rows(mapped) == expected
+    splits = list_splits(spark, logs, **requested)
+    assert as_rows(splits.mapInArrow(read_splits, by_read.schema)) == expected
     shuffled = splits.repartition(3, "path")
-    assert as_rows(shuffled.mapInArrow(read_splits, by_read.schema)) == wanted
+    assert as_rows(shuffled.mapInArrow(read_splits, by_read.schema)) == expected
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", golden_data.SETS)
 @pytest.mark.parametrize("checksums", [True, False])
-def test_every_golden_record_is_counted(spark, name, checksums):
+def test_counts_are_those_of_the_golden_files(spark, name, checksums):
     from kafkalog.spark import count_records
 
-    asked = {"kafka.check.crcs": checksums, "targetPartitionBytes": 100_000}
-    counts = count_records(spark, golden_data.logs(name), **asked)
-    assert counts == Counter(row[:2] for row in expected(name))
+    requested = {"kafka.check.crcs": checksums, "targetPartitionBytes": 100_000}
+    counts = count_records(spark, golden_data.logs(name), **requested)
+    assert counts == Counter(row[:2] for row in kafka_rows(name))
 
 
 CHOSEN = {
@@ -139,7 +139,7 @@ CHOSEN = {
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", CHOSEN)
-def test_what_is_read_is_what_is_counted(spark, case):
+def test_read_and_count_records_agree(spark, case):
     from kafkalog.spark import count_records, read
 
     options = CHOSEN[case]
@@ -156,7 +156,7 @@ def read_splits(batches):
 
 
 @pytest.mark.spark
-def test_a_schema_and_paths_are_handed_on(spark):
+def test_read_takes_a_schema_and_several_paths(spark):
     from kafkalog.spark import read
 
     partitions = [LOGS / "orders.zstd-0", LOGS / "orders.lz4-0"]
@@ -187,7 +187,7 @@ def append(directory, offset):
 
 
 @pytest.mark.spark
-def test_each_call_looks_anew_and_what_was_mapped_stays(spark, growing):
+def test_each_call_reads_new_records_and_a_dataframe_keeps_its_own(spark, growing):
     from kafkalog.spark import map_batches, read
 
     def reading():
@@ -206,7 +206,7 @@ def test_each_call_looks_anew_and_what_was_mapped_stays(spark, growing):
 
 
 @pytest.mark.spark
-def test_a_function_may_give_a_batch_several_or_none(spark):
+def test_a_function_may_return_one_batch_several_or_none(spark):
     from kafkalog.spark import map_batches, read
 
     def lengths(batch):
@@ -226,9 +226,9 @@ def test_a_function_may_give_a_batch_several_or_none(spark):
     schema, columns = "topic string, n int", ["topic", "value"]
     mapped = map_batches(spark, LOGS, lengths, schema, columns, **named)
     plain = read(spark, LOGS, columns, **named).where("topic <> 'orders.lz4'")
-    wanted = plain.selectExpr("topic", "length(value) n").groupBy("topic").sum("n")
+    expected = plain.selectExpr("topic", "length(value) n").groupBy("topic").sum("n")
     found = mapped.groupBy("topic").sum("n")
-    assert sorted(found.collect()) == sorted(wanted.collect())
+    assert sorted(found.collect()) == sorted(expected.collect())
     assert found.count() == 4
 
 
@@ -253,7 +253,7 @@ WRONG = {
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", WRONG)
-def test_what_a_function_should_not_give_is_told(spark, case):
+def test_an_invalid_result_of_a_function_is_an_error(spark, case):
     from kafkalog.spark import map_batches
 
     fn, text = WRONG[case]
@@ -277,16 +277,16 @@ def test_splits_cover_each_offset_once_and_a_task_is_a_partition(spark):
     for row in sorted(
         rows, key=lambda row: (row.topic, row.partition, row.startOffset)
     ):
-        place = row.topic, row.partition
-        assert row.startOffset >= ends.get(place, 0)
+        tp = row.topic, row.partition
+        assert row.startOffset >= ends.get(tp, 0)
         assert row.endOffset > row.startOffset
         assert row.sizeInBytes == row.endPosition - row.beginPosition
         assert row.path.endswith(".log")
-        ends[place] = row.endOffset
+        ends[tp] = row.endOffset
 
 
 @pytest.mark.spark
-def test_of_nothing_there_are_no_splits_and_no_rows(spark):
+def test_an_empty_range_has_no_splits_and_no_rows(spark):
     from kafkalog.spark import list_splits, map_batches
 
     nothing = {"subscribePattern": "^nothing$"}
@@ -298,36 +298,36 @@ def test_of_nothing_there_are_no_splits_and_no_rows(spark):
 
 
 @pytest.mark.spark
-def test_wrong_options_are_named_at_once(spark):
+def test_invalid_options_are_reported_before_reading(spark):
     from kafkalog.spark import map_batches
 
     wrong = {"minPartitions": 0, "onCorruption": "ignore"}
     with pytest.raises(ConfigError, match=r"option minPartitions: .*onCorruption: "):
         map_batches(spark, LOGS, lambda b: b, "offset bigint", ["offset"], **wrong)
-    with pytest.raises(ConfigError, match=r"expected columns out of .*, got nothing"):
+    with pytest.raises(ConfigError, match=r"expected columns of .*, got nothing"):
         map_batches(spark, LOGS, lambda b: b, "offset bigint", ["nothing"])
 
 
 @pytest.mark.spark
-def test_splits_do_not_hold_what_opens_their_storage(spark, growing, monkeypatch):
+def test_splits_contain_no_credentials(spark, growing, monkeypatch):
     from kafkalog.spark import list_splits, read_split
 
     tree = pyarrow.fs.SubTreeFileSystem(
         str(growing.parent), pyarrow.fs.LocalFileSystem()
     )
-    asked = []
+    requested = []
 
     def connect(scheme, authority, options):
-        asked.append(options)
+        requested.append(options)
         return stores.ArrowStore(tree, "")
 
     monkeypatch.setitem(stores.CONNECT, "tree", connect)
     secret = {"storage.password": "xyzzy"}
     [row] = list_splits(spark, "tree://host/", ["offset"], **secret).collect()
-    assert asked == [{"password": "xyzzy"}]
+    assert requested == [{"password": "xyzzy"}]
     assert row.path == f"tree://host/growing-0/{0:020d}.log"
     assert b"xyzzy" not in bytes(row.split)
     assert sum(map(len, read_split(row.split))) == 10
-    assert asked.pop() == {}
+    assert requested.pop() == {}
     assert sum(map(len, read_split(row.split, {"password": "plugh"}))) == 10
-    assert asked.pop() == {"password": "plugh"}
+    assert requested.pop() == {"password": "plugh"}

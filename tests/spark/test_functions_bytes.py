@@ -58,7 +58,7 @@ def golden_files(name):
 
 def as_told(row):
     """See a row as Kafka tells it; a scan's columns in their order."""
-    row = {COLUMNS[name].scanned: row[name] for name in NAMES}
+    row = {COLUMNS[name].scan_name: row[name] for name in NAMES}
     time_ms = round(row["timestamp"].timestamp() * 1000)
     row["timestamp"] = None if time_ms == -1 else time_ms
     for name in ("key", "value"):
@@ -70,7 +70,7 @@ def as_told(row):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_golden_files_in_one_column_are_what_kafka_says(name):
+def test_golden_segments_in_a_column_decode_to_kafkas_records(name):
     files = golden_files(name)
     content = [told.path_of(name, *file).read_bytes() for file in files]
     decoder = decode_batches(columns=NAMES, keep={"file": "int"}, control_records=True)
@@ -89,7 +89,7 @@ def test_golden_files_in_one_column_are_what_kafka_says(name):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_headers_of_golden_files_are_what_kafka_says(name):
+def test_batch_headers_of_golden_segments_equal_kafkas(name):
     files = golden_files(name)
     content = [told.path_of(name, *file).read_bytes() for file in files]
     keep = {"file": "int"}
@@ -131,7 +131,7 @@ def test_headers_of_golden_files_are_what_kafka_says(name):
 
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
-def test_each_row_is_a_batch_of_any_kind(magic, codec):
+def test_a_row_may_be_a_batch_of_any_magic_and_codec(magic, codec):
     rows = [build(magic, codec, first) for first in (30, 10, 20)]
     found = offsets_of(numbered(), rows)
     assert found == [
@@ -153,7 +153,7 @@ def test_null_and_empty_rows_have_no_records():
 @pytest.mark.parametrize(
     "tail", [GOOD[:40], GOOD[:-1], b"\0", ZEROS], ids=["short", "long", "zero", "zeros"]
 )
-def test_what_a_row_lacks_at_its_end_is_not_sought_in_the_next(tail):
+def test_a_truncated_row_is_not_completed_by_the_next(tail):
     rows = [LATER + tail, GOOD, tail, GOOD[len(tail) :], GOOD]
     sound = [rows[i] for i in (0, 1, 2, 4)]
     assert {row for row, _ in offsets_of(numbered(), sound)} == {0, 1, 3}
@@ -171,14 +171,14 @@ def test_positions_count_from_the_start_of_the_row():
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
-def test_a_slice_of_a_column_is_read_like_another(kind):
+def test_a_sliced_column_is_decoded(kind):
     whole = column([GOOD, None, LATER, GOOD], kind)
     batch = pa.record_batch({"content": whole.slice(1, 2)})
     decoder = decode_batches(columns=["offset"])
     assert [row["offset"] for row in decoded(decoder, batch)] == [*range(200, 205)]
 
 
-def test_bytes_beneath_a_null_are_not_read():
+def test_bytes_of_a_null_value_are_not_read():
     ends = pa.py_buffer(
         b"".join(n.to_bytes(4, "little") for n in (0, 60, 60 + len(GOOD)))
     )
@@ -197,14 +197,14 @@ def test_bytes_beneath_a_null_are_not_read():
         ([None, GOOD + HEADLESS], 1, len(GOOD), "size 0, expected at least"),
     ],
 )
-def test_damage_is_an_error_with_row_and_byte(rows, row, position, reason):
+def test_a_corruption_error_has_row_and_byte(rows, row, position, reason):
     told_so = rf"^row {row} of content: {reason}.* at byte {position}$"
     with pytest.raises(CorruptRecordError, match=told_so) as raised:
         offsets_of(numbered(), rows)
     assert raised.value.position == position
 
 
-def test_what_is_damaged_is_skipped_and_named_where_that_is_asked(caplog):
+def test_skipped_corruption_is_logged(caplog):
     rows = [GOOD, GOOD + FLIPPED + LATER, HEADLESS, LATER]
     with caplog.at_level(logging.WARNING, "kafkalog"):
         found = offsets_of(numbered(on_corruption="skip"), rows)
@@ -214,12 +214,12 @@ def test_what_is_damaged_is_skipped_and_named_where_that_is_asked(caplog):
         3: [*range(200, 205)],
     }
     named = [
-        re.match(r"left out: row (\d) .* at byte (\d+)$", m) for m in caplog.messages
+        re.match(r"skipped: row (\d) .* at byte (\d+)$", m) for m in caplog.messages
     ]
     assert [(int(one[1]), int(one[2])) for one in named] == [(1, len(GOOD)), (2, 0)]
 
 
-def test_a_wrong_checksum_is_no_error_for_headers_and_is_said():
+def test_batch_headers_state_a_crc_mismatch():
     found = decoded(batch_headers(), table([GOOD + FLIPPED + LATER]))
     assert [row["isValid"] for row in found] == [True, False, True]
     with pytest.raises(CorruptRecordError, match="row 1 of content"):
@@ -237,7 +237,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=12))
-def test_rows_together_give_what_each_gives_alone(rows):
+def test_grouped_rows_decode_as_single_rows_do(rows):
     skipping = numbered(on_corruption="skip")
     alone = [
         (number, offset)
@@ -248,7 +248,7 @@ def test_rows_together_give_what_each_gives_alone(rows):
 
 
 @given(st.lists(PIECES, max_size=12))
-def test_lists_have_for_each_row_what_it_gives_alone(rows):
+def test_lists_have_the_records_of_each_row(rows):
     decoder = decode_batches(columns=["offset", "value"], on_corruption="skip")
     expected = [None if row is None else decoded(decoder, table([row])) for row in rows]
     lists = decoder.lists(column(rows))
@@ -256,23 +256,23 @@ def test_lists_have_for_each_row_what_it_gives_alone(rows):
     assert lists.to_pylist() == expected
 
 
-def test_what_is_asked_wrongly_is_named():
-    with pytest.raises(ConfigError, match=r"expected columns out of .*, got topic, x"):
+def test_invalid_arguments_are_reported():
+    with pytest.raises(ConfigError, match=r"expected columns of .*, got topic, x"):
         decode_batches(columns=["topic", "offset", "x"])
-    with pytest.raises(ConfigError, match="columns named twice: offset"):
+    with pytest.raises(ConfigError, match="duplicate columns: offset"):
         decode_batches(columns=["offset"], keep={"offset": "bigint"})
-    with pytest.raises(ConfigError, match="columns named twice: magic"):
+    with pytest.raises(ConfigError, match="duplicate columns: magic"):
         batch_headers(keep={"magic": "int"})
     with pytest.raises(ConfigError, match="expected raise or skip, got ignore"):
         batch_headers(on_corruption="ignore")
     with pytest.raises(ConfigError, match="expected columns bytes, path, got content"):
         decoded(decode_batches("bytes", keep={"path": "string"}), table([GOOD]))
     text = pa.record_batch({"content": ["no bytes"]})
-    with pytest.raises(ConfigError, match="a column of bytes, content is string"):
+    with pytest.raises(ConfigError, match="a binary column, content is string"):
         decoded(decode_batches(), text)
 
 
-def test_large_rows_come_in_batches_that_suit_spark():
+def test_large_values_are_decoded_into_limited_batches():
     rows = [build(2, "zstd", 0, 300, text=b"v" * 1000)] * 100
     batches = list(decode_batches()([table(rows)]))
     assert sum(batch.num_rows for batch in batches) == 30_000
@@ -303,7 +303,7 @@ def keyed(row):
 
 
 @pytest.mark.spark
-def test_map_in_arrow_gives_what_kafka_says(golden):
+def test_map_in_arrow_decodes_kafkas_records(golden):
     decoder = decode_batches(
         columns=NAMES, keep={"path": "string"}, control_records=True
     )
@@ -317,7 +317,7 @@ def test_map_in_arrow_gives_what_kafka_says(golden):
 
 
 @pytest.mark.spark
-def test_the_udf_gives_what_kafka_says(golden):
+def test_the_udf_decodes_kafkas_records(golden):
     from pyspark.sql import functions
 
     decoder = decode_batches(columns=NAMES, control_records=True)
@@ -333,7 +333,7 @@ def test_the_udf_gives_what_kafka_says(golden):
 
 
 @pytest.mark.spark
-def test_headers_come_by_the_udf_and_by_map_in_arrow_alike(golden):
+def test_the_udf_and_map_in_arrow_agree_on_headers(golden):
     headers = batch_headers(keep={"path": "string"})
     frame = golden.select("path", headers.udf("content").alias("of"))
     by_udf = frame.selectExpr("path", "inline(of)")
@@ -345,7 +345,7 @@ def test_headers_come_by_the_udf_and_by_map_in_arrow_alike(golden):
 
 
 @pytest.mark.spark
-def test_the_udf_serves_sql_and_a_null_is_null(spark):
+def test_the_udf_works_in_sql_and_keeps_nulls(spark):
     spark.udf.register("headers_of", batch_headers().udf)
     rows = "values (null, 0), (unhex('{}'), 1), (unhex(''), 2) as t(content, n)"
     query = f"select headers_of(content).baseOffset b from {rows} order by n"
@@ -354,7 +354,7 @@ def test_the_udf_serves_sql_and_a_null_is_null(spark):
 
 
 @pytest.mark.spark
-def test_an_error_names_the_row_and_the_byte_in_spark(spark):
+def test_an_error_in_spark_has_row_and_byte(spark):
     rows = f"values (unhex('{GOOD.hex()}')), (unhex('{FLIPPED.hex()}')) as t(content)"
     frame = spark.sql(f"select * from {rows}").coalesce(1)
     decoder = decode_batches()

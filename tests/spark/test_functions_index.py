@@ -8,7 +8,7 @@ import pytest
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import ConfigError
-from kafkalog.spark.index_functions import BUNCH
+from kafkalog.spark.index_functions import GROUP_SIZE
 from tests import golden_data
 from tests.query import told
 from tests.spark.test_golden import LOG_STARTS
@@ -67,14 +67,18 @@ def milliseconds(frame):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_offsets_for_times_are_the_first_records_kafka_tells(spark, name):
+def test_offsets_for_times_equal_kafkas(spark, name):
     from kafkalog.spark import offsets_for_times
 
     times = times_of(name)
     found = milliseconds(offsets_for_times(spark, golden_data.logs(name), times))
     assert sorted(found, key=str) == sorted(
         (
-            (*told.split_name(directory), time_ms, first_at(name, directory, time_ms))
+            (
+                *told.split_name(directory),
+                time_ms,
+                first_at(name, directory, time_ms),
+            )
             for directory in living(name)
             for time_ms in times
         ),
@@ -82,7 +86,7 @@ def test_offsets_for_times_are_the_first_records_kafka_tells(spark, name):
     )
 
 
-def test_a_time_may_be_a_datetime_and_topics_chosen(spark):
+def test_a_timestamp_may_be_a_datetime_and_topics_selected(spark):
     from kafkalog.spark import offsets_for_times
 
     logs = golden_data.logs("k431-clean")
@@ -102,11 +106,11 @@ def test_a_time_may_be_a_datetime_and_topics_chosen(spark):
         offsets_for_times(spark, logs, [FAR_MS])
     with pytest.raises(ValueError, match="a time needs a zone"):
         offsets_for_times(spark, logs, [datetime(2025, 1, 1)])
-    with pytest.raises(ConfigError, match="found no partition of nothing"):
+    with pytest.raises(ConfigError, match="no partition found of topics nothing"):
         offsets_for_times(spark, logs, 0, subscribe="nothing")
 
 
-def test_what_is_not_committed_is_not_there_for_those_who_ask(spark, tmp_path):
+def test_read_committed_ignores_uncommitted_records(spark, tmp_path):
     from kafkalog.spark import offsets_for_times
 
     directory = tmp_path / "open-0"
@@ -131,7 +135,7 @@ def test_what_is_not_committed_is_not_there_for_those_who_ask(spark, tmp_path):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_segments_are_what_lies_there_and_what_kafka_tells(spark, name):
+def test_segments_equal_the_files_and_kafkas_dump(spark, name):
     from kafkalog.spark import list_segments
 
     logs = golden_data.logs(name)
@@ -169,7 +173,7 @@ def test_segments_are_what_lies_there_and_what_kafka_tells(spark, name):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_entries_of_indexes_are_as_many_as_kafka_tells(spark, name):
+def test_index_entries_are_as_many_as_in_kafkas_dump(spark, name):
     from kafkalog.spark import list_segments
 
     rows = {
@@ -190,7 +194,7 @@ def test_entries_of_indexes_are_as_many_as_kafka_tells(spark, name):
     assert checked or name == "oldclients"
 
 
-def test_a_time_beyond_sparks_is_the_last_spark_has(spark, tmp_path):
+def test_a_timestamp_beyond_sparks_range_is_limited(spark, tmp_path):
     from kafkalog.spark import list_segments
 
     directory = tmp_path / "far-0"
@@ -202,12 +206,12 @@ def test_a_time_beyond_sparks_is_the_last_spark_has(spark, tmp_path):
     assert [tuple(row) for row in frame.collect()] == [(294247, "far")]
 
 
-def test_many_partitions_are_shared_out(spark, tmp_path):
+def test_many_partitions_are_divided_among_tasks(spark, tmp_path):
     from kafkalog.spark import list_segments, offsets_for_times
 
     builder = RecordBatchBuilder(base_offset=0)
     builder.append(b"", b"", timestamp=FIRST_MS)
-    count = 2 * BUNCH + 1
+    count = 2 * GROUP_SIZE + 1
     for number in range(count):
         directory = tmp_path / f"wide-{number}"
         directory.mkdir()
@@ -217,10 +221,10 @@ def test_many_partitions_are_shared_out(spark, tmp_path):
     found = {
         (partition, ms): offset for _, partition, ms, offset in milliseconds(frame)
     }
-    wanted = {
+    expected = {
         (number, FIRST_MS + i): [0, None][i] for number in range(count) for i in (0, 1)
     }
-    assert found == wanted
+    assert found == expected
     assert list_segments(spark, tmp_path).count() == count
     assert list_segments(spark, tmp_path, subscribePattern="^no$").collect() == []
     assert offsets_for_times(spark, tmp_path, []).collect() == []

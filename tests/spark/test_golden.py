@@ -30,7 +30,7 @@ def load(spark, path, **options):
     return spark.read.format("kafkalog").options(**options).load(str(path))
 
 
-def expected(name):
+def kafka_rows(name):
     """Return what a log directory holds, as the columns of Spark's own source."""
     found = []
     for set_name, directory in told.DIRECTORIES:
@@ -68,22 +68,22 @@ def told_cell(cell):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_a_log_directory_in_one_query_is_what_kafka_says(spark, name):
+def test_a_log_directory_equals_kafkas_records(spark, name):
     frame = load(spark, golden_data.logs(name)).selectExpr(*SELECTED)
-    wanted = expected(name)
-    assert wanted
-    assert sorted(map(from_spark, frame.toArrow().to_pylist())) == wanted
-    assert sorted(map(from_spark, frame.collect())) == wanted
+    expected = kafka_rows(name)
+    assert expected
+    assert sorted(map(from_spark, frame.toArrow().to_pylist())) == expected
+    assert sorted(map(from_spark, frame.collect())) == expected
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_a_count_of_pruned_columns_is_the_count_of_rows(spark, name):
+def test_count_does_not_depend_on_columns(spark, name):
     reader = spark.read.format("kafkalog").schema("offset bigint")
-    assert reader.load(str(golden_data.logs(name))).count() == len(expected(name))
+    assert reader.load(str(golden_data.logs(name))).count() == len(kafka_rows(name))
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_rows_of_a_partition_come_in_the_order_of_their_offsets(spark, name):
+def test_rows_of_a_partition_are_in_offset_order(spark, name):
     frame = load(spark, golden_data.logs(name)).select("topic", "partition", "offset")
     last = {}
     for topic, partition, offset in frame.collect():
@@ -91,15 +91,15 @@ def test_rows_of_a_partition_come_in_the_order_of_their_offsets(spark, name):
         last[topic, partition] = offset
 
 
-def test_sql_aggregates_what_kafka_says(spark):
+def test_sql_aggregates_equal_kafkas(spark):
     load(spark, golden_data.logs("k431-clean")).createOrReplaceTempView("golden")
     grouped = "select topic, count(*), max(offset) from golden group by topic"
-    wanted = {}
-    for topic, _, offset, *_ in expected("k431-clean"):
-        count, highest = wanted.get(topic, (0, -1))
-        wanted[topic] = count + 1, max(highest, offset)
+    expected = {}
+    for topic, _, offset, *_ in kafka_rows("k431-clean"):
+        count, highest = expected.get(topic, (0, -1))
+        expected[topic] = count + 1, max(highest, offset)
     found = spark.sql(grouped).collect()
-    assert {topic: (count, top) for topic, count, top in found} == wanted
+    assert {topic: (count, top) for topic, count, top in found} == expected
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def far(tmp_path_factory):
     return folder.parent
 
 
-def test_timestamps_beyond_those_of_python_are_kept(spark, far):
+def test_timestamps_beyond_pythons_range_are_kept(spark, far):
     frame = load(spark, far)
     millis = frame.selectExpr("unix_millis(timestamp) ms", "offset").orderBy("offset")
     assert [row.ms for row in millis.collect()] == FAR_MS
@@ -121,13 +121,13 @@ def test_timestamps_beyond_those_of_python_are_kept(spark, far):
     assert [row.y for row in years.collect()] == [1969, 1970, 10000, 287168]
 
 
-def test_no_timestamp_is_the_millisecond_before_1970(spark, far):
+def test_a_missing_timestamp_is_the_millisecond_before_1970(spark, far):
     first = load(spark, far).where("offset = 0").collect()[0]
     assert first.timestamp == BEFORE_1970
     assert (bytes(first.key), first.value, first.headers) == (b"", None, None)
 
 
-def test_headers_come_only_when_they_are_asked_for(spark, far):
+def test_headers_are_returned_on_request_only(spark, far):
     names = ["key", "value", "topic", "partition", "offset", "timestamp"]
     plain = load(spark, far, includeHeaders="false")
     assert plain.columns == [*names, "timestampType"]

@@ -11,11 +11,11 @@ import pytest
 
 from kafkalog.errors import ConfigError, CorruptRecordError, KafkaLogError
 from kafkalog.spark.job_output import locked
-from kafkalog.spark.job_run import told_by_spark
+from kafkalog.spark.job_run import error_from_spark
 from tests import golden_data
 from tests.spark import lakes, session
-from tests.spark.lakes import FORM, call, ended, spans, told_by
-from tests.spark.test_golden import expected
+from tests.spark.lakes import FORM, call, ended, printed_by, spans
+from tests.spark.test_golden import kafka_rows
 
 WITH_HEADERS = ("--include-headers", *FORM)
 EVERY = [
@@ -38,26 +38,28 @@ def damage(path):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", EVERY)
-def test_the_files_hold_what_kafka_says(spark, tmp_path, name):
+def test_the_files_have_kafkas_records(spark, tmp_path, name):
     ran = call(golden_data.logs(name), tmp_path / "out", *WITH_HEADERS)
     ended(ran, 0)
-    wanted, told = expected(name), told_by(ran)
-    assert lakes.rows(tmp_path / "out") == wanted
-    assert told["rows"] == len(wanted)
-    files = {file["path"]: file["rows"] for file in told["files"]}
+    expected, message = kafka_rows(name), printed_by(ran)
+    assert lakes.rows(tmp_path / "out") == expected
+    assert message["rows"] == len(expected)
+    files = {file["path"]: file["rows"] for file in message["files"]}
     assert sorted(files) == lakes.files_of(tmp_path / "out")
-    assert sum(files.values()) == len(wanted)
+    assert sum(files.values()) == len(expected)
     counts = {}
-    for topic, partition, *_ in wanted:
+    for topic, partition, *_ in expected:
         counts[topic, partition] = counts.get((topic, partition), 0) + 1
     assert counts == {
-        (topic, partition): rows for topic, partition, _, _, rows in spans(told) if rows
+        (topic, partition): rows
+        for topic, partition, _, _, rows in spans(message)
+        if rows
     }
-    assert lakes.manifest(tmp_path / "out", 1)["offsets"] == told["offsets"]
+    assert lakes.manifest(tmp_path / "out", 1)["offsets"] == message["offsets"]
 
 
 @pytest.mark.spark
-def test_spark_reads_the_files_back_as_it_reads_the_logs(spark, tmp_path):
+def test_spark_reads_the_same_from_files_and_logs(spark, tmp_path):
     logs, out = golden_data.logs("k431-clean"), tmp_path / "out"
     ended(call(logs, out, "--include-headers"), 0)
     read = spark.read.format("kafkalog").option("includeHeaders", True).load(str(logs))
@@ -71,24 +73,24 @@ def test_spark_reads_the_files_back_as_it_reads_the_logs(spark, tmp_path):
 
 
 @pytest.mark.spark
-def test_many_tasks_write_what_one_does(spark, tmp_path):
+def test_many_tasks_write_the_same_rows_as_one(spark, tmp_path):
     logs = golden_data.logs("k431-clean")
     small = ("--option", "targetPartitionBytes=1k")
     ran = call(logs, tmp_path / "out", *WITH_HEADERS, *small)
-    assert lakes.rows(tmp_path / "out") == expected("k431-clean")
-    assert len(told_by(ran)["files"]) > 100
+    assert lakes.rows(tmp_path / "out") == kafka_rows("k431-clean")
+    assert len(printed_by(ran)["files"]) > 100
 
 
 @pytest.mark.spark
-def test_a_run_takes_up_where_the_last_one_ended(spark, logs, tmp_path):
+def test_a_run_continues_where_the_last_one_ended(spark, logs, tmp_path):
     out = tmp_path / "out"
-    assert told_by(call(logs, out, *FORM))["run"] == 1
+    assert printed_by(call(logs, out, *FORM))["run"] == 1
     lakes.add_segment(logs, "orders-0", 300, 150)
     lakes.add_segment(logs, "orders-2", 0, 20)
-    told = told_by(call(logs, out, *FORM))
-    assert told["run"] == 2
-    assert spans(told) == [("orders", 0, 300, 450, 150), ("orders", 2, 0, 20, 20)]
-    assert told["offsets"] == {
+    message = printed_by(call(logs, out, *FORM))
+    assert message["run"] == 2
+    assert spans(message) == [("orders", 0, 300, 450, 150), ("orders", 2, 0, 20, 20)]
+    assert message["offsets"] == {
         "audit": {"0": 50},
         "orders": {"0": 450, "1": 100, "2": 20},
     }
@@ -106,75 +108,69 @@ def test_a_run_takes_up_where_the_last_one_ended(spark, logs, tmp_path):
 
 
 @pytest.mark.spark
-def test_a_run_with_nothing_new_writes_nothing_and_says_so(spark, logs, tmp_path):
+def test_a_run_without_new_records_writes_nothing(spark, logs, tmp_path):
     out = tmp_path / "out"
     ended(call(logs, out), 0)
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.*")}
     ran = call(logs, out, *FORM)
     assert "nothing new" in ended(ran, 0)
-    assert told_by(ran) == {"manifest": None}
+    assert printed_by(ran) == {"manifest": None}
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.*")} == before
 
 
 @pytest.mark.spark
-def test_topics_of_other_runs_keep_their_place(spark, logs, tmp_path):
+def test_offsets_of_topics_of_other_runs_are_kept(spark, logs, tmp_path):
     out = tmp_path / "out"
     call(logs, out, "--subscribe", "audit")
     ran = call(logs, out, "--subscribe", "orders", *FORM)
-    assert spans(told_by(ran)) == [
+    assert spans(printed_by(ran)) == [
         ("orders", 0, 0, 300, 300),
         ("orders", 1, 0, 100, 100),
     ]
-    assert told_by(call(logs, out, *FORM)) == {"manifest": None}
+    assert printed_by(call(logs, out, *FORM)) == {"manifest": None}
 
 
 @pytest.mark.spark
-def test_ends_that_were_asked_for_are_kept_and_the_rest_comes_later(
-    spark, logs, tmp_path
-):
+def test_a_run_stops_at_ending_offsets_and_the_next_continues(spark, logs, tmp_path):
     out = tmp_path / "out"
     some = ("--assign", '{"orders":[0]}', *FORM)
     starts = ("--starting-offsets", '{"orders":{"0":10}}')
     ends = ("--ending-offsets", '{"orders":{"0":120}}')
-    first = told_by(call(logs, out, *some, *starts, *ends))
+    first = printed_by(call(logs, out, *some, *starts, *ends))
     assert spans(first) == [("orders", 0, 10, 120, 110)]
-    assert told_by(call(logs, out, *some, *starts, *ends)) == {"manifest": None}
+    assert printed_by(call(logs, out, *some, *starts, *ends)) == {"manifest": None}
     ends = ("--ending-offsets", '{"orders":{"0":60}}')
-    assert told_by(call(logs, out, *some, *ends)) == {"manifest": None}
-    rest = told_by(call(logs, out, *some, *starts))
+    assert printed_by(call(logs, out, *some, *ends)) == {"manifest": None}
+    rest = printed_by(call(logs, out, *some, *starts))
     assert spans(rest) == [("orders", 0, 120, 300, 180)]
 
 
 @pytest.mark.spark
-def test_damage_ends_the_job_with_file_and_byte_and_nothing_written(
-    spark, logs, tmp_path
-):
+def test_corruption_fails_the_job_and_nothing_is_written(spark, logs, tmp_path):
     out, path = tmp_path / "out", logs / "orders-0" / f"{0:020d}.log"
     damage(path)
-    said = ended(call(logs, out), 1)
-    assert said.startswith("kafkalog: the checksum is not")
-    assert said.endswith(f"{path} at byte 0\n")
-    assert said.count("\n") == 1
+    printed = ended(call(logs, out), 1)
+    assert printed.startswith("kafkalog: the checksum is not")
+    assert printed.endswith(f"{path} at byte 0\n")
+    assert printed.count("\n") == 1
     assert lakes.files_of(out) == []
     assert [one.name for one in (out / "_kafkalog").iterdir()] == ["lock"]
 
 
 @pytest.mark.spark
-def test_damage_may_be_left_out_and_is_listed(spark, logs, tmp_path):
+def test_skipped_corruption_is_listed_in_the_manifest(spark, logs, tmp_path):
     out, path = tmp_path / "out", logs / "orders-0" / f"{0:020d}.log"
     damage(path)
     ran = call(logs, out, "--on-corruption", "skip", *FORM)
     assert f"{path} at byte 0, offsets 0 to 99" in ended(ran, 1)
-    [told] = lakes.manifest(out, 1)["left_out"]
-    assert f"{path} at byte 0, offsets 0 to 99" in told
+    [message] = lakes.manifest(out, 1)["left_out"]
+    assert f"{path} at byte 0, offsets 0 to 99" in message
     assert len(lakes.rows(out)) == 350
     assert ended(call(logs, out, "--on-corruption", "skip"), 0)
 
 
 @pytest.mark.spark
-def test_only_the_columns_asked_for_are_there_and_no_run_adds_others(
-    spark, logs, tmp_path
-):
+def test_runs_have_the_same_requested_columns(spark, logs, tmp_path):
     out = tmp_path / "out"
     ended(call(logs, out, "--columns", "offset,topic,leaderEpoch"), 0)
     names = set(lakes.table(out).schema.names)
@@ -183,11 +179,11 @@ def test_only_the_columns_asked_for_are_there_and_no_run_adds_others(
 
 
 @pytest.mark.spark
-def test_read_committed_leaves_out_what_was_aborted(spark, tmp_path):
+def test_read_committed_skips_aborted_records(spark, tmp_path):
     logs, out = golden_data.logs("k431-clean"), tmp_path / "out"
     some = ("--subscribe-pattern", "^ledger$", *FORM)
-    everything = told_by(call(logs, out, *some))["rows"]
-    committed = told_by(
+    everything = printed_by(call(logs, out, *some))["rows"]
+    committed = printed_by(
         call(logs, tmp_path / "other", *some, "--isolation", "read_committed")
     )
     reader = spark.read.format("kafkalog").option("subscribe", "ledger")
@@ -196,7 +192,7 @@ def test_read_committed_leaves_out_what_was_aborted(spark, tmp_path):
 
 
 @pytest.mark.spark
-def test_compression_is_the_one_asked_for(spark, logs, tmp_path):
+def test_files_have_the_requested_compression(spark, logs, tmp_path):
     import pyarrow.parquet as pq
 
     out = tmp_path / "out"
@@ -206,20 +202,20 @@ def test_compression_is_the_one_asked_for(spark, logs, tmp_path):
 
 
 @pytest.mark.spark
-def test_a_run_that_was_cut_off_after_its_commit_is_finished(spark, logs, tmp_path):
+def test_a_run_interrupted_after_its_commit_is_completed(spark, logs, tmp_path):
     out = tmp_path / "out"
-    told = told_by(call(logs, out, *FORM))
+    message = printed_by(call(logs, out, *FORM))
     folder = out / "_kafkalog"
     (folder / "staging-00001-x").mkdir()
-    for file in told["files"]:
+    for file in message["files"]:
         staged = folder / "staging-00001-x" / file["staged"].split("/")[1]
         (out / file["path"]).rename(staged)
         file["staged"] = f"staging-00001-x/{staged.name}"
-    del told["manifest"]
-    (folder / "pending-00001.json").write_text(json.dumps(told))
+    del message["manifest"]
+    (folder / "pending-00001.json").write_text(json.dumps(message))
     (folder / "manifest-00001.json").unlink()
-    said = ended(call(logs, out), 0)
-    assert said.startswith("run 1, which had been cut off, is finished\nnothing new")
+    printed = ended(call(logs, out), 0)
+    assert printed.startswith("run 1, which had been cut off, is finished\nnothing new")
     assert len(lakes.rows(out)) == 450
 
 
@@ -238,16 +234,16 @@ def test_the_summary_is_a_table_of_partitions(spark, logs, tmp_path):
 
 
 @pytest.mark.spark
-def test_spark_submit_takes_the_job_and_its_exit_code(tmp_path, logs):
+def test_spark_submit_runs_the_job_and_keeps_its_exit_code(tmp_path, logs):
     from pyspark.find_spark_home import _find_spark_home
 
     job = golden_data.GOLDEN.parents[1] / "kafkalog" / "spark" / "job.py"
     submit = f"{_find_spark_home()}/bin/spark-submit"
     settings = ("--master", "local[1]", "--driver-memory", "512m")
-    asked = ("--source", str(logs), "--to", "parquet", str(tmp_path / "out"))
+    requested = ("--source", str(logs), "--to", "parquet", str(tmp_path / "out"))
     damage(logs / "orders-0" / f"{0:020d}.log")
     ran = subprocess.run(
-        [submit, *settings, job, *asked, "--on-corruption", "skip", *FORM],
+        [submit, *settings, job, *requested, "--on-corruption", "skip", *FORM],
         env=session.environment() | {"PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -257,11 +253,11 @@ def test_spark_submit_takes_the_job_and_its_exit_code(tmp_path, logs):
     assert json.loads(ran.stdout.splitlines()[0])["rows"] == 350
 
 
-def test_wrong_options_are_all_named(logs, tmp_path):
+def test_all_invalid_options_are_reported(logs, tmp_path):
     wrong = ("--starting-offsets", "latest", "--columns", "x", "--option", "nope=1")
-    said = ended(call(logs, tmp_path / "out", *wrong, "--isolation", "none"), 2)
+    printed = ended(call(logs, tmp_path / "out", *wrong, "--isolation", "none"), 2)
     for name in ("--starting-offsets", "--columns", "nope", "--isolation"):
-        assert f"{name}: " in said
+        assert f"{name}: " in printed
     assert not (tmp_path / "out").exists()
 
 
@@ -276,7 +272,7 @@ def test_wrong_options_are_all_named(logs, tmp_path):
         ("--starting-timestamp", "yesterday"),
     ],
 )
-def test_wrong_usage_ends_with_2(logs, tmp_path, wrong):
+def test_invalid_usage_exits_with_2(logs, tmp_path, wrong):
     assert ended(call(logs, tmp_path / "out", *wrong), 2)
     assert not (tmp_path / "out").exists()
 
@@ -288,13 +284,13 @@ def test_credentials_are_in_no_message(logs, tmp_path):
     assert "hush" not in ended(call(logs, tmp_path / "out", *wrong), 2)
 
 
-def test_output_behind_a_url_is_refused_and_its_password_unsaid(logs):
-    said = ended(call(logs, "s3://key:hush@bucket/lake"), 2)
-    assert "locks and renames" in said
-    assert "hush" not in said
+def test_output_to_a_url_is_rejected_without_showing_its_password(logs):
+    printed = ended(call(logs, "s3://key:hush@bucket/lake"), 2)
+    assert "locks and renames" in printed
+    assert "hush" not in printed
 
 
-def test_other_files_and_kafkas_own_are_let_alone(logs, tmp_path):
+def test_the_job_does_not_write_beside_other_files_or_kafkas(logs, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("mine")
@@ -304,16 +300,16 @@ def test_other_files_and_kafkas_own_are_let_alone(logs, tmp_path):
 
 
 @pytest.mark.spark
-def test_logs_that_are_not_there_end_it_with_3(logs, tmp_path):
+def test_missing_logs_exit_with_3(logs, tmp_path):
     ended(call(tmp_path / "nowhere", tmp_path / "out"), 3)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.spark
-def test_a_second_job_is_told_of_the_first(spark, logs, tmp_path):
+def test_a_second_job_is_refused_and_names_the_first(spark, logs, tmp_path):
     with locked(tmp_path / "out"):
-        said = ended(call(logs, tmp_path / "out"), 4)
-    assert "another job is writing there (process" in said
+        printed = ended(call(logs, tmp_path / "out"), 4)
+    assert "another job is writing to the directory (process" in printed
 
 
 @pytest.mark.parametrize(
@@ -332,13 +328,13 @@ def test_a_second_job_is_told_of_the_first(spark, logs, tmp_path):
         ("Job aborted:\n lost", KafkaLogError, "Spark failed: Job aborted: lost"),
     ],
 )
-def test_what_spark_says_of_a_task_becomes_the_tasks_error(text, kind, message):
-    error = told_by_spark(text)
+def test_the_error_of_a_task_is_parsed_from_sparks_text(text, kind, message):
+    error = error_from_spark(text)
     assert isinstance(error, kind)
     assert str(error) == message
 
 
-def test_help_needs_no_spark():
+def test_help_does_not_import_pyspark():
     ran = subprocess.run(
         [sys.executable, "-m", "kafkalog.spark.job", "--help"],
         capture_output=True,

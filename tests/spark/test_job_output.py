@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 
 from kafkalog.errors import CorruptCheckpointError
-from kafkalog.spark.job_output import FOLDER, Staged, locked
+from kafkalog.spark.job_output import FOLDER, StagedFile, locked
 from tests.spark.lakes import files_of, manifest
 
 FOLDERS = (
@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from kafkalog.spark.job_output import locked
 with locked(Path(sys.argv[1])):
-    print("held", flush=True)
+    print("partitions", flush=True)
     sys.stdin.read()
 """
 
@@ -47,7 +47,7 @@ def add_run(out, about=None):
             for i, folder in enumerate(FOLDERS):
                 data = b"%d of run %d" % (i, number)
                 (staging / f"{i}.staged").write_bytes(data)
-                staged.append(Staged(f"{i}.staged", folder, 1, len(data)))
+                staged.append(StagedFile(f"{i}.staged", folder, 1, len(data)))
             output.commit(number, staging, staged, about or {})
     return number
 
@@ -91,7 +91,7 @@ def killed_somewhere(out, step):
     return False
 
 
-def test_a_run_that_is_killed_at_any_step_is_there_whole_or_not_at_all(tmp_path):
+def test_a_run_killed_at_any_step_is_complete_or_absent(tmp_path):
     step, undone, finished = 0, 0, 0
     killed = True
     while killed:
@@ -128,7 +128,7 @@ def cut_off_while_moving(tmp_path):
     raise AssertionError
 
 
-def test_what_goes_on_with_a_run_may_be_cut_off_at_any_step(tmp_path):
+def test_recovery_may_be_killed_at_any_step(tmp_path):
     moving = cut_off_while_moving(tmp_path)
     for step in count(1):
         out = tmp_path / f"again-{step}"
@@ -146,7 +146,7 @@ def test_what_goes_on_with_a_run_may_be_cut_off_at_any_step(tmp_path):
     assert step > 8
 
 
-def test_a_run_that_fails_leaves_nothing(tmp_path):
+def test_a_failed_run_leaves_no_files(tmp_path):
     def failing():
         with locked(tmp_path) as output, output.staged(1) as staging:
             (staging / "0.staged").write_bytes(b"half")
@@ -159,14 +159,12 @@ def test_a_run_that_fails_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("size_in_bytes", [4, None])
-def test_a_file_that_the_driver_does_not_see_whole_is_not_committed(
-    tmp_path, size_in_bytes
-):
+def test_a_missing_or_short_file_is_not_committed(tmp_path, size_in_bytes):
     def committing():
         with locked(tmp_path) as output, output.staged(1) as staging:
             if size_in_bytes:
                 (staging / "0.staged").write_bytes(b"1234")
-            staged = [Staged("0.staged", FOLDERS[0], 1, 5)]
+            staged = [StagedFile("0.staged", FOLDERS[0], 1, 5)]
             output.commit(1, staging, staged, {})
 
     with pytest.raises(FileNotFoundError, match="must share"):
@@ -174,12 +172,12 @@ def test_a_file_that_the_driver_does_not_see_whole_is_not_committed(
     assert left_in(tmp_path) == {"lock"}
 
 
-def test_a_directory_is_held_by_one_job_and_let_go_when_it_is_killed(tmp_path):
+def test_one_job_locks_a_directory_until_it_is_killed(tmp_path):
     arguments = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(
         arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
-        assert holder.stdout.readline() == b"held\n"
+        assert holder.stdout.readline() == b"partitions\n"
         with pytest.raises(BlockingIOError, match=f"process {holder.pid} on"):
             add_run(tmp_path)
         holder.kill()
@@ -187,13 +185,13 @@ def test_a_directory_is_held_by_one_job_and_let_go_when_it_is_killed(tmp_path):
     assert add_run(tmp_path) == 1
 
 
-def test_two_jobs_in_one_process_are_two_jobs(tmp_path):
+def test_two_jobs_in_one_process_exclude_each_other(tmp_path):
     with locked(tmp_path), pytest.raises(BlockingIOError, match="another job"):
         add_run(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}'])
-def test_a_manifest_that_cannot_be_read_is_named(tmp_path, text):
+def test_an_error_names_an_invalid_manifest(tmp_path, text):
     add_run(tmp_path)
     path = tmp_path / FOLDER / "manifest-00001.json"
     path.write_text(text)
@@ -201,16 +199,18 @@ def test_a_manifest_that_cannot_be_read_is_named(tmp_path, text):
         add_run(tmp_path)
 
 
-def test_a_journal_whose_file_is_nowhere_is_named(tmp_path):
+def test_an_error_names_a_journal_whose_file_is_missing(tmp_path):
     add_run(tmp_path)
     folder = tmp_path / FOLDER
     (folder / "manifest-00001.json").rename(folder / "pending-00001.json")
     (tmp_path / of_run(tmp_path, 1)[1]).unlink()
-    with pytest.raises(CorruptCheckpointError, match=r"neither .*/pending-00001"):
+    with pytest.raises(
+        CorruptCheckpointError, match=r"found neither: .*/pending-00001"
+    ):
         add_run(tmp_path)
 
 
-def test_runs_beyond_five_digits_are_still_in_order(tmp_path):
+def test_runs_beyond_five_digits_are_in_order(tmp_path):
     add_run(tmp_path)
     folder = tmp_path / FOLDER
     last = json.loads((folder / "manifest-00001.json").read_text())

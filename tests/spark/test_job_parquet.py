@@ -16,7 +16,7 @@ from kafkalog.query.part_reading import Request
 from kafkalog.spark import job_parquet
 from kafkalog.spark.job_output import locked
 from kafkalog.spark.job_parquet import TaskWriter, by_date, file_columns, read_schema
-from kafkalog.spark.log_partitions import Partitions
+from kafkalog.spark.log_partitions import LogPartitions
 from kafkalog.spark.offset_ranges import OffsetRange
 from kafkalog.spark.read_options import default_columns
 from kafkalog.spark.task_planning import plan_tasks
@@ -36,10 +36,10 @@ def logs(tmp_path):
 
 
 def tasks_of(logs):
-    held = Partitions([logs])
-    ends = held.latest(held.places())
-    ranges = [OffsetRange(*place, 0, ends[place]) for place in held.places()]
-    return plan_tasks(ranges, held.directory, most_bytes=1 << 20)
+    held = LogPartitions([logs])
+    ends = held.latest_offsets(held.topic_partitions())
+    ranges = [OffsetRange(*tp, 0, ends[tp]) for tp in held.topic_partitions()]
+    return plan_tasks(ranges, held.directory, target_bytes=1 << 20)
 
 
 def writer_into(staging, *, columns=COLUMNS, skip=False):
@@ -49,10 +49,10 @@ def writer_into(staging, *, columns=COLUMNS, skip=False):
     )
 
 
-def written(staging, logs, **asked):
+def written(staging, logs, **requested):
     staging.mkdir(exist_ok=True)
     [task] = tasks_of(logs)
-    return writer_into(staging, **asked)(task)
+    return writer_into(staging, **requested)(task)
 
 
 def by_folder(staging, done):
@@ -78,15 +78,15 @@ def test_a_task_writes_a_file_for_each_topic_and_date(logs, tmp_path):
     assert offsets == list(range(300))
 
 
-def test_each_row_lies_under_the_utc_date_of_its_timestamp(logs, tmp_path):
+def test_each_row_is_in_the_folder_of_its_utc_date(logs, tmp_path):
     done = written(tmp_path / "staging", logs)
     for folder, table in by_folder(tmp_path / "staging", done).items():
         dates = {str(time.date()) for time in table["timestamp"].to_pylist()}
         assert dates == {folder.rpartition("=")[2]}
 
 
-def test_times_to_and_fro_make_no_more_files_than_dates(tmp_path, monkeypatch):
-    monkeypatch.setattr(job_parquet, "HELD_BYTES", 10_000)
+def test_unordered_timestamps_make_one_file_a_date(tmp_path, monkeypatch):
+    monkeypatch.setattr(job_parquet, "MAX_BUFFERED_BYTES", 10_000)
     logs = tmp_path / "logs"
     for base in range(0, 1000, 100):
         step = lakes.DAY_MS if base % 200 else -lakes.DAY_MS
@@ -99,9 +99,9 @@ def test_times_to_and_fro_make_no_more_files_than_dates(tmp_path, monkeypatch):
         assert table["offset"].to_pylist() == sorted(table["offset"].to_pylist())
 
 
-def test_no_more_files_are_open_than_a_process_may_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(job_parquet, "HELD_BYTES", 2000)
-    monkeypatch.setattr(job_parquet, "MOST_OPEN", 3)
+def test_the_number_of_open_files_is_limited(tmp_path, monkeypatch):
+    monkeypatch.setattr(job_parquet, "MAX_BUFFERED_BYTES", 2000)
+    monkeypatch.setattr(job_parquet, "MAX_OPEN_FILES", 3)
     logs = tmp_path / "logs"
     for base in (0, 100):
         lakes.add_segment(logs, "orders-0", base, 100, step_ms=lakes.DAY_MS)
@@ -124,13 +124,13 @@ def test_no_more_files_are_open_than_a_process_may_have(tmp_path, monkeypatch):
         (-62_135_596_800_000_001, job_parquet.NO_DATE),
     ],
 )
-def test_dates_are_those_of_utc(time_us, date):
+def test_dates_are_in_utc(time_us, date):
     times = pa.array([time_us], pa.timestamp("us", tz="UTC"))
     [(found, _)] = by_date(pa.record_batch([times], ["timestamp"]))
     assert found == date
 
 
-def test_only_the_columns_asked_for_are_written(logs, tmp_path):
+def test_only_requested_columns_are_written(logs, tmp_path):
     done = written(tmp_path / "staging", logs, columns=("offset",))
     for table in by_folder(tmp_path / "staging", done).values():
         assert table.schema.names == ["offset"]
@@ -144,7 +144,7 @@ def damage(logs):
     return path
 
 
-def test_damage_ends_a_task_and_those_that_have_not_begun(logs, tmp_path):
+def test_corruption_ends_a_task_and_those_not_yet_started(logs, tmp_path):
     path = damage(logs)
     done = written(tmp_path / "staging", logs)
     assert isinstance(done.error, CorruptRecordError)
@@ -154,23 +154,23 @@ def test_damage_ends_a_task_and_those_that_have_not_begun(logs, tmp_path):
     assert str(later.error) == "another task has failed"
 
 
-def test_damage_that_is_passed_over_is_told(logs, tmp_path):
+def test_skipped_corruption_is_in_the_task_result(logs, tmp_path):
     path = damage(logs)
     done = written(tmp_path / "staging", logs, skip=True)
     assert done.error is None
     assert done.rows["orders", 0] == 200
-    [told] = done.left_out
-    assert told.startswith("left out: ")
-    assert told.endswith(f"{path} at byte 0, offsets 0 to 99")
+    [message] = done.skipped
+    assert message.startswith("skipped: ")
+    assert message.endswith(f"{path} at byte 0, offsets 0 to 99")
 
 
-def test_nobody_listens_when_the_task_is_done(logs, tmp_path):
+def test_a_task_leaves_no_log_handler(logs, tmp_path):
     before = list(logging.getLogger("kafkalog").handlers)
     written(tmp_path / "staging", logs)
     assert logging.getLogger("kafkalog").handlers == before
 
 
-def test_an_executor_without_the_output_directory_says_so(logs, tmp_path):
+def test_an_executor_without_the_output_directory_is_an_error(logs, tmp_path):
     [task] = tasks_of(logs)
     with pytest.raises(FileNotFoundError, match=r"every executor needs the output"):
         writer_into(tmp_path / "nowhere")(task)
@@ -190,7 +190,7 @@ def lake(logs, tmp_path):
     return out
 
 
-def test_readers_see_files_of_runs_and_nothing_else(lake):
+def test_readers_list_only_files_of_committed_runs(lake):
     found = lakes.table(lake)
     assert found.num_rows == 620
     pattern = f"{lake}/**/*.parquet"

@@ -18,13 +18,13 @@ NOTHING = [
 
 
 @pytest.mark.parametrize("options", NOTHING)
-def test_a_batch_of_nothing_has_no_rows(spark, options):
+def test_a_batch_without_records_has_no_rows(spark, options):
     frame = spark.read.format("kafkalog").options(**options).load(LOGS)
     assert frame.collect() == []
     assert frame.count() == 0
 
 
-def test_a_stream_that_finds_nothing_ends_without_rows(spark, tmp_path):
+def test_a_stream_without_records_ends_without_rows(spark, tmp_path):
     stream = spark.readStream.format("kafkalog").option("subscribePattern", "^nothing$")
     query = (
         stream.option("startingOffsets", "earliest")

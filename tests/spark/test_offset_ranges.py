@@ -1,4 +1,4 @@
-"""Offsets are found, and lost ones told of, as Spark's own Kafka source does."""
+"""Offsets are found, and lost ones message of, as Spark's own Kafka source does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkalog.spark.offset_ranges import (
     batch_ranges,
     ending_offsets,
     latest_offsets,
-    new_starts,
+    new_partition_starts,
     starting_offsets,
     stream_ranges,
 )
@@ -23,25 +23,25 @@ A, B, C = ("orders", 0), ("orders", 1), ("audit", 0)
 
 
 @dataclass
-class Held:
+class FakePartitions:
     """Partitions that hold the offsets [first, end), each with ten times it in ms."""
 
     spans: dict = field(default_factory=lambda: {A: (5, 20), B: (0, 10), C: (0, 0)})
 
-    def places(self):
+    def topic_partitions(self):
         return sorted(self.spans)
 
-    def earliest(self, places):
-        return {place: self.spans[place][0] for place in places}
+    def earliest_offsets(self, tps):
+        return {tp: self.spans[tp][0] for tp in tps}
 
-    def latest(self, places):
-        return {place: self.spans[place][1] for place in places}
+    def latest_offsets(self, tps):
+        return {tp: self.spans[tp][1] for tp in tps}
 
-    def for_times(self, times):
-        return {place: self._for_time(place, at) for place, at in times.items()}
+    def offsets_for_times(self, times):
+        return {tp: self._for_time(tp, at) for tp, at in times.items()}
 
-    def _for_time(self, place, at):
-        first, end = self.spans[place]
+    def _for_time(self, tp, at):
+        first, end = self.spans[tp]
         offset = max(first, -(-at // 10))
         return offset if offset < end else None
 
@@ -50,31 +50,33 @@ def options(streaming=False, **given):
     return parse_options({"path": "/data"} | given, streaming=streaming)
 
 
-def batch(held=None, **given):
-    found = batch_ranges(options(**given), held or Held())
-    return {one.place: (one.start, one.end) for one in found}
+def batch(partitions=None, **given):
+    found = batch_ranges(options(**given), partitions or FakePartitions())
+    return {one.topic_partition: (one.start, one.end) for one in found}
 
 
-def stream(start, end, held=None, **given):
-    found = stream_ranges(options(streaming=True, **given), held or Held(), start, end)
-    return {one.place: (one.start, one.end) for one in found}
+def stream(start, end, partitions=None, **given):
+    found = stream_ranges(
+        options(streaming=True, **given), partitions or FakePartitions(), start, end
+    )
+    return {one.topic_partition: (one.start, one.end) for one in found}
 
 
-def test_a_batch_is_all_there_is_and_nothing_empty():
-    assert batch_ranges(options(), Held()) == [
+def test_a_batch_reads_all_nonempty_partitions():
+    assert batch_ranges(options(), FakePartitions()) == [
         OffsetRange("orders", 0, 5, 20),
         OffsetRange("orders", 1, 0, 10),
     ]
 
 
-def test_earliest_and_latest_are_those_of_the_partitions_chosen():
-    asked = options(subscribe="orders")
-    assert starting_offsets(asked, Held()) == {A: 5, B: 0}
-    assert ending_offsets(asked, Held()) == {A: 20, B: 10}
-    assert latest_offsets(asked, Held()) == {A: 20, B: 10}
+def test_earliest_and_latest_are_those_of_the_selected_partitions():
+    requested = options(subscribe="orders")
+    assert starting_offsets(requested, FakePartitions()) == {A: 5, B: 0}
+    assert ending_offsets(requested, FakePartitions()) == {A: 20, B: 10}
+    assert latest_offsets(requested, FakePartitions()) == {A: 20, B: 10}
 
 
-def test_offsets_are_taken_as_given_with_minus_one_and_two_for_the_edges():
+def test_specific_offsets_may_be_minus_one_and_minus_two():
     found = batch(
         subscribe="orders",
         startingOffsets='{"orders":{"0":7,"1":-2}}',
@@ -99,18 +101,16 @@ def test_offsets_are_taken_as_given_with_minus_one_and_two_for_the_edges():
         ('{"orders":{"0":7,"1":7,"2":7}}', "[orders-0, orders-1, orders-2]"),
     ],
 )
-def test_offsets_must_be_given_for_all_partitions_and_no_others(
-    option, what, given, got
-):
+def test_offsets_must_be_for_exactly_the_selected_partitions(option, what, given, got):
     with pytest.raises(ConfigError) as caught:
         batch(subscribe="orders", **{option: given})
     assert str(caught.value) == (
-        f"expected {what} for all partitions that are read, [orders-0, orders-1], and "
-        f"for no others, got them for {got}"
+        f"expected {what} for exactly the selected partitions, [orders-0, orders-1], "
+        f"got them for {got}"
     )
 
 
-def test_a_time_is_the_first_offset_at_or_after_it():
+def test_a_timestamp_is_the_first_offset_at_or_after_it():
     assert batch(subscribe="orders", startingTimestamp="61") == {A: (7, 20), B: (7, 10)}
     found = batch(
         subscribe="orders",
@@ -120,14 +120,14 @@ def test_a_time_is_the_first_offset_at_or_after_it():
     assert found == {A: (10, 11), B: (0, 6)}
 
 
-def test_an_end_that_nothing_follows_is_the_latest():
+def test_an_ending_timestamp_without_records_is_the_latest():
     assert batch(subscribe="orders", endingTimestamp="150") == {A: (5, 15), B: (0, 10)}
 
 
-def test_a_start_that_nothing_follows_is_an_error_or_the_latest():
+def test_a_starting_timestamp_without_records_is_an_error_or_the_latest():
     given = {"subscribe": "orders", "startingTimestamp": "150"}
     with pytest.raises(
-        ConfigError, match="no offset of orders-1 has a timestamp of 150"
+        ConfigError, match="no record of orders-1 is at or after timestamp 150"
     ):
         batch(**given)
     assert batch(startingOffsetsByTimestampStrategy="latest", **given) == {A: (15, 20)}
@@ -142,7 +142,7 @@ def test_a_start_that_nothing_follows_is_an_error_or_the_latest():
         {"startingTimestamp": "120", "endingOffsets": '{"orders":{"0":11}}'},
     ],
 )
-def test_a_start_beyond_its_end_is_an_error_whatever_may_be_lost(given):
+def test_a_start_after_its_end_is_always_an_error(given):
     with pytest.raises(ConfigError, match=r"the start offset \d+ is greater than the"):
         batch(assign='{"orders":[0]}', failOnDataLoss="false", **given)
 
@@ -158,7 +158,7 @@ def test_a_start_beyond_its_end_is_an_error_whatever_may_be_lost(given):
         (25, 30, {}),
     ],
 )
-def test_offsets_that_are_not_there_are_an_error_or_left_out(start, end, kept, caplog):
+def test_missing_offsets_are_an_error_or_skipped(start, end, kept, caplog):
     given = {
         "assign": '{"orders":[0]}',
         "startingOffsets": f'{{"orders":{{"0":{start}}}}}',
@@ -166,50 +166,50 @@ def test_offsets_that_are_not_there_are_an_error_or_left_out(start, end, kept, c
     }
     with pytest.raises(DataLossError) as caught:
         batch(**given)
-    found = (
-        f"offsets [{start}, {end}) of orders-0 are to be read, and [5, 20) are there"
-    )
+    found = f"requested offsets [{start}, {end}) of orders-0, found [5, 20)"
     assert found in str(caught.value)
-    assert "failOnDataLoss=false" in str(caught.value)
+    assert "failOnDataLoss=false" in caught.value.__notes__[0]
     with caplog.at_level(logging.WARNING):
         assert batch(failOnDataLoss="false", **given) == kept
     assert found in caplog.text
 
 
-def test_an_empty_range_beyond_the_log_is_no_loss():
+def test_an_empty_range_after_the_log_end_is_no_data_loss():
     at = '{"orders":{"0":99}}'
     assert batch(assign='{"orders":[0]}', startingOffsets=at, endingOffsets=at) == {}
 
 
-def test_a_pattern_that_finds_nothing_reads_nothing():
+def test_a_pattern_without_matches_reads_nothing():
     assert batch(subscribePattern="nothing") == {}
 
 
-def test_a_topic_that_is_not_there_is_an_error():
+def test_a_missing_topic_is_an_error():
     for way in ({"subscribe": "gone"}, {"assign": '{"gone":[0]}'}):
-        with pytest.raises(ConfigError, match="found no partition of gone"):
+        with pytest.raises(ConfigError, match="no partition found of topics gone"):
             batch(**way)
 
 
-def test_a_partition_that_is_not_there_is_left_out():
+def test_a_missing_partition_is_ignored():
     assert batch(assign='{"orders":[0,9]}') == {A: (5, 20)}
 
 
-def test_a_stream_starts_where_it_is_told():
-    asked = options(streaming=True, subscribe="orders")
-    assert starting_offsets(asked, Held()) == {A: 20, B: 10}
-    asked = options(
+def test_a_stream_starts_at_its_starting_offsets():
+    requested = options(streaming=True, subscribe="orders")
+    assert starting_offsets(requested, FakePartitions()) == {A: 20, B: 10}
+    requested = options(
         streaming=True, subscribe="orders", startingOffsets='{"orders":{"0":-1,"1":-2}}'
     )
-    assert starting_offsets(asked, Held()) == {A: 20, B: 0}
+    assert starting_offsets(requested, FakePartitions()) == {A: 20, B: 0}
 
 
-def test_a_micro_batch_is_what_came_between_two_offsets():
+def test_a_micro_batch_is_between_two_offsets():
     assert stream({A: 6, B: 10}, {A: 9, B: 10}) == {A: (6, 9)}
 
 
 def test_new_partitions_are_read_from_their_earliest():
-    assert new_starts(Held(), {A: 6}, {A: 9, B: 3, ("gone", 0): 3}) == {B: 0}
+    assert new_partition_starts(
+        FakePartitions(), {A: 6}, {A: 9, B: 3, ("gone", 0): 3}
+    ) == {B: 0}
     assert stream({A: 6}, {A: 9, B: 3}) == {A: (6, 9), B: (0, 3)}
 
 
@@ -232,24 +232,24 @@ def test_new_partitions_are_read_from_their_earliest():
         (
             {A: 6, B: 9},
             {A: 9, B: 3},
-            "the offset of orders-1 went back from 9 to 3",
+            "the offset of orders-1 decreased from 9 to 3",
             {A: (6, 9)},
         ),
         (
             {A: 2, B: 0},
             {A: 9, B: 3},
-            "offsets [2, 9) of orders-0 are to be read, and [5, 20) are there",
+            "requested offsets [2, 9) of orders-0, found [5, 20)",
             {A: (5, 9), B: (0, 3)},
         ),
         (
             {("gone", 1): 2, B: 0},
             {("gone", 1): 9, B: 3},
-            "offsets [2, 9) of gone-1 are to be read, and [0, 0) are there",
+            "requested offsets [2, 9) of gone-1, found [0, 0)",
             {B: (0, 3)},
         ),
     ],
 )
-def test_a_stream_that_lost_data_fails_or_goes_on(start, end, found, kept, caplog):
+def test_a_stream_with_data_loss_fails_or_continues(start, end, found, kept, caplog):
     with pytest.raises(DataLossError) as caught:
         stream(start, end)
     assert found in str(caught.value)

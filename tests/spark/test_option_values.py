@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalog.errors import ConfigError
-from kafkalog.spark.option_values import parse_duration_ms, parse_size, parse_whole
+from kafkalog.spark.option_values import parse_duration_ms, parse_integer, parse_size
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from kafkalog.spark.option_values import parse_duration_ms, parse_size, parse_wh
         ("10000000000000d", 2**63 - 1),
     ],
 )
-def test_durations_are_sparks(text, ms):
+def test_durations_are_parsed_as_spark_does(text, ms):
     assert parse_duration_ms(text) == ms
 
 
@@ -29,13 +29,13 @@ def test_durations_are_sparks(text, ms):
     "text",
     ["", "m", "1.5m", "1 m", "+5s", "5minutes", "1w", "\N{ARABIC-INDIC DIGIT ONE}s"],
 )
-def test_other_durations_are_refused(text):
+def test_invalid_durations_are_rejected(text):
     with pytest.raises(ConfigError, match="expected a duration like 15m, 50s or 100ms"):
         parse_duration_ms(text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "1.5g", "-1", "64 m", "100000000000p", "1x"])
-def test_what_is_no_size_is_refused(text):
+def test_invalid_sizes_are_rejected(text):
     with pytest.raises(ConfigError, match="expected a size like 128m or 65536"):
         parse_size(text)
 
@@ -43,6 +43,6 @@ def test_what_is_no_size_is_refused(text):
 @pytest.mark.parametrize(
     "text", ["", " 1", "1_0", "1L", "0x1", "1.0", "9" * 19, "9" * 99]
 )
-def test_whole_numbers_are_scalas(text):
-    with pytest.raises(ConfigError, match="expected a whole number"):
-        parse_whole(text)
+def test_integers_are_parsed_as_scala_does(text):
+    with pytest.raises(ConfigError, match="expected an integer"):
+        parse_integer(text)

@@ -21,14 +21,16 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_examples_of_a_page_print_what_it_says(spark, page, monkeypatch, tmp_path):
+def test_the_examples_of_a_page_print_their_output(spark, page, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     known = {"spark": spark, "checkpoint": str(tmp_path)}
     examples = EXAMPLE.findall((ROOT / page).read_text(encoding="utf-8"))
     assert examples
     for code, promised in examples:
-        said = io.StringIO()
-        with redirect_stdout(said):
+        printed = io.StringIO()
+        with redirect_stdout(printed):
             exec(code, known)
-        right = doctest.OutputChecker().check_output(promised, said.getvalue(), FLAGS)
-        assert right, f"{code}\n{said.getvalue()}"
+        right = doctest.OutputChecker().check_output(
+            promised, printed.getvalue(), FLAGS
+        )
+        assert right, f"{code}\n{printed.getvalue()}"

@@ -17,7 +17,10 @@ def divided(counts, least=None, most=None):
     """Give the lengths of the parts of each range."""
     whole = ranges(*counts)
     parts = split_ranges(whole, least, most)
-    return [[part.length for part in parts if part.place == one.place] for one in whole]
+    return [
+        [part.length for part in parts if part.topic_partition == one.topic_partition]
+        for one in whole
+    ]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +52,7 @@ def divided(counts, least=None, most=None):
     ],
 )
 def test_ranges_are_divided_as_spark_divides_them(counts, least, most, parts):
-    # Written down from KafkaOffsetRangeCalculator of Spark 4.2.0.
+    # TaskResult down from KafkaOffsetRangeCalculator of Spark 4.2.0.
     assert divided(counts, least, most) == parts
 
 
@@ -57,14 +60,14 @@ COUNTS = st.lists(st.integers(0, 5000), max_size=6)
 
 
 @given(COUNTS, st.none() | st.integers(1, 40), st.none() | st.integers(1, 6000))
-def test_parts_are_the_whole_and_none_is_empty_or_too_large(counts, least, most):
+def test_parts_cover_the_range_and_none_is_empty_or_too_large(counts, least, most):
     whole = [one for one in ranges(*counts) if one.length]
     if most is not None and sum(counts) // most > 2000:
         most = 100
     parts = split_ranges(ranges(*counts), least, most)
     assert all(0 < part.length <= (most or part.length) for part in parts)
     for one in whole:
-        mine = [part for part in parts if part.place == one.place]
+        mine = [part for part in parts if part.topic_partition == one.topic_partition]
         bounds = [one.start, *(part.end for part in mine)]
         assert [part.start for part in mine] == bounds[:-1]
         assert bounds[-1] == one.end

@@ -21,16 +21,16 @@ A, B, C = ("orders", 0), ("orders", 1), ("orders", 2)
         ({A: 2**63 - 1, B: 1}, 2**63 - 1, {A: 2**63 - 1, B: 1}),
     ],
 )
-def test_the_most_is_shared_in_proportion_and_none_starves(end, most, limited):
+def test_a_maximum_is_shared_in_proportion_to_the_backlog(end, most, limited):
     assert limit_offsets(dict.fromkeys(end, 0), end, most) == limited
 
 
-def test_new_partitions_share_from_their_earliest():
+def test_new_partitions_count_from_their_earliest_offset():
     limited = limit_offsets({A: 0}, {A: 100, B: 150}, 10, {B: 50})
     assert limited == {A: 5, B: 55}
 
 
-def test_what_has_no_start_or_went_back_is_left_for_others_to_complain_of():
+def test_partitions_without_a_backlog_keep_their_end():
     assert limit_offsets({A: 9}, {A: 3, B: 7}, 1) == {A: 3, B: 7}
 
 
@@ -38,13 +38,13 @@ LAGS = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)), max_siz
 
 
 @given(LAGS, st.integers(1, 2**40))
-def test_a_limited_batch_moves_on_within_its_bounds(lags, most):
+def test_a_limited_batch_advances_within_its_bounds(lags, most):
     start = {("t", n): begin for n, (begin, _) in enumerate(lags)}
     end = {("t", n): begin + lag for n, (begin, lag) in enumerate(lags)}
     limited = limit_offsets(start, end, most)
-    taken = {place: limited[place] - start[place] for place in start}
-    assert all(0 <= taken[place] <= end[place] - start[place] for place in start)
-    assert all(taken[place] > 0 for place in start if end[place] > start[place])
+    taken = {tp: limited[tp] - start[tp] for tp in start}
+    assert all(0 <= taken[tp] <= end[tp] - start[tp] for tp in start)
+    assert all(taken[tp] > 0 for tp in start if end[tp] > start[tp])
     assert sum(taken.values()) <= most + len(lags)
 
 
@@ -61,13 +61,15 @@ def test_limited_batches_reach_the_end(lags):
     ("waiting", "since_ms", "delays"),
     [(9, 0, True), (10, 0, False), (9, 999, True), (9, 1000, False)],
 )
-def test_a_batch_waits_for_the_least_but_not_too_long(waiting, since_ms, delays):
+def test_a_batch_is_delayed_for_the_minimum_up_to_the_maximum_delay(
+    waiting, since_ms, delays
+):
     now_ms = 1_763_750_000_000
     times = {"now_ms": now_ms, "last_batch_ms": now_ms - since_ms}
     assert delay_batch(10, 1000, {A: 3}, {A: 3 + waiting}, **times) is delays
 
 
-def test_the_first_batch_of_a_stream_does_not_wait():
+def test_the_first_batch_of_a_stream_is_not_delayed():
     times = {"now_ms": 1_763_750_000_000, "last_batch_ms": 0}
     assert not delay_batch(10, 900_000, {A: 0}, {A: 1}, **times)
 

@@ -18,8 +18,8 @@ from kafkalog.spark.offset_limits import (
 )
 from kafkalog.spark.read_options import SourceOptions, parse_options
 from kafkalog.spark.topic_selection import (
+    AllTopics,
     Assign,
-    Everything,
     Subscribe,
     SubscribePattern,
 )
@@ -38,10 +38,10 @@ def refused(options=(), /, *, streaming=False, **more):
     return str(caught.value)
 
 
-def test_a_path_alone_is_all_topics_from_the_earliest_to_the_latest():
+def test_by_default_all_topics_are_read_from_earliest_to_latest():
     options = parse()
     assert options == SourceOptions(paths=("/data",))
-    assert options.topics == Everything()
+    assert options.topics == AllTopics()
     assert (options.starting, options.ending) == (EARLIEST, LATEST)
     assert options.fail_on_data_loss
     assert not options.include_headers
@@ -49,24 +49,24 @@ def test_a_path_alone_is_all_topics_from_the_earliest_to_the_latest():
     assert options.target_partition_bytes == 134_217_728
 
 
-def test_a_stream_starts_at_the_latest_unless_told():
+def test_a_stream_starts_at_the_latest_by_default():
     assert parse(streaming=True).starting is LATEST
     assert parse(streaming=True, startingOffsets="earliest").starting is EARLIEST
 
 
-def test_several_paths_are_what_load_makes_of_a_list():
+def test_load_takes_a_list_of_paths():
     options = parse_options({"paths": '["/a", "/b,c"]'}, streaming=False)
     assert options.paths == ("/a", "/b,c")
 
 
-def test_names_of_options_are_read_in_any_case():
+def test_option_names_are_case_insensitive():
     options = parse(INCLUDEHEADERS="TRUE", failondataloss="False")
     assert options.include_headers
     assert not options.fail_on_data_loss
 
 
-def test_every_wrong_option_is_named_in_one_error():
-    told = refused(
+def test_one_error_reports_every_invalid_option():
+    message = refused(
         {
             "minPartitions": "0",
             "maxRecordsPerPartition": " 5",
@@ -79,29 +79,29 @@ def test_every_wrong_option_is_named_in_one_error():
         }
     )
     for part in (
-        "option minPartitions: expected a whole number of at least 1, got 0",
-        "option maxRecordsPerPartition: expected a whole number of at least 1, got  5",
+        "option minPartitions: expected an integer of at least 1, got 0",
+        "option maxRecordsPerPartition: expected an integer of at least 1, got  5",
         "option failOnDataLoss: expected true or false, got yes",
         'option startingOffsets: expected e.g. {"topicA":{"0":23,"1":-1},',
         "got first",
-        "option columns: expected columns out of key, value,",
+        "option columns: expected columns of key, value,",
         "got color",
         "option onCorruption: expected raise or skip, got ignore",
         "option kafka.isolation.level: expected read_committed or read_uncommitted",
-        "option nonsense: there is no such option",
+        "option nonsense: unknown option",
     ):
-        assert part in told
-    assert "\n" not in told
+        assert part in message
+    assert "\n" not in message
 
 
-def test_a_path_must_be_given():
+def test_a_path_is_required():
     with pytest.raises(ConfigError, match="option path: expected log directories"):
         parse_options({}, streaming=False)
 
 
-def test_only_one_way_of_choosing_topics_may_be_given():
-    told = refused(subscribe="a", subscribePattern="b")
-    assert told == "expected only one of the options subscribe, subscribePattern"
+def test_topics_are_selected_by_at_most_one_option():
+    message = refused(subscribe="a", subscribePattern="b")
+    assert message == "expected one of the options subscribe, subscribePattern"
 
 
 @pytest.mark.parametrize(
@@ -113,24 +113,24 @@ def test_only_one_way_of_choosing_topics_may_be_given():
         ("assign", "{}", Assign(())),
     ],
 )
-def test_topics_are_chosen_by_each_way(option, text, chosen):
+def test_topics_are_selected_by_each_option(option, text, chosen):
     assert parse({option: text}).topics == chosen
 
 
 @pytest.mark.parametrize(
     ("option", "text", "expected"),
     [
-        ("subscribe", " , ", "expected names with commas between them"),
-        ("subscribePattern", "  ", "expected a pattern, found none"),
+        ("subscribe", " , ", "expected names separated by commas"),
+        ("subscribePattern", "  ", "expected a pattern, got none"),
         ("subscribePattern", "(", "expected a pattern, got ("),
-        ("subscribePattern", r"\p{Lower}", r"without \p{Lower}, which Python's"),
+        ("subscribePattern", r"\p{Lower}", r"without \p{Lower}, which Python"),
         ("assign", "a-0", 'expected e.g. {"topicA":[0,1],"topicB":[0,1]}, got a-0'),
         ("assign", '{"a":["0"]}', "expected e.g."),
         ("assign", '{"a":[true]}', "expected e.g."),
         ("assign", '{"a":[99999999999]}', "expected e.g."),
     ],
 )
-def test_a_wrong_choice_of_topics_is_refused(option, text, expected):
+def test_an_invalid_selection_of_topics_is_rejected(option, text, expected):
     assert expected in refused({option: text})
 
 
@@ -153,7 +153,7 @@ def test_a_wrong_choice_of_topics_is_refused(option, text, expected):
         ),
     ],
 )
-def test_a_timestamp_counts_before_timestamps_and_these_before_offsets(options, limit):
+def test_a_timestamp_precedes_timestamps_and_these_precede_offsets(options, limit):
     assert parse(options).starting == limit
     ending = {name.replace("starting", "ending"): at for name, at in options.items()}
     if limit is not EARLIEST:
@@ -180,19 +180,19 @@ def test_a_timestamp_counts_before_timestamps_and_these_before_offsets(options, 
         '{"a":{"0":1}} more',
     ],
 )
-def test_offsets_of_another_form_are_refused_with_an_example(form):
+def test_invalid_offsets_are_rejected_with_an_example(form):
     assert refused(startingOffsets=form) == (
         'option startingOffsets: expected e.g. {"topicA":{"0":23,"1":-1},'
         f'"topicB":{{"0":-2}}}}, got {form}'
     )
 
 
-def test_whole_numbers_may_be_written_as_javascript_writes_them():
+def test_integers_may_be_written_as_floats():
     offsets = parse(startingOffsets='{"a":{"01":1e3,"+2":4.0}}').starting.offsets
     assert offsets == {("a", 1): 1000, ("a", 2): 4}
 
 
-def test_an_offset_below_the_earliest_is_refused():
+def test_an_offset_below_minus_two_is_rejected():
     assert "got -3 for orders-0" in refused(startingOffsets='{"orders":{"0":-3}}')
 
 
@@ -224,11 +224,11 @@ def test_an_offset_below_the_earliest_is_refused():
         ({"startingOffsetsByTimestamp": '{"a":{"0":-5}}'}, "got -5 for a-0"),
     ],
 )
-def test_a_batch_refuses_what_it_cannot_start_or_end_at(options, expected):
+def test_a_batch_cannot_start_at_latest_or_end_at_earliest(options, expected):
     assert expected in refused(options)
 
 
-def test_edges_are_not_held_against_offsets():
+def test_edges_are_not_compared_with_offsets():
     options = {"startingOffsets": '{"a":{"0":5}}', "endingOffsets": '{"a":{"0":-1}}'}
     assert parse(options).ending.offsets == {("a", 0): -1}
 
@@ -241,18 +241,20 @@ def test_a_stream_may_start_at_the_latest_of_a_partition():
 
 @pytest.mark.parametrize("kind", ["Offsets", "OffsetsByTimestamp", "Timestamp"])
 def test_a_stream_has_no_end(kind):
-    told = refused({f"ending{kind}": "latest"}, streaming=True)
-    assert told == f"option ending{kind}: a stream has no end"
+    message = refused({f"ending{kind}": "latest"}, streaming=True)
+    assert message == f"option ending{kind}: a stream has no end"
 
 
-def test_the_least_of_a_trigger_may_not_exceed_the_most():
-    told = refused(minOffsetsPerTrigger="9", maxOffsetsPerTrigger="8", streaming=True)
-    assert told.startswith("option minOffsetsPerTrigger: expected no more than")
+def test_the_minimum_of_a_trigger_may_not_exceed_its_maximum():
+    message = refused(
+        minOffsetsPerTrigger="9", maxOffsetsPerTrigger="8", streaming=True
+    )
+    assert message.startswith("option minOffsetsPerTrigger: expected at most")
     options = parse(minOffsetsPerTrigger="8", maxOffsetsPerTrigger="8", streaming=True)
     assert options.min_offsets_per_trigger == options.max_offsets_per_trigger == 8
 
 
-def test_what_means_nothing_without_a_broker_is_ignored_by_name():
+def test_options_for_brokers_are_ignored_and_listed():
     options = {
         "kafka.bootstrap.servers": "localhost:9092",
         "kafka.sasl.jaas.config": "s3cret",
@@ -278,26 +280,26 @@ def test_what_means_nothing_without_a_broker_is_ignored_by_name():
         "interceptor.classes",
     ],
 )
-def test_options_of_kafka_that_spark_refuses_are_refused(name):
-    told = refused({f"kafka.{name}": "s3cret"})
-    assert told.startswith(f"option kafka.{name}: not supported")
-    assert "s3cret" not in told
+def test_kafka_options_that_spark_rejects_are_rejected(name):
+    message = refused({f"kafka.{name}": "s3cret"})
+    assert message.startswith(f"option kafka.{name}: not supported")
+    assert "s3cret" not in message
 
 
-def test_checksums_are_looked_at_unless_told_otherwise():
+def test_checksums_are_verified_by_default():
     assert parse().check_crcs
     unchecked = parse({"kafka.check.crcs": "false"})
     assert (unchecked.check_crcs, unchecked.ignored) == (False, ())
     assert "option kafka.check.crcs: expected" in refused({"kafka.check.crcs": "no"})
 
 
-def test_isolation_is_uncommitted_unless_told():
+def test_isolation_is_read_uncommitted_by_default():
     assert not parse().read_committed
     assert parse({"kafka.isolation.level": "read_committed"}).read_committed
     assert not parse({"kafka.isolation.level": "read_uncommitted"}).read_committed
 
 
-def test_credentials_show_in_no_text():
+def test_credentials_are_in_no_repr():
     options = parse({"storage.secret": "s3cret", "storage.user": "me"})
     assert options.storage == {"secret": "s3cret", "user": "me"}
     assert "s3cret" not in repr(options)
@@ -306,13 +308,13 @@ def test_credentials_show_in_no_text():
     )
 
 
-def test_corruption_may_be_spelt_both_ways_but_once():
+def test_on_corruption_has_two_spellings():
     assert parse(onCorruption="skip").on_corruption == "skip"
     assert parse(on_corruption="skip").on_corruption == "skip"
-    assert "given twice" in refused(onCorruption="skip", on_corruption="skip")
+    assert "set twice" in refused(onCorruption="skip", on_corruption="skip")
 
 
-def test_the_strategy_for_missing_times_is_read_in_any_case():
+def test_the_strategy_for_missing_timestamps_is_case_insensitive():
     assert (
         parse(startingOffsetsByTimestampStrategy="LATEST").on_missing_time == "latest"
     )
@@ -321,25 +323,25 @@ def test_the_strategy_for_missing_times_is_read_in_any_case():
     )
 
 
-def test_columns_are_those_the_source_has():
+def test_unknown_columns_are_rejected():
     assert parse(columns="offset, key").columns == ("offset", "key")
     assert "each column once, got key twice" in refused(columns="key,value,key")
 
 
-def test_a_topic_and_splits_are_short_for_what_sparks_source_has():
+def test_topic_and_splits_are_aliases():
     assert parse(topic=" orders ", splits="3") == parse(
         subscribe="orders", minPartitions="3"
     )
     assert refused(topic="a,b") == "option topic: expected one topic, got 'a,b'"
-    assert refused(splits="0").startswith("option splits: expected a whole number")
+    assert refused(splits="0").startswith("option splits: expected an integer")
     for one, other in (("subscribe", "topic"), ("minPartitions", "splits")):
-        text = f"expected only one of the options {one}, {other}"
+        text = f"expected one of the options {one}, {other}"
         assert text in refused({one: "1", other: "1"})
 
 
 @pytest.mark.parametrize("name", ["topics", "split", "startingOffset"])
-def test_options_of_nobody_are_wrong(name):
-    assert refused({name: "x"}) == f"option {name}: there is no such option"
+def test_unknown_options_are_rejected(name):
+    assert refused({name: "x"}) == f"option {name}: unknown option"
 
 
 @given(
@@ -355,7 +357,7 @@ def test_options_of_nobody_are_wrong(name):
     ),
     st.booleans(),
 )
-def test_any_text_is_taken_or_refused_in_one_way(options, streaming):
+def test_any_text_is_parsed_or_rejected_with_a_config_error(options, streaming):
     try:
         parsed = parse(options, streaming=streaming)
     except ConfigError:

@@ -19,14 +19,14 @@ CLOSED, LAST = (f"{base:020d}.log" for base in (0, 30))
 
 def written(directory, producer_id=7):
     """Write a partition of two segments of two batches; all producers' are alike."""
-    place = directory / "orders-0"
-    place.mkdir(parents=True, exist_ok=True)
+    tp = directory / "orders-0"
+    tp.mkdir(parents=True, exist_ok=True)
     for name, first in ((CLOSED, 0), (LAST, 30)):
         batches = (
             build(2, "none", first + 15 * number, 15, producer_id=producer_id)
             for number in range(2)
         )
-        (place / name).write_bytes(b"".join(batches))
+        (tp / name).write_bytes(b"".join(batches))
     return directory
 
 
@@ -42,7 +42,7 @@ def far_of(options):
 
 
 @pytest.mark.parametrize("name", [CLOSED, LAST])
-def test_an_object_that_was_replaced_is_lost_data(bucket, tmp_path, caplog, name):
+def test_a_replaced_object_is_data_loss(bucket, tmp_path, caplog, name):
     far = far_of(bucket)
     tasks = plan(far, *whole(far))
     assert offsets_of(tasks) == list(range(60))
@@ -56,22 +56,24 @@ def test_an_object_that_was_replaced_is_lost_data(bucket, tmp_path, caplog, name
     fill(bucket, "replaced", tmp_path)
     with pytest.raises(DataLossError) as caught:
         offsets_of(tasks)
-    said = str(caught.value)
-    assert f"s3://replaced/orders-0/{name} was replaced" in said
-    assert [value for value in bucket.values() if value in said.split("://")[1]] == []
+    printed = str(caught.value)
+    assert f"s3://replaced/orders-0/{name} was replaced" in printed
+    assert [
+        value for value in bucket.values() if value in printed.split("://")[1]
+    ] == []
     with caplog.at_level(logging.WARNING, "kafkalog"):
         assert offsets_of(tasks, failOnDataLoss="false") == list(range(60))
     assert f"{name} was replaced" in caplog.text
 
 
-def test_an_object_that_was_put_there_once_more_is_the_same(bucket, tmp_path):
+def test_an_object_rewritten_with_the_same_bytes_is_unchanged(bucket, tmp_path):
     far = far_of(bucket)
     tasks = plan(far, *whole(far))
     fill(bucket, "replaced", tmp_path)
     assert offsets_of(tasks) == list(range(60))
 
 
-def test_an_object_that_grew_is_read_as_far_as_was_planned(bucket, tmp_path):
+def test_an_object_that_grew_is_read_to_the_planned_end(bucket, tmp_path):
     far = far_of(bucket)
     tasks = plan(far, *whole(far))
     with (tmp_path / "orders-0" / LAST).open("ab") as file:
@@ -80,7 +82,7 @@ def test_an_object_that_grew_is_read_as_far_as_was_planned(bucket, tmp_path):
     assert offsets_of(tasks) == list(range(60))
 
 
-def test_where_times_are_told_they_count_for_closed_segments(tmp_path):
+def test_modification_times_identify_closed_segments(tmp_path):
     """The last may be written on within its size: brokers can allocate it before."""
     memory = fsspec.filesystem("memory")
     memory.store.clear()
@@ -99,7 +101,7 @@ def test_where_times_are_told_they_count_for_closed_segments(tmp_path):
         offsets_of(tasks)
 
 
-def test_the_time_of_a_local_file_says_nothing(tmp_path):
+def test_the_modification_time_of_a_local_file_is_ignored(tmp_path):
     local = written(tmp_path) / "orders-0"
     tasks = plan(local, *whole(local))
     for name in (CLOSED, LAST):

@@ -29,7 +29,7 @@ def offsets(frame):
     return sorted(tuple(row) for row in frame.select("topic", "offset").collect())
 
 
-def test_a_data_frame_used_twice_gives_what_was_asked_each_time(spark):
+def test_a_dataframe_may_be_used_twice_with_different_filters(spark):
     frame = load(spark, subscribe="orders.none")
     total, late = frame.count(), frame.filter("offset >= 50").count()
     assert 0 < late < total
@@ -50,8 +50,8 @@ def test_a_temporary_view_takes_the_options(spark):
 
 
 def test_several_paths_are_read_as_one(spark, tmp_path):
-    for place in ("once-0", "once-1"):
-        shutil.copytree(ROOT / place, tmp_path / place)
+    for tp in ("once-0", "once-1"):
+        shutil.copytree(ROOT / tp, tmp_path / tp)
     paths = [str(tmp_path / "once-0"), str(tmp_path / "once-1")]
     both = spark.read.format("kafkalog").load(paths)
     assert offsets(both) == offsets(load(spark, subscribe="once"))
@@ -62,7 +62,7 @@ def test_a_url_of_a_local_file_is_its_path(spark):
     assert offsets(by_url) == offsets(load(spark, subscribe="once"))
 
 
-def test_columns_are_those_asked_for_in_that_order(spark):
+def test_columns_are_in_the_requested_order(spark):
     frame = load(spark, columns="offset,producerId,segment,topic", subscribe="once")
     assert frame.columns == ["offset", "producerId", "segment", "topic"]
     first = frame.orderBy("offset").first()
@@ -75,7 +75,7 @@ def test_columns_are_those_asked_for_in_that_order(spark):
     assert pruned.count() == frame.count()
 
 
-def test_the_case_of_columns_does_not_matter_and_a_schema_keeps_it(spark):
+def test_column_names_are_case_insensitive_and_keep_their_case(spark):
     reader = spark.read.format("kafkalog").option("subscribe", "once")
     ours = reader.schema("OFFSET bigint, Topic string, key binary").load(str(ROOT))
     assert ours.columns == ["OFFSET", "Topic", "key"]
@@ -88,14 +88,14 @@ def test_the_case_of_columns_does_not_matter_and_a_schema_keeps_it(spark):
         reader.schema("offset bigint, OFFSET bigint").load(str(ROOT)).collect()
 
 
-def test_control_records_come_when_asked_for(spark):
+def test_control_records_are_returned_on_request(spark):
     plain = load(spark, subscribe="ledger").count()
     options = {"controlRecords": "true", "columns": "isControl"}
     control = load(spark, subscribe="ledger", **options)
     assert control.where("isControl").count() == control.count() - plain > 0
 
 
-def test_ranges_are_divided_as_asked(spark):
+def test_ranges_are_divided_as_the_options_state(spark):
     one = load(spark, subscribe="orders.none")
     assert one.rdd.getNumPartitions() == 1
     many = load(spark, subscribe="orders.none", minPartitions="7")
@@ -112,7 +112,7 @@ def test_ranges_are_divided_as_asked(spark):
     assert offsets(one) == offsets(many) == offsets(small) == offsets(fine)
 
 
-def test_what_means_nothing_without_a_broker_is_accepted(spark):
+def test_options_for_brokers_are_accepted(spark):
     settings = {
         "kafka.bootstrap.servers": "nowhere:9092",
         "kafka.isolation.level": "read_committed",
@@ -122,7 +122,7 @@ def test_what_means_nothing_without_a_broker_is_accepted(spark):
     assert 0 < committed < load(spark, subscribe="ledger").count()
 
 
-def test_every_wrong_option_is_named_at_once(spark):
+def test_all_invalid_options_are_in_one_error(spark):
     text = error_of(
         spark,
         minPartitions="none",
@@ -137,13 +137,13 @@ def test_every_wrong_option_is_named_at_once(spark):
         assert part in text
 
 
-def test_no_paths_at_all_are_named(spark):
+def test_missing_paths_are_an_error(spark):
     for paths in ([], "", [""]):
         with pytest.raises(PySparkException, match="option path"):
             spark.read.format("kafkalog").load(paths).collect()
 
 
-def test_a_schema_that_cannot_be_is_named(spark):
+def test_an_invalid_schema_is_an_error(spark):
     reader = spark.read.format("kafkalog").schema("value string, valeur binary")
     with pytest.raises(PySparkException) as caught:
         reader.load(str(ROOT)).collect()
@@ -151,7 +151,7 @@ def test_a_schema_that_cannot_be_is_named(spark):
     assert "no column 'valeur'" in str(caught.value)
 
 
-def test_what_is_not_there_is_named(spark, tmp_path):
+def test_missing_directories_and_topics_are_errors(spark, tmp_path):
     assert "nowhere" in error_of(spark, tmp_path / "nowhere")
     assert f"{tmp_path}" in error_of(spark, tmp_path)
     assert "option path" in error_of_no_path(spark)
@@ -170,7 +170,7 @@ def error_of_no_path(spark):
     return str(caught.value)
 
 
-def test_offsets_that_are_not_there_are_lost_data_or_left_out(spark):
+def test_missing_offsets_are_data_loss_or_skipped(spark):
     options = {
         "assign": '{"cutoff":[0]}',
         "startingOffsets": '{"cutoff":{"0":10}}',
@@ -182,31 +182,31 @@ def test_offsets_that_are_not_there_are_lost_data_or_left_out(spark):
 
 @pytest.fixture
 def damaged(tmp_path):
-    place = tmp_path / "orders-0"
-    place.mkdir()
+    tp = tmp_path / "orders-0"
+    tp.mkdir()
     batches = [build(2, "none", first) for first in range(0, 30, 3)]
     data = bytearray(b"".join(batches))
     data[len(batches[0]) + 70] ^= 1
-    path = place / f"{0:020d}.log"
+    path = tp / f"{0:020d}.log"
     path.write_bytes(data)
     return path, len(batches[0])
 
 
 @pytest.mark.parametrize("columns", ["value", "offset", "topic"])
-def test_damage_ends_the_query_with_file_and_byte(spark, damaged, columns):
+def test_corruption_fails_the_query_with_file_and_byte(spark, damaged, columns):
     path, position = damaged
     text = error_of(spark, path.parent.parent, columns=columns)
     assert f"{path} at byte {position}" in text
 
 
-def test_damage_is_left_out_when_asked(spark, damaged):
+def test_corruption_is_skipped_on_request(spark, damaged):
     path, _ = damaged
     frame = load(spark, path.parent.parent, onCorruption="skip")
     found = [offset for _, offset in offsets(frame)]
     assert found == [0, 1, 2, *range(6, 30)]
 
 
-def test_what_is_left_out_is_listed(spark, damaged):
+def test_skipped_corruption_is_listed(spark, damaged):
     path, position = damaged
     [problem] = list_problems(spark, path.parent.parent).collect()
     assert problem.asDict() == {
@@ -222,7 +222,7 @@ def test_what_is_left_out_is_listed(spark, damaged):
     assert list_problems(spark, ROOT).collect() == []
 
 
-def test_damage_ends_a_count_or_is_not_counted(spark, damaged):
+def test_corruption_fails_a_count_or_is_not_counted(spark, damaged):
     path, position = damaged
     logs = path.parent.parent
     with pytest.raises(PySparkException) as caught:
@@ -231,6 +231,6 @@ def test_damage_ends_a_count_or_is_not_counted(spark, damaged):
     assert count_records(spark, logs, onCorruption="skip") == {("orders", 0): 27}
 
 
-def test_a_limit_takes_only_what_it_needs(spark):
+def test_a_limit_reads_only_the_rows_it_needs(spark):
     assert len(load(spark).limit(3).collect()) == 3
     assert load(spark).limit(0).collect() == []

@@ -1,4 +1,4 @@
-"""Offsets of a stream, asked as Spark asks them, without Spark."""
+"""Offsets of a stream, requested as Spark asks them, without Spark."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def name(base):
     return f"{base:020d}.log"
 
 
-def append(root, place, first, batches=1, base=0):
-    (root / place).mkdir(exist_ok=True)
+def append(root, tp, first, batches=1, base=0):
+    (root / tp).mkdir(exist_ok=True)
     data = b"".join(
         build(2, "none", first + number * COUNT, COUNT) for number in range(batches)
     )
-    with (root / place / name(base)).open("ab") as file:
+    with (root / tp / name(base)).open("ab") as file:
         file.write(data)
 
 
@@ -59,7 +59,7 @@ def reader_of(logs, **options):
 
 
 def read(reader, start, end):
-    """Read a batch as tasks do: with another reader, that is told all."""
+    """Read a batch as tasks do: with another reader, that is message all."""
     other = pickle.loads(pickle.dumps(reader))
     return sorted(
         (split.task[0].topic, split.task[0].partition, offset)
@@ -82,7 +82,7 @@ def all_of(partition, start, end):
     return [("a", partition, offset) for offset in range(start, end)]
 
 
-def test_batches_lead_from_the_start_to_what_is_there(logs):
+def test_batches_read_from_the_start_to_the_end(logs):
     reader = reader_of(logs, maxRecordsPerPartition="1000")
     start = reader.initialOffset()
     assert start == {"a": {"0": 0, "1": 0}}
@@ -98,13 +98,13 @@ def test_batches_lead_from_the_start_to_what_is_there(logs):
     reader.commit(later)
 
 
-def test_a_stream_begins_with_what_comes_unless_it_is_told(logs):
+def test_a_stream_reads_only_new_records_by_default(logs):
     options = {"path": str(logs)}
     reader = KafkaLogDataSource(options).streamReader(Schema())
     assert reader.initialOffset() == {"a": {"0": 40, "1": 10}}
 
 
-def test_a_maximum_is_shared_by_what_waits(logs):
+def test_a_maximum_is_shared_by_the_backlogs(logs):
     reader = reader_of(logs, maxOffsetsPerTrigger="10")
     start = reader.initialOffset()
     end = reader.latestOffset(start, limit_of(reader))
@@ -112,7 +112,7 @@ def test_a_maximum_is_shared_by_what_waits(logs):
     assert reader.latestOffset(start, ReadAllAvailable()) == {"a": {"0": 40, "1": 10}}
 
 
-def test_a_minimum_is_waited_for_and_no_longer_than_the_delay(logs, monkeypatch):
+def test_a_minimum_delays_a_batch_up_to_the_maximum_delay(logs, monkeypatch):
     now = [1_000_000]
     monkeypatch.setattr(stream_query.time, "time_ns", lambda: now[0] * 1_000_000)
     reader = reader_of(logs, minOffsetsPerTrigger="100", maxTriggerDelay="10s")
@@ -128,18 +128,18 @@ def test_a_minimum_is_waited_for_and_no_longer_than_the_delay(logs, monkeypatch)
     assert reader.latestOffset(first, limit) == {"a": {"0": 45, "1": 10}}
 
 
-def test_spark_is_told_the_limits_that_options_set(logs):
+def test_the_read_limit_is_that_of_the_options(logs):
     assert hasattr(stream_query, "limits") == HAS_LIMITS
     limits = {
         "maxOffsetsPerTrigger": lambda: stream_query.limits.ReadMaxRows(100),
         "minOffsetsPerTrigger": lambda: stream_query.limits.ReadMinRows(100),
         "maxTriggerDelay": lambda: stream_query.limits.ReadAllAvailable(),
     }
-    for name in limits if HAS_LIMITS else ():  # before, no reader is asked
+    for name in limits if HAS_LIMITS else ():  # before, no reader is requested
         assert reader_of(logs, **{name: "100"}).getDefaultReadLimit() == limits[name]()
 
 
-def test_what_is_available_now_is_the_end_whatever_comes(logs):
+def test_available_now_ends_at_the_offsets_available_first(logs):
     reader = reader_of(logs, maxOffsetsPerTrigger="30")
     reader.prepareForTriggerAvailableNow()
     append(logs, "a-0", 40, 3)
@@ -153,7 +153,7 @@ def test_what_is_available_now_is_the_end_whatever_comes(logs):
     assert batches == 2
 
 
-def test_spark_before_4_2_tells_no_start_and_no_limit(logs):
+def test_without_start_and_limit_the_last_planned_end_is_used(logs):
     reader = reader_of(logs, maxOffsetsPerTrigger="10")
     start = reader.initialOffset()
     end = reader.latestOffset()
@@ -173,7 +173,7 @@ def test_a_new_partition_is_read_from_its_first_offset(logs):
     assert read(reader, start, end) == [("b", 0, offset) for offset in range(5)]
 
 
-def test_a_batch_run_again_reads_the_same(logs):
+def test_a_repeated_batch_reads_the_same_rows(logs):
     reader = reader_of(logs)
     start, end = reader.initialOffset(), reader.latestOffset({}, None)
     before = read(reader, start, end)
@@ -182,7 +182,7 @@ def test_a_batch_run_again_reads_the_same(logs):
     assert read(reader_of(logs), start, end) == before
 
 
-def test_segments_deleted_under_a_stream_are_lost_data(logs):
+def test_segments_deleted_during_a_stream_are_data_loss(logs):
     reader = reader_of(logs)
     start, end = reader.initialOffset(), reader.latestOffset({}, None)
     append(logs, "a-0", 40, base=40)
@@ -195,41 +195,41 @@ def test_segments_deleted_under_a_stream_are_lost_data(logs):
     assert read(lenient, end, later) == all_of(0, 40, 45)
 
 
-def test_options_of_a_batch_are_no_options_of_a_stream(logs):
+def test_a_stream_rejects_options_of_a_batch(logs):
     with pytest.raises(ValueError, match="endingOffsets"):
         reader_of(logs, endingOffsets="latest")
     assert parse_options({"path": "x"}, streaming=True).starting.name == "LATEST"
 
 
 @pytest.mark.parametrize("kind", ["reader", "streamReader"])
-def test_options_that_mean_nothing_are_named_in_one_warning(logs, kind):
+def test_one_warning_lists_ignored_options(logs, kind):
     options = {"kafka.bootstrap.servers": "nowhere:9092", "groupIdPrefix": "g"}
     source = KafkaLogDataSource({"path": str(logs)} | options)
-    with pytest.warns(UserWarning, match="mean nothing here") as caught:
+    with pytest.warns(UserWarning, match="options without effect") as caught:
         getattr(source, kind)(Schema())
     [warning] = caught
     assert all(name in str(warning.message) for name in options)
     assert "nowhere" not in str(warning.message)
 
 
-def test_what_is_deleted_while_it_is_looked_at_is_no_fault(logs):
+def test_a_topic_deleted_during_planning_is_retried(logs):
     options = parse_options({"path": str(logs)}, streaming=True)
-    asked = []
+    requested = []
 
-    def latest(held):
-        asked.append(sorted(held.places()))
+    def latest(partitions):
+        requested.append(sorted(partitions.topic_partitions()))
         shutil.rmtree(logs / "a-1", ignore_errors=True)
-        return held.latest(held.places())
+        return partitions.latest_offsets(partitions.topic_partitions())
 
-    assert batch_query.ask(options, latest) == {("a", 0): 8 * COUNT}
-    assert asked == [[("a", 0), ("a", 1)], [("a", 0)]]
+    assert batch_query.with_partitions(options, latest) == {("a", 0): 8 * COUNT}
+    assert requested == [[("a", 0), ("a", 1)], [("a", 0)]]
 
 
-def test_what_is_nowhere_is_told_in_the_end(logs):
+def test_a_missing_topic_is_an_error_after_retries(logs):
     options = parse_options({"path": str(logs)}, streaming=True)
 
-    def missing(held):
+    def missing(partitions):
         raise FileNotFoundError("gone")
 
     with pytest.raises(FileNotFoundError, match="gone"):
-        batch_query.ask(options, missing)
+        batch_query.with_partitions(options, missing)

@@ -6,11 +6,11 @@ import pytest
 
 from kafkalog.errors import ConfigError
 from kafkalog.spark.topic_selection import (
+    AllTopics,
     Assign,
-    Everything,
     Subscribe,
     SubscribePattern,
-    compile_java,
+    compile_java_pattern,
 )
 
 PLACES = [
@@ -22,43 +22,45 @@ PLACES = [
 ]
 
 
-def test_everything_is_every_partition_in_order():
-    assert Everything().choose(PLACES) == sorted(PLACES)
+def test_all_topics_selects_every_partition_in_order():
+    assert AllTopics().select(PLACES) == sorted(PLACES)
 
 
-def test_topics_subscribed_to_give_all_their_partitions():
-    chosen = Subscribe(("orders", "audit")).choose(PLACES)
+def test_subscribe_selects_all_partitions_of_its_topics():
+    chosen = Subscribe(("orders", "audit")).select(PLACES)
     assert chosen == [("audit", 0), ("orders", 0), ("orders", 1)]
 
 
-def test_a_topic_that_is_not_there_is_an_error_that_names_it():
-    with pytest.raises(ConfigError, match=r"option subscribe: .* of absent, gone$"):
-        Subscribe(("orders", "gone", "absent")).choose(PLACES)
-    with pytest.raises(ConfigError, match=r"option assign: .* of gone$"):
-        Assign((("orders", 0), ("gone", 0))).choose(PLACES)
+def test_an_error_names_a_missing_topic():
+    with pytest.raises(
+        ConfigError, match=r"option subscribe: .* of topics absent, gone$"
+    ):
+        Subscribe(("orders", "gone", "absent")).select(PLACES)
+    with pytest.raises(ConfigError, match=r"option assign: .* topics gone$"):
+        Assign((("orders", 0), ("gone", 0))).select(PLACES)
 
 
-def test_a_partition_that_its_topic_lacks_is_left_out():
-    assert Assign((("orders", 1), ("orders", 7))).choose(PLACES) == [("orders", 1)]
+def test_assign_ignores_a_missing_partition():
+    assert Assign((("orders", 1), ("orders", 7))).select(PLACES) == [("orders", 1)]
 
 
-def test_an_internal_topic_is_read_if_it_is_named():
-    assert Subscribe(("__consumer_offsets",)).choose(PLACES) == [PLACES[-1]]
-    assert Assign((PLACES[-1],)).choose(PLACES) == [PLACES[-1]]
+def test_a_named_internal_topic_is_selected():
+    assert Subscribe(("__consumer_offsets",)).select(PLACES) == [PLACES[-1]]
+    assert Assign((PLACES[-1],)).select(PLACES) == [PLACES[-1]]
 
 
-def test_a_pattern_need_not_match_the_whole_name():
-    assert SubscribePattern("orders").choose(PLACES) == [
+def test_a_pattern_may_match_part_of_a_name():
+    assert SubscribePattern("orders").select(PLACES) == [
         ("orders", 0),
         ("orders", 1),
         ("reorders", 0),
     ]
-    assert SubscribePattern("^orders").choose(PLACES) == [("orders", 0), ("orders", 1)]
+    assert SubscribePattern("^orders").select(PLACES) == [("orders", 0), ("orders", 1)]
 
 
-def test_a_pattern_finds_no_internal_topic_and_perhaps_nothing():
-    assert SubscribePattern("consumer").choose(PLACES) == []
-    assert ("__consumer_offsets", 3) not in SubscribePattern(".").choose(PLACES)
+def test_a_pattern_selects_no_internal_topics():
+    assert SubscribePattern("consumer").select(PLACES) == []
+    assert ("__consumer_offsets", 3) not in SubscribePattern(".").select(PLACES)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +79,9 @@ def test_a_pattern_finds_no_internal_topic_and_perhaps_nothing():
         "a(?i)b",
     ],
 )
-def test_patterns_that_python_takes_otherwise_are_refused(pattern):
+def test_patterns_that_python_reads_differently_are_rejected(pattern):
     with pytest.raises(ConfigError, match="expected a pattern"):
-        compile_java(pattern)
+        compile_java_pattern(pattern)
 
 
 @pytest.mark.parametrize(
@@ -95,5 +97,5 @@ def test_patterns_that_python_takes_otherwise_are_refused(pattern):
         (r"\\z", "z", False),
     ],
 )
-def test_patterns_are_searched_for_as_java_does(pattern, name, finds):
-    assert bool(compile_java(pattern).search(name)) is finds
+def test_patterns_are_searched_as_in_java(pattern, name, finds):
+    assert bool(compile_java_pattern(pattern).search(name)) is finds

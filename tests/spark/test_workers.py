@@ -36,14 +36,14 @@ def run_program():
     return json.loads(done.stdout)
 
 
-def test_a_process_that_is_kept_freezes_its_imports_and_nothing_later(monkeypatch):
+def test_a_kept_process_freezes_existing_objects_only(monkeypatch):
     monkeypatch.setenv(REUSED, "1")
     seen = run_program()
     assert seen.pop("frozen") > 0.5
     assert all(seen.values())
 
 
-def test_a_process_that_is_not_kept_stays_as_it_is(monkeypatch):
+def test_a_process_that_is_not_kept_is_unchanged(monkeypatch):
     monkeypatch.delenv(REUSED, raising=False)
     seen = run_program()
     assert seen.pop("frozen") == 0
@@ -51,7 +51,7 @@ def test_a_process_that_is_not_kept_stays_as_it_is(monkeypatch):
 
 
 @pytest.mark.spark
-def test_a_worker_that_has_read_a_log_has_frozen_its_imports(spark):
+def test_a_worker_freezes_its_imports_after_reading_and_the_driver_does_not(spark):
     from kafkalog.spark import map_batches
 
     def count_frozen(batches):

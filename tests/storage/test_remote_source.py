@@ -119,7 +119,8 @@ def test_a_missing_package_is_named_with_the_pip_line(monkeypatch):
 
 def test_neither_package_is_imported_before_it_is_needed():
     code = (
-        "import sys, kafkalog.query.scan; from kafkalog.storage.remote_source import as_path;"
+        "import sys, kafkalog.query.scan;"
+        "from kafkalog.storage.remote_source import as_path;"
         "as_path('s3://b/x', {'region': 'x'}); as_path('memory://x', {});"
         "print({'fsspec', 'pyarrow', 'pyarrow.fs'} & set(sys.modules))"
     )

@@ -7,7 +7,7 @@ import pytest
 
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.codecs.compression import Codec, compress
-from kafkalog.codecs.varint import encode_varints
+from kafkalog.codecs.varint_arrays import encode_varints
 from kafkalog.errors import CompressionError, InvalidRecordError, UnevenOffsetsError
 from kafkalog.formats.entry_headers import scan_headers
 from kafkalog.validation.append_policy import AppendRules

@@ -12,8 +12,7 @@ from kafkalog.cli.main import group
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.checkpoint import format_offsets
-from kafkalog.verification import partition_checks as verify_partition
-from kafkalog.verification import segment_checks as verify_segment
+from kafkalog.verification import partition_checks, segment_checks
 from kafkalog.verification.path_verification import verify
 from kafkalog.verification.report import Cause, Severity
 from tests import golden_data
@@ -201,7 +200,7 @@ def test_a_size_that_leads_astray_within_the_file_is_an_error(tmp_path):
 
 def test_a_segment_that_kafka_could_not_open_is_an_error(partition, monkeypatch):
     size = (partition / FIRST).stat().st_size
-    monkeypatch.setattr(verify_segment, "MAX_FILE_BYTES", size - 1)
+    monkeypatch.setattr(segment_checks, "MAX_FILE_BYTES", size - 1)
     assert found(partition) == [("segment_size", "error", FIRST, size - 1, None)]
 
 
@@ -403,6 +402,6 @@ def test_the_command_prints_one_line_a_problem(partition, form):
 
 
 def test_every_cause_that_the_package_names_is_on_the_list():
-    sources = Path(verify_partition.__file__).parents[1].rglob("*.py")
+    sources = Path(partition_checks.__file__).parents[1].rglob("*.py")
     text = "".join(path.read_text() for path in sources)
     assert set(re.findall(r"cause=\"(\w+)\"", text)) <= set(Cause)

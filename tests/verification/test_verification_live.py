@@ -9,8 +9,7 @@ import pytest
 
 from kafkalog.formats.checkpoint import format_offsets
 from kafkalog.storage.checkpoint_file import CLEANED_TO
-from kafkalog.verification import path_verification as verification
-from kafkalog.verification import second_reading as verify_again
+from kafkalog.verification import path_verification, second_reading
 from kafkalog.verification.path_verification import verify
 from kafkalog.verification.report import Cause
 from tests import golden_data
@@ -24,7 +23,7 @@ def after_first_reading(monkeypatch):
     """Return a function that has something done once the first log was read."""
 
     def arrange(write):
-        check_segment = verification.check_segment
+        check_segment = path_verification.check_segment
         waiting = [write]
 
         def check(task, **options):
@@ -33,7 +32,7 @@ def after_first_reading(monkeypatch):
                 waiting.pop()()
             return result
 
-        monkeypatch.setattr(verification, "check_segment", check)
+        monkeypatch.setattr(path_verification, "check_segment", check)
 
     return arrange
 
@@ -67,7 +66,9 @@ def test_an_entry_that_is_being_written_at_the_second_reading_is_waited_for(
     index = ledger / f"{5:020d}.txnindex"
     whole = index.read_bytes()
     index.write_bytes(whole[:-34])
-    monkeypatch.setattr(verify_again.time, "sleep", lambda _: index.write_bytes(whole))
+    monkeypatch.setattr(
+        second_reading.time, "sleep", lambda _: index.write_bytes(whole)
+    )
     assert not verify(ledger).problems
 
 

@@ -11,14 +11,12 @@ from kafkalog.formats.layout import TimestampType
 from kafkalog.log import appending
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.validation import append_analysis as analysis
-from kafkalog.validation import batch_validation as judging
-from kafkalog.validation import leader_validation as validation
+from kafkalog.validation import append_analysis, batch_validation, leader_validation
 from kafkalog.validation.append_policy import AppendRules, rules_of
 from kafkalog.validation.appends import Appends, bounds_of
 from kafkalog.validation.batch_conversion import rebuild
-from tests.formats import test_validation, test_validation_written
 from tests.oracle.sabotages.register import nothing, one_by_one, sabotage
+from tests.validation import test_leader_validation, test_validation_written
 
 EVER = 2**63 - 1
 
@@ -43,9 +41,9 @@ def _(patch):
 def _(patch):
     """Every batch gets epoch 0."""
     one_by_one(patch)
-    stamped = judging._stamped
+    stamped = batch_validation._stamped
     patch.setattr(
-        judging,
+        batch_validation,
         "_stamped",
         lambda append, one, by: stamped(append, one, by._replace(leader_epoch=0)),
     )
@@ -65,10 +63,10 @@ def _(patch):
     def stamped(append, found, as_leader):
         append.info["records"] = len(found.places)
         append.info["max_timestamp"] = append.rows["max_timestamp"]
-        validation._stamp(append, as_leader)
+        leader_validation._stamp(append, as_leader)
         return append
 
-    patch.setattr(judging, "_stamped", stamped)
+    patch.setattr(batch_validation, "_stamped", stamped)
 
 
 @sabotage(
@@ -92,7 +90,7 @@ def _(patch):
 @sabotage("no producer stamps LogAppendTime itself", "append-timestamp-range")
 def _(patch):
     """The flag is not looked at."""
-    patch.setattr(judging, "LOG_APPEND_TIME_FLAG", 0)
+    patch.setattr(batch_validation, "LOG_APPEND_TIME_FLAG", 0)
 
 
 @sabotage("what is in another codec is packed anew", "append-recompressed")
@@ -116,7 +114,7 @@ def _(patch):
     """It is packed anew all the same."""
     one_by_one(patch)
     patch.setattr(
-        judging, "_stamped", lambda append, one, by: rebuild(append, [one], by)
+        batch_validation, "_stamped", lambda append, one, by: rebuild(append, [one], by)
     )
 
 
@@ -136,7 +134,7 @@ def _(patch):
 @sabotage("a marker is not compressed", "append-recompressed")
 def _(patch):
     """It is packed as data is."""
-    patch.setattr(judging, "CONTROL_FLAG", 0)
+    patch.setattr(batch_validation, "CONTROL_FLAG", 0)
 
 
 @sabotage("a compacted topic needs keys", "append-null-key-compacted")
@@ -158,13 +156,13 @@ def _(patch):
     def refuse(*_):
         raise InvalidRecordError("an old format")
 
-    patch.setattr(judging, "rebuild", refuse)
+    patch.setattr(batch_validation, "rebuild", refuse)
 
 
 @sabotage("an append is one batch", "append-one-batch-only")
 def _(patch):
     """The first is taken, and the others are dropped."""
-    judge = judging.judge_append
+    judge = batch_validation.judge_append
 
     def judge_first(append, *how):
         rows, size = append.rows[:1], int(append.rows["size_in_bytes"][0])
@@ -172,43 +170,43 @@ def _(patch):
         first = Appends(append.data[:size], rows, *bounds, append.info, {})
         return judge(first, *how)
 
-    patch.setattr(validation, "judge_append", judge_first)
+    patch.setattr(leader_validation, "judge_append", judge_first)
 
 
 @sabotage("a client's batch begins at offset 0", "append-client-offsets")
 def _(patch):
     """It may begin anywhere."""
-    patch.setattr(analysis, "_check_sender", nothing)
+    patch.setattr(append_analysis, "_check_sender", nothing)
 
 
 @sabotage(
     "a client's offsets have no gap",
-    test_validation.test_gaps_are_refused_of_clients_alone,
+    test_leader_validation.test_gaps_are_refused_of_clients_alone,
 )
 def _(patch):
     """Headers are not held to their records."""
-    patch.setattr(judging, "_check_batch", nothing)
+    patch.setattr(batch_validation, "_check_batch", nothing)
 
 
 @sabotage(
     "clients write no control records",
-    test_validation.test_control_records_are_not_for_clients,
+    test_leader_validation.test_control_records_are_not_for_clients,
 )
 def _(patch):
     """The flag is not looked at."""
-    patch.setattr(judging, "CONTROL_FLAG", 0)
+    patch.setattr(batch_validation, "CONTROL_FLAG", 0)
 
 
 @sabotage("a Raft leader brings its own epoch", "append-raft-leader")
 def _(patch):
     """Any epoch is taken."""
-    patch.setattr(analysis, "_check_sender", nothing)
+    patch.setattr(append_analysis, "_check_sender", nothing)
 
 
 @sabotage("a batch's checksum is looked at", "append-checksum")
 def _(patch):
     """All are taken for sound."""
-    patch.setattr(analysis, "find_unsound", lambda *_: np.empty(0, np.int64))
+    patch.setattr(append_analysis, "find_unsound", lambda *_: np.empty(0, np.int64))
 
 
 @sabotage("a result tells the first offset given", "append-offsets-and-epoch")
@@ -248,7 +246,7 @@ def _(patch):
 @sabotage("offsets of one append rise", "follower-refused")
 def _(patch):
     """Batches are not held to each other."""
-    analyze = analysis.analyze_appends
+    analyze = append_analysis.analyze_appends
     patch.setattr(
         appending,
         "analyze_appends",
@@ -260,7 +258,7 @@ def _(patch):
 def _(patch):
     """It is, to 100."""
     one_by_one(patch)
-    analyze = analysis.analyze_appends
+    analyze = append_analysis.analyze_appends
 
     def held(pieces, **how):
         return analyze(pieces, **how | {"max_message_bytes": 100})
@@ -286,13 +284,13 @@ def _(patch):
 )
 def _(patch):
     """They are taken."""
-    patch.setattr(analysis, "_is_newer", lambda *_: False)
+    patch.setattr(append_analysis, "_is_newer", lambda *_: False)
 
 
 @sabotage("a partial tail is trimmed without an error", "append-partial-tail")
 def _(patch):
     """It is taken for damage."""
-    whole_batch = analysis._whole_batch
+    whole_batch = append_analysis._whole_batch
 
     def whole(data, position):
         size = whole_batch(data, position)
@@ -300,7 +298,7 @@ def _(patch):
             raise corrupt(Status.ENTRY_TOO_SMALL, position)
         return size
 
-    patch.setattr(analysis, "_whole_batch", whole)
+    patch.setattr(append_analysis, "_whole_batch", whole)
 
 
 @sabotage(

@@ -13,7 +13,7 @@ from kafkalog.log.segment_map import SegmentMap
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles
-from tests.log import test_edges, test_producer_snapshots, test_writable_log
+from tests.log import test_edges, test_snapshot_files, test_writable_log
 from tests.oracle.sabotages.register import Made, nothing, sabotage
 
 
@@ -297,7 +297,7 @@ def _(patch):
 
 @sabotage(
     "a log that is cut wholly forgets its producers",
-    test_producer_snapshots.test_a_log_that_is_cut_wholly_at_its_end_forgets_producers,
+    test_snapshot_files.test_a_log_that_is_cut_wholly_at_its_end_forgets_producers,
 )
 def _(patch):
     """They stay, with their snapshots."""

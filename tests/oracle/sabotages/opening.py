@@ -5,16 +5,18 @@ from kafkalog.log.deletion import DELETED
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.snapshot_files import SnapshotFiles
-from kafkalog.log.recovery import leftover_files as leftovers
-from kafkalog.log.recovery import log_loader as loader
-from kafkalog.log.recovery import log_loading as loading
-from kafkalog.log.recovery import segment_recovery
+from kafkalog.log.recovery import (
+    leftover_files,
+    log_loader,
+    log_loading,
+    segment_recovery,
+)
 from kafkalog.log.recovery.leftover_files import CLEANED, SWAP
 from kafkalog.log.recovery.log_loader import LogLoader
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles
 from tests.log import (
-    test_producer_snapshots,
+    test_snapshot_files,
     test_writable_log,
     test_writing,
 )
@@ -23,7 +25,9 @@ from tests.oracle.sabotages.register import Made, nothing, sabotage
 
 def load_with(patch, **changes):
     """Let a log be loaded with other words about it than there are."""
-    patch.setattr(loading, "LogLoader", lambda **given: LogLoader(**given | changes))
+    patch.setattr(
+        log_loading, "LogLoader", lambda **given: LogLoader(**given | changes)
+    )
 
 
 # What is read through
@@ -77,13 +81,13 @@ def _(patch):
 )
 def _(patch):
     """No reason is told."""
-    recover = loader.recover_segment
+    recover = log_loader.recover_segment
 
     def recover_silently(*given):
         cut = recover(*given)
         return cut._replace(damage=cut.damage and "")
 
-    patch.setattr(loader, "recover_segment", recover_silently)
+    patch.setattr(log_loader, "recover_segment", recover_silently)
 
 
 # Indexes
@@ -151,12 +155,12 @@ def _(patch):
 )
 def _(patch):
     """It is read for its producers."""
-    rebuild = loader.rebuild_producers
+    rebuild = log_loader.rebuild_producers
 
     def rebuild_all(*given, clean):
         rebuild(*given, clean=False)
 
-    patch.setattr(loader, "rebuild_producers", rebuild_all)
+    patch.setattr(log_loader, "rebuild_producers", rebuild_all)
 
 
 @sabotage("a damaged snapshot goes, and an older one is taken", "recovery-snapshot")
@@ -181,7 +185,7 @@ def _(patch):
 
 @sabotage(
     "snapshots that belong to no segment go",
-    test_producer_snapshots.test_strays_go_but_for_the_newest_beyond_the_last_segment,
+    test_snapshot_files.test_strays_go_but_for_the_newest_beyond_the_last_segment,
 )
 def _(patch):
     """They stay."""
@@ -215,13 +219,13 @@ def _(patch):
 
 def remove_all_but(patch, mark):
     """Let files with a mark stay."""
-    remove = leftovers._remove
+    remove = leftover_files._remove
 
     def remove_others(directory, disk, name, report):
         if not name.endswith(mark):
             remove(directory, disk, name, report)
 
-    patch.setattr(leftovers, "_remove", remove_others)
+    patch.setattr(leftover_files, "_remove", remove_others)
 
 
 @sabotage("files marked .deleted go", "recovery-leftovers")
@@ -239,19 +243,19 @@ def _(patch):
 @sabotage("an index without its log goes", "recovery-leftovers")
 def _(patch):
     """It stays."""
-    patch.setattr(loader, "_is_in", lambda *_: True)
+    patch.setattr(log_loader, "_is_in", lambda *_: True)
 
 
 @sabotage("a finished swap takes the place of what it stands for", "recovery-swap")
 def _(patch):
     """What it stands for stays beside it."""
-    patch.setattr(leftovers, "_remove_between", nothing)
+    patch.setattr(leftover_files, "_remove_between", nothing)
 
 
 @sabotage("with a .cleaned below it a swap is not finished", "recovery-swap")
 def _(patch):
     """It counts all the same."""
-    remove_unfinished = leftovers._remove_unfinished
+    remove_unfinished = leftover_files._remove_unfinished
 
     def remove_apart(directory, names, *rest):
         swaps = [name for name in names if name.endswith(SWAP)]
@@ -259,13 +263,13 @@ def _(patch):
         remove_unfinished(directory, others, *rest)
         return remove_unfinished(directory, swaps, *rest)
 
-    patch.setattr(leftovers, "_remove_unfinished", remove_apart)
+    patch.setattr(leftover_files, "_remove_unfinished", remove_apart)
 
 
 @sabotage("what a crash kept from being done is done", "recovery-pending-tasks")
 def _(patch):
     """It is left undone."""
-    patch.setattr(loader, "clear_leftovers", nothing)
+    patch.setattr(log_loader, "clear_leftovers", nothing)
 
 
 @sabotage(

@@ -6,8 +6,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.layout import SEQUENCE_MASK
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
-from kafkalog.log import fetch_data as reading
-from kafkalog.log import watermarks
+from kafkalog.log import fetch_data, watermarks
 from kafkalog.log.producers import producer_append, producer_entry, producer_updates
 from kafkalog.log.producers.hash_order import HashOrderedDict
 from kafkalog.log.producers.producer_append import ProducerAppendInfo
@@ -16,8 +15,8 @@ from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.producer_updates import ProducerUpdates
 from tests.log import (
     test_producer_append,
+    test_producer_manager,
     test_producer_updates,
-    test_producers,
 )
 from tests.log.producing import Producing
 from tests.oracle.sabotages.register import Made, nothing, sabotage
@@ -214,7 +213,7 @@ def _(patch):
 
 @sabotage(
     "verifications expire",
-    test_producers.test_verifications_expire_by_the_time_they_began,
+    test_producer_manager.test_verifications_expire_by_the_time_they_began,
     producing=Made(Producing),
 )
 def _(patch):
@@ -330,7 +329,7 @@ def _(patch):
 @sabotage("a committed read lists what was aborted", "transactions-aborted")
 def _(patch):
     """It lists nothing."""
-    patch.setattr(reading, "_aborted_in", lambda *_: ())
+    patch.setattr(fetch_data, "_aborted_in", lambda *_: ())
 
 
 # Snapshots
@@ -355,7 +354,7 @@ def _(patch):
 
 @sabotage(
     "of a snapshot no producer that expired is loaded",
-    test_producers.test_expired_producers_of_a_snapshot_are_not_loaded,
+    test_producer_manager.test_expired_producers_of_a_snapshot_are_not_loaded,
     producing=Made(Producing),
 )
 def _(patch):

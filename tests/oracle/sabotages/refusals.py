@@ -8,7 +8,7 @@ from kafkalog.errors import (
 )
 from kafkalog.log import appending
 from kafkalog.log.producers.producer_updates import ProducerUpdates
-from kafkalog.validation import batch_validation as judging
+from kafkalog.validation import batch_validation
 from kafkalog.validation.appends import AppendOrigin
 from tests.oracle.sabotages.register import sabotage
 
@@ -69,7 +69,7 @@ def _(patch):
 def _(patch):
     """Only the first is named."""
     patch.setattr(
-        judging,
+        batch_validation,
         "RecordValidationError",
         lambda cause, errors: RecordValidationError(cause, errors[:1]),
     )
@@ -78,4 +78,4 @@ def _(patch):
 @sabotage("a refusal has the name of Kafka's error", "append-timestamp-range")
 def _(patch):
     """One error stands for another."""
-    patch.setattr(judging, "InvalidTimestampError", InvalidRecordError)
+    patch.setattr(batch_validation, "InvalidTimestampError", InvalidRecordError)

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from kafkalog.log.append_runs import RunWriter
 
-from kafkalog.validation import append_analysis as analysis
-from kafkalog.validation import leader_validation as validation
+from kafkalog.validation import append_analysis, leader_validation
 
 Patch = pytest.MonkeyPatch
 TESTS = Path(__file__).parents[2]
@@ -81,9 +80,9 @@ def one_by_one(patch):
     Kernels judge and write what is plain in one go; what is left to Python is the same.
     """
     patch.setattr(RunWriter, "_is_settled", lambda self: False)
-    patch.setattr(analysis, "take_plain", lambda *_: None)
-    patch.setattr(validation, "take_plain", lambda *_: None)
-    patch.setattr(validation, "_survey", lambda *_: False)
+    patch.setattr(append_analysis, "take_plain", lambda *_: None)
+    patch.setattr(leader_validation, "take_plain", lambda *_: None)
+    patch.setattr(leader_validation, "_survey", lambda *_: False)
 
 
 def nothing(*_, **__):

@@ -8,12 +8,12 @@ from time import sleep
 from kafkalog.log.append_runs import RunWriter
 
 from kafkalog.config import LogConfig, settings
-from kafkalog.config.values import Range
+from kafkalog.config.setting_types import Range
 from kafkalog.log import appending, flushing, opening, ownership, runtime, writable_log
 from kafkalog.log.clock import SystemClock
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers.producer_manager import ProducerStateManager
-from kafkalog.log.recovery import log_loading as loading
+from kafkalog.log.recovery import log_loading
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.state import LogState
 from kafkalog.log.writable_log import WritableLog
@@ -70,7 +70,7 @@ def _(patch):
 def _(patch):
     """They have their defaults."""
     patch.setattr(
-        loading,
+        log_loading,
         "ProducerStateManager",
         lambda path, clock, disk, **_: ProducerStateManager(
             path, clock=clock, disk=disk, transaction_verification=False
@@ -85,7 +85,7 @@ def _(patch):
 def _(patch):
     """It asks the machine's."""
     patch.setattr(
-        loading,
+        log_loading,
         "Runtime",
         lambda _, scheduler, disk: Runtime(SystemClock(), scheduler, disk),
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from kafkalog.dump.dump_options import DumpOptions
 from kafkalog.dump.dumped_file import DumpedFile
-from kafkalog.dump.options import DumpOptions
 
 ALWAYS: Final = ("file", "kind")
 TITLE: Final = ("startingOffset", "snapshotEndOffset", "snapshotEpoch")

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkalog.codecs import varint
+from kafkalog.codecs import varint_arrays
 from kafkalog.errors import CorruptRecordError
 from tests import reference
 
 WIDTHS = {
-    31: (varint.encode_varints, varint.decode_varints, 5),
-    63: (varint.encode_varlongs, varint.decode_varlongs, 10),
+    31: (varint_arrays.encode_varints, varint_arrays.decode_varints, 5),
+    63: (varint_arrays.encode_varlongs, varint_arrays.decode_varlongs, 10),
 }
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kafkalog.log.producers.hash_order import computed_order
 
 Pairs = npt.NDArray[np.int64]
-"""Findings in one file, of shape (n, 2)."""
+"""PairFindings in one file, of shape (n, 2)."""
 
 MOST_PAIRS: Final = 1 << 20
 """How many findings of a kind are kept, to be told in the end; the rest is counted."""
@@ -34,10 +34,10 @@ GAP_LINE: Final = "  {} is followed by {}"
 MORE_LINE: Final = "  and {} more"
 
 
-class Findings:
-    """Findings of one kind, by the absolute path of the file: two numbers each.
+class PairFindings:
+    """PairFindings of one kind, by the absolute path of the file: two numbers each.
 
-    >>> gaps = Findings()
+    >>> gaps = PairFindings()
     >>> gaps.add("/logs/t-0/7.log", 9, 12)
     >>> gaps.pairs("/logs/t-0/7.log").tolist()
     [[9, 12]]
@@ -77,19 +77,19 @@ class Findings:
 
 
 @dataclass(slots=True)
-class Report:
-    """Findings in indexes and logs, in the order in which they were made."""
+class DumpReport:
+    """PairFindings in indexes and logs, in the order in which they were made."""
 
-    index_mismatches: Findings = field(default_factory=Findings)
-    timestamp_mismatches: Findings = field(default_factory=Findings)
-    out_of_order: Findings = field(default_factory=Findings)
-    not_found: Findings = field(default_factory=Findings)
-    gaps: Findings = field(default_factory=Findings)
+    index_mismatches: PairFindings = field(default_factory=PairFindings)
+    timestamp_mismatches: PairFindings = field(default_factory=PairFindings)
+    out_of_order: PairFindings = field(default_factory=PairFindings)
+    not_found: PairFindings = field(default_factory=PairFindings)
+    gaps: PairFindings = field(default_factory=PairFindings)
 
     def lines(self) -> Iterator[str]:
         r"""Give the lines; of pairs with the same first number, the last counts.
 
-        >>> report = Report()
+        >>> report = DumpReport()
         >>> report.gaps.add("/logs/t-0/7.log", 9, 12)
         >>> report.gaps.add("/logs/t-0/7.log", -1, 7)
         >>> print(*report.lines(), sep="\n")
@@ -130,7 +130,7 @@ def _as_noted(pairs: Pairs) -> Pairs:
 def _told(
     title: str,
     line: str,
-    findings: Findings,
+    findings: PairFindings,
     order: Callable[[Pairs], Pairs] = _as_noted,
 ) -> Iterator[str]:
     for path in findings.paths():

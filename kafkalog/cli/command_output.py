@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kafkalog.cli import exits, terminal
-from kafkalog.cli.table import LOOKED_AT, Column, Table, lines_of
+from kafkalog.cli.text_table import SAMPLE_ROWS, Table, TableColumn, lines_of
 
 if TYPE_CHECKING:
     from kafkalog.query.records import Records
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TableField:
     """A member of rows: how a table heads it and spells it."""
 
     name: str
@@ -43,14 +43,14 @@ def chosen_format(form: str | None) -> str:
 
 def print_rows(
     rows: Iterable[Row],
-    fields: Sequence[Field],
+    fields: Sequence[TableField],
     form: str,
     *,
     no_color: bool = False,
 ) -> None:
     """Print rows as they come; of their members a table shows only `fields`."""
     if form == "table":
-        columns = [Column(f.title, f.right, f.may_be_cut) for f in fields]
+        columns = [TableColumn(f.title, f.right, f.may_be_cut) for f in fields]
         cells = (cells_of(row, fields) for row in rows)
         _print_table(columns, cells, no_color=no_color)
     elif form == "csv":
@@ -140,7 +140,7 @@ class RecordPrinter:
             rows = record_cells.rows(records, self._columns, decode=self._decode)
             rows = rows[:most]
             self._rows += rows
-            if self._table is not None or len(self._rows) >= LOOKED_AT:
+            if self._table is not None or len(self._rows) >= SAMPLE_ROWS:
                 self._print_rows()
             return len(rows)
         spell = text_lines.csv_lines if self._form == "csv" else text_lines.json_lines
@@ -166,7 +166,7 @@ class RecordPrinter:
 
             self._table = Table(
                 table_columns(self._columns, decode=self._decode),
-                rows[:LOOKED_AT],
+                rows[:SAMPLE_ROWS],
                 width=terminal.columns_wide(),
                 coloured=self._coloured,
             )
@@ -178,28 +178,28 @@ class RecordPrinter:
         emit(harmless(text) if self._on_terminal else text)
 
 
-def cells_of(row: Row, fields: Sequence[Field]) -> list[str]:
+def cells_of(row: Row, fields: Sequence[TableField]) -> list[str]:
     """Spell a row's members for a table; a terminal obeys nothing in them."""
     return [_cell(field, row) for field in fields]
 
 
-def table_of(fields: Sequence[Field], rows: Sequence[Sequence[str]]) -> Table:
+def table_of(fields: Sequence[TableField], rows: Sequence[Sequence[str]]) -> Table:
     """Begin a table for the terminal, as wide as its first rows ask for."""
     return Table(
-        [Column(f.title, f.right, f.may_be_cut) for f in fields],
+        [TableColumn(f.title, f.right, f.may_be_cut) for f in fields],
         rows,
         width=terminal.columns_wide(),
         coloured=terminal.is_coloured(no_color=False),
     )
 
 
-def _cell(field: Field, row: Row) -> str:
+def _cell(field: TableField, row: Row) -> str:
     value = row.get(field.name)
     return "-" if value is None else terminal.harmless(field.spell(value))
 
 
 def _print_table(
-    columns: Sequence[Column], rows: Iterable[Sequence[str]], *, no_color: bool
+    columns: Sequence[TableColumn], rows: Iterable[Sequence[str]], *, no_color: bool
 ) -> None:
     lines = lines_of(
         columns,

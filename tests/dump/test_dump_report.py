@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from kafkalog.dump import report
+from kafkalog.dump import dump_report
 from tests.dump.called import dump
 from tests.query.batches import build
 
 
 def test_gaps_beyond_those_that_are_kept_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "MOST_PAIRS", 3)
+    monkeypatch.setattr(dump_report, "MOST_PAIRS", 3)
     entries = [build(2, "none", 10 * i, 2) for i in range(8)]
     paths = [tmp_path / f"{number:020d}.log" for number in range(3)]
     for path, many in zip(paths, (2, 6, 3), strict=True):
@@ -26,7 +26,7 @@ def test_gaps_beyond_those_that_are_kept_are_counted(tmp_path, monkeypatch):
 
 
 def test_of_findings_that_begin_alike_the_last_counts():
-    gaps = report.Report()
+    gaps = dump_report.DumpReport()
     gaps.gaps.add_all("a", np.array([(9, 1), (-1, 7), (9, 12)]))
     gaps.index_mismatches.add_all("a", np.array([(9, 1), (11, 7), (9, 12)]))
     gaps.not_found.add_all("a", np.array([(9, 1), (11, 7), (9, 12)]))

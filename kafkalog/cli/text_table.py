@@ -17,14 +17,14 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 
 GAP: Final = "  "
 CUT: Final = "…"
-LOOKED_AT: Final = 200
+SAMPLE_ROWS: Final = 200
 """Rows from which the widths are found."""
 LEAST_WIDTH: Final = 8
 """To which a column is cut before a line is longer than the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A heading, to which side its cells lean, and whether they may be cut, or wrapped.
 
     Of a column that wraps, too, the width is made smaller; what does not fit goes into
@@ -43,7 +43,7 @@ class Column:
 
 
 def lines_of(
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     rows: Iterable[Sequence[str]],
     *,
     width: int,
@@ -51,7 +51,10 @@ def lines_of(
 ) -> Iterator[str]:
     """Yield the heading, then each row, as lines of at most `width` where they can be.
 
-    >>> columns = [Column("offset", right=True), Column("key", may_be_cut=True)]
+    >>> columns = [
+    ...     TableColumn("offset", right=True),
+    ...     TableColumn("key", may_be_cut=True),
+    ... ]
     >>> rows = [["7", "a"], ["1000000", "long" * 10]]
     >>> for line in lines_of(columns, rows, width=20):
     ...     print(line)
@@ -72,14 +75,14 @@ def lines_of(
 class Table:
     """A heading, and lines as wide as the rows of which it is made ask for.
 
-    >>> table = Table([Column("offset", right=True)], [["1000"]], width=20)
+    >>> table = Table([TableColumn("offset", right=True)], [["1000"]], width=20)
     >>> table.heading, table.line(["7"])
     ('offset', '     7')
     """
 
     def __init__(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[TableColumn],
         rows: Sequence[Sequence[str]],
         *,
         width: int,
@@ -111,7 +114,7 @@ def _first_of(
     """Take the rows to look at; with those before a failure, that comes later."""
     first: list[Sequence[str]] = []
     try:
-        for row in islice(rows, LOOKED_AT):
+        for row in islice(rows, SAMPLE_ROWS):
             first.append(row)  # noqa: PERF402 (what came before a failure is kept)
     except Exception as failure:
         return first, failure
@@ -119,7 +122,7 @@ def _first_of(
 
 
 def _widths(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int
 ) -> list[int]:
     """Widths that fit the rows, then the widest that may be cut made smaller."""
     widths = [
@@ -145,7 +148,7 @@ def _wrapped(cell: str, width: int) -> list[str]:
     return chop_cells(cell, width) or [""]
 
 
-def _fit(cell: str, column: Column, width: int) -> str:
+def _fit(cell: str, column: TableColumn, width: int) -> str:
     length = cell_len(cell)
     if length > width and column.may_be_cut:
         return set_cell_size(cell, width - 1) + CUT

@@ -5,8 +5,10 @@ Knows: words of the command line. Does not know: what a command does with them.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import wraps
@@ -15,16 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from kafkalog.cli.completion import (
-    complete_columns,
-    complete_partitions,
-    complete_topics,
-)
-
 if TYPE_CHECKING:
     from kafkalog.log.log import Isolation
     from kafkalog.query.scan import OnCorruption, Progress, Scan
     from kafkalog.query.tailing import Planned
+    from kafkalog.storage.file_names import PartitionDir
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS: Final = ("table", "jsonl", "json", "csv")
@@ -99,6 +97,54 @@ def max_batch_bytes_option(most: int | None) -> Callable[[Function], Function]:
         show_default=True,
         help="How much a batch may take, unpacked.",
     )
+
+
+def complete_topics(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Offer the topics below the paths given so far."""
+    topics = {name.topic for name in _partitions(context)}
+    return sorted(topic for topic in topics if topic.startswith(incomplete))
+
+
+def complete_partitions(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Offer the numbers of their partitions."""
+    numbers = sorted({name.partition for name in _partitions(context)})
+    return [str(one) for one in numbers if str(one).startswith(incomplete)]
+
+
+def complete_columns(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Offer a column more, behind those that stand before the last comma."""
+    from kafkalog.query.scan_columns import COLUMNS
+
+    before, comma, begun = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [
+        f"{before}{comma}{name}"
+        for name in COLUMNS
+        if name.startswith(begun) and name not in taken
+    ]
+
+
+def _partitions(context: click.Context) -> Iterator[PartitionDir]:
+    """Yield what the live directories at and below the paths are named for.
+
+    The option that is being completed has no value yet, so that click has not come to
+    tell arguments from one another: they are what is left over.
+    """
+    from kafkalog.storage.file_names import parse_partition_dir
+
+    for path in map(Path, context.args):
+        names = [path.absolute().name]
+        with suppress(OSError), os.scandir(path) as listing:
+            names += [entry.name for entry in listing]
+        for name in map(parse_partition_dir, names):
+            if name is not None and name.state is None:
+                yield name
 
 
 SELECTION: Final = (
@@ -210,7 +256,7 @@ PRINTING: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ScanOptions:
     """What is asked of a scan, as the options gave it."""
 
     topics: tuple[str, ...]
@@ -279,7 +325,7 @@ def selection_options(function: Function) -> Function:
     return _with(SELECTION, function)
 
 
-def printing_options(function: Function) -> Function:
+def format_options(function: Function) -> Function:
     """Add ``--format`` and ``--no-color``, as `form` and `no_color`."""
     return _with(PRINTING, function)
 
@@ -298,17 +344,17 @@ def decode_option(function: Function) -> Function:
     )(function)
 
 
-def reading_options(function: Callable[..., None]) -> Callable[..., None]:
+def scan_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options of a scan; the function is given them as one, `reading`."""
     return _gathering(READING, function)
 
 
-def finding_options(function: Callable[..., None]) -> Callable[..., None]:
+def find_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add those that say where to look, and for what kind of records; as `reading`."""
     return _gathering(FINDING, function)
 
 
-def tailing_options(function: Callable[..., None]) -> Callable[..., None]:
+def tail_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add those of a scan that bound nothing; as `reading`."""
     return _gathering(TAILING, function)
 
@@ -318,9 +364,9 @@ def _gathering(
 ) -> Callable[..., None]:
     @wraps(function)
     def gathering(**given: Any) -> None:
-        names = [field.name for field in fields(Reading) if field.name in given]
+        names = [field.name for field in fields(ScanOptions) if field.name in given]
         asked = {name: given.pop(name) for name in names}
-        function(reading=Reading(**asked), **given)
+        function(options=ScanOptions(**asked), **given)
 
     return _with(options, gathering)
 

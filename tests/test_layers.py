@@ -1,0 +1,108 @@
+"""A package imports from its own layer and the layers below it."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from tests.layers import LAYERS
+
+HEIGHT_OF = {
+    package: height
+    for height, layer in enumerate(reversed(LAYERS))
+    for package in layer.packages
+}
+HEIGHT_OF["FRONT_DOOR"] = HEIGHT_OF["cli"]
+PACKAGE = Path(kafkalog.__file__).parent
+MODULES = sorted(set(PACKAGE.rglob("*.py")) - {PACKAGE / "__init__.py"})
+KERNELS = sorted([*PACKAGE.rglob("*.pyx"), *PACKAGE.rglob("*.pxd")])
+
+# A scan hands itself to a surface when it is asked for one, and imports it then. Errors
+# import for type checkers alone what a path may be.
+UPWARD = {("query/scan.py", "export"), ("errors.py", "storage")}
+CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
+BELOW = ("libc", "posix", "cpython", "cython", "numpy")
+
+
+def package_of(*names):
+    """Return the package that an import reaches, `FRONT_DOOR` for `kafkalog` itself."""
+    package, *rest = ".".join(names).split(".")
+    if package != "kafkalog":
+        return None
+    return rest[0] if rest and rest[0] in HEIGHT_OF else "FRONT_DOOR"
+
+
+def origin_of(node, path):
+    """Resolve the module of a `from` import, relative ones too."""
+    module = node.module or ""
+    if not node.level:
+        return module
+    package = ("kafkalog", *path.relative_to(PACKAGE).parent.parts)
+    above = package[: len(package) - node.level + 1]
+    return ".".join((*above, module)).rstrip(".")
+
+
+def packages_imported_by(path):
+    """Yield the packages that `path` imports: at its top, inside functions, by name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.ImportFrom(names=names):
+                origin = origin_of(node, path)
+                yield from (package_of(origin, alias.name) for alias in names)
+            case ast.Import(names=names):
+                yield from (package_of(alias.name) for alias in names)
+            case ast.Call(
+                func=ast.Attribute(attr="import_module") | ast.Name(id="__import__"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield package_of(name)
+
+
+@pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_imports_go_down(path):
+    here = path.relative_to(PACKAGE).as_posix()
+    package = here.split("/")[0].removesuffix(".py")
+    assert package in HEIGHT_OF, f"{package} is in no layer: add it to tests/layers.py"
+    above = {
+        reached
+        for reached in set(packages_imported_by(path)) - {None}
+        if HEIGHT_OF[reached] > HEIGHT_OF[package] and (here, reached) not in UPWARD
+    }
+    assert not above, f"imports from the layers above: {above}"
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.name)
+def test_a_kernel_imports_kernels_and_c_libraries_only(path):
+    reached = CIMPORT.findall(path.read_text(encoding="utf-8"))
+    foreign = {
+        name
+        for name in reached
+        if name.split(".")[0] not in BELOW and not name.startswith("kafkalog._speedups")
+    }
+    assert not foreign
+
+
+@pytest.mark.parametrize(
+    ("source", "packages"),
+    [
+        ("from kafkalog.export import arrow", {"export"}),
+        ("import kafkalog.export.arrow", {"export"}),
+        ("from kafkalog import export", {"export"}),
+        ("from kafkalog import scan", {"FRONT_DOOR"}),
+        ("import kafkalog", {"FRONT_DOOR"}),
+        ("from ..export import arrow", {"export"}),
+        ("from .. import export", {"export"}),
+        ("from . import arrow", {"segment"}),
+        ("def late():\n    from kafkalog.cli import main", {"cli"}),
+        ("importlib.import_module('kafkalog.spark')", {"spark"}),
+        ("import numpy as np", {None}),
+    ],
+)
+def test_no_way_of_importing_is_overlooked(source, packages, monkeypatch):
+    path = PACKAGE / "segment" / "imagined.py"
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: source)
+    assert set(packages_imported_by(path)) == packages
