@@ -37,7 +37,7 @@ JOBS := 2
 # What compiles the kernels and makes the pages, at the versions that the extras pin.
 COMPILERS = $(shell sed -n 's/^ *"\(cython==.*\|setuptools==.*\)",/\1/p' pyproject.toml)
 DOCUMENTERS = $(shell sed -n '/^docs = /p' pyproject.toml | grep -o '[a-z-]*==[0-9.]*')
-KERNELS := $(wildcard kafkalog/_speedups/*.pyx kafkalog/_speedups/*.pxd kafkalog/_speedups/*.h)
+KERNELS := $(wildcard kafkalog/_speedups/*.pyx kafkalog/_speedups/*.pxd kafkalog/_speedups/*.h kafkalog/storage/*.pyx)
 SETTINGS := pyproject.toml setup.py
 # The newest PySpark is in .venv; these are the oldest that is read from, and the newest
 # whose Kafka source is published.
@@ -269,4 +269,4 @@ clean:
 	rm -rf .venv .venv-* build dist demo-out docs/_build kafkalog.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find kafkalog pyspark_kafkalog tests benchmarks demo docs -name __pycache__ -prune -exec rm -rf {} +
-	rm -f kafkalog/_speedups/*.so
+	rm -f kafkalog/_speedups/*.so kafkalog/storage/*.so

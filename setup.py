@@ -1,4 +1,4 @@
-"""Compile the cellar; everything else about the build is in pyproject.toml."""
+"""Compile the extension modules; the rest of the build is in pyproject.toml."""
 
 import os
 from pathlib import Path
@@ -6,31 +6,31 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-DEBUG = os.environ.get("KAFKALOG_DEBUG") == "1"  # every index of a kernel checked
-SANITIZE = os.environ.get("KAFKALOG_SANITIZE") == "1"  # every address and sum
+DEBUG = os.environ.get("KAFKALOG_DEBUG") == "1"  # checks every index
+SANITIZE = os.environ.get("KAFKALOG_SANITIZE") == "1"  # checks every address and sum
 
-KERNELS = Path("kafkalog/_speedups")
-HEADERS = [str(path) for path in sorted(KERNELS.glob("*.h"))]
-# Under sanitizers optimizing takes the compiler minutes, and hides what they look for.
+PACKAGE = Path("kafkalog")
+HEADERS = [str(path) for path in sorted(PACKAGE.rglob("*.h"))]
+# Sanitizers: optimizing takes minutes, and removes some of what they detect.
 LEVEL = ["-O0", "-g1"] if SANITIZE else ["-O1", "-g"] if DEBUG else ["-O3", "-g0"]
 COMPILE = ["-Wall", *LEVEL]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] * SANITIZE
 
-kernels = [
+extensions = [
     Extension(
-        f"kafkalog._speedups.{path.stem}",
+        ".".join(path.with_suffix("").parts),
         [str(path)],
         depends=HEADERS,
         extra_compile_args=COMPILE + SANITIZERS,
         extra_link_args=SANITIZERS,
     )
-    for path in sorted(KERNELS.glob("*.pyx"))
+    for path in sorted(PACKAGE.rglob("*.pyx"))
 ]
 
 setup(
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
     ext_modules=cythonize(
-        kernels,
+        extensions,
         build_dir="build/debug" if DEBUG else "build/release",
         compiler_directives={
             "language_level": 3,

@@ -38,7 +38,7 @@ def pytest_configure() -> None:
     tree = ROOT.name if ROOT.parts[-2:-1] == ("build",) else ""
     if house.parent != ROOT or tree != TREE:
         raise pytest.UsageError(f"the tests of {ROOT} found {house}")
-    kernels = [path.read_bytes() for path in (house / "_speedups").glob("*.so")]
+    kernels = [path.read_bytes() for path in house.rglob("*.so")]
     for what, mark, wanted in (
         ("bounds checks", BOUNDS_CHECK, DEBUG),
         ("sanitizers", ADDRESS_CHECK, SANITIZE),

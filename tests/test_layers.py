@@ -16,14 +16,23 @@ HEIGHT_OF = {
 }
 HEIGHT_OF["FRONT_DOOR"] = HEIGHT_OF["cli"]
 PACKAGE = Path(kafkalog.__file__).parent
-MODULES = sorted(set(PACKAGE.rglob("*.py")) - {PACKAGE / "__init__.py"})
-KERNELS = sorted([*PACKAGE.rglob("*.pyx"), *PACKAGE.rglob("*.pxd")])
+MODULES = sorted(
+    {*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")} - {PACKAGE / "__init__.py"}
+)
+COMPILED = sorted([*PACKAGE.rglob("*.pyx"), *PACKAGE.rglob("*.pxd")])
+KERNELS = [
+    *(path for path in COMPILED if path.parent.name == "_speedups"),
+    *(PACKAGE / "_speedups").glob("*.h"),
+]
 
 # A scan hands itself to a surface when it is asked for one, and imports it then. Errors
 # import for type checkers alone what a path may be.
 UPWARD = {("query/scan.py", "export"), ("errors.py", "storage")}
 CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
-BELOW = ("libc", "posix", "cpython", "cython", "numpy")
+# A kernel reaches no file and no other resource of the operating system.
+PURE_C = {"libc.limits", "libc.math", "libc.stdint", "libc.string"}
+PURE_HEADERS = {"stddef.h", "stdint.h", "string.h", "immintrin.h"}
+C_HEADER = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)", re.MULTILINE)
 
 
 def package_of(*names):
@@ -75,15 +84,28 @@ def test_imports_go_down(path):
     assert not above, f"imports from the layers above: {above}"
 
 
-@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.name)
-def test_a_kernel_imports_kernels_and_c_libraries_only(path):
-    reached = CIMPORT.findall(path.read_text(encoding="utf-8"))
-    foreign = {
-        name
-        for name in reached
-        if name.split(".")[0] not in BELOW and not name.startswith("kafkalog._speedups")
+@pytest.mark.parametrize("path", COMPILED, ids=lambda path: path.name)
+def test_cimports_go_down(path):
+    package = path.relative_to(PACKAGE).parts[0]
+    reached = map(package_of, CIMPORT.findall(path.read_text(encoding="utf-8")))
+    above = {
+        name for name in set(reached) - {None} if HEIGHT_OF[name] > HEIGHT_OF[package]
     }
-    assert not foreign
+    assert not above, f"imports from the layers above: {above}"
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.name)
+def test_a_kernel_imports_nothing_that_makes_system_calls(path):
+    source = path.read_text(encoding="utf-8")
+    modules = {
+        name
+        for name in CIMPORT.findall(source)
+        if name not in PURE_C
+        and name.split(".")[0] not in ("cpython", "cython", "numpy")
+        and not name.startswith("kafkalog._speedups")
+    }
+    headers = set(C_HEADER.findall(source)) - PURE_HEADERS
+    assert not modules | headers, "system calls belong to kafkalog/storage/system_calls"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +124,7 @@ def test_a_kernel_imports_kernels_and_c_libraries_only(path):
         ("import numpy as np", {None}),
     ],
 )
-def test_no_way_of_importing_is_overlooked(source, packages, monkeypatch):
+def test_every_form_of_import_is_found(source, packages, monkeypatch):
     path = PACKAGE / "segment" / "imagined.py"
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: source)
     assert set(packages_imported_by(path)) == packages

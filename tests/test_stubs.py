@@ -1,4 +1,4 @@
-"""Each kernel has a stub, and the stub says what was built."""
+"""Each extension module has a stub, which agrees with what is built."""
 
 import subprocess
 import sys
@@ -8,34 +8,43 @@ import pytest
 
 import kafkalog
 
-CELLAR = Path(kafkalog.__file__).parent / "_speedups"
+PACKAGE = Path(kafkalog.__file__).parent
 SETTINGS = Path(__file__).parents[1] / "pyproject.toml"
-KERNELS = sorted(CELLAR.glob("*.pyx"))
+SOURCES = sorted(PACKAGE.rglob("*.pyx"))
+MODULES = ["kafkalog._speedups", "kafkalog.storage.system_calls"]
 
-# What Cython adds to every module, for itself and for other kernels.
+# Names that Cython adds to every module.
 ALLOWED = r"""
-kafkalog\._speedups\..*\.__pyx_capi__
-kafkalog\._speedups\..*\.__test__
-kafkalog\._speedups\..*\.__reduce_cython__
-kafkalog\._speedups\..*\.__setstate_cython__
+kafkalog\..*\.__pyx_capi__
+kafkalog\..*\.__test__
+kafkalog\..*\.__reduce_cython__
+kafkalog\..*\.__setstate_cython__
 """
 
 
-@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-def test_a_kernel_has_a_stub_and_a_build(path):
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_an_extension_module_has_a_stub_and_a_build(path):
     assert path.with_suffix(".pyi").exists()
-    assert list(CELLAR.glob(f"{path.stem}.*.so"))
+    assert list(path.parent.glob(f"{path.stem}.*.so"))
+
+
+def test_every_extension_module_is_compared_with_its_stub():
+    names = [
+        ".".join(("kafkalog", *path.relative_to(PACKAGE).with_suffix("").parts))
+        for path in SOURCES
+    ]
+    assert all(name.startswith(tuple(MODULES)) for name in names)
 
 
 def test_the_stubs_agree_with_the_build(tmp_path):
     allowed = tmp_path / "allowed.txt"
     allowed.write_text(ALLOWED)
-    stubtest = [sys.executable, "-m", "mypy.stubtest", "kafkalog._speedups"]
+    stubtest = [sys.executable, "-m", "mypy.stubtest", *MODULES]
     options = ["--concise", "--ignore-unused-allowlist", "--allowlist", str(allowed)]
     options += ["--mypy-config-file", str(SETTINGS)]
     run = subprocess.run(
         [*stubtest, *options],
-        cwd=CELLAR.parents[1],
+        cwd=PACKAGE.parent,
         capture_output=True,
         text=True,
         check=False,

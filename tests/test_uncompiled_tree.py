@@ -1,4 +1,4 @@
-"""A source tree without compiled kernels says so when its kernels are imported."""
+"""Importing from a source tree that is not compiled raises an error that says so."""
 
 import shutil
 import subprocess
@@ -18,15 +18,15 @@ USES = (
 )
 
 
-def copied(root, *endings):
-    """Copy the package into `root`, its files of some endings aside."""
-    ignored = shutil.ignore_patterns("__pycache__", *endings)
+def copied(root, *patterns):
+    """Copy the package into `root`, its except files that match `patterns`."""
+    ignored = shutil.ignore_patterns("__pycache__", *patterns)
     shutil.copytree(PACKAGE, root / "kafkalog", ignore=ignored)
     return root
 
 
 def run(program, tree):
-    """Run `program` where somebody stands who has changed into `tree`."""
+    """Run `program` with `tree` as the working directory."""
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=tree,
@@ -37,7 +37,7 @@ def run(program, tree):
 
 
 @pytest.mark.parametrize("program", USES)
-def test_an_uncompiled_source_tree_says_what_to_do(program, tmp_path):
+def test_the_error_says_how_to_compile_the_source_tree(program, tmp_path):
     tree = copied(tmp_path, "*.so")
     ran = run(program, tree)
     *_, message = ran.stderr.splitlines()
@@ -48,17 +48,18 @@ def test_an_uncompiled_source_tree_says_what_to_do(program, tmp_path):
     assert "missing: _cursor, batches, " in message
 
 
-def test_a_kernel_that_alone_is_not_compiled_is_named(tmp_path):
-    ran = run(USES[0], copied(tmp_path, "crc32c.*.so"))
-    assert ran.stderr.endswith("missing: crc32c\n")
+@pytest.mark.parametrize("module", ["crc32c", "system_calls"])
+def test_the_error_names_the_modules_that_are_not_compiled(module, tmp_path):
+    ran = run(USES[0], copied(tmp_path, f"{module}.*.so"))
+    assert ran.stderr.endswith(f"missing: {module}\n")
 
 
-def test_a_compiled_source_tree_is_imported(tmp_path):
+def test_a_compiled_source_tree_can_be_imported(tmp_path):
     ran = run("import kafkalog; print(kafkalog.Scan.__name__)", copied(tmp_path))
     assert (ran.stdout, ran.stderr) == ("Scan\n", "")
 
 
-def test_of_an_installed_package_no_source_tree_is_named(tmp_path):
+def test_an_installed_package_without_kernels_raises_the_usual_error(tmp_path):
     ran = run(USES[0], copied(tmp_path, "*.so", "*.pyx"))
     *_, message = ran.stderr.splitlines()
     assert message == (
@@ -66,6 +67,6 @@ def test_of_an_installed_package_no_source_tree_is_named(tmp_path):
     )
 
 
-def test_what_needs_no_kernel_is_there_without_them(tmp_path):
+def test_the_version_is_available_without_compiled_modules(tmp_path):
     ran = run("import kafkalog; print(kafkalog.__version__)", copied(tmp_path, "*.so"))
     assert ran.stdout == f"{kafkalog.__version__}\n"

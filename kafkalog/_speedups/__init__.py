@@ -1,50 +1,51 @@
-"""The compiled cellar: typed loops over bytes the caller owns.
+"""Compiled kernels: typed loops over arrays that the caller owns.
 
-The boundary is this page. A kernel takes arrays and fills arrays; it opens no file
-(`fetch_headers` and `write_each` are given open ones), keeps no state and raises
-nothing about data: it answers with a `Status`, or an errno, and the floor above turns
-that into an error that knows its file.
+A kernel takes arrays and scalars, and fills arrays. It makes no system call, keeps no
+state between calls, and raises no error on data: it returns a `Status`, from which its
+caller makes an error with file and byte.
 """
 
 from pathlib import Path
 
 from kafkalog._speedups.source_tree import explain_uncompiled
 
-if _uncompiled := explain_uncompiled(__name__, Path(__file__).parent):
+if _uncompiled := explain_uncompiled(Path(__file__).parents[1]):
     raise ImportError(_uncompiled)
 
 from kafkalog._speedups._cursor import Status
 from kafkalog._speedups.batches import (
-    add_up,
-    all_plain,
-    countable,
+    all_uncompressed,
+    check_counts,
     find_batch,
-    in_order,
     locate_payloads,
+    offsets_in_order,
     scan_batches,
+    sum_counts,
 )
 from kafkalog._speedups.crc32c import best_path, check_batches, crc_many
+from kafkalog._speedups.decode import (
+    decode_headers,
+    decode_records,
+    gather_records,
+    measure_wrappers,
+    skip_records,
+)
+from kafkalog._speedups.decompress import decompress_streams
 from kafkalog._speedups.due import due_entries
-from kafkalog._speedups.dump import Halt, Want, dump_batches, dump_records
+from kafkalog._speedups.dump_lines import Halt, Want, dump_batches, dump_records
 from kafkalog._speedups.encode import (
     measure_records,
     split_records,
     write_headers,
     write_records,
 )
-from kafkalog._speedups.frames import Framing, bound_streams, walk_frame
-from kafkalog._speedups.gather import gather, join, measure
-from kafkalog._speedups.glance import fetch_headers
-from kafkalog._speedups.messages import write_messages
-from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
-from kafkalog._speedups.records import (
-    decode_headers,
-    decode_records,
-    gather_records,
-    measure_wrappers,
-    pass_records,
+from kafkalog._speedups.frames import (
+    FrameStatus,
+    bound_decompressed_sizes,
+    measure_frame,
 )
-from kafkalog._speedups.search import (
+from kafkalog._speedups.gather import gather_bytes, join_buffers, lengths_to_offsets
+from kafkalog._speedups.index_search import (
     count_rising,
     find_slot,
     first_nonzero,
@@ -54,7 +55,8 @@ from kafkalog._speedups.search import (
     take_field,
     widen_slots,
 )
-from kafkalog._speedups.unpack import unpack_streams
+from kafkalog._speedups.legacy_messages import write_messages
+from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.validate import (
     place_batches,
     stamp_batches,
@@ -62,58 +64,55 @@ from kafkalog._speedups.validate import (
     take_batches,
 )
 from kafkalog._speedups.varint import decode_varints, encode_varints
-from kafkalog._speedups.writing import write_each
 
 __all__ = [
-    "Framing",
+    "FrameStatus",
     "Halt",
     "Status",
     "Want",
-    "add_up",
-    "all_plain",
+    "all_uncompressed",
     "best_path",
-    "bound_streams",
+    "bound_decompressed_sizes",
     "check_batches",
+    "check_counts",
     "count_rising",
-    "countable",
     "crc_many",
     "decode_headers",
     "decode_records",
     "decode_varints",
+    "decompress_streams",
     "due_entries",
     "dump_batches",
     "dump_records",
     "encode_varints",
-    "fetch_headers",
     "find_batch",
     "find_slot",
     "first_nonzero",
-    "gather",
+    "gather_bytes",
     "gather_records",
-    "in_order",
     "is_next_sequence",
-    "join",
+    "join_buffers",
+    "lengths_to_offsets",
     "locate_payloads",
-    "measure",
+    "measure_frame",
     "measure_records",
     "measure_wrappers",
     "must_roll",
-    "pass_records",
+    "offsets_in_order",
     "place_batches",
     "plan_run",
     "scan_batches",
     "search_ranges",
     "search_slots",
     "search_value",
+    "skip_records",
     "split_records",
     "stamp_batches",
+    "sum_counts",
     "survey_batches",
     "take_batches",
     "take_field",
-    "unpack_streams",
-    "walk_frame",
     "widen_slots",
-    "write_each",
     "write_headers",
     "write_messages",
     "write_records",

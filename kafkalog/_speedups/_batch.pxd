@@ -1,4 +1,5 @@
-# One decoded header, the row that kernels pass each other: `formats.layout.BATCH`.
+# A decoded header, the row that kernels exchange: the same struct as the NumPy dtype
+# `formats.layout.BATCH`.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t
 
 cdef packed struct Batch:
@@ -24,10 +25,10 @@ cdef enum:
     CONTROL = 0x20
     LOG_OVERHEAD = 12
     HEADER_UP_TO_MAGIC = 17
-    LEAST_SIZE = 14  # of the size field, any magic
+    LEAST_SIZE = 14  # least value of the size field, for any magic
     BATCH_HEADER = 61
     BATCH_CRC_FROM = 21
     MESSAGE_CRC_FROM = 16
     MESSAGE_0_OVERHEAD = 14
     MESSAGE_1_OVERHEAD = 22
-    LEAST_RECORD = 7
+    LEAST_RECORD = 7  # bytes of the smallest record of magic 2

@@ -1,5 +1,5 @@
-# The line that kafka-dump-log prints of an entry, from its header.
-# Each module that uses it calls `crc_setup` when it is imported.
+# Write the line that kafka-dump-log prints of an entry, from its header.
+# A module that uses it calls `crc_setup` at import.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from kafkalog._speedups._batch cimport (
@@ -9,7 +9,7 @@ from kafkalog._speedups._crc cimport CRC32, CRC32C, crc
 from kafkalog._speedups._text cimport put, put_int
 
 cdef enum:
-    LINE_ROOM = 768  # for the line of an entry, or of a record but for its bytes
+    LINE_BYTES = 768  # most of an entry's line, or of a record's without its contents
     TRANSACTIONAL = 0x10
     CONTROL = 0x20
     DELETE_HORIZON = 0x40
@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef inline int32_t add_sequence(int32_t sequence, int32_t delta) noexcept nogil:
-    # `DefaultRecordBatch.incrementSequence`, which wraps as Java's ints do.
+    # As `DefaultRecordBatch.incrementSequence`, which wraps as Java's int does.
     if sequence > <int32_t>(<uint32_t>MOST - <uint32_t>delta):
         return <int32_t>(<uint32_t>delta - (<uint32_t>MOST - <uint32_t>sequence) - 1)
     return <int32_t>(<uint32_t>sequence + <uint32_t>delta)
@@ -27,7 +27,7 @@ cdef inline uint8_t* put_flag(uint8_t* to, bint flag) noexcept nogil:
     return put(to, b"true") if flag else put(to, b"false")
 
 
-cdef inline uint8_t* put_clock(uint8_t* to, const Batch* batch) noexcept nogil:
+cdef inline uint8_t* put_timestamp_type(uint8_t* to, const Batch* batch) noexcept nogil:
     if batch.magic == 0:
         return put(to, b"NoTimestampType: ")
     if batch.attributes & LOG_APPEND_TIME:
@@ -35,8 +35,8 @@ cdef inline uint8_t* put_clock(uint8_t* to, const Batch* batch) noexcept nogil:
     return put(to, b"CreateTime: ")
 
 
-cdef inline uint8_t* put_numbers(uint8_t* to, const Batch* batch) noexcept nogil:
-    # What only magic 2 has.
+cdef inline uint8_t* put_batch_fields(uint8_t* to, const Batch* batch) noexcept nogil:
+    # Write the fields that only magic 2 has.
     cdef int32_t delta = <int32_t>(batch.last_offset - batch.base_offset)
     cdef int32_t sequence = batch.base_sequence
     if sequence != -1:
@@ -79,16 +79,16 @@ cdef inline uint8_t* put_codec(uint8_t* to, int codec) noexcept nogil:
 cdef inline uint8_t* put_batch(
     uint8_t* to, const uint8_t* at, const Batch* batch, int64_t position
 ) noexcept nogil:
-    # The line of the entry at `at`; or, where its codec or magic is none, what stands
-    # before that, without the line's end.
+    # Write the line of the entry at `at`. If its compression type or magic is unknown,
+    # the line ends before that, without a line break.
     if batch.magic < 2:
         to = put_int(put(to, b"offset: "), batch.last_offset)
     else:
-        to = put_numbers(to, batch)
+        to = put_batch_fields(to, batch)
     if batch.magic < 0 or batch.attributes & CODEC_MASK > 4:
         return to
     to = put_int(put(to, b" position: "), position)
-    to = put_int(put_clock(put(to, b" "), batch), batch.max_timestamp)
+    to = put_int(put_timestamp_type(put(to, b" "), batch), batch.max_timestamp)
     to = put_int(put(to, b" size: "), batch.size_in_bytes)
     to = put_int(put(to, b" magic: "), batch.magic)
     to = put_codec(put(to, b" compresscodec: "), batch.attributes & CODEC_MASK)

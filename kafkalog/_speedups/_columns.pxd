@@ -1,4 +1,4 @@
-# A column of bytes as kernels read it: pointers into the caller's three arrays.
+# A column of byte strings that is read: pointers into the caller's three arrays.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 
@@ -17,13 +17,15 @@ cdef struct Bytes:
 
 
 cdef inline Bytes bytes_of(column) except *:
-    # Pointers into the arrays of `column`, which must outlive them.
+    # Return pointers into the arrays of `column`, which must outlive them.
     cdef const uint8_t[::1] data = column[0]
     cdef const int64_t[:] starts = column[1]
     cdef const int32_t[:] lengths = column[2]
     cdef Bytes of
     if starts.shape[0] != lengths.shape[0]:
-        raise ValueError("a column of bytes has a start and a length for each row")
+        raise ValueError(
+            f"{starts.shape[0]} starts and {lengths.shape[0]} lengths, expected as many"
+        )
     of.rows = starts.shape[0]
     of.size = data.shape[0]
     of.data = &data[0] if of.size else NULL
@@ -35,7 +37,7 @@ cdef inline Bytes bytes_of(column) except *:
 
 
 cdef inline int varlong_size(int64_t value) noexcept nogil:
-    # A byte for every 7 bits: 9/64 is near enough to 1/7 up to 64 of them.
+    # Return ceil(bits / 7): up to 64 bits, 9/64 rounds to the same as 1/7.
     cdef uint64_t raw = (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
     return ((64 - clz64(raw | 1)) * 9 + 64) >> 6
 
@@ -59,7 +61,7 @@ cdef inline int64_t start_of(const Bytes* of, Py_ssize_t row) noexcept nogil:
 
 
 cdef inline int64_t bytes_size(const Bytes* of, Py_ssize_t row) noexcept nogil:
-    # Of the length and the bytes, or -1 where they do not lie in the column's data.
+    # Return the encoded size of length and bytes; -1 if they are outside the data.
     cdef int64_t start, length = length_of(of, row)
     if length < 0:
         return 1

@@ -1,4 +1,4 @@
-# Checksums in C. Each module that uses them calls `crc_setup` when it is imported.
+# The checksums of ``crc.h``. A module that uses them calls `crc_setup` at import.
 from libc.stdint cimport uint8_t, uint32_t
 
 cdef extern from "crc.h" nogil:

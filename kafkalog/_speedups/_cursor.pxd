@@ -6,19 +6,19 @@ cpdef enum Status:
     OK
     TRUNCATED  # the bytes end inside a field
     OVERLONG  # a varint still continues on its last byte
-    ENTRY_INCOMPLETE  # an entry runs past the end, or its size field does
+    ENTRY_INCOMPLETE  # the bytes end before the entry or its size field
     ENTRY_TOO_SMALL  # the size field is below what its magic needs
     ENTRY_MAGIC  # the magic is not 0, 1 or 2
-    ENTRY_COUNT  # more records declared than bytes could hold, or fewer than none
+    ENTRY_COUNT  # the record count is negative, or more than the bytes can hold
     RECORD_LENGTH  # a record's fields do not fill its length
-    RECORD_LEFTOVER  # bytes remain behind the last record
-    RECORD_HEADERS  # a header count or a header key's length is negative or too large
+    RECORD_LEFTOVER  # bytes remain after the last record
+    RECORD_HEADERS  # a header count or header key length is negative or too large
     MESSAGE_SIZE  # a message's key and value do not fill it
     MESSAGE_NESTED  # a compressed message inside a wrapper
-    WRAPPER_OFFSET  # a wrapper's offset below that of its last message
+    WRAPPER_OFFSET  # a wrapper's offset is below that of its last message
     WRAPPER_EMPTY  # a wrapper without a message
-    NO_ROOM  # what is found does not fit the caller's arrays
-    CHECKSUM  # the bytes are not those that the checksum was made of
+    OUTPUT_FULL  # the caller's arrays are too small for the result
+    CHECKSUM  # the stored checksum is not that of the bytes
 
 
 cdef extern from *:
@@ -26,13 +26,13 @@ cdef extern from *:
 
 
 cdef enum:
-    LINE = 64  # of a processor's cache
+    LINE = 64  # bytes of a cache line
 
 
 cdef struct Cursor:
     const uint8_t* data
     Py_ssize_t pos  # next byte to read
-    Py_ssize_t end  # first byte that is not ours
+    Py_ssize_t end  # first byte that must not be read
 
 
 cdef extern from *:
@@ -67,7 +67,7 @@ cdef extern from *:
         return (int64_t)((uint64_t)a + (uint64_t)b);
     }
     """
-    # Fields at `p`, big-endian but `le32`: the caller has bounded them.
+    # Read or write a field at `p`, big-endian except `le32`. The caller checks bounds.
     int64_t be64 "kl_be64"(const uint8_t* p) noexcept nogil
     int32_t be32 "kl_be32"(const uint8_t* p) noexcept nogil
     int16_t be16 "kl_be16"(const uint8_t* p) noexcept nogil
@@ -75,17 +75,17 @@ cdef extern from *:
     void put64 "kl_put64"(uint8_t* p, int64_t v) noexcept nogil
     void put32 "kl_put32"(uint8_t* p, int32_t v) noexcept nogil
     void put16 "kl_put16"(uint8_t* p, int16_t v) noexcept nogil
-    # Sums of what a file says: they wrap, as Java's do.
+    # Sums of numbers from files wrap, as Java's do.
     int64_t wrapping_add "kl_add"(int64_t a, int64_t b) noexcept nogil
 
 
 cdef inline Status read_varlong(Cursor* at, int64_t* out) noexcept nogil:
-    # Zig-zag varint to int64. `at.pos` moves only when the answer is OK.
+    # Read a zig-zag varint of int64. `at.pos` moves only if OK is returned.
     cdef uint64_t raw = 0
     cdef int shift = 0
     cdef Py_ssize_t pos = at.pos
     cdef uint8_t byte
-    # Nearly all are of one or two bytes.
+    # Nearly all take one or two bytes.
     if pos < at.end and at.data[pos] < 0x80:
         raw = at.data[pos]
         out[0] = <int64_t>(raw >> 1) ^ -<int64_t>(raw & 1)
@@ -106,12 +106,13 @@ cdef inline Status read_varlong(Cursor* at, int64_t* out) noexcept nogil:
 
 
 cdef inline Status read_varint(Cursor* at, int32_t* out) noexcept nogil:
-    # Zig-zag varint to int32, five bytes at most; bits beyond 32 are dropped.
+    # Read a zig-zag varint of int32, at most five bytes; bits above 32 are dropped.
+    # `at.pos` moves only if OK is returned.
     cdef uint32_t raw = 0
     cdef int shift = 0
     cdef Py_ssize_t pos = at.pos
     cdef uint8_t byte
-    # Nearly all are of one or two bytes.
+    # Nearly all take one or two bytes.
     if pos < at.end and at.data[pos] < 0x80:
         raw = at.data[pos]
         out[0] = <int32_t>(raw >> 1) ^ -<int32_t>(raw & 1)
@@ -139,7 +140,8 @@ cdef inline Status read_varint(Cursor* at, int32_t* out) noexcept nogil:
 cdef inline const uint8_t* short_varint(
     const uint8_t* p, int32_t* out, bint* is_long
 ) noexcept nogil:
-    # Zig-zag varint of 4 bytes at most, 4 bytes being there; else `is_long` is set.
+    # Read a zig-zag varint where 4 bytes can be read; set `is_long` if it has more.
+    # Returns where the next field begins.
     cdef uint32_t word = le32(p), raw = word & 0x7F
     cdef int size = 1
     if word & 0x80:

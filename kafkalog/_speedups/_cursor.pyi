@@ -15,5 +15,5 @@ class Status(IntEnum):
     MESSAGE_NESTED = 11
     WRAPPER_OFFSET = 12
     WRAPPER_EMPTY = 13
-    NO_ROOM = 14
+    OUTPUT_FULL = 14
     CHECKSUM = 15

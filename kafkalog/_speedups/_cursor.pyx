@@ -1,1 +1,1 @@
-"""The bounded cursor of all kernels is in ``_cursor.pxd``; this makes `Status` one."""
+"""Export `Status` to Python; the bounded cursor itself is in ``_cursor.pxd``."""

@@ -1,5 +1,5 @@
-# One entry where it lies: its header read, its checksum looked at.
-# Each module that asks `is_sound` calls `crc_setup` when it is imported.
+# Read the header of one entry, and check its CRC.
+# A module that uses `crc_matches` calls `crc_setup` at import.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
 from kafkalog._speedups._batch cimport (
@@ -11,7 +11,7 @@ from kafkalog._speedups._cursor cimport Status, be16, be32, be64, wrapping_add
 
 
 cdef inline void read_batch(const uint8_t* at, Batch* row) noexcept nogil:
-    # The fields of a magic 2 header whose 61 bytes are there.
+    # Read a header of magic 2, all 61 bytes of which can be read.
     row.base_offset = be64(at)
     row.leader_epoch = be32(at + 12)
     row.crc = <uint32_t>be32(at + 17)
@@ -26,7 +26,7 @@ cdef inline void read_batch(const uint8_t* at, Batch* row) noexcept nogil:
 
 
 cdef inline void read_message(const uint8_t* at, Batch* row) noexcept nogil:
-    # The fields of a magic 0 or 1 message whose overhead is there.
+    # Read a header of magic 0 or 1, all of which can be read.
     cdef bint wrapper
     row.leader_epoch = row.base_sequence = row.producer_epoch = -1
     row.producer_id = -1
@@ -41,8 +41,8 @@ cdef inline void read_message(const uint8_t* at, Batch* row) noexcept nogil:
 
 
 cdef inline int8_t layout_of(int8_t magic) noexcept nogil:
-    # By which layout Kafka's storage engine reads an entry, whatever its magic: no
-    # checksum covers that of a batch (FileLogInputStream.java).
+    # Return the magic by whose layout Kafka's storage engine reads an entry. The CRC of
+    # a batch does not cover its magic. Source: FileLogInputStream.java.
     if magic >= 2:
         return 2
     return 1 if magic < 0 else magic
@@ -51,8 +51,8 @@ cdef inline int8_t layout_of(int8_t magic) noexcept nogil:
 cdef inline Status read_entry(
     const uint8_t* src, int64_t pos, int64_t end, Batch* row, bint any_magic
 ) noexcept nogil:
-    # The header of the entry at `pos`, which must lie whole before `end`. With
-    # `any_magic` the row has the magic of the layout that it was read by.
+    # Read the header of the entry at `pos`, all of which must be before `end`. With
+    # `any_magic` the row gets the magic whose layout was used.
     cdef int32_t size
     cdef int32_t least
     if end - pos < HEADER_UP_TO_MAGIC:
@@ -81,8 +81,8 @@ cdef inline Status read_entry(
     return Status.OK
 
 
-cdef inline bint is_sound(const uint8_t* at, const Batch* row) noexcept nogil:
-    # Whether the checksum is that of the bytes of a whole entry.
+cdef inline bint crc_matches(const uint8_t* at, const Batch* row) noexcept nogil:
+    # Compare the stored CRC with that of the entry's bytes.
     cdef int64_t covered = BATCH_CRC_FROM if row.magic == 2 else MESSAGE_CRC_FROM
     return row.crc == crc(
         CRC32C if row.magic == 2 else CRC32, at + covered, row.size_in_bytes - covered

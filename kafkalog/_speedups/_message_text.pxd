@@ -1,15 +1,15 @@
-# Records of internal topics -> the JSON that kafka-dump-log prints of them.
+# Write records of internal topics as the JSON that kafka-dump-log prints.
 #
-# What a message holds is told by a book of schemas, made by `formats.message_books`:
-# rows of numbers, and the texts they point into. Whatever is not quite as a broker
-# writes it is left to the caller: the answer is then False, or NULL.
+# The schemas of the messages come as a table of numbers and the texts they refer to,
+# made by `messages.print_tables`. For a message that is not exactly as a broker writes
+# it, False or NULL is returned, and the caller writes it by the general code.
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
 from kafkalog._speedups._cursor cimport be16
 from kafkalog._speedups._message_values cimport (
-    ROOM,
-    Book,
+    RESERVED,
+    SchemaTable,
     Kind,
     Message,
     Row,
@@ -18,7 +18,7 @@ from kafkalog._speedups._message_values cimport (
     put_byte,
     put_known,
     put_number,
-    put_run,
+    put_bytes,
     put_sized,
     take_length,
     take_varint,
@@ -27,30 +27,30 @@ from kafkalog._speedups._text cimport put
 
 cdef enum:
     MOST_FIELDS = 32  # of a struct
-    METADATA = 1  # form of a book; others are of coordinators
+    METADATA = 1  # table of __cluster_metadata; others are of the coordinators
 
 cdef struct Version:
-    int32_t struct_at  # 0: left to the caller
+    int32_t struct_at  # 0: not supported here
     int32_t flexible
     Text opening
 
 cdef struct Type:
     Version key
     int32_t lowest
-    int32_t count  # of versions; 0: there is no such type
+    int32_t count  # of versions; 0: no such type
     int32_t versions_at
     int32_t _
 
 
 cdef inline const Version* version_of(
-    const Book* book, const Type* of, int64_t version
+    const SchemaTable* schemas, const Type* of, int64_t version
 ) noexcept nogil:
     if not of.lowest <= version < of.lowest + of.count:
         return NULL
-    return <const Version*>(book.code + of.versions_at) + version - of.lowest
+    return <const Version*>(schemas.code + of.versions_at) + version - of.lowest
 
 
-cdef inline bint put_group(Message* m) noexcept nogil:
+cdef inline bint put_protocol_type(Message* m) noexcept nogil:
     cdef uint8_t* start = m.to
     if not put_sized(m, Kind.STRING, False):
         return False
@@ -58,41 +58,42 @@ cdef inline bint put_group(Message* m) noexcept nogil:
     return True
 
 
-cdef inline bint put_told(Message* m, int32_t type_at) noexcept nogil:
-    # What a member of a group told, behind its length. It need not fill that.
+cdef inline bint put_nested_message(Message* m, int32_t type_at) noexcept nogil:
+    # Write the bytes of a group member: a message of the consumer protocol, or base64.
+    # The message may be shorter than its length field states.
     cdef int64_t size = 0
     cdef const uint8_t* end = m.end
-    cdef const uint8_t* behind
+    cdef const uint8_t* after
     cdef const Version* version
     cdef bint flexible = m.flexible, done
     if not take_length(m, 4, &size) or not 0 <= size <= end - m.at:
         return False
     if not m.of_consumers or size < 2:
         return put_base64(m, size, False)
-    behind = m.at + size
-    version = version_of(m.book, <const Type*>(m.book.code + type_at), be16(m.at))
+    after = m.at + size
+    version = version_of(m.schemas, <const Type*>(m.schemas.code + type_at), be16(m.at))
     if version == NULL:
         return False
-    m.at, m.end, m.flexible = m.at + 2, behind, version.flexible
+    m.at, m.end, m.flexible = m.at + 2, after, version.flexible
     done = put_struct(m, version.struct_at)
-    m.at, m.end, m.flexible = behind, end, flexible
+    m.at, m.end, m.flexible = after, end, flexible
     return done
 
 
 cdef inline bint put_single(
     Message* m, int kind, bint nullable, int32_t struct_at
 ) noexcept nogil:
-    # A value that is no array.
+    # Write a value that is not an array.
     if kind <= Kind.INT64:
         return put_number(m, kind)
     if kind == Kind.UUID:
         return put_base64(m, 16, True)
     if kind == Kind.STRUCT:
         return put_struct(m, struct_at)
-    if kind == Kind.GROUP:
-        return put_group(m)
-    if kind == Kind.TOLD:
-        return put_told(m, struct_at)
+    if kind == Kind.PROTOCOL_TYPE:
+        return put_protocol_type(m)
+    if kind == Kind.CONSUMER_MESSAGE:
+        return put_nested_message(m, struct_at)
     return kind != Kind.OTHER and put_sized(m, kind, nullable)
 
 
@@ -101,7 +102,7 @@ cdef inline bint put_array(Message* m, const Row* row) noexcept nogil:
     if not take_length(m, 4, &count):
         return False
     if count < 0:
-        return row.nullable and put_run(m, b"null", 4)
+        return row.nullable and put_bytes(m, b"null", 4)
     if count > m.end - m.at or not put_byte(m, c"["):
         return False
     for i in range(count):
@@ -113,19 +114,19 @@ cdef inline bint put_array(Message* m, const Row* row) noexcept nogil:
 
 
 cdef inline bint put_value(Message* m, const Row* row) noexcept nogil:
-    cdef int64_t there = 0
+    cdef int64_t present = 0
     if row.kind >= Kind.ARRAY:
         return put_array(m, row)
     if row.kind == Kind.STRUCT and row.nullable:
         if row.tag < 0:
             if m.at == m.end:
                 return False
-            there = 0 if m.at[0] & 0x80 else 1
+            present = 0 if m.at[0] & 0x80 else 1
             m.at += 1
-        elif not take_varint(m, &there):
+        elif not take_varint(m, &present):
             return False
-        if not there:
-            return put_run(m, b"null", 4)
+        if not present:
+            return put_bytes(m, b"null", 4)
     return put_single(m, row.kind, row.nullable, row.struct_at)
 
 
@@ -142,8 +143,8 @@ cdef inline void reverse(uint8_t* first, uint8_t* end) noexcept nogil:
 cdef inline bint put_tagged(
     Message* m, const Row* row, uint8_t* mark
 ) noexcept nogil:
-    # The text of a tagged field, moved to `mark`: fields have the schema's order. One
-    # that equals its default is not printed.
+    # Write a tagged field and move its text to `mark`, as fields are printed in the
+    # schema's order. A field that equals its default is not printed.
     cdef uint8_t* start = m.to
     cdef uint8_t* value
     cdef int32_t unknown = m.unknown_tags
@@ -154,7 +155,7 @@ cdef inline bint put_tagged(
         return False
     if (
         m.to - value == row.default.size
-        and not memcmp(value, m.book.texts + row.default.start, row.default.size)
+        and not memcmp(value, m.schemas.texts + row.default.start, row.default.size)
     ):
         m.to = start
         return unknown == m.unknown_tags
@@ -195,8 +196,8 @@ cdef inline bint put_tags(
 
 
 cdef inline bint put_struct(Message* m, int32_t struct_at) noexcept nogil:
-    # Each field begins with a comma, of which the first becomes the brace.
-    cdef const int32_t* code = m.book.code + struct_at
+    # The text of each field begins with a comma; the first becomes the brace.
+    cdef const int32_t* code = m.schemas.code + struct_at
     cdef const Row* rows = <const Row*>(code + 1)
     cdef uint8_t* marks[MOST_FIELDS]
     cdef uint8_t* start = m.to
@@ -209,7 +210,7 @@ cdef inline bint put_struct(Message* m, int32_t struct_at) noexcept nogil:
     if m.flexible and not put_tags(m, rows, code[0], marks):
         return False
     if m.to == start:
-        return put_run(m, b"{}", 2)
+        return put_bytes(m, b"{}", 2)
     start[0] = c"{"
     return put_byte(m, c"}")
 
@@ -225,14 +226,14 @@ cdef inline bint put_message(Message* m, const Version* version) noexcept nogil:
 
 
 cdef inline bint put_metadata_record(Message* m) noexcept nogil:
-    cdef const Type* types = <const Type*>(m.book.code + 2)
+    cdef const Type* types = <const Type*>(m.schemas.code + 2)
     cdef const Version* version
-    cdef int64_t frame = 0, number = 0, said = 0
+    cdef int64_t frame = 0, number = 0, stated_version = 0
     if not take_varint(m, &frame) or frame != 1 or not take_varint(m, &number):
         return False
-    if number >= m.book.code[1] or not take_varint(m, &said):
+    if number >= m.schemas.code[1] or not take_varint(m, &stated_version):
         return False
-    version = version_of(m.book, &types[number], said)
+    version = version_of(m.schemas, &types[number], stated_version)
     return version != NULL and put_message(m, version) and m.at == m.end
 
 
@@ -242,9 +243,9 @@ cdef inline bint put_key(Message* m, const Type** of) noexcept nogil:
         return False
     number = be16(m.at)
     m.at += 2
-    if not 0 <= number < m.book.code[1]:
+    if not 0 <= number < m.schemas.code[1]:
         return False
-    of[0] = <const Type*>(m.book.code + 2) + number
+    of[0] = <const Type*>(m.schemas.code + 2) + number
     return of[0].count and put_message(m, &of[0].key)
 
 
@@ -252,13 +253,13 @@ cdef inline bint put_versioned(Message* m, const Type* of) noexcept nogil:
     cdef const Version* version
     if m.end - m.at < 2:
         return False
-    version = version_of(m.book, of, be16(m.at))
+    version = version_of(m.schemas, of, be16(m.at))
     m.at += 2
     return version != NULL and put_message(m, version)
 
 
 cdef inline uint8_t* put_internal(
-    const Book* book,
+    const SchemaTable* schemas,
     const uint8_t* key,
     int32_t key_length,
     const uint8_t* value,
@@ -267,14 +268,14 @@ cdef inline uint8_t* put_internal(
     uint8_t* to,
     uint8_t* end,
 ) noexcept nogil:
-    # A record's key and payload, up to `end`; NULL where that is left to the caller.
+    # Write a record's key and payload up to `end`; returns NULL if not supported here.
     cdef Message m
     cdef const Type* of = NULL
-    m.book, m.to, m.last = book, to, end - ROOM
+    m.schemas, m.to, m.last = schemas, to, end - RESERVED
     m.unknown_tags, m.of_consumers = 0, False
-    if end - to < 2 * ROOM:
+    if end - to < 2 * RESERVED:
         return NULL
-    if book.code[0] == METADATA:
+    if schemas.code[0] == METADATA:
         m.at, m.end = value, value + max(value_length, 0)
         m.to = put(to, b"| payload: ") if bare else put(to, b" payload: ")
         return m.to if put_metadata_record(&m) else NULL
@@ -282,9 +283,9 @@ cdef inline uint8_t* put_internal(
         return NULL
     m.at, m.end = key, key + key_length
     m.to = put(to, b"| key: ") if bare else put(to, b" key: ")
-    if not put_key(&m, &of) or not put_run(&m, b" payload: ", 10):
+    if not put_key(&m, &of) or not put_bytes(&m, b" payload: ", 10):
         return NULL
     if value_length < 0:
-        return m.to if put_run(&m, b"<DELETE>", 8) else NULL
+        return m.to if put_bytes(&m, b"<DELETE>", 8) else NULL
     m.at, m.end = value, value + value_length
     return m.to if put_versioned(&m, of) else NULL

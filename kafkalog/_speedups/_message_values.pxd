@@ -1,6 +1,8 @@
-# Values inside messages of Kafka's -> JSON, each bounded where it is read and written.
+# Write the values inside Kafka's messages as JSON. The bounds of source and target are
+# checked at each step.
 #
-# An answer is False where a value is not as a broker writes it, or has no room.
+# False is returned for a value that is not as a broker writes it, and if the target is
+# full.
 from libc.stdint cimport (
     INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 )
@@ -9,7 +11,7 @@ from libc.string cimport memcpy
 from kafkalog._speedups._cursor cimport be16, be32, be64
 from kafkalog._speedups._text cimport character, put, put_int
 
-cdef enum Kind:  # of a field; an array is its elements' kind and ARRAY
+cdef enum Kind:  # of a field; for an array, that of its elements plus ARRAY
     BOOL = 0
     INT8 = 1
     INT16 = 2
@@ -21,14 +23,14 @@ cdef enum Kind:  # of a field; an array is its elements' kind and ARRAY
     STRING = 8
     BYTES = 9
     STRUCT = 10
-    OTHER = 11  # left to the caller, if it is there
-    GROUP = 12  # a string: what kind of group members speak of
-    TOLD = 13  # bytes that are a message of its own, if that is of consumers
+    OTHER = 11  # not supported here
+    PROTOCOL_TYPE = 12  # a string, the protocol type of a group
+    CONSUMER_MESSAGE = 13  # bytes; a message if the protocol type is consumer
     ARRAY = 16
 
 cdef enum:
     MOST_STRING = 0x7FFF
-    ROOM = 32  # kept behind `last`, for numbers and punctuation
+    RESERVED = 32  # bytes after `last`, for numbers and punctuation
 
 cdef struct Text:
     int32_t start
@@ -39,25 +41,25 @@ cdef struct Row:  # a field
     int32_t nullable
     int32_t struct_at
     int32_t tag  # -1: none
-    Text name  # with all that stands before the value
+    Text name  # and the punctuation before the value
     Text default  # of a tagged field, as it would be printed
 
-cdef struct Book:
-    const int32_t* code  # its form, how many types; these
+cdef struct SchemaTable:
+    const int32_t* code  # kind of table, number of types, types
     const uint8_t* texts
 
 cdef struct Message:
-    const Book* book
+    const SchemaTable* schemas
     const uint8_t* at
     const uint8_t* end
     uint8_t* to
-    uint8_t* last  # `ROOM` bytes behind it are there
+    uint8_t* last  # end of the target, except `RESERVED` bytes
     int32_t unknown_tags
     bint flexible
     bint of_consumers
 
 
-cdef inline bint put_run(
+cdef inline bint put_bytes(
     Message* m, const uint8_t* text, int64_t size
 ) noexcept nogil:
     if size > m.last - m.to:
@@ -68,7 +70,7 @@ cdef inline bint put_run(
 
 
 cdef inline bint put_known(Message* m, const Text* text) noexcept nogil:
-    return put_run(m, m.book.texts + text.start, text.size)
+    return put_bytes(m, m.schemas.texts + text.start, text.size)
 
 
 cdef inline bint put_byte(Message* m, uint8_t byte) noexcept nogil:
@@ -80,7 +82,7 @@ cdef inline bint put_byte(Message* m, uint8_t byte) noexcept nogil:
 
 
 cdef inline bint take_varint(Message* m, int64_t* out) noexcept nogil:
-    # Unsigned, and in an int32.
+    # Read an unsigned varint that fits int32.
     cdef int64_t value = 0
     cdef int shift = 0
     cdef uint8_t byte
@@ -96,7 +98,8 @@ cdef inline bint take_varint(Message* m, int64_t* out) noexcept nogil:
 
 
 cdef inline bint take_length(Message* m, int width, int64_t* out) noexcept nogil:
-    # A length or count, -1 for null; classic ones have `width` bytes.
+    # Read a length or count, -1 for null: a varint in flexible versions, else `width`
+    # bytes.
     if m.flexible:
         if not take_varint(m, out):
             return False
@@ -125,7 +128,7 @@ cdef inline bint put_number(Message* m, int kind) noexcept nogil:
         return False
     m.at += width
     if kind == Kind.BOOL:
-        return put_run(m, b"true", 4) if at[0] else put_run(m, b"false", 5)
+        return put_bytes(m, b"true", 4) if at[0] else put_bytes(m, b"false", 5)
     if kind == Kind.INT8:
         value = <int8_t>at[0]
     elif width == 2:
@@ -143,7 +146,7 @@ cdef inline bint put_number(Message* m, int kind) noexcept nogil:
 
 
 cdef inline void put_escape(Message* m, uint8_t byte) noexcept nogil:
-    # Of a control character, a quotation mark or a backslash: 6 bytes at most.
+    # Write a control character, quotation mark or backslash: at most 6 bytes.
     cdef const char* digits = b"0123456789ABCDEF"
     m.to[0] = c"\\"
     m.to[1] = byte
@@ -166,7 +169,7 @@ cdef inline void put_escape(Message* m, uint8_t byte) noexcept nogil:
 
 
 cdef inline bint put_string(Message* m, int64_t size) noexcept nogil:
-    # Faults in its UTF-8 are replaced as Java replaces them.
+    # Write a string; invalid UTF-8 is replaced as Java replaces it.
     cdef const uint8_t* end = m.at + size
     cdef bint is_fault = False
     cdef int taken
@@ -195,7 +198,7 @@ cdef inline bint put_string(Message* m, int64_t size) noexcept nogil:
 
 
 cdef inline bint put_base64(Message* m, int64_t size, bint url) noexcept nogil:
-    # Three bytes are four letters; with `url` of the other alphabet, and not padded.
+    # Write base64; with `url` in the URL-safe alphabet and without padding.
     cdef const char* letters = (
         b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" if url else
         b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -233,7 +236,7 @@ cdef inline bint put_sized(Message* m, int kind, bint nullable) noexcept nogil:
     if not take_length(m, 2 if kind == Kind.STRING else 4, &size):
         return False
     if size < 0:
-        return nullable and put_run(m, b"null", 4)
+        return nullable and put_bytes(m, b"null", 4)
     if kind == Kind.STRING:
         return put_string(m, size)
     return put_base64(m, size, False)

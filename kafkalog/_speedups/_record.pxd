@@ -1,4 +1,4 @@
-# One record of magic 2, found in its batch: what every kernel that walks records reads.
+# Read one record of magic 2: its fields, by position.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport LOG_APPEND_TIME, Batch
@@ -10,7 +10,7 @@ from kafkalog._speedups._cursor cimport (
 cdef struct Record:
     int64_t offset
     int64_t timestamp
-    int32_t key_start  # places in `src`, which has less than 2 GiB
+    int32_t key_start  # positions in `src`, which is smaller than 2 GiB
     int32_t key_length  # -1 null
     int32_t value_start
     int32_t value_length  # -1 null
@@ -21,7 +21,7 @@ cdef struct Record:
 cdef inline Status read_bytes(
     Cursor* at, int32_t* start, int32_t* length
 ) noexcept nogil:
-    # A varint length, any negative one being null, and that many bytes.
+    # Read a varint length, where any negative one is null, and that many bytes.
     cdef int32_t size = 0
     cdef Status status = read_varint(at, &size)
     if status != Status.OK:
@@ -49,7 +49,7 @@ cdef inline Status read_header(
 
 
 cdef inline Status read_headers(Cursor* body, Record* out) noexcept nogil:
-    # Their number, and each of them; they must fill the record.
+    # Read the header count and all headers, which must end where the record ends.
     cdef Status status = read_varint(body, &out.header_count)
     cdef int32_t _header, ignored = 0
     if status != Status.OK:
@@ -67,8 +67,8 @@ cdef inline Status read_headers(Cursor* body, Record* out) noexcept nogil:
 cdef inline bint read_short_record(
     Cursor* at, const Batch* batch, Record* out
 ) noexcept nogil:
-    # A record as nearly all are: short lengths and deltas, all in its place. Else, or
-    # where the bytes come to an end, nothing is read.
+    # Fast path for a record whose lengths and deltas are short, which most are. Returns
+    # False, with nothing read, for any other, and near the end of the bytes.
     cdef const uint8_t* p = at.data + at.pos
     cdef const uint8_t* end = at.data + at.end
     cdef const uint8_t* body_end
@@ -118,7 +118,7 @@ cdef inline bint read_short_record(
 cdef inline Status read_record(
     Cursor* at, const Batch* batch, Record* out
 ) noexcept nogil:
-    # One record of magic 2: its length, then fields that must fill it.
+    # Read one record: its length, and fields that must end where it ends.
     cdef Status status
     cdef Cursor body = Cursor(data=at.data, pos=0, end=0)
     cdef int32_t length = 0, offset_delta = 0
@@ -130,7 +130,7 @@ cdef inline Status read_record(
         return status
     if length < 1 or length > at.end - at.pos:
         return Status.TRUNCATED
-    body.pos = at.pos + 1  # behind the attributes, which nothing reads
+    body.pos = at.pos + 1  # after the attributes, which are unused
     body.end = at.pos + length
     status = read_varlong(&body, &timestamp_delta)
     if status == Status.OK:

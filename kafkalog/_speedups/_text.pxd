@@ -1,16 +1,16 @@
-# Text of Java's making: decimal numbers, and UTF-8 with faults replaced as Java does.
+# Write text as Java does: decimal numbers, and UTF-8 with invalid bytes replaced.
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, strlen
 
 
 cdef inline uint8_t* put(uint8_t* to, const char* text) noexcept nogil:
-    cdef size_t size = strlen(text)  # of a literal: known when compiled
+    cdef size_t size = strlen(text)  # a constant, as `text` is a literal
     memcpy(to, text, size)
     return to + size
 
 
 cdef inline uint8_t* put_int(uint8_t* to, int64_t value) noexcept nogil:
-    # In decimal: 20 bytes at most.
+    # Write a decimal number of at most 20 bytes.
     cdef uint8_t digits[20]
     cdef int at = 20
     cdef uint64_t rest = <uint64_t>value
@@ -33,8 +33,8 @@ cdef inline bint continues(uint8_t byte) noexcept nogil:
 
 
 cdef inline bint may_follow(uint8_t first, uint8_t second) noexcept nogil:
-    # Whether `second` can stand behind the first of three or four bytes. That a
-    # surrogate is none is seen only when all of its three bytes are there.
+    # Return whether `second` may follow the first of three or four bytes. A surrogate
+    # is found invalid only when all three of its bytes were read.
     if not continues(second):
         return False
     if first == 0xE0:
@@ -47,8 +47,8 @@ cdef inline bint may_follow(uint8_t first, uint8_t second) noexcept nogil:
 cdef inline int character(
     const uint8_t* at, Py_ssize_t left, bint* is_fault
 ) noexcept nogil:
-    # How many bytes the character at `at` takes, or the fault for which Java writes one
-    # replacement. Source: `String.decodeUTF8_UTF16` of the JDK.
+    # Return the bytes of the character at `at`, or of the invalid sequence that Java
+    # replaces by one U+FFFD. Source: `String.decodeUTF8_UTF16` of the JDK.
     cdef uint8_t first = at[0]
     cdef int size = 1, known = 1
     is_fault[0] = False
@@ -75,7 +75,7 @@ cdef inline int character(
 cdef inline uint8_t* put_text(
     uint8_t* to, const uint8_t* at, Py_ssize_t size
 ) noexcept nogil:
-    # `size` bytes as text: at most three times as many.
+    # Write `size` bytes as text, which takes at most three times as many.
     cdef const uint8_t* end = at + size
     cdef uint64_t words[4]
     cdef uint64_t high = <uint64_t>0x80808080U << 32 | 0x80808080U

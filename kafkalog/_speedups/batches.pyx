@@ -1,4 +1,4 @@
-"""Header kernels: bytes -> batch headers, one structured row each."""
+"""Read and check the headers of entries, one structured row for each."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafkalog._speedups._batch cimport (
@@ -6,16 +6,16 @@ from kafkalog._speedups._batch cimport (
 )
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport LINE, Status, be32, prefetch
-from kafkalog._speedups._entry cimport is_sound, read_entry
+from kafkalog._speedups._entry cimport crc_matches, read_entry
 from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
 
 crc_setup()
 
 
-cdef inline void ask_for(
+cdef inline void prefetch_near(
     const uint8_t* data, int64_t guess, int64_t end
 ) noexcept nogil:
-    # The lines about a place where a header should be.
+    # Prefetch the cache lines around the expected position of a header.
     cdef int64_t near = guess - LINE
     while near < guess + 3 * LINE and near < end:
         prefetch(data + near)
@@ -29,11 +29,12 @@ def scan_batches(
     out not None,
     bint any_magic=False,
 ):
-    """Fill `out` with the headers of the entries that lie whole in `src` from `start`.
+    """Fill `out` with the headers of the complete entries in `src` from `start` on.
 
-    Positions in the rows count from `origin`, the position of ``src[0]``. Answers
-    (status, rows filled, where the next entry begins in `src`): OK when `out` is full
-    or `src` ends with an entry, else why no entry is at that place.
+    `origin` is the position of ``src[0]`` in the file, and added to positions in the
+    rows. Returns (status, rows filled, position in `src` of the next entry). The status
+    is OK if `out` is full or `src` ends with an entry, else why there is no entry at
+    that position.
 
     With `any_magic` a magic above 2 is read as 2, and one below 0 as 1, as Kafka's
     storage engine does; the row has that magic.
@@ -44,7 +45,7 @@ def scan_batches(
     cdef Py_ssize_t count = 0
     cdef Rows held
     if start < 0 or start > end:
-        raise ValueError(f"start {start} lies outside {end} bytes")
+        raise ValueError(f"start {start}, expected within {end} bytes")
     hold_rows(out, &held, True)
     with nogil:
         while count < held.count and pos < end:
@@ -54,29 +55,29 @@ def scan_batches(
             held.at[count].position = origin + pos
             size = held.at[count].size_in_bytes
             pos += size
-            # Each header tells where the next is, and would be waited for; but batches
-            # are mostly of about a size, so where they lie ahead can be guessed: the
-            # page of one far ahead, and the lines of a near one.
+            # A header states where the next one is, so each read would wait for memory.
+            # Batches of a file are of similar sizes: prefetch where the mean size puts
+            # the header two entries ahead, and the page of one eight ahead.
             mean += (size - mean) // 8 if count else size
             prefetch(data + min(pos + 8 * mean, end - 1))
-            ask_for(data, pos + 2 * mean, end)
+            prefetch_near(data, pos + 2 * mean, end)
             count += 1
     release_rows(&held)
     return <int>status, count, pos
 
 
-def in_order(
+def offsets_in_order(
     rows not None,
     int64_t least,
     int64_t most,
     int64_t before,
     bint ordered,
 ):
-    """Whether all offsets lie in `least` to `most` and, if `ordered`, rise.
+    """Return whether all offsets are in `least` to `most` and, if `ordered`, ascending.
 
-    `before` is the last offset of what precedes the rows.
+    `before` is the last offset before the rows.
     """
-    cdef bint fit = True
+    cdef bint valid = True
     cdef int64_t base, last
     cdef Py_ssize_t i
     cdef Rows held
@@ -85,43 +86,44 @@ def in_order(
         for i in range(held.count):
             last = held.at[i].last_offset
             base = last if held.at[i].base_offset < 0 else held.at[i].base_offset
-            fit &= base >= least and last <= most
-            fit &= not ordered or (base > before and last >= base)
+            valid &= base >= least and last <= most
+            valid &= not ordered or (base > before and last >= base)
             before = last
     release_rows(&held)
-    return fit
+    return valid
 
 
-def all_plain(rows not None, int64_t most):
-    """Whether all are batches of magic 2 with data records, and none is compressed.
+def all_uncompressed(rows not None, int64_t most):
+    """Return whether all entries are uncompressed data batches of magic 2.
 
-    Their counts are ones that their bytes can hold, which are `most` at most.
+    That is: each has 1 record or more, but no more than its bytes can hold, at most
+    `most` bytes of records, and is no control batch.
     """
-    cdef bint plain = True
-    cdef int64_t room
+    cdef bint found = True
+    cdef int64_t payload
     cdef Py_ssize_t i
     cdef Rows held
     hold_rows(rows, &held)
     with nogil:
         for i in range(held.count):
-            room = held.at[i].size_in_bytes - BATCH_HEADER
-            plain &= held.at[i].magic == 2 and held.at[i].count > 0 and room <= most
-            plain &= held.at[i].count <= room // LEAST_RECORD
-            plain &= held.at[i].attributes & (CODEC_MASK | CONTROL) == 0
+            payload = held.at[i].size_in_bytes - BATCH_HEADER
+            found &= held.at[i].magic == 2 and held.at[i].count > 0 and payload <= most
+            found &= held.at[i].count <= payload // LEAST_RECORD
+            found &= held.at[i].attributes & (CODEC_MASK | CONTROL) == 0
     release_rows(&held)
-    return plain
+    return found
 
 
 cdef inline bint plausible(const Batch* row) noexcept nogil:
-    # Cheap signs that a header is one, before its checksum is worth computing.
-    cdef int64_t room = row.size_in_bytes - BATCH_HEADER
+    # Cheap checks that reject most bytes that are no header, before a CRC is computed.
+    cdef int64_t payload = row.size_in_bytes - BATCH_HEADER
     if row.last_offset < 0 or (row.attributes & ~0x7F) != 0:
         return False
     if row.magic < 2:
         return row.attributes & ~0x0F == 0
     if row.base_offset < 0 or row.last_offset < row.base_offset or row.count < 0:
         return False
-    return row.attributes & CODEC_MASK or row.count <= room // LEAST_RECORD
+    return row.attributes & CODEC_MASK or row.count <= payload // LEAST_RECORD
 
 
 def find_batch(
@@ -129,16 +131,16 @@ def find_batch(
     int64_t start,
     int64_t budget,
 ):
-    """Find the first place from `start` on where a sound entry lies whole in `src`.
+    """Return the position of the first valid entry in `src` from `start` on.
 
-    Answers (place or -1, how much of `budget` is left): `budget` bounds the bytes that
-    may be checksummed, so that hostile bytes cannot make it quadratic.
+    Returns (position or -1, rest of `budget`). `budget` limits the bytes whose CRC is
+    computed, so that crafted bytes cannot make the search quadratic.
     """
     cdef Batch row
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef int64_t pos, found = -1, end = src.shape[0]
     if start < 0 or start > end:
-        raise ValueError(f"start {start} lies outside {end} bytes")
+        raise ValueError(f"start {start}, expected within {end} bytes")
     with nogil:
         for pos in range(start, end):
             if (
@@ -149,7 +151,7 @@ def find_batch(
             budget -= row.size_in_bytes
             if budget < 0:
                 break
-            if is_sound(data + pos, &row):
+            if crc_matches(data + pos, &row):
                 found = pos
                 break
     return found, budget
@@ -158,7 +160,7 @@ def find_batch(
 cdef inline Status locate_wrapped(
     const uint8_t* at, const Batch* row, int64_t* start, int64_t* length
 ) noexcept nogil:
-    # The value of a wrapper message, from the start of its entry.
+    # Find the value of a wrapper message, relative to the start of its entry.
     cdef int64_t pos = 26 if row.magic else 18
     cdef int32_t size = be32(at + pos)
     pos += 4
@@ -181,10 +183,11 @@ def locate_payloads(
     int64_t[::1] starts not None,
     int64_t[::1] lengths not None,
 ):
-    """Say where in `src` each entry's payload lies, still compressed where it is so.
+    """Fill `starts` and `lengths` with the position of each entry's payload in `src`.
 
-    Of magic 2 that is what follows the header, of a plain message the whole entry, of
-    a wrapper its value. Answers (status, row it stopped at).
+    The payload of a batch of magic 2 is what follows its header, that of a wrapper its
+    value, still compressed, and that of any other message the whole entry. Returns
+    (status, row it stopped at).
     """
     cdef Status status = Status.OK
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
@@ -192,7 +195,7 @@ def locate_payloads(
     cdef int64_t start
     cdef Rows held
     if min(starts.shape[0], lengths.shape[0]) < len(rows):
-        raise ValueError("a start and a length for each row")
+        raise ValueError(f"starts or lengths shorter than the {len(rows)} rows")
     hold_rows(rows, &held)
     with nogil:
         for i in range(held.count):
@@ -217,16 +220,17 @@ def locate_payloads(
     return <int>status, stopped
 
 
-def countable(rows not None, const int64_t[::1] lengths not None):
-    """Find the first batch whose payload, not compressed, cannot hold its count.
+def check_counts(rows not None, const int64_t[::1] lengths not None):
+    """Count the entries before the first batch whose payload cannot hold its records.
 
-    Answers (entries before it, or all, whether wrappers are among these).
+    `lengths` are those of the decompressed payloads. Returns (entries, whether wrappers
+    are among them).
     """
     cdef bint wrapped = False
     cdef Py_ssize_t i, good = 0
     cdef Rows held
     if lengths.shape[0] < len(rows):
-        raise ValueError("a length for each row")
+        raise ValueError(f"lengths shorter than the {len(rows)} rows")
     hold_rows(rows, &held)
     with nogil:
         for i in range(held.count):
@@ -240,13 +244,13 @@ def countable(rows not None, const int64_t[::1] lengths not None):
     return good, wrapped
 
 
-def add_up(rows not None, const int64_t[::1] lengths not None):
-    """Add up the counts of entries, and their payloads' lengths."""
+def sum_counts(rows not None, const int64_t[::1] lengths not None):
+    """Return the sum of the entries' record counts, and that of `lengths`."""
     cdef int64_t count = 0, length = 0
     cdef Py_ssize_t i
     cdef Rows held
     if lengths.shape[0] < len(rows):
-        raise ValueError("a length for each row")
+        raise ValueError(f"lengths shorter than the {len(rows)} rows")
     hold_rows(rows, &held)
     with nogil:
         for i in range(held.count):

@@ -1,4 +1,4 @@
-/* CRC-32C and CRC-32 of buffers, by the fastest way this processor has.
+/* CRC-32C and CRC-32 of buffers, by the fastest path this processor has.
  *
  * Both are reflected CRCs and differ in the polynomial only, so one body serves both.
  * Three paths, the best chosen once at import:
@@ -9,7 +9,7 @@
  *
  * Folding: a 128 bit lane A that stands D bits before a lane B may be replaced by
  * B ^ A.low * (x^(D+32) mod P) ^ A.high * (x^(D-32) mod P) without changing the
- * remainder; what is left at the end goes through the short way. (Gopal et al., "Fast
+ * remainder; what is left at the end goes through kl_short. (Gopal et al., "Fast
  * CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel, 2009.)
  */
 #ifndef KAFKALOG_CRC_H
@@ -79,7 +79,7 @@ static uint32_t kl_by_table(int kind, uint32_t crc, const uint8_t *data, size_t 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-/* The short way: an instruction of its own for CRC-32C, tables for the other. */
+/* Without folding: the instruction for CRC-32C, tables for CRC-32. */
 __attribute__((target("sse4.2"))) static uint32_t
 kl_short(int kind, uint32_t crc, const uint8_t *data, size_t size)
 {

@@ -14,5 +14,5 @@ def check_batches(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     origin: int,
     rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
-    sound: npt.NDArray[np.uint8],  # uint8_t[::1], (n,), filled
-) -> int: ...  # entries that are not sound
+    valid: npt.NDArray[np.uint8],  # uint8_t[::1], (n,), filled
+) -> int: ...  # entries whose CRC does not match

@@ -1,19 +1,20 @@
-"""CRC-32C and CRC-32 kernels: of many buffers, and of every entry of a scan.
+"""Compute CRC-32C and CRC-32 of many ranges, and check those of entries.
 
-The C of it is in ``crc.h``: hardware where this processor has it, tables last.
+The checksums are in ``crc.h``: carry-less multiplication if the processor has it, else
+tables.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from kafkalog._speedups._batch cimport BATCH_CRC_FROM, MESSAGE_CRC_FROM
 from kafkalog._speedups._crc cimport CRC32, CRC32C, crc_best_path, crc_by, crc_setup
-from kafkalog._speedups._entry cimport is_sound
+from kafkalog._speedups._entry cimport crc_matches
 from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
 
 crc_setup()
 
 
 def best_path():
-    """Which path this processor takes: 0 tables, 1 folding by 128 bits, 2 by 512."""
+    """Return the fastest path: 0 tables, 1 folding by 128 bits, 2 by 512 bits."""
     return crc_best_path
 
 
@@ -27,7 +28,7 @@ def crc_many(
 ):
     """Fill `out` with the checksums of ``src[start:start + length]``, by `path`.
 
-    Answers the number of ranges done: fewer than all where one lies outside `src`.
+    Returns the number of ranges done, fewer than all if one is outside `src`.
     """
     cdef Py_ssize_t i, done = 0
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
@@ -48,31 +49,31 @@ def check_batches(
     const uint8_t[::1] src not None,
     int64_t origin,
     rows not None,
-    uint8_t[::1] sound not None,
+    uint8_t[::1] valid not None,
 ):
-    """Fill `sound` with 1 where an entry's checksum is right; answer how many are not.
+    """Fill `valid` with whether each entry's CRC matches; return how many do not.
 
-    `origin` is the position of ``src[0]`` in the rows' positions. An entry that does
-    not lie in `src` is not sound.
+    Positions in the rows are relative to `origin`, the position of ``src[0]``. The CRC
+    of an entry outside `src` does not match.
     """
     cdef Py_ssize_t i, wrong = 0
     cdef int64_t start, covered
     cdef const uint8_t* data = &src[0] if src.shape[0] else NULL
     cdef Rows held
-    if sound.shape[0] < len(rows):
-        raise ValueError("a place for each row")
+    if valid.shape[0] < len(rows):
+        raise ValueError(f"valid shorter than the {len(rows)} rows")
     hold_rows(rows, &held)
     with nogil:
         for i in range(held.count):
             start = held.at[i].position - origin
             covered = BATCH_CRC_FROM if held.at[i].magic == 2 else MESSAGE_CRC_FROM
-            sound[i] = 0
+            valid[i] = 0
             if (
                 start >= 0 and start <= src.shape[0]
                 and covered <= held.at[i].size_in_bytes
                 and held.at[i].size_in_bytes <= src.shape[0] - start
             ):
-                sound[i] = is_sound(data + start, &held.at[i])
-            wrong += not sound[i]
+                valid[i] = crc_matches(data + start, &held.at[i])
+            wrong += not valid[i]
     release_rows(&held)
     return wrong

@@ -1,8 +1,9 @@
-"""Encoding kernels: columns of records -> the bytes of many batches, in one nogil call.
+"""Encode columns of records to many batches of magic 2, without the GIL.
 
-A column of bytes is three arrays: data, and where each row starts and how long it is,
--1 for null. Headers are two such columns, flat, and the bounds of each record's share.
-First batches are measured, then written: so buffers are exact.
+A column of bytes is three arrays: data, the start of each row, and its length, -1 for
+null. Headers are two such columns, and n + 1 bounds: record i has the headers from
+``bounds[i]`` to ``bounds[i + 1]``. Batches are measured before they are written, so
+that the buffer has the exact size.
 """
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -22,7 +23,7 @@ crc_setup()
 cdef struct Columns:
     const int64_t* offset
     const int64_t* timestamp
-    const int64_t* header_bounds  # NULL: no record has headers
+    const int64_t* header_bounds  # NULL if no record has headers
     Bytes key
     Bytes value
     Bytes header_key
@@ -35,7 +36,10 @@ cdef void check_batches(
     const int64_t[::1] bounds, Py_ssize_t batches, Py_ssize_t per_batch
 ) except *:
     if bounds.shape[0] != batches + 1 or per_batch != batches:
-        raise ValueError("batches have a bound more, and a place each")
+        raise ValueError(
+            f"{bounds.shape[0]} bounds and {per_batch} values for {batches} batches, "
+            f"expected {batches + 1} and {batches}"
+        )
 
 
 cdef Columns columns_of(
@@ -48,7 +52,7 @@ cdef Columns columns_of(
     of.key = bytes_of(key)
     of.value = bytes_of(value)
     if timestamp.shape[0] != rows or of.key.rows != rows or of.value.rows != rows:
-        raise ValueError("the columns of records differ in length")
+        raise ValueError("columns of records of different lengths")
     of.offset = &offset[0] if rows else NULL
     of.timestamp = &timestamp[0] if rows else NULL
     of.header_bounds = NULL
@@ -57,7 +61,7 @@ cdef Columns columns_of(
         of.header_key = bytes_of(headers[1])
         of.header_value = bytes_of(headers[2])
         if bounds.shape[0] != rows + 1 or of.header_key.rows != of.header_value.rows:
-            raise ValueError("the columns of headers differ in length")
+            raise ValueError("columns of headers of different lengths")
         of.header_bounds = &bounds[0]
     return of
 
@@ -81,7 +85,8 @@ cdef inline uint8_t* put_bytes(
 
 
 cdef int64_t headers_size(const Columns* of, Py_ssize_t row) noexcept nogil:
-    # Of the count and the headers, or -1: not in the data, or a key that is null.
+    # Return the bytes of the count and the headers; -1 if one is outside the data, or
+    # its key is null.
     cdef int64_t i, key, value
     cdef int64_t begin = of.header_bounds[row], end = of.header_bounds[row + 1]
     cdef int64_t size
@@ -98,7 +103,7 @@ cdef int64_t headers_size(const Columns* of, Py_ssize_t row) noexcept nogil:
 
 
 cdef inline int64_t body_size(const Columns* of, Py_ssize_t row) noexcept nogil:
-    # Of a record without its length, or -1 where there can be no such record.
+    # Return the bytes of a record after its length field; -1 if it cannot be encoded.
     cdef int64_t delta = minus(of.offset[row], of.base_offset)
     cdef int64_t key = bytes_size(&of.key, row), value = bytes_size(&of.value, row)
     cdef int64_t headers = 1 if of.header_bounds == NULL else headers_size(of, row)
@@ -140,23 +145,23 @@ def split_records(
     int64_t[::1] bounds not None,
     int64_t[::1] payloads not None,
 ):
-    """Fill `bounds` with the first row of each batch and the end of the last.
+    """Fill `bounds` with the first row of each batch, and the end of the last one.
 
-    A batch takes records while it stays within `most_bytes`, header included, and
-    `most_rows`; one at least, whose offset and timestamp are its base. Fills `payloads`
-    as `measure_records` does. Answers batches and rows: fewer than all where a row
-    cannot be written.
+    A batch has as many records as fit in `most_bytes`, header included, and in
+    `most_rows`, but at least one. The first gives its base offset and timestamp. Fills
+    `payloads` as `measure_records` does. Returns (batches, rows), fewer rows than all
+    if one cannot be encoded.
     """
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
     cdef Py_ssize_t row, batches = 0, rows = offset.shape[0]
-    cdef int64_t size, whole = 0, used = 0
+    cdef int64_t size, total = 0, used = 0
     check_batches(bounds, rows, payloads.shape[0])
     with nogil:
         for row in range(rows):
             size = body_size(&of, row) if batches else -1
-            whole = size + varlong_size(size)
+            total = size + varlong_size(size)
             if (
-                size < 0 or whole > most_bytes - BATCH_HEADER - used
+                size < 0 or total > most_bytes - BATCH_HEADER - used
                 or row - bounds[batches - 1] >= most_rows
             ):
                 bounds[batches] = row
@@ -166,10 +171,10 @@ def split_records(
                 if size < 0:
                     rows = row
                     break
-                whole = size + varlong_size(size)
+                total = size + varlong_size(size)
                 batches += 1
                 used = 0
-            used += whole
+            used += total
             payloads[batches - 1] = used
         bounds[batches] = rows
     return batches, rows
@@ -185,11 +190,11 @@ def measure_records(
     const Batch[::1] batches not None,
     int64_t[::1] payloads not None,
 ):
-    """Fill `payloads` with the bytes that each batch's records take.
+    """Fill `payloads` with the encoded size of each batch's records.
 
-    Batch i has the rows from ``bounds[i]`` to ``bounds[i + 1]``; its base offset and
-    timestamp are what deltas are taken from. Answers rows measured: fewer than all
-    where a row cannot be written.
+    Batch i has the rows from ``bounds[i]`` to ``bounds[i + 1]``. Deltas are relative to
+    its base offset and timestamp. Returns the rows measured, fewer than all if one
+    cannot be encoded.
     """
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
     cdef Py_ssize_t i, row, done = 0
@@ -225,10 +230,10 @@ def write_records(
     const int64_t[::1] starts not None,
     uint8_t[::1] out not None,
 ):
-    """Write each batch's records from ``out[starts[i]]`` on.
+    """Write the records of batch i to `out` from ``starts[i]`` on.
 
-    All else is as `measure_records` was given it. Answers rows written: fewer than all
-    where a row cannot be written, or does not fit.
+    The other arguments are those of `measure_records`. Returns the rows written, fewer
+    than all if one cannot be encoded or does not fit.
     """
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
     cdef Py_ssize_t i, row, done = 0
@@ -255,10 +260,10 @@ def write_records(
 
 
 def write_headers(const Batch[::1] rows not None, uint8_t[::1] out not None):
-    """Write the 61 bytes before each batch's payload, which lies in `out` already.
+    """Write the 61 bytes of each batch's header before its payload, already in `out`.
 
-    The CRC is computed, that of the rows not looked at. Answers rows written: fewer
-    than all where a batch does not lie in `out`.
+    The CRC is computed; that of the rows is ignored. Returns the headers written, fewer
+    than all if a batch is outside `out`.
     """
     cdef Py_ssize_t i, done = 0
     cdef uint8_t* at

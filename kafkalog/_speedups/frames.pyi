@@ -3,20 +3,20 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-class Framing(IntEnum):
-    WHOLE = 0
-    HEADER_CUT = 1
-    CUT = 2
-    DECLARED = 3
-    SWOLLEN = 4
-    BLOCK_KIND = 5
+class FrameStatus(IntEnum):
+    COMPLETE = 0
+    HEADER_TRUNCATED = 1
+    TRUNCATED = 2
+    DECLARED_SIZE = 3
+    CONTENT_SIZE = 4
+    BLOCK_TYPE = 5
 
-def walk_frame(
+def measure_frame(
     src: bytes | memoryview,  # const uint8_t[::1], (nbytes,)
     begin: int,
     limit: int,  # bytes
-) -> tuple[Framing, int, int]: ...  # where it ends or the fault is; bytes
-def bound_streams(
+) -> tuple[FrameStatus, int, int]: ...  # end or fault, bytes
+def bound_decompressed_sizes(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     rows: npt.NDArray[np.void],  # BATCH, (n,)
     starts: npt.NDArray[np.int64],  # const int64_t[::1], (n,)

@@ -1,7 +1,7 @@
-"""zstd and gzip -> how far a frame goes, and what it becomes at most; not unpacked.
+"""Bound the decompressed size of zstd frames and gzip members, without decompressing.
 
-Of zstd the frame's header and each block's are read, as RFC 8878 (3.1.1) has them; of
-gzip a member's first bytes and its last, as RFC 1952 (2.3).
+Of a zstd frame only its header and those of its blocks are read (RFC 8878, 3.1.1), of a
+gzip member its first and last bytes (RFC 1952, 2.3).
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -18,18 +18,18 @@ cdef enum:
     SIZE_FLAG = 0xC0
     DICTIONARY_FLAG = 0x03
     CHECKSUM_FLAG = 0x04
-    SINGLE_FLAG = 0x20  # no window is told, but a size
+    SINGLE_FLAG = 0x20  # the header has a content size and no window
     MAX_BLOCK = 131072
-    GZIP_USUAL = 0x00088B1F  # deflated, and nothing behind the header
+    GZIP_USUAL = 0x00088B1F  # deflate, and no optional fields
     GZIP_LEAST = 18
 
-cpdef enum Framing:
-    WHOLE
-    HEADER_CUT  # the bytes end inside the header
-    CUT  # they end inside a block, or the checksum
-    DECLARED  # the header declares more than the limit
-    SWOLLEN  # blocks that are not compressed hold more than the limit
-    BLOCK_KIND  # a block of a kind that there is not
+cpdef enum FrameStatus:
+    COMPLETE
+    HEADER_TRUNCATED  # the bytes end inside the header
+    TRUNCATED  # they end inside a block, or the checksum
+    DECLARED_SIZE  # the header declares more than the limit
+    CONTENT_SIZE  # the uncompressed blocks hold more than the limit
+    BLOCK_TYPE  # the reserved block type
 
 cdef enum:
     RAW
@@ -37,52 +37,52 @@ cdef enum:
     COMPRESSED
 
 cdef struct Frame:
-    int64_t end  # behind its header, then behind all of it; or where the fault is
-    int64_t most  # bytes of what it becomes, at most
-    uint64_t declared  # 0 where it is not
+    int64_t end  # of the header, then of the frame; or where the fault is
+    int64_t most  # upper bound of the decompressed size
+    uint64_t declared  # size, 0 if there is none
 
 
-cdef inline Framing read_header(
+cdef inline FrameStatus read_header(
     const uint8_t* ip, int64_t length, Frame* frame
 ) noexcept nogil:
     cdef uint8_t descriptor
     cdef bint single
     cdef int size_bytes, i
     if length < 5:
-        return Framing.HEADER_CUT
+        return FrameStatus.HEADER_TRUNCATED
     descriptor = ip[4]
     single = (descriptor & SINGLE_FLAG) != 0
     size_bytes = 1 << (descriptor >> 6) if descriptor & SIZE_FLAG else single
-    # No dictionary is named by 0 bytes, else by 1, 2 or 4.
+    # The dictionary ID takes 0, 1, 2 or 4 bytes.
     frame.end = 5 + (not single) + (1 << (descriptor & DICTIONARY_FLAG) >> 1)
     if size_bytes > length - frame.end:
-        return Framing.HEADER_CUT
+        return FrameStatus.HEADER_TRUNCATED
     for i in range(size_bytes):
         frame.declared |= <uint64_t>ip[frame.end + i] << (8 * i)
     if size_bytes == 2:
         frame.declared += 256
     frame.end += size_bytes
-    return Framing.WHOLE
+    return FrameStatus.COMPLETE
 
 
-cdef inline Framing walk(
+cdef inline FrameStatus read_blocks(
     const uint8_t* ip, int64_t length, int64_t limit, Frame* frame
 ) noexcept nogil:
-    # Over the blocks of the frame at `ip`, all of which must be there.
+    # Add up the blocks of the frame at `ip`, and find its end.
     cdef int64_t at, size, least = 0
     cdef uint32_t head = 0
-    cdef Framing framing
+    cdef FrameStatus status
     frame.end = frame.most = 0
     frame.declared = 0
-    framing = read_header(ip, length, frame)
+    status = read_header(ip, length, frame)
     at, frame.end = frame.end, 0
-    if framing != Framing.WHOLE:
-        return framing
+    if status != FrameStatus.COMPLETE:
+        return status
     if frame.declared > <uint64_t>limit:
-        return Framing.DECLARED
+        return FrameStatus.DECLARED_SIZE
     while not head & 1:
         if length - at < 3:
-            return Framing.CUT
+            return FrameStatus.TRUNCATED
         head = ip[at] | <uint32_t>ip[at + 1] << 8 | <uint32_t>ip[at + 2] << 16
         size = head >> 3
         at += 3
@@ -94,54 +94,61 @@ cdef inline Framing walk(
             frame.most += size
             least += size
             if least > limit:
-                return Framing.SWOLLEN
+                return FrameStatus.CONTENT_SIZE
         else:
             frame.end = at - 3
-            return Framing.BLOCK_KIND
+            return FrameStatus.BLOCK_TYPE
     at += 4 if ip[4] & CHECKSUM_FLAG else 0
     if at > length:
-        return Framing.CUT
+        return FrameStatus.TRUNCATED
     frame.end = at
-    return Framing.WHOLE
+    return FrameStatus.COMPLETE
 
 
-def walk_frame(const uint8_t[::1] src not None, Py_ssize_t begin, int64_t limit):
-    """Walk the zstd frame whose magic is at `begin`.
+def measure_frame(const uint8_t[::1] src not None, Py_ssize_t begin, int64_t limit):
+    """Return the status, end and largest decompressed size of a zstd frame.
 
-    Answers a `Framing`; where it is WHOLE, where the frame ends and how many bytes it
-    becomes at most; else where the fault is, and how many bytes it declares.
+    The frame's magic number is at `begin`. Unless the `FrameStatus` is COMPLETE, the
+    numbers are the position of the fault, and the size that the header declares.
     """
     cdef Frame frame
-    cdef Framing framing
+    cdef FrameStatus status
     if not 0 <= begin < src.shape[0] or limit < 0:
-        raise ValueError("a place in the bytes, and a limit")
+        raise ValueError(
+            f"begin {begin}, limit {limit}, expected within {src.shape[0]} bytes and "
+            "at least 0"
+        )
     with nogil:
-        framing = walk(&src[begin], src.shape[0] - begin, limit, &frame)
-    if framing == Framing.WHOLE:
-        return framing, begin + frame.end, frame.most
-    return framing, begin + frame.end, frame.declared
+        status = read_blocks(&src[begin], src.shape[0] - begin, limit, &frame)
+    if status == FrameStatus.COMPLETE:
+        return status, begin + frame.end, frame.most
+    return status, begin + frame.end, frame.declared
 
 
 cdef inline int64_t bound_zstd(
     const uint8_t* ip, int64_t length, int64_t limit
 ) noexcept nogil:
-    # One frame with no more than a window in its header.
+    # Bound a single frame whose header has a window and nothing else.
     cdef Frame frame
     if length < ZSTD_LEAST or le32(ip) != ZSTD_MAGIC or ip[4]:
         return -1
-    if walk(ip, length, limit, &frame) != Framing.WHOLE or frame.end != length:
+    if (
+        read_blocks(ip, length, limit, &frame) != FrameStatus.COMPLETE
+        or frame.end != length
+    ):
         return -1
     return frame.most
 
 
 cdef inline int64_t bound_gzip(const uint8_t* ip, int64_t length) noexcept nogil:
-    # What its last bytes say, of a member that has the shortest of headers.
+    # Return the size in the last bytes of a member with the shortest header. Nothing
+    # else confirms it.
     if length < GZIP_LEAST or le32(ip) != GZIP_USUAL:
         return -1
     return le32(ip + length - 4)
 
 
-def bound_streams(
+def bound_decompressed_sizes(
     const uint8_t[::1] src not None,
     rows not None,
     const int64_t[::1] starts not None,
@@ -149,20 +156,21 @@ def bound_streams(
     int64_t limit,
     int64_t[::1] bounds not None,
 ):
-    """Fill `bounds` with how many bytes each row's payload becomes at most.
+    """Fill `bounds` with the largest decompressed size of each row's payload.
 
-    Payload i lies at ``starts[i]`` in `src`, ``lengths[i]`` long. Told of zstd and gzip
-    in the form that Kafka's writers give; -1 stands for any other codec and form, for
-    what is cut, and for more than `limit`. Of gzip it is only what the stream says.
+    Payload i begins at ``starts[i]`` in `src` and has ``lengths[i]`` bytes. Only zstd
+    and gzip framed as Kafka's writers frame them are bounded. For any other codec or
+    framing, a truncated payload, or a size above `limit` the bound is -1. That of gzip
+    is what the stream states, and not verified.
     """
     cdef Py_ssize_t i
     cdef int64_t bound
     cdef int codec
     cdef Rows held
     if limit < 0:
-        raise ValueError("a limit")
+        raise ValueError(f"limit {limit}, expected at least 0")
     if min(starts.shape[0], lengths.shape[0], bounds.shape[0]) < len(rows):
-        raise ValueError("a start, a length and a bound for each row")
+        raise ValueError(f"starts, lengths or bounds shorter than the {len(rows)} rows")
     hold_rows(rows, &held)
     with nogil:
         for i in range(held.count):

@@ -3,18 +3,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-def measure(
+def lengths_to_offsets(
     lengths: npt.NDArray[np.int32],  # const int32_t[::1], (n,), -1 null
     offsets: npt.NDArray[np.int32],  # int32_t[::1], (n + 1,), filled
     valid: npt.NDArray[np.uint8],  # uint8_t[::1], (n,), filled
 ) -> tuple[int, int]: ...  # bytes, nulls
-def gather(
+def gather_bytes(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     starts: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
     lengths: npt.NDArray[np.int32],  # const int32_t[::1], (n,)
     out: npt.NDArray[np.uint8],  # uint8_t[::1], (sum of lengths,), filled
-) -> int: ...  # rows done
-def join(
-    pieces: list[Any],  # bytes-like
+) -> int: ...  # rows copied
+def join_buffers(
+    buffers: list[Any],  # bytes-like
     out: npt.NDArray[np.uint8],  # uint8_t[::1], (sum of sizes or more,), filled
-) -> int: ...  # bytes, or -1
+) -> int: ...  # bytes copied, or -1

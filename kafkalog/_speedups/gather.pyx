@@ -1,20 +1,20 @@
-"""Gather kernels: scattered byte strings -> one buffer and its offsets, as Arrow's."""
+"""Gather scattered byte strings into one buffer with offsets, in Arrow's layout."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
+from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
 from kafkalog._speedups._strings cimport copy
 
 
-def measure(
+def lengths_to_offsets(
     const int32_t[::1] lengths not None,
     int32_t[::1] offsets not None,
     uint8_t[::1] valid not None,
 ):
-    """Sum up `lengths`, -1 being null, into n + 1 `offsets`, and say which are `valid`.
+    """Fill `offsets` (n + 1) and `valid` from `lengths`, where -1 is null.
 
-    Answers (bytes in all, nulls). Beyond 2 GiB the offsets do not hold, and the caller
-    must not use them.
+    Returns (total bytes, nulls). Above 2 GiB in total the offsets overflow, and must
+    not be used.
     """
     cdef Py_ssize_t i, count = lengths.shape[0]
     cdef int64_t total = 0, nulls = 0
@@ -31,19 +31,20 @@ def measure(
     return total, nulls
 
 
-def gather(
+def gather_bytes(
     const uint8_t[::1] src not None,
     const int32_t[::1] starts not None,
     const int32_t[::1] lengths not None,
     uint8_t[::1] out not None,
 ):
-    """Copy ``src[start:start + length]`` of each row behind one another into `out`.
+    """Copy ``src[start:start + length]`` of each row into `out`, one after another.
 
-    A negative length is nothing. Answers the rows done: fewer than all where one lies
-    outside `src` or `out`.
+    A negative length copies nothing. Returns the rows copied, fewer than all if one is
+    outside `src` or does not fit in `out`.
     """
     cdef Py_ssize_t i, done = 0
-    cdef int64_t pos = 0, size, room, src_end = src.shape[0], out_end = out.shape[0]
+    cdef int64_t pos = 0, size, available
+    cdef int64_t src_end = src.shape[0], out_end = out.shape[0]
     cdef const uint8_t* data = &src[0] if src_end else NULL
     cdef uint8_t* to = &out[0] if out_end else NULL
     with nogil:
@@ -52,30 +53,30 @@ def gather(
             if size > 0:
                 if starts[i] < 0 or size > src_end - starts[i] or size > out_end - pos:
                     break
-                room = min(src_end - starts[i], out_end - pos)
-                copy(to + pos, data + starts[i], size, room)
+                available = min(src_end - starts[i], out_end - pos)
+                copy(to + pos, data + starts[i], size, available)
                 pos += size
             done += 1
     return done
 
 
-def join(list pieces not None, uint8_t[::1] out not None):
-    """Copy bytes-like `pieces` behind one another into `out`, the GIL let go of.
+def join_buffers(list buffers not None, uint8_t[::1] out not None):
+    """Copy bytes-like `buffers` into `out`, one after another, without the GIL.
 
-    Answers the bytes copied: -1, and nothing is, where they do not fit.
+    Returns the bytes copied; -1, and nothing is copied, if they do not fit.
     """
     cdef Py_ssize_t i
-    cdef Pieces held
-    cdef int64_t pos = 0, room = out.shape[0]
-    cdef uint8_t* to = &out[0] if room else NULL
-    hold_pieces(pieces, &held)
+    cdef Buffers held
+    cdef int64_t pos = 0, unused = out.shape[0]
+    cdef uint8_t* to = &out[0] if unused else NULL
+    hold_buffers(buffers, &held)
     with nogil:
         for i in range(held.count):
-            room -= held.views[i].len
-        if room >= 0:
+            unused -= held.views[i].len
+        if unused >= 0:
             for i in range(held.count):
-                if held.views[i].len:  # an empty buffer may lie nowhere
+                if held.views[i].len:  # the address of an empty buffer may be NULL
                     memcpy(to + pos, held.views[i].buf, held.views[i].len)
                     pos += held.views[i].len
-    release_pieces(&held)
-    return pos if room >= 0 else -1
+    release_buffers(&held)
+    return pos if unused >= 0 else -1

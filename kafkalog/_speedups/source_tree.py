@@ -1,8 +1,8 @@
-"""Whether the kernels of a source tree are compiled for the Python that runs.
+"""Check that a source tree is compiled for the Python that imports it.
 
-A checkout holds the kernels' sources, an installed package only what they became. So
-Python started in a checkout imports the checkout, and not the package that was
-installed beside it; where nothing was compiled there, an error says so.
+A checkout holds the sources of extension modules, an installed package does not. Python
+started in a checkout imports the checkout rather than the package installed beside it;
+an error says so where extension modules are missing there.
 """
 
 from __future__ import annotations
@@ -10,26 +10,31 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
+
+COMPILED: Final = ("_speedups", "storage")
+"""The packages that have extension modules."""
 
 
-def explain_uncompiled(package: str, directory: Path) -> str | None:
-    """Return why the kernels of `package` cannot be imported, and what to do.
+def explain_uncompiled(root: Path) -> str | None:
+    """Return why extension modules of `root` cannot be imported, and what to do.
 
-    None if each source in `directory` was compiled, or if there are no sources.
+    None if each source is compiled, or if there are no sources.
 
-    >>> explain_uncompiled("kafkalog._speedups", Path(__file__).parent)
+    >>> explain_uncompiled(Path(__file__).parents[1])
     """
     missing = [
         source.stem
-        for source in sorted(directory.glob("*.pyx"))
-        if find_spec(f"{package}.{source.stem}") is None
+        for package in COMPILED
+        for source in sorted((root / package).glob("*.pyx"))
+        if find_spec(f"{root.name}.{package}.{source.stem}") is None
     ]
     if not missing:
         return None
     version = "{}.{}".format(*sys.version_info)
     return (
         f"the kernels are not compiled for Python {version} in this source tree, "
-        f"{directory.parents[1]}: run `make compile` or `pip install --editable .` "
+        f"{root.parent}: run `make compile` or `pip install --editable .` "
         "there, or start Python in another directory to use an installed kafkalog; "
         f"missing: {', '.join(missing)}"
     )

@@ -9,7 +9,7 @@ those of a struct takes longer than what is to be done for one append.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kafkalog._speedups._alike cimport skip_alike
+from kafkalog._speedups._record_layout cimport skip_same_layout
 from kafkalog._speedups._append cimport Append
 from kafkalog._speedups._batch cimport (
     BATCH_CRC_FROM, BATCH_HEADER, CODEC_MASK, LOG_APPEND_TIME, Batch
@@ -18,8 +18,8 @@ from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport (
     Cursor, Status, be32, put16, put32, put64, wrapping_add
 )
-from kafkalog._speedups._entry cimport is_sound, read_entry
-from kafkalog._speedups._pieces cimport Pieces, hold_pieces, release_pieces
+from kafkalog._speedups._entry cimport crc_matches, read_entry
+from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
 from kafkalog._speedups._record cimport Record, read_record, read_short_record
 
 crc_setup()
@@ -93,7 +93,7 @@ cdef inline bint take_batch(
         and row.attributes & CODEC_MASK <= LAST_CODEC
         and not (wanted.from_zero and row.magic == 2 and row.base_offset != 0)
         and not (wanted.rising and row.last_offset <= info.last_offset)
-        and is_sound(src + pos, row)
+        and crc_matches(src + pos, row)
     )
 
 
@@ -133,7 +133,7 @@ cdef inline bint survey_batch(
         if batch.attributes & CODEC_MASK and record.offset != i:
             return False
         latest = max(latest, record.timestamp)
-        i = skip_alike(at, start, &record, batch, least, greatest, i + 1, &latest)
+        i = skip_same_layout(at, start, &record, batch, least, greatest, i + 1, &latest)
     info.max_timestamp = latest
     info.records = batch.count
     return batch.count == 0 or (batch.count > 0 and at.pos == at.end)
@@ -220,14 +220,14 @@ def take_batches(
     cdef uint8_t* to = &data[0] if data.shape[0] else NULL
     cdef bint surveyed = rules is not None
     cdef Rules asked = Rules(False, False, -1, 0, 0)
-    cdef Pieces held
+    cdef Buffers held
     if surveyed:
         asked = rules_of(rules)
     if byte_bounds.shape[0] != appends + 1 or len(pieces) != appends:
         raise ValueError("appends have a bound more, and a piece each")
     found.at = <Batch*>&rows[0] if found.room else NULL
     row_bounds[0] = 0
-    hold_pieces(pieces, &held)
+    hold_buffers(pieces, &held)
     with nogil:
         for i in range(appends):
             if (
@@ -247,7 +247,7 @@ def take_batches(
                 break
             row_bounds[i + 1] = found.rows
             done += 1
-    release_pieces(&held)
+    release_buffers(&held)
     return done, found.rows
 
 

@@ -105,7 +105,7 @@ _DECOMPRESS: Final[dict[int, Decompress]] = {
 
 
 def bounded_unpacker(codec: int) -> BoundedUnpacker:
-    """Return the quick way with streams for which `bound_streams` found a bound.
+    """Return the fast path for streams of a bound from `bound_decompressed_sizes`.
 
     These are of gzip or zstd, in the form that Kafka's writers give. It serves the
     thread that asked. What it refuses, `decompress` judges.

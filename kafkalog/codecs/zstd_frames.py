@@ -4,7 +4,7 @@
 
 A block begins with 3 bytes, little-endian: bit 0 last, bits 1-2 kind (0 raw, 1 one byte
 repeated, 2 compressed), the rest a size: of the content of kinds 0 and 1, of the block
-itself for kind 2, which unpacks to 128 KiB at most. So `walk_frame` finds a
+itself for kind 2, which unpacks to 128 KiB at most. So `measure_frame` finds a
 frame's end and a bound of its content, and tells a cut frame from a whole one. Kafka
 writes frames without content size, checksum or dictionary; frames may follow one
 another, and anything else behind them is an error.
@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from kafkalog import _speedups
-from kafkalog._speedups import Framing
+from kafkalog._speedups import FrameStatus
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError
 
 LEAST_LEVEL: Final = -131072
@@ -34,9 +34,9 @@ _SKIPPABLE: Final = 0x184D2A50  # to 0x184D2A5F
 _MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 _PIECE_BYTES: Final = 1024 * 1024
 _REASONS: Final = {
-    Framing.HEADER_CUT: "a zstd header is cut short",
-    Framing.CUT: "a zstd frame is cut short",
-    Framing.BLOCK_KIND: "a zstd block of a kind there is not",
+    FrameStatus.HEADER_TRUNCATED: "a zstd header is cut short",
+    FrameStatus.TRUNCATED: "a zstd frame is cut short",
+    FrameStatus.BLOCK_TYPE: "a zstd block of a kind there is not",
 }
 
 
@@ -136,13 +136,13 @@ def _skipped(data: bytes | memoryview, position: int) -> int:
 
 def _walk(data: bytes | memoryview, begin: int, limit: int) -> tuple[int, int]:
     """Find where the frame at `begin` ends, and how many bytes it becomes at most."""
-    framing, place, count = _speedups.walk_frame(data, begin, limit)
-    if framing == Framing.WHOLE:
+    framing, place, count = _speedups.measure_frame(data, begin, limit)
+    if framing == FrameStatus.COMPLETE:
         return place, count
-    if framing == Framing.DECLARED:
+    if framing == FrameStatus.DECLARED_SIZE:
         reason = f"a zstd frame declares {count} bytes, above the limit"
         raise BatchTooLargeError(reason, position=place)
-    if framing == Framing.SWOLLEN:
+    if framing == FrameStatus.CONTENT_SIZE:
         reason = "a zstd frame unpacks to more than the limit"
         raise BatchTooLargeError(reason, position=place)
     raise CorruptRecordError(_REASONS[framing], position=place)

@@ -104,7 +104,7 @@ def find_records(
     within = (bounds.as_array(), bounds.timed)
     while len(rows):
         error: LocatedError | None = None
-        good, wrapped = _speedups.countable(rows, lengths)
+        good, wrapped = _speedups.check_counts(rows, lengths)
         if good < len(rows):
             error = corrupt(Status.ENTRY_COUNT, int(rows["position"][good]))
         found, base_offsets = rows[:good], np.zeros(good, np.int64)

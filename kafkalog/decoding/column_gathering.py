@@ -109,7 +109,7 @@ class GatheringWorkspace(UnpackedBytes):
         check: bool = False,
     ) -> Answer:
         """Find records and gather their columns, as `Room` says."""
-        records, size = _speedups.add_up(rows, payloads[1])
+        records, size = _speedups.sum_counts(rows, payloads[1])
         while True:
             if records > self._most[0] or size > self._most[1]:
                 self._room = self._take(records, size)
@@ -122,7 +122,7 @@ class GatheringWorkspace(UnpackedBytes):
                 *(room.key, room.value, room.headers),
                 emitted,
             )
-            if answer[0] != Status.NO_ROOM:
+            if answer[0] != Status.OUTPUT_FULL:
                 return answer
             self._thinness -= 1
             self._most = (-1, -1)

@@ -50,7 +50,7 @@ class EntryStreams:
         """Of each stream its codec, its bound or -1, where it begins and ends."""
         _, rows, starts, lengths = self._place
         bounds = np.empty(len(rows), np.int64)
-        _speedups.bound_streams(*self._place, self._limit, bounds)
+        _speedups.bound_decompressed_sizes(*self._place, self._limit, bounds)
         codecs = rows["attributes"] & CODEC_MASK
         columns = codecs, bounds, starts, starts + lengths
         return list(zip(*(column.tolist() for column in columns), strict=True))
@@ -66,7 +66,7 @@ class EntryStreams:
         """
         i, out = first, room.data
         while i < len(self.sizes):
-            i, filled = _speedups.unpack_streams(
+            i, filled = _speedups.decompress_streams(
                 *self._place, i, self._limit, room, filled, self.sizes
             )
             if i == len(self.sizes):

@@ -64,7 +64,7 @@ def unpack(
     while len(rows):
         starts, lengths = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
         status, stop = _speedups.locate_payloads(data, origin, rows, starts, lengths)
-        if status == Status.OK and _speedups.all_plain(rows, limit):
+        if status == Status.OK and _speedups.all_uncompressed(rows, limit):
             yield Payloads(data, rows, starts, lengths, unpacked=False)
             return
         good = len(rows) if status == Status.OK else stop

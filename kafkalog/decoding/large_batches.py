@@ -74,7 +74,7 @@ def _cut(payloads: Payloads, index: int) -> Iterator[Payloads] | LocatedError:
     spans = []
     while left:
         most = (min(left, MOST_RECORDS), MOST_BYTES)
-        status, stop, count = _speedups.pass_records(
+        status, stop, count = _speedups.skip_records(
             payloads.data, row, place, end, *most
         )
         if status != Status.OK:

@@ -37,7 +37,7 @@ def find_headers(
     counts = views.records["header_count"]
     offsets = take("header offsets", len(counts) + 1, np.int32)
     unused = take("header valid", len(counts), np.uint8)
-    total, _ = _speedups.measure(counts, offsets, unused)
+    total, _ = _speedups.lengths_to_offsets(counts, offsets, unused)
     places = take("header places", 4 * total, np.int32).reshape(4, total)
     if total:
         starts = views.records["headers_start"]

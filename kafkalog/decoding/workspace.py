@@ -124,7 +124,7 @@ class Workspace(UnpackedBytes):
         check: bool = False,
     ) -> Answer:
         """Find the places of records, as `Room` says."""
-        records, _ = _speedups.add_up(rows, payloads[1])
+        records, _ = _speedups.sum_counts(rows, payloads[1])
         room = self.room_for(records)
         answer: Answer = _speedups.decode_records(
             *(data, rows, *payloads, *within, check),

@@ -62,7 +62,7 @@ RUN: Final = np.dtype(
         ("header_count", np.int32),
     ]
 )
-"""Where a run of the kernel is; ``Run`` of ``_speedups/dump.pyx``, field by field."""
+"""State of the dump kernel: ``Run`` of ``_speedups/dump_lines.pyx``, field by field."""
 
 STEP_BYTES: Final = 1 << 20
 OUT_BYTES: Final = 1 << 20

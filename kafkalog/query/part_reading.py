@@ -347,7 +347,7 @@ class PartReading:
     def _by_header(self, step: Step) -> Rows:
         """Choose by all else that the headers say, which the checksums cover."""
         rows = step.rows
-        if self._by_offset_alone and _speedups.all_plain(rows, MAX_OFFSET):
+        if self._by_offset_alone and _speedups.all_uncompressed(rows, MAX_OFFSET):
             return rows
         chosen: npt.NDArray[np.bool_] = rows["count"] != 0
         batch = rows["magic"] == 2

@@ -270,7 +270,7 @@ class FileRecords:
     def _defers(self, rows: Rows) -> bool:
         most = min(MOST_BYTES, self.max_batch_bytes)
         deferring = self.defer_crcs and self.check_crcs
-        return deferring and _speedups.all_plain(rows, most)
+        return deferring and _speedups.all_uncompressed(rows, most)
 
     def _around_bad(
         self,
@@ -332,7 +332,7 @@ class FileRecords:
 
     def _in_order(self, rows: Rows) -> bool:
         limits = self.limits
-        return _speedups.in_order(
+        return _speedups.offsets_in_order(
             rows, limits.least, limits.most, self.before, limits.ordered
         )
 

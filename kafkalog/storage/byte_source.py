@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog._speedups import fetch_headers
+from kafkalog.storage.system_calls import read_cached_headers
 
 if TYPE_CHECKING:
     from kafkalog.storage.remote_source import RemotePath
@@ -147,7 +147,7 @@ class FileSource:
         """Read headers alone, where the operating system has them all in memory."""
         length = max(0, min(length, self.size - position))
         room = np.empty(length, np.uint8) if take is None else take(length)[:length]
-        there = fetch_headers(self._file.fileno(), position, room)
+        there = read_cached_headers(self._file.fileno(), position, room)
         return room if there else None
 
     def read_anew(self) -> None:

@@ -29,7 +29,7 @@ from typing import Final, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog import _speedups
+from kafkalog.storage import system_calls
 
 Path_ = str | os.PathLike[str]
 Data = bytes | bytearray | memoryview
@@ -166,7 +166,7 @@ class Disk:
 
         What fails, or makes no headway, raises `OSError`, and what follows is not done.
         """
-        _speedups.write_each(writes)
+        system_calls.write_each(writes)
 
     def truncate(self, file: DurableFile, size: int) -> None:
         """Give a file a size: less cuts it, more adds zeros."""

@@ -130,7 +130,7 @@ class Appends:
         sizes = [len(part.data) for part in parts]
         byte_bounds = bounds_of(sizes)
         data = room.bytes_for(int(byte_bounds[-1]))
-        _speedups.join([part.data for part in parts], data)
+        _speedups.join_buffers([part.data for part in parts], data)
         rows = np.concatenate([part.rows for part in parts])
         counts = [len(part.rows) for part in parts]
         rows["position"] += np.repeat(byte_bounds[:-1], counts)

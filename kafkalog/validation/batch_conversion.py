@@ -128,7 +128,7 @@ def _headers(found: Found) -> HeaderColumns | None:
 def _as_text(keys: ByteColumn) -> ByteColumn:
     """Make of keys what Java makes of them, having read them as UTF-8."""
     joined = np.empty(int(keys.length.sum()), np.uint8)
-    _speedups.gather(keys.data, keys.start.astype(np.int32), keys.length, joined)
+    _speedups.gather_bytes(keys.data, keys.start.astype(np.int32), keys.length, joined)
     if not len(joined) or joined.max() < _ASCII:
         return keys
     ends = bounds_of(keys.length.tolist()).tolist()

@@ -143,7 +143,7 @@ def _unpacked(appends: Appends, limit: int, memory: AppendMemory) -> _Place | No
         data = np.frombuffer(pieces[0], np.uint8)
     else:
         data = memory.unpacked.bytes_for(int(bounds[-1]))
-        _speedups.join(pieces, data)
+        _speedups.join_buffers(pieces, data)
     return data, bounds[:-1], np.array(sizes, np.int64)
 
 

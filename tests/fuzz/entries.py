@@ -129,11 +129,11 @@ def check_kernel(data: bytes, codec: int, found: bytes | None, limit: int) -> No
     places = np.array([0]), np.array([len(data)])
     out, sizes = np.empty(limit, np.uint8), np.empty(1, np.int64)
     source = np.frombuffer(data, np.uint8)
-    done, size = _speedups.unpack_streams(
+    done, size = _speedups.decompress_streams(
         source, rows, *places, 0, limit, out, 0, sizes
     )
     assert not done or out[:size].tobytes() == found
-    _speedups.bound_streams(source, rows, *places, limit, sizes)
+    _speedups.bound_decompressed_sizes(source, rows, *places, limit, sizes)
     if sizes[0] > 0:
         unpack, refusals = bounded_unpacker(codec)
         with contextlib.suppress(*refusals):

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkalog import _speedups
-from kafkalog._speedups import Framing
+from kafkalog._speedups import FrameStatus
 from kafkalog.codecs.compression import Codec, bounded_unpacker, compress, decompress
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.layout import BATCH
@@ -56,13 +56,13 @@ def blocks(reader, limit):
         begin, head = reader.position, little(reader, 3)
         kind, size = head >> 1 & 3, head >> 3
         if kind == 3:
-            return Framing.BLOCK_KIND, begin
+            return FrameStatus.BLOCK_TYPE, begin
         reader.position += 1 if kind == 1 else size
         plain += 0 if kind == 2 else size
         packed += 128 * 1024 if kind == 2 else 0
         if head & 1 and plain <= limit:
-            return Framing.WHOLE, plain + packed
-    return Framing.SWOLLEN, 0
+            return FrameStatus.COMPLETE, plain + packed
+    return FrameStatus.CONTENT_SIZE, 0
 
 
 def walked(data, limit):
@@ -71,16 +71,16 @@ def walked(data, limit):
     try:
         declared, checked = header(reader)
     except ValueError:
-        return Framing.HEADER_CUT, 0
+        return FrameStatus.HEADER_TRUNCATED, 0
     if declared is not None and declared > limit:
-        return Framing.DECLARED, 0, declared
+        return FrameStatus.DECLARED_SIZE, 0, declared
     try:
         framing, told = blocks(reader, limit)
-        if framing == Framing.WHOLE:
+        if framing == FrameStatus.COMPLETE:
             reader.take(4 if checked else 0)
     except ValueError:
-        return Framing.CUT, 0
-    if framing == Framing.WHOLE:
+        return FrameStatus.TRUNCATED, 0
+    if framing == FrameStatus.COMPLETE:
         return framing, reader.position, told
     return framing, told
 
@@ -149,7 +149,7 @@ def damage(frame, changes, cut, tail):
 @example(b"", (MAGIC + b"\0", [], None, b""), 0)
 def test_a_frame_is_walked_as_the_slow_walk_has_it(before, what, limit):
     data = damage(*what)
-    framing, place, count = _speedups.walk_frame(
+    framing, place, count = _speedups.measure_frame(
         at_the_end(before + data).data, len(before), limit
     )
     expected = walked(data, limit)
@@ -158,15 +158,15 @@ def test_a_frame_is_walked_as_the_slow_walk_has_it(before, what, limit):
 
 def test_real_frames_are_whole():
     for frame in REAL:
-        framing, end, most = _speedups.walk_frame(frame + b"more", 0, LIMIT)
-        assert (framing, end) == (Framing.WHOLE, len(frame))
+        framing, end, most = _speedups.measure_frame(frame + b"more", 0, LIMIT)
+        assert (framing, end) == (FrameStatus.COMPLETE, len(frame))
         assert most <= LIMIT
 
 
 @pytest.mark.parametrize(("begin", "limit"), [(-1, 5), (9, 5), (10, 5), (0, -1)])
 def test_a_frame_begins_inside_of_the_bytes(begin, limit):
-    with pytest.raises(ValueError, match="a place in the bytes"):
-        _speedups.walk_frame(bytes(9), begin, limit)
+    with pytest.raises(ValueError, match="expected within"):
+        _speedups.measure_frame(bytes(9), begin, limit)
 
 
 # ----------------------------------------------------------------------------- bounds
@@ -179,7 +179,7 @@ def bounds_of(codec, *streams, limit=LIMIT, magic=2):
     bounds = np.full(len(streams), 77)
     data = at_the_end(b"".join(streams))
     starts = np.cumsum(lengths) - lengths
-    _speedups.bound_streams(data, rows, starts, lengths, limit, bounds)
+    _speedups.bound_decompressed_sizes(data, rows, starts, lengths, limit, bounds)
     return bounds.tolist()
 
 
@@ -284,9 +284,11 @@ def test_places_outside_have_no_bounds():
         (2**62, 2**62),
     ]:
         place = np.array([start]), np.array([length])
-        _speedups.bound_streams(data, rows, *place, LIMIT, bounds)
+        _speedups.bound_decompressed_sizes(data, rows, *place, LIMIT, bounds)
         assert bounds[0] == -1
-    with pytest.raises(ValueError, match="a limit"):
-        _speedups.bound_streams(data, rows, bounds, bounds, -1, bounds)
-    with pytest.raises(ValueError, match="for each row"):
-        _speedups.bound_streams(data, rows, bounds, bounds, LIMIT, bounds[:0])
+    with pytest.raises(ValueError, match="limit -1"):
+        _speedups.bound_decompressed_sizes(data, rows, bounds, bounds, -1, bounds)
+    with pytest.raises(ValueError, match="shorter than the"):
+        _speedups.bound_decompressed_sizes(
+            data, rows, bounds, bounds, LIMIT, bounds[:0]
+        )

@@ -1,8 +1,8 @@
-"""Index kernels: the big-endian slots of an index file, searched where they lie.
+"""Search the big-endian slots of an index file in place.
 
-A *field* of a slot is named by three numbers, all in bytes: `stride` from slot to slot,
-`at` within the slot, and `width`, 4 or 8. NumPy would copy and swap such a column for
-each search; these read the few fields a search touches.
+Three numbers name a *field* of a slot, all in bytes: `stride` from slot to slot, `at`
+within the slot, and `width`, 4 or 8. NumPy would copy and byte-swap a column for each
+search; these kernels read only the fields that a search compares.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -19,10 +19,10 @@ cdef extern from *:
     int64_t saturating_sub "kl_saturating_sub"(int64_t a, int64_t b) noexcept nogil
 
 cdef enum:
-    LANES = 16  # searches in flight: keep memory busy, and fit the first cache
-    NEAR = 4
-    SPARSE = 8  # slots a target
-    WARM_BYTES = 8192  # at the end of an index, asked first, as Kafka does
+    LANES = 16  # searches at a time: their cache misses overlap
+    NEAR = 4  # slots compared before galloping
+    SPARSE = 8  # slots per target, from which on galloping is slower
+    WARM_BYTES = 8192  # at the end of an index; Kafka searches these first
 
 ctypedef fused field_t:
     int32_t
@@ -30,7 +30,7 @@ ctypedef fused field_t:
 
 
 cdef inline int64_t load(const uint8_t* at, field_t kind) noexcept nogil:
-    # One field; `kind` says only how wide it is.
+    # Read a field; only the type of `kind` is used.
     if field_t is int32_t:
         return be32(at)
     else:
@@ -44,7 +44,7 @@ cdef inline int64_t any_width(const uint8_t* field, bint wide) noexcept nogil:
 cdef Py_ssize_t slot_count(
     Py_ssize_t size, Py_ssize_t stride, Py_ssize_t at, Py_ssize_t width
 ) except -1:
-    # Whole slots in `size` bytes: what bounds every read below.
+    # Return the complete slots in `size` bytes, the bound of every read below.
     if width not in (4, 8) or at < 0 or at + width > stride:
         raise ValueError(f"no field of {width} bytes at {at} in slots of {stride}")
     return size // stride
@@ -54,8 +54,8 @@ cdef inline Py_ssize_t bisect(
     const uint8_t* keys, Py_ssize_t stride, Py_ssize_t low, Py_ssize_t high,
     int64_t target, field_t kind,
 ) noexcept nogil:
-    # Greatest slot in [low, high) with key <= target, else low - 1. Branches on
-    # purpose: the processor runs ahead along the guessed side and fetches it.
+    # Return the greatest slot in [low, high) with key <= target, else low - 1. With
+    # branches, because the processor then prefetches along the predicted side.
     cdef Py_ssize_t middle
     while low < high:
         middle = low + (high - low) // 2
@@ -70,7 +70,7 @@ cdef inline void interleave(
     const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, const int64_t* targets,
     int64_t base, int64_t* out, field_t kind,
 ) noexcept nogil:
-    # LANES searches in step, without branches: their cache misses overlap; `count` >= 1
+    # Run LANES searches in step, without branches. `count` is at least 1.
     cdef Py_ssize_t slots[LANES]
     cdef int64_t wanted[LANES]
     cdef Py_ssize_t left = count, half
@@ -95,8 +95,8 @@ cdef inline Py_ssize_t gallop(
     const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, Py_ssize_t slot,
     int64_t target, field_t kind,
 ) noexcept nogil:
-    # As `bisect`, for a target that the key of `slot`, if any, does not exceed. Targets
-    # are often as dense as slots: the next few are counted without a branch to guess.
+    # Search from `slot` on, the key of which is <= target. Targets are often as dense
+    # as slots, so the next NEAR keys are compared first, without branches.
     cdef Py_ssize_t step = 1, near = 0
     if slot + NEAR < count:
         for step in range(1, NEAR + 1):
@@ -115,7 +115,7 @@ cdef inline void search_all(
     const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, const int64_t* targets,
     Py_ssize_t wanted, int64_t base, int64_t* out, field_t kind,
 ) noexcept nogil:
-    # Galloping pays where targets rise and are not much rarer than slots.
+    # Galloping is faster if targets ascend and are not much rarer than slots.
     cdef Py_ssize_t i = 0, slot = -1
     if count // SPARSE <= wanted:
         while i + 1 < wanted and targets[i] <= targets[i + 1]:
@@ -142,7 +142,10 @@ def search_value(
     Py_ssize_t width, int64_t base, Py_ssize_t value_at, Py_ssize_t value_width,
     int64_t value_base, int64_t missing, int64_t target,
 ):
-    """One lookup: `search_slots`, then `take_field` of another field of that slot."""
+    """Return one field of the last slot whose other field + base is <= `target`.
+
+    As `search_slots` and then `take_field` would, for a single target.
+    """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
     cdef Py_ssize_t slot
     slot_count(data.shape[0], stride, value_at, value_width)
@@ -164,8 +167,9 @@ cdef inline Py_ssize_t probe(
     const uint8_t* keys, Py_ssize_t stride, Py_ssize_t low, Py_ssize_t high,
     int64_t target, bint wide, bint* met,
 ) noexcept nogil:
-    # Kafka's binary search in [low, high], slot by slot; `low` is taken as not above.
-    # `met`: an equal key was come upon; the last slot left is not looked at for one.
+    # Kafka's binary search in [low, high], comparing the same slots in the same order.
+    # The key at `low` is taken to be <= target. `met` is set if an equal key was
+    # compared; the key of the returned slot may be equal without that.
     cdef Py_ssize_t middle
     cdef int64_t key
     while low < high:
@@ -188,8 +192,9 @@ def find_slot(
     """Return the last slot whose field + `base` is <= `target`, else -1.
 
     With `above` the first slot whose field + `base` is >= `target`, else -1; slot 0 is
-    only found above, not equal. For fields that do not ascend the answer is what a
-    broker finds: the same slots are asked in the same order, the last 8 KiB first.
+    only found if it is greater, not if it is equal. The search is Kafka's, which
+    compares the last 8 KiB first, so a field that does not ascend gives the slot that a
+    broker would find.
     """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
     cdef Py_ssize_t warm, slot
@@ -218,14 +223,14 @@ def search_slots(
 ):
     """Fill `out` with the last slot whose field + `base` is <= each target, else -1.
 
-    Exactly ``np.searchsorted(field + base, targets, side="right") - 1`` for a field
-    that ascends; for one that does not, some slot or -1. A sum beyond int64 is compared
-    as the number it is, for a field of 4 bytes. Sorted targets are the quickest.
+    Equal to ``np.searchsorted(field + base, targets, side="right") - 1`` for a field
+    that ascends; for any other, some slot or -1. Sums of a field of 4 bytes do not
+    overflow int64. Sorted targets are the fastest.
     """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
     cdef Py_ssize_t wanted = targets.shape[0]
     if out.shape[0] != wanted:
-        raise ValueError(f"{wanted} targets, room for {out.shape[0]}")
+        raise ValueError(f"{out.shape[0]} rows of output, expected {wanted}")
     if not wanted:
         return
     if not count:
@@ -246,7 +251,7 @@ def take_field(
     const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t at,
     Py_ssize_t width, int64_t base, int64_t missing, int64_t[::1] slots not None,
 ):
-    """Replace each of `slots` by its field + `base`, one outside by `missing`."""
+    """Replace each slot by its field + `base`; one out of range by `missing`."""
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
     cdef Py_ssize_t i
     cdef const uint8_t* field = &data[at] if count else NULL
@@ -262,13 +267,13 @@ def take_field(
 
 def count_rising(
     const uint8_t[::1] data not None, Py_ssize_t stride, Py_ssize_t first_width,
-    Py_ssize_t second_width, bint second_may_rest,
+    Py_ssize_t second_width, bint second_may_repeat,
 ):
-    """Count the slots at the front that rise: the entries of an index.
+    """Count the ascending slots at the start of `data`: the entries of an index.
 
-    A slot is two fields, one behind the other. The first rises strictly from below 0,
-    the second too, or not falls where it `second_may_rest`; in slot 0 the second need
-    not be above 0. A slot of zeros ends the count, except slot 0 before one that rises.
+    A slot has two fields. The first is 0 or greater, and ascends strictly. So does the
+    second, or it may be equal if `second_may_repeat`. A slot of zeros ends the count,
+    except slot 0 if the next one ascends.
     """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, first_width, second_width)
     cdef Py_ssize_t slot = 0
@@ -283,7 +288,7 @@ def count_rising(
             second = any_width(here + first_width, wide_second)
             if first <= last_first or second < last_second:
                 break
-            if second == last_second and not second_may_rest:
+            if second == last_second and not second_may_repeat:
                 break
             last_first, last_second = first, second
             here += stride
@@ -294,7 +299,7 @@ def count_rising(
 
 
 def first_nonzero(const uint8_t[::1] data not None, Py_ssize_t start):
-    """Return where the first byte that is not 0 lies, from `start`; else the length."""
+    """Return the position of the first nonzero byte from `start` on, or the length."""
     cdef Py_ssize_t i = max(start, 0), size = data.shape[0]
     with nogil:
         while size - i >= 8 and be64(&data[i]) == 0:
@@ -309,16 +314,19 @@ def widen_slots(
     Py_ssize_t second_width, int64_t first_base, int64_t second_base,
     int64_t tag, int64_t base_offset, int64_t[:, ::1] out not None,
 ):
-    """Fill rows of four: `tag`, `base_offset`, a slot's two fields, each + its base.
+    """Fill rows of `tag`, `base_offset`, and a slot's two fields, each + its base.
 
-    Returns the rows filled: as many as there are slots, or as `out` has room for.
+    Returns the rows filled, which the number of slots and the size of `out` limit.
     """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, first_width, second_width)
     cdef Py_ssize_t slot
     cdef bint wide_first = first_width == 8, wide_second = second_width == 8
     cdef const uint8_t* here = &data[0] if count else NULL
     if first_width not in (4, 8) or out.shape[1] != 4:
-        raise ValueError("two fields of 4 or 8 bytes go into rows of four")
+        raise ValueError(
+            f"a field of {first_width} bytes, rows of {out.shape[1]}, expected 4 or 8 "
+            "bytes and rows of 4"
+        )
     count = min(count, out.shape[0])
     with nogil:
         for slot in range(count):
@@ -337,11 +345,11 @@ def search_ranges(
     const int64_t[:] stops not None, const int64_t[::1] which not None,
     const int64_t[::1] targets not None, int64_t[::1] out not None,
 ):
-    """Search stretches of one native column: `which` of them, for each target.
+    """Search ranges of one native column, for each target the range `which` names.
 
-    Fills `out` with the greatest row in [starts[k], stops[k]) that is <= the target,
-    for k in `which`; with -1 where there is none, or no such stretch. Stretches are cut
-    to the column. Rising targets in one stretch are found from the one before on.
+    Fills `out` with the last row in [starts[k], stops[k]) whose value is <= the target,
+    for k in `which`; -1 if there is none, or no such range. Ranges are clipped to the
+    column. Ascending targets in one range are faster.
     """
     cdef Py_ssize_t i, k, low, high, middle, step
     cdef Py_ssize_t wanted = targets.shape[0]
@@ -349,7 +357,7 @@ def search_ranges(
         starts.shape[0] != stops.shape[0]
         or not (which.shape[0] == out.shape[0] == wanted)
     ):
-        raise ValueError("starts and stops, or which, targets and out differ in length")
+        raise ValueError("starts, stops, or which, targets, out of different lengths")
     with nogil:
         for i in range(wanted):
             k = which[i]

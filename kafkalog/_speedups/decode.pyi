@@ -22,7 +22,7 @@ def decode_records(
     longs: npt.NDArray[np.int64],  # int64_t[:, ::1], (2, capacity), filled
     ints: npt.NDArray[np.int32],  # int32_t[:, ::1], (6, capacity), filled
     emitted: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
-) -> tuple[int, int, int, int]: ...  # Status, row, place in src, records kept
+) -> tuple[int, int, int, int]: ...  # Status, row, position in src, records
 def gather_records(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     rows: npt.NDArray[np.void],  # const Batch[::1], (n,)
@@ -38,15 +38,15 @@ def gather_records(
     value: Any,  # the same
     headers: Any,  # None, or an array of int32, and two such columns
     emitted: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
-) -> tuple[int, int, int, int]: ...  # Status, row, place in src, records kept
-def pass_records(
+) -> tuple[int, int, int, int]: ...  # Status, row, position in src, records
+def skip_records(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     rows: npt.NDArray[np.void],  # const Batch[::1], (1,)
     start: int,
     end: int,
     most_records: int,
     most_bytes: int,
-) -> tuple[int, int, int]: ...  # Status, place in src, records passed
+) -> tuple[int, int, int]: ...  # Status, position, records skipped
 def decode_headers(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     headers_start: npt.NDArray[np.int32],  # const int32_t[::1], (n,)

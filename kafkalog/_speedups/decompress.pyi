@@ -1,7 +1,7 @@
 import numpy as np
 import numpy.typing as npt
 
-def unpack_streams(
+def decompress_streams(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     rows: npt.NDArray[np.void],  # BATCH, (n,)
     starts: npt.NDArray[np.int64],  # const int64_t[::1], (n,)

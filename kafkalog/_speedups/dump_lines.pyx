@@ -1,8 +1,8 @@
-"""Dump kernels: entries of a log -> the lines that kafka-dump-log prints of them.
+"""Write the lines that kafka-dump-log prints of the entries of a log.
 
-A run goes on where the last one stopped, which the caller keeps as the one row of an
-array of `Run`. Whatever it stops for is said by a `Halt`; all that was written until
-then holds.
+The caller owns the position and counts, a `Run` in an array of one row. Each call
+continues there, and returns a `Halt`, the reason why it stopped. All lines written
+until then are complete.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
@@ -10,37 +10,37 @@ from kafkalog._speedups._batch cimport (
     BATCH_HEADER, CODEC_MASK, HEADER_UP_TO_MAGIC, LEAST_SIZE, LOG_OVERHEAD, Batch
 )
 from kafkalog._speedups._batch_text cimport (
-    CONTROL, LINE_ROOM, add_sequence, put_batch, put_clock
+    CONTROL, LINE_BYTES, add_sequence, put_batch, put_timestamp_type
 )
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport Cursor, Status, be32, wrapping_add
 from kafkalog._speedups._entry cimport read_batch, read_message
 from kafkalog._speedups._message_text cimport put_internal
-from kafkalog._speedups._message_values cimport Book
+from kafkalog._speedups._message_values cimport SchemaTable
 from kafkalog._speedups._record cimport Record, read_header, read_record
 from kafkalog._speedups._text cimport put, put_int, put_text
 
 crc_setup()
 
 cpdef enum Halt:
-    DONE  # the records of a batch given by itself
-    FULL  # room is needed: `need` bytes for the line, or for more pairs
-    MORE  # the bytes end before, or in, an entry
-    SIZE  # an entry's size field is below the least
-    HEADER  # no such compression type, or magic; what stands before was written
-    RECORDS  # an entry's line is written, its records are the caller's to give
-    CONTENTS  # a record's metadata are written; key and value are the caller's to give
-    FAULT  # the next record cannot be
-    LEFTOVER  # bytes remain behind the last record
+    DONE  # all records of a single batch are written
+    FULL  # `out` needs `need` bytes for the next line, or `pairs` is full
+    MORE  # the bytes end before an entry, or inside it
+    SIZE  # an entry's size field is below the least value
+    HEADER  # unknown compression type or magic; the line is written up to there
+    RECORDS  # an entry's line is written; the caller writes its records
+    CONTENTS  # a record's metadata are written; the caller writes key and value
+    FAULT  # the next record is invalid
+    LEFTOVER  # bytes remain after the last record
 
 cdef packed struct Run:
-    int64_t entry  # place of the entry at hand in the bytes given
-    int64_t origin  # position of the first of these in the log
-    int64_t record  # records of the entry done; -1: not even its line
-    int64_t next  # place of the next record in its payload
+    int64_t entry  # position of the current entry in the bytes
+    int64_t origin  # position of the bytes in the log
+    int64_t record  # records of the entry written; -1 before its line is
+    int64_t next  # position of the next record in its payload
     int64_t last_offset
     int64_t written
-    int64_t pairs  # of offsets that do not follow each other, so far
+    int64_t pairs  # of consecutive records whose offsets are not, so far
     int64_t need
     int64_t max_timestamp  # of the records so far
     int32_t key_start
@@ -51,23 +51,23 @@ cdef packed struct Run:
     int32_t header_count
 
 cpdef enum Want:
-    DEEP = 1  # records, too
-    PRINT = 2  # their contents
-    BARE = 4  # without metadata
-    ASK = 8  # halt at each record's contents
+    DEEP = 1  # the records
+    PRINT = 2  # their keys and values
+    BARE = 4  # without their metadata
+    ASK = 8  # stop before each key and value
 
 cdef struct Output:
     uint8_t* start
-    int64_t room
+    int64_t capacity
     Run* run
     int64_t* pairs
     int64_t most_pairs
     int want
-    Book book  # of the records' schemas, or its `code` is NULL
+    SchemaTable schemas  # of the records; `code` is NULL if there is none
 
 
 cdef void read_header_of(const uint8_t* at, Batch* out) noexcept nogil:
-    # The header at `at`, of which the caller knows that it is there.
+    # Read the header at `at`, all of which can be read.
     out.size_in_bytes = LOG_OVERHEAD + <int64_t>be32(at + 8)
     out.magic = <int8_t>at[16]
     if out.magic < 2:
@@ -79,7 +79,7 @@ cdef void read_header_of(const uint8_t* at, Batch* out) noexcept nogil:
 cdef uint8_t* put_header_keys(
     uint8_t* to, const Cursor* payload, const Record* record
 ) noexcept nogil:
-    # Of headers that were found sound when the record was read.
+    # Write the keys of headers that were validated with their record.
     cdef Cursor at = Cursor(
         data=payload.data, pos=record.headers_start, end=payload.pos
     )
@@ -101,7 +101,7 @@ cdef uint8_t* put_metadata(
             batch.base_sequence, <int32_t>(record.offset - batch.base_offset)
         )
     to = put_int(put(to, b"| offset: "), record.offset)
-    to = put_int(put_clock(put(to, b" "), batch), record.timestamp)
+    to = put_int(put_timestamp_type(put(to, b" "), batch), record.timestamp)
     to = put_int(put(to, b" keySize: "), record.key_length)
     to = put_int(put(to, b" valueSize: "), record.value_length)
     to = put_int(put(to, b" sequence: "), sequence)
@@ -123,7 +123,7 @@ cdef uint8_t* put_contents(
 
 
 cdef inline void note_gap(int64_t offset, Output* out) noexcept nogil:
-    # Remember what does not follow the offset before. Room was seen to.
+    # Add a pair if the offset does not follow the last one. `pairs` has space for it.
     cdef int64_t before = out.run.last_offset
     cdef int64_t count = out.run.pairs
     if offset != wrapping_add(before, 1):
@@ -136,7 +136,7 @@ cdef inline void note_gap(int64_t offset, Output* out) noexcept nogil:
 cdef Halt write_record(
     const Cursor* payload, const Batch* batch, const Record* record, Output* out
 ) noexcept nogil:
-    # `payload` stands behind the record.
+    # Write the line of a record; `payload` is at the end of it.
     cdef Run* run = out.run
     cdef uint8_t* start = out.start + run.written
     cdef uint8_t* to = start
@@ -149,16 +149,16 @@ cdef Halt write_record(
         if out.want & Want.PRINT:
             to = put_contents(to, payload.data, record, out.want & Want.BARE)
         to = put(to, b"\n")
-    elif out.book.code != NULL:
+    elif out.schemas.code != NULL:
         described = put_internal(
-            &out.book,
+            &out.schemas,
             payload.data + record.key_start,
             record.key_length,
             payload.data + record.value_start,
             record.value_length,
             out.want & Want.BARE,
             to,
-            out.start + out.room - 1,
+            out.start + out.capacity - 1,
         )
         if described != NULL:
             to = put(described, b"\n")
@@ -179,7 +179,7 @@ cdef Halt write_record(
 cdef Halt write_records(
     const uint8_t* data, int64_t end, const Batch* batch, Output* out
 ) noexcept nogil:
-    # The records of a payload that ends at `end`, from where the last run stopped.
+    # Write the records of a payload that ends at `end`, from `next` on.
     cdef Cursor at = Cursor(data=data, pos=out.run.next, end=end)
     cdef Record record
     cdef Halt halt
@@ -192,9 +192,9 @@ cdef Halt write_records(
             return Halt.FAULT
         if out.run.record + 1 == batch.count and at.pos != end:
             return Halt.LEFTOVER
-        out.run.need = LINE_ROOM + 3 * (at.pos - before)
+        out.run.need = LINE_BYTES + 3 * (at.pos - before)
         if (
-            out.room - out.run.written < out.run.need
+            out.capacity - out.run.written < out.run.need
             or out.run.pairs == out.most_pairs
         ):
             return Halt.FULL
@@ -207,7 +207,8 @@ cdef Halt write_records(
 cdef Halt check_records(
     const uint8_t* data, int64_t end, const Batch* batch, Run* run
 ) noexcept nogil:
-    # Whether all of a payload's records can be read; where not, NEXT is at the first.
+    # Check that all records of a payload can be read; `next` is then 0, else the
+    # position of the first that cannot.
     cdef Cursor at = Cursor(data=data, pos=0, end=end)
     cdef Record record
     cdef int32_t _record
@@ -224,7 +225,7 @@ cdef Halt check_records(
 cdef Halt next_batch(
     const uint8_t* data, int64_t end, Batch* batch, Output* out
 ) noexcept nogil:
-    # Read the header of the entry at hand, and write its line if that is not done.
+    # Read the header of the current entry, and write its line if it is not written.
     cdef Run* run = out.run
     cdef int64_t at = run.entry, least = BATCH_HEADER
     cdef uint8_t* to
@@ -234,15 +235,15 @@ cdef Halt next_batch(
     if be32(data + at + 8) < LEAST_SIZE:
         return Halt.SIZE
     if <int8_t>data[at + 16] < 2:
-        least = 0  # its size was seen to hold a header
+        least = 0  # the size field was found large enough for the header
     run.need = max(least, LOG_OVERHEAD + <int64_t>be32(data + at + 8))
     if run.need > end - at:
         return Halt.MORE
     read_header_of(data + at, batch)
     if run.record >= 0:
         return Halt.DONE
-    if out.room - run.written < LINE_ROOM:
-        run.need = LINE_ROOM
+    if out.capacity - run.written < LINE_BYTES:
+        run.need = LINE_BYTES
         return Halt.FULL
     to = put_batch(out.start + run.written, data + at, batch, run.origin + at)
     run.written = to - out.start
@@ -265,23 +266,28 @@ cdef void next_entry(Run* run, const Batch* batch) noexcept nogil:
 
 
 cdef Output output_of(
-    Run[::1] run, uint8_t[::1] out, int64_t[:, ::1] pairs, int want, tuple book
+    Run[::1] run, uint8_t[::1] out, int64_t[:, ::1] pairs, int want, tuple schemas
 ) except *:
     cdef Output of
     cdef const int32_t[::1] code
     cdef const uint8_t[::1] texts
     if run.shape[0] != 1 or not pairs.shape[0] or pairs.shape[1] != 2:
-        raise ValueError("a run is one row, and needs room for pairs of offsets")
+        raise ValueError(
+            f"{run.shape[0]} rows of run, pairs of shape {pairs.shape[0]} x "
+            f"{pairs.shape[1]}, expected 1, and at least 1 x 2"
+        )
     if not out.shape[0] or not 0 <= run[0].written <= out.shape[0]:
-        raise ValueError("what is written lies in the room for it")
-    of.start, of.room = &out[0], out.shape[0]
+        raise ValueError(
+            f"written {run[0].written}, expected within {out.shape[0]} bytes"
+        )
+    of.start, of.capacity = &out[0], out.shape[0]
     of.run, of.want = &run[0], want
     of.pairs, of.most_pairs = &pairs[0, 0], pairs.shape[0]
-    of.book.code = NULL
-    of.book.texts = NULL
-    if book is not None:
-        code, texts = book
-        of.book.code, of.book.texts = &code[0], &texts[0]
+    of.schemas.code = NULL
+    of.schemas.texts = NULL
+    if schemas is not None:
+        code, texts = schemas
+        of.schemas.code, of.schemas.texts = &code[0], &texts[0]
     return of
 
 
@@ -291,22 +297,22 @@ def dump_batches(
     uint8_t[::1] out not None,
     int64_t[:, ::1] pairs not None,
     int want,
-    tuple book=None,
+    tuple schemas=None,
 ):
-    """Write the lines of the entries in `src`, from `run` on, and say why it ended.
+    """Write the lines of the entries in `src` from `run` on; return why it stopped.
 
-    Records are those of plain batches of magic 2 without the control flag; at others
-    the run halts, and the caller goes on with `dump_records` or by itself. With a
-    `book` of schemas (`formats.message_books`) the kernel writes contents by it, as far
-    as it can, where it would else halt and ASK.
+    Records are written of uncompressed data batches of magic 2. At any other the kernel
+    stops, and the caller continues with `dump_records` or by itself. With `schemas`
+    (`messages.print_tables`) keys and values of internal topics are written where the
+    kernel would otherwise stop for ASK, as far as their schemas are supported.
     """
     cdef Batch batch
     cdef Halt halt = Halt.DONE
-    cdef Output to = output_of(run, out, pairs, want, book)
+    cdef Output to = output_of(run, out, pairs, want, schemas)
     cdef int64_t end = src.shape[0]
     cdef const uint8_t* data = &src[0] if end else NULL
     if run[0].entry < 0:
-        raise ValueError("an entry lies in the bytes given")
+        raise ValueError(f"entry {run[0].entry}, expected at least 0")
     with nogil:
         while halt == Halt.DONE:
             halt = next_batch(data, end, &batch, &to)
@@ -326,20 +332,23 @@ def dump_records(
     uint8_t[::1] out not None,
     int64_t[:, ::1] pairs not None,
     int want,
-    tuple book=None,
+    tuple schemas=None,
 ):
-    """Write the lines of one batch's records, which lie in `payload`, behind its own.
+    """Write the lines of one batch's records, which are in `payload`.
 
-    Where that was compressed, nothing is written if one of them cannot be. `DONE`
-    leaves `run` at the entry behind; `header` is the batch, or its first 61 bytes.
+    If the batch is compressed, no line is written unless all records are valid. After
+    DONE `run` is at the next entry. `header` is the batch, or its first 61 bytes.
     """
     cdef Batch batch
     cdef Halt halt = Halt.DONE
-    cdef Output to = output_of(run, out, pairs, want, book)
+    cdef Output to = output_of(run, out, pairs, want, schemas)
     cdef int64_t end = payload.shape[0]
     cdef const uint8_t* data = &payload[0] if end else NULL
     if header.shape[0] < BATCH_HEADER or not 0 <= run[0].next <= end:
-        raise ValueError("a batch has 61 bytes of header, and a record its place")
+        raise ValueError(
+            f"header of {header.shape[0]} bytes, record at {run[0].next}, expected at "
+            f"least {BATCH_HEADER}, and within {end} bytes"
+        )
     with nogil:
         read_header_of(&header[0], &batch)
         if run[0].record == 0 and batch.attributes & CODEC_MASK:

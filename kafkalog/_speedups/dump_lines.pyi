@@ -4,7 +4,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-_Book: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]
+_Schemas: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]
 
 class Halt(IntEnum):
     DONE = 0
@@ -25,18 +25,18 @@ class Want(IntEnum):
 
 def dump_batches(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
-    run: npt.NDArray[np.void],  # Run[::1], (1,), where it is
-    out: npt.NDArray[np.uint8],  # uint8_t[::1], (room,), filled
-    pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (room, 2), filled
+    run: npt.NDArray[np.void],  # Run[::1], (1,), updated
+    out: npt.NDArray[np.uint8],  # uint8_t[::1], (capacity,), filled
+    pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (capacity, 2), filled
     want: int,
-    book: _Book | None = None,
+    schemas: _Schemas | None = None,
 ) -> int: ...  # Halt
 def dump_records(
     header: npt.NDArray[np.uint8],  # const uint8_t[::1], (61 or more,)
     payload: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
-    run: npt.NDArray[np.void],  # Run[::1], (1,), where it is
-    out: npt.NDArray[np.uint8],  # uint8_t[::1], (room,), filled
-    pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (room, 2), filled
+    run: npt.NDArray[np.void],  # Run[::1], (1,), updated
+    out: npt.NDArray[np.uint8],  # uint8_t[::1], (capacity,), filled
+    pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (capacity, 2), filled
     want: int,
-    book: _Book | None = None,
+    schemas: _Schemas | None = None,
 ) -> int: ...  # Halt

@@ -1,6 +1,6 @@
-"""Message kernel: columns of records -> messages of magic 0 and 1.
+"""Encode columns of records to messages of magic 0 and 1, which have no headers.
 
-Columns of bytes are as in ``encode.pyx``; headers these magics do not have.
+A column of bytes is as in ``encode.pyx``.
 """
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -20,7 +20,7 @@ crc_setup()
 cdef inline uint8_t* put_field(
     uint8_t* at, const Bytes* of, Py_ssize_t row
 ) noexcept nogil:
-    # A message's key or value: a length of 4 bytes, -1 for null, and the bytes.
+    # Write a key or value: a length of 4 bytes, -1 for null, and the bytes.
     cdef int32_t length = length_of(of, row)
     put32(at, -1 if length < 0 else length)
     if length > 0:
@@ -38,10 +38,10 @@ def write_messages(
     int attributes,
     uint8_t[::1] out not None,
 ):
-    """Write messages of `magic` 0 or 1, one behind the other, CRC and all.
+    """Write messages of `magic` 0 or 1 with their CRCs, one after another.
 
-    Answers messages and bytes written: fewer than all where a key or value does not
-    lie in its data, or the next message does not fit in `out`.
+    Returns (messages, bytes) written, fewer than all if a key or value is outside its
+    data, or the next message does not fit in `out`.
     """
     cdef Bytes keys = bytes_of(key)
     cdef Bytes values = bytes_of(value)
@@ -51,7 +51,7 @@ def write_messages(
     cdef uint8_t* at
     cdef uint8_t* field
     if not offset.shape[0] == timestamp.shape[0] == keys.rows == values.rows:
-        raise ValueError("the columns of records differ in length")
+        raise ValueError("columns of records of different lengths")
     least += MESSAGE_1_OVERHEAD if magic else MESSAGE_0_OVERHEAD
     with nogil:
         for row in range(offset.shape[0]):

@@ -1,9 +1,9 @@
-"""Record kernels: many batches' records -> their places, or columns gathered of them.
+"""Decode the records of many batches to columns, or to the positions of their fields.
 
-`src` holds the payloads: of a magic 2 batch its records, of a magic 0 or 1 message the
-message itself or, of a wrapper, the messages inside. Payload i is that of ``rows[i]``
-and lies at ``starts[i]``, ``lengths[i]`` long. Where checksums are to be looked at too,
-each is right before its batch is read: so the bytes are fetched from memory but once.
+`src` has the payloads: the records of a batch of magic 2, the messages in a wrapper, or
+an uncompressed message itself. Payload i is that of ``rows[i]``; it begins at
+``starts[i]`` and has ``lengths[i]`` bytes. If CRCs are checked, each is checked right
+before its records are decoded, while the bytes are in the cache.
 """
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -11,11 +11,11 @@ from libc.string cimport memset
 from kafkalog._speedups._batch cimport BATCH_HEADER, CODEC_MASK, Batch
 from kafkalog._speedups._crc cimport crc_setup
 from kafkalog._speedups._cursor cimport Cursor, Status, be64, wrapping_add
-from kafkalog._speedups._entry cimport is_sound
+from kafkalog._speedups._entry cimport crc_matches
 from kafkalog._speedups._payload cimport next_message, read_payload
 from kafkalog._speedups._record cimport Record, read_header, read_record
 from kafkalog._speedups._rows cimport Rows, hold_rows, release_rows
-from kafkalog._speedups._sink cimport Bounds, Headers, Sink
+from kafkalog._speedups._record_output cimport Bounds, Headers, RecordOutput
 from kafkalog._speedups._strings cimport strings_of
 
 crc_setup()
@@ -32,11 +32,11 @@ def measure_wrappers(
     const int64_t[::1] lengths not None,
     int64_t[::1] base_offsets not None,
 ):
-    """Count the messages in each wrapper, and find what their offsets count from.
+    """Set the record count and base offset of each wrapper from the messages inside.
 
-    Of each wrapper (magic 0 or 1, a codec) sets ``count`` and ``base_offset``, that of
-    its first message, in `rows`, and in `base_offsets` what is to be added to a
-    message's own offset; 0 for all other rows. Answers (status, row it stopped at).
+    For each wrapper (magic 0 or 1, compressed) ``count`` and ``base_offset`` of `rows`
+    are set, and `base_offsets` gets the number to add to the offsets inside; 0 for all
+    other rows. Returns (status, row it stopped at).
     """
     cdef Status status = Status.OK
     cdef Cursor at, body
@@ -76,24 +76,24 @@ def measure_wrappers(
     return <int>status, stopped
 
 
-cdef inline bint is_whole(
+cdef inline bint has_valid_crc(
     const uint8_t* data, int64_t start, int64_t length, const Batch* row
 ) noexcept nogil:
-    # Whether a payload is all of its batch, of magic 2, whose checksum is right.
+    # Check the CRC of a batch of magic 2, the payload of which must be complete.
     return (
         row.magic == 2 and start >= BATCH_HEADER
         and length == row.size_in_bytes - BATCH_HEADER
-        and is_sound(data + start - BATCH_HEADER, row)
+        and crc_matches(data + start - BATCH_HEADER, row)
     )
 
 
-cdef inline Sink new_sink(const int64_t[::1] bounds, bint timed) except *:
-    # An empty one, with the bounds that both kernels are given.
-    cdef Sink sink
-    memset(&sink, 0, sizeof(Sink))
-    sink.bounds = Bounds(bounds[0], bounds[1], bounds[2], bounds[3], True, timed)
-    sink.bounds.bounded = timed or bounds[0] > INT64_MIN or bounds[1] < INT64_MAX
-    return sink
+cdef inline RecordOutput new_output(const int64_t[::1] bounds, bint timed) except *:
+    # Return an empty output with the given bounds.
+    cdef RecordOutput out
+    memset(&out, 0, sizeof(RecordOutput))
+    out.bounds = Bounds(bounds[0], bounds[1], bounds[2], bounds[3], True, timed)
+    out.bounds.bounded = timed or bounds[0] > INT64_MIN or bounds[1] < INT64_MAX
+    return out
 
 
 cdef inline tuple read_payloads(
@@ -103,40 +103,40 @@ cdef inline tuple read_payloads(
     const int64_t[::1] lengths,
     const int64_t[::1] base_offsets,
     bint check,
-    Sink* sink,
+    RecordOutput* out,
     int64_t[::1] emitted,
 ):
-    # Put every payload's records into `sink`; what both kernels answer.
+    # Decode every payload to `out`; the return value is that of both kernels.
     cdef Status status = Status.OK
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
     cdef Py_ssize_t i, before, stopped = 0
     cdef Rows held
     if src.shape[0] > INT32_MAX:
-        raise ValueError("places that do not fit int32")
+        raise ValueError(f"{src.shape[0]} bytes, expected at most {INT32_MAX}")
     if min(
         starts.shape[0], lengths.shape[0], base_offsets.shape[0], emitted.shape[0]
     ) < len(rows):
-        raise ValueError("a start, a length, a base and a count for each row")
+        raise ValueError(f"an array is shorter than the {len(rows)} rows")
     at.data = &src[0] if src.shape[0] else NULL
     hold_rows(rows, &held)
     with nogil:
         for i in range(held.count):
-            stopped, before = i, sink.row
+            stopped, before = i, out.row
             emitted[i] = 0
             if outside(starts[i], lengths[i], src.shape[0]):
                 status = Status.TRUNCATED
                 break
-            if check and not is_whole(at.data, starts[i], lengths[i], &held.at[i]):
+            if check and not has_valid_crc(at.data, starts[i], lengths[i], &held.at[i]):
                 status = Status.CHECKSUM
                 break
             at.pos = starts[i]
             at.end = starts[i] + lengths[i]
-            status = read_payload(&at, &held.at[i], base_offsets[i], sink)
-            emitted[i] = sink.row - before
+            status = read_payload(&at, &held.at[i], base_offsets[i], out)
+            emitted[i] = out.row - before
             if status != Status.OK:
                 break
     release_rows(&held)
-    return <int>status, stopped, at.pos, sink.row
+    return <int>status, stopped, at.pos, out.row
 
 
 def decode_records(
@@ -152,26 +152,29 @@ def decode_records(
     int32_t[:, ::1] ints not None,
     int64_t[::1] emitted not None,
 ):
-    """Find every record of every payload, and keep those within `bounds`.
+    """Decode the records within `bounds` to the positions of their fields.
 
-    `bounds` is the first and last offset, first and last timestamp wanted, the latter
-    two heeded where `timed`. Fills the columns, rows of `longs` (offset, timestamp) and
-    of `ints` (key start and length, value start and length, headers start and count),
-    and `emitted` with the number of records kept of each payload. With `check`, that a
-    batch of magic 2 is whole before its payload, and its checksum right, is looked at.
-    Answers (status, row it stopped at, place in `src`, records kept).
+    `bounds` is the first and last offset and the first and last timestamp, both of
+    which apply only if `timed`. Fills rows of `longs` (offset, timestamp) and of `ints`
+    (key start and length, value start and length, headers start and count), and
+    `emitted` with the number of records of each payload. With `check` the CRC of each
+    batch is checked; all must be complete in `src` and of magic 2. Returns (status, row
+    it stopped at, position in `src`, records).
     """
-    cdef Sink sink = new_sink(bounds, timed)
+    cdef RecordOutput out = new_output(bounds, timed)
     if longs.shape[0] != 2 or ints.shape[0] != 6:
-        raise ValueError("2 columns of int64, and 6 of int32")
-    sink.capacity = min(longs.shape[1], ints.shape[1])
-    if sink.capacity:
-        sink.offset, sink.timestamp = &longs[0, 0], &longs[1, 0]
-        sink.places.key_start, sink.places.key_length = &ints[0, 0], &ints[1, 0]
-        sink.places.value_start, sink.places.value_length = &ints[2, 0], &ints[3, 0]
-        sink.places.headers_start, sink.places.header_count = &ints[4, 0], &ints[5, 0]
+        raise ValueError(
+            f"{longs.shape[0]} and {ints.shape[0]} columns, expected 2 and 6"
+        )
+    out.capacity = min(longs.shape[1], ints.shape[1])
+    if out.capacity:
+        out.offset, out.timestamp = &longs[0, 0], &longs[1, 0]
+        out.positions.key_start, out.positions.key_length = &ints[0, 0], &ints[1, 0]
+        out.positions.value_start, out.positions.value_length = &ints[2, 0], &ints[3, 0]
+        out.positions.headers_start = &ints[4, 0]
+        out.positions.header_count = &ints[5, 0]
     return read_payloads(
-        src, rows, starts, lengths, base_offsets, check, &sink, emitted
+        src, rows, starts, lengths, base_offsets, check, &out, emitted
     )
 
 
@@ -191,35 +194,38 @@ def gather_records(
     headers,
     int64_t[::1] emitted not None,
 ):
-    """Find every record as `decode_records` does, and copy what is asked for of it.
+    """Decode the records within `bounds`, and copy the requested fields to columns.
 
     `key` and `value` are None or the arrays of a column: data, n + 1 offsets into it,
-    and which rows are valid. `headers` is None or n + 1 offsets, between which a
-    record's headers lie, and such arrays of their keys and of their values. Answers
-    as `decode_records`; NO_ROOM where the arrays of bytes or headers do not suffice.
+    and validity. `headers` is None or a tuple: n + 1 offsets into the headers, and the
+    columns of their keys and values. All else is as in `decode_records`. The status is
+    OUTPUT_FULL if a column is too small.
     """
-    cdef Sink sink = new_sink(bounds, timed)
+    cdef RecordOutput out = new_output(bounds, timed)
     cdef Headers found
     cdef int32_t[::1] header_offsets
-    sink.gathers = True
-    sink.capacity = min(offset.shape[0], timestamp.shape[0])
-    if sink.capacity:
-        sink.offset, sink.timestamp = &offset[0], &timestamp[0]
-    sink.key, sink.value = strings_of(key), strings_of(value)
+    out.gathers = True
+    out.capacity = min(offset.shape[0], timestamp.shape[0])
+    if out.capacity:
+        out.offset, out.timestamp = &offset[0], &timestamp[0]
+    out.key, out.value = strings_of(key), strings_of(value)
     if headers is not None:
         header_offsets = headers[0]
-        if header_offsets.shape[0] <= sink.capacity:
-            raise ValueError("headers have one offset more than there are records")
+        if header_offsets.shape[0] <= out.capacity:
+            raise ValueError(
+                f"{header_offsets.shape[0]} header offsets, expected at least "
+                f"{out.capacity + 1}"
+            )
         header_offsets[0] = 0
         found.offsets = &header_offsets[0]
         found.key, found.value = strings_of(headers[1]), strings_of(headers[2])
-        sink.headers = &found
+        out.headers = &found
     return read_payloads(
-        src, rows, starts, lengths, base_offsets, check, &sink, emitted
+        src, rows, starts, lengths, base_offsets, check, &out, emitted
     )
 
 
-def pass_records(
+def skip_records(
     const uint8_t[::1] src not None,
     rows not None,
     int64_t start,
@@ -227,31 +233,33 @@ def pass_records(
     int64_t most_records,
     int64_t most_bytes,
 ):
-    """Pass over records of a batch of magic 2, that of the one row in `rows`.
+    """Skip records of one batch of magic 2, whose header is the only one of `rows`.
 
-    They begin at `start`. Stops behind `most_records`, or behind the record that makes
-    it `most_bytes`, or at what is no record that ends by `end`. Answers (status, place
-    in `src`, records passed).
+    They begin at `start`. Stops after `most_records`, after the record that reaches
+    `most_bytes`, and at the first that is invalid or extends past `end`. Returns
+    (status, position in `src`, records skipped).
     """
     cdef Status status = Status.OK
     cdef Cursor at = Cursor(data=NULL, pos=start, end=end)
     cdef Record record
     cdef Rows held
-    cdef int64_t passed = 0
+    cdef int64_t skipped = 0
     if outside(start, end - start, src.shape[0]) or src.shape[0] > INT32_MAX:
-        raise ValueError("records outside of the bytes, or places that do not fit")
+        raise ValueError(
+            f"range {start}..{end}, expected within {src.shape[0]} bytes and int32"
+        )
     if len(rows) != 1:
-        raise ValueError("records of one batch")
+        raise ValueError(f"{len(rows)} rows, expected 1")
     at.data = &src[0] if src.shape[0] else NULL
     hold_rows(rows, &held)
     with nogil:
-        while passed < most_records and at.pos - start < most_bytes:
+        while skipped < most_records and at.pos - start < most_bytes:
             status = read_record(&at, &held.at[0], &record)
             if status != Status.OK:
                 break
-            passed += 1
+            skipped += 1
     release_rows(&held)
-    return <int>status, at.pos, passed
+    return <int>status, at.pos, skipped
 
 
 def decode_headers(
@@ -260,18 +268,21 @@ def decode_headers(
     const int32_t[::1] offsets not None,
     int32_t[:, ::1] out not None,
 ):
-    """Find the headers of records that `decode_records` has found sound.
+    """Decode the headers of records that `decode_records` has validated.
 
-    Record i's headers begin at ``headers_start[i]`` and fill columns ``offsets[i]`` to
+    Those of record i begin at ``headers_start[i]`` and fill columns ``offsets[i]`` to
     ``offsets[i + 1]`` of `out`, whose rows are key start and length, value start and
-    length. Answers a status.
+    length. Returns a status.
     """
     cdef Status status = Status.OK
     cdef Cursor at = Cursor(data=NULL, pos=0, end=src.shape[0])
     cdef Py_ssize_t i
     cdef int32_t place
     if out.shape[0] != 4 or offsets.shape[0] != headers_start.shape[0] + 1:
-        raise ValueError("4 rows of places, and one offset more than records")
+        raise ValueError(
+            f"{out.shape[0]} rows and {offsets.shape[0]} offsets, expected 4 and "
+            f"{headers_start.shape[0] + 1}"
+        )
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
         for i in range(headers_start.shape[0]):

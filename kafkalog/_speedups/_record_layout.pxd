@@ -1,4 +1,5 @@
-# Records that lie as the one before them does, read without parsing each.
+# Fast path for consecutive records of the same layout: of the same size, with fields at
+# the same positions. They are compared with the record before them, not parsed.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafkalog._speedups._batch cimport CODEC_MASK, Batch
@@ -7,9 +8,8 @@ from kafkalog._speedups._record cimport Record
 
 
 cdef struct Layout:
-    # Where a record has its parts: others that have them there, too, are read at once.
-    # Length, attributes, deltas and the key's length are its first 8 bytes; of the
-    # deltas, only their widths need be the same.
+    # Positions of a record's fields. Its length, attributes, deltas and key length are
+    # in its first 8 bytes; of the deltas only the widths must be the same.
     int64_t size
     uint64_t mask
     uint64_t front
@@ -23,7 +23,7 @@ cdef struct Layout:
 
 
 cdef inline int short_width(const uint8_t* p) noexcept nogil:
-    # Of a varint: 1 or 2, or 0 where it is longer.
+    # Return the bytes of a varint: 1 or 2, or 0 if it is longer.
     if not p[0] & 0x80:
         return 1
     return 0 if p[1] & 0x80 else 2
@@ -38,33 +38,34 @@ cdef inline uint32_t le16(const uint8_t* p) noexcept nogil:
 
 
 cdef inline int64_t delta_in(uint64_t front, int at, uint32_t mask) noexcept nogil:
-    # A zig-zag varint of 1 or 2 bytes.
+    # Decode a zig-zag varint of 1 or 2 bytes.
     cdef uint32_t word = <uint32_t>(front >> at) & mask
     cdef uint32_t raw = (word & 0x7F) | (word >> 1) & 0x3F80
     return <int32_t>(raw >> 1) ^ -<int32_t>(raw & 1)
 
 
 cdef inline int64_t offset_in(
-    uint64_t front, const Batch* batch, const Layout* lies
+    uint64_t front, const Batch* batch, const Layout* layout
 ) noexcept nogil:
     return wrapping_add(
-        batch.base_offset, delta_in(front, lies.offset_at, lies.offset_mask)
+        batch.base_offset, delta_in(front, layout.offset_at, layout.offset_mask)
     )
 
 
 cdef inline int64_t timestamp_in(
-    uint64_t front, const Batch* batch, const Layout* lies
+    uint64_t front, const Batch* batch, const Layout* layout
 ) noexcept nogil:
-    # As its producer gave it.
+    # Return the producer's timestamp, whatever the timestamp type.
     return wrapping_add(
-        batch.base_timestamp, delta_in(front, lies.timestamp_at, lies.timestamp_mask)
+        batch.base_timestamp,
+        delta_in(front, layout.timestamp_at, layout.timestamp_mask),
     )
 
 
-cdef inline bint lay_out(
+cdef inline bint set_layout(
     const uint8_t* at, int64_t size, int64_t value_at, Layout* out
 ) noexcept nogil:
-    # Note how a record of `size` bytes lies; False where its parts are too long.
+    # Set the layout of a record of `size` bytes; False if a field is too long for it.
     cdef int length = short_width(at)
     cdef int timestamp, offset, key, value
     if not length:
@@ -95,67 +96,68 @@ cdef inline bint lay_out(
     return True
 
 
-cdef inline bint lay_out_record(
+cdef inline bint layout_of_record(
     const Cursor* at, int64_t start, const Record* last, Layout* out
 ) noexcept nogil:
-    # Note how the `last` record lies, which began at `start`, if it is plain enough.
+    # Set the layout of the `last` record, which began at `start`; False if it has
+    # headers, or is too small or too large for one.
     cdef int64_t size = at.pos - start
     cdef int64_t key_end = last.key_start + max(last.key_length, 0)
     if size < 8:
         return False
     if last.value_start + max(last.value_length, 0) + 1 != at.pos:
-        return False  # headers, or their number 0 in more bytes than it needs
-    return lay_out(at.data + start, size, key_end - start, out)
+        return False  # headers, or a count of 0 in more than one byte
+    return set_layout(at.data + start, size, key_end - start, out)
 
 
-cdef inline bint is_alike(const Cursor* at, const Layout* lies) noexcept nogil:
-    # Whether the record at `at` has its parts where those of the laid out one are.
+cdef inline bint has_layout(const Cursor* at, const Layout* layout) noexcept nogil:
+    # Return whether a complete record at `at` has this layout, and no headers.
     cdef const uint8_t* p = at.data + at.pos
     return (
-        at.end - at.pos >= lies.size
-        and le64(p) & lies.mask == lies.front
-        and le16(p + lies.value_at) & lies.value_mask == lies.value_front
-        and not p[lies.size - 1]
+        at.end - at.pos >= layout.size
+        and le64(p) & layout.mask == layout.front
+        and le16(p + layout.value_at) & layout.value_mask == layout.value_front
+        and not p[layout.size - 1]
     )
 
 
-cdef inline int32_t count_alike(
-    const Cursor* at, const Layout* lies, int32_t most
+cdef inline int32_t count_same_layout(
+    const Cursor* at, const Layout* layout, int32_t most
 ) noexcept nogil:
-    # How many records from `at` on have their parts there, `most` at most.
+    # Count the records from `at` on that have this layout, up to `most`.
     cdef Cursor next = at[0]
     cdef int32_t count = 0
-    while count < most and is_alike(&next, lies):
-        next.pos += lies.size
+    while count < most and has_layout(&next, layout):
+        next.pos += layout.size
         count += 1
     return count
 
 
-cdef inline int32_t skip_alike(
+cdef inline int32_t skip_same_layout(
     Cursor* at, int64_t start, const Record* last, const Batch* batch,
     int64_t least_timestamp, int64_t greatest_timestamp, int32_t i, int64_t* latest
 ) noexcept nogil:
-    # Pass over the records from number `i` on that lie as the `last` one, which began
-    # at `start`, have timestamps in the range or none and, where they came packed, the
-    # offsets in their order. Answers the first that is left.
-    cdef bint packed = batch.attributes & CODEC_MASK != 0
+    # Skip the records from index `i` on that have the layout of the `last` one, which
+    # began at `start`, a timestamp in the range or none, and, in a compressed batch,
+    # consecutive offsets. Returns the index of the first record not skipped.
+    cdef bint compressed = batch.attributes & CODEC_MASK != 0
     cdef int64_t timestamp
     cdef uint64_t front
-    cdef Layout lies
+    cdef Layout layout
     if at.end - at.pos < 1 or at.data[at.pos] != at.data[start]:
         return i
-    if not lay_out_record(at, start, last, &lies):
+    if not layout_of_record(at, start, last, &layout):
         return i
-    while i < batch.count and is_alike(at, &lies):
+    while i < batch.count and has_layout(at, &layout):
         front = le64(at.data + at.pos)
-        timestamp = timestamp_in(front, batch, &lies)
+        timestamp = timestamp_in(front, batch, &layout)
         if timestamp != -1 and (
             timestamp < least_timestamp or timestamp > greatest_timestamp
         ):
             break
-        if packed and i != offset_in(front, batch, &lies):
+        if compressed and i != offset_in(front, batch, &layout):
             break
         latest[0] = max(latest[0], timestamp)
-        at.pos += lies.size
+        at.pos += layout.size
         i += 1
     return i

@@ -1,8 +1,8 @@
-# Blocks of lz4 and of snappy, unpacked: each step is bounded on both sides before it is
-# taken.
+# Decompress blocks of lz4 and snappy. Bounds of source and target are checked before
+# each step.
 #
-# -1 stands for whatever is not plainly sound, lz4's rules on how a block ends included;
-# what is wrong with it is for the codec's own library to say.
+# -1 is returned for any block that is not valid, lz4's rules on the end of a block
+# included. The codec's own library then reports what is wrong with it.
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
@@ -11,31 +11,32 @@ from kafkalog._speedups._cursor cimport le32
 
 cdef enum:
     LZ4_LEAST_MATCH = 4
-    LZ4_LAST_LITERALS = 5  # a block ends with so many bytes that are no match
-    LZ4_MATCH_LIMIT = 12  # and its last match begins so many before its end
-    SNAPPY_LONG = 60  # literals above are told in bytes behind the tag
-    STEP = 16
+    LZ4_LAST_LITERALS = 5  # least literals at the end of a block
+    LZ4_MATCH_LIMIT = 12  # least bytes from the start of the last match to the end
+    SNAPPY_LONG = 60  # longer literals have their length after the tag
+    STEP = 16  # bytes copied at a time
 
 
 cdef inline void copy_literals(
-    uint8_t* to, const uint8_t* source, int64_t length, int64_t behind
+    uint8_t* to, const uint8_t* source, int64_t length, int64_t available
 ) noexcept nogil:
-    # `behind` bytes may be read and written: what is too much is written over.
-    if length <= STEP and behind >= STEP:
+    # `available` bytes may be read and written. Bytes copied beyond `length` are
+    # overwritten later.
+    if length <= STEP and available >= STEP:
         memcpy(to, source, STEP)
-    elif length <= 4 * STEP and behind >= 4 * STEP:
+    elif length <= 4 * STEP and available >= 4 * STEP:
         memcpy(to, source, 4 * STEP)
     else:
         memcpy(to, source, length)
 
 
 cdef inline void copy_match(
-    uint8_t* to, int64_t distance, int64_t length, const uint8_t* room_end
+    uint8_t* to, int64_t distance, int64_t length, const uint8_t* buffer_end
 ) noexcept nogil:
-    # Copy what was written `distance` bytes ago, which may overlap what it becomes.
+    # Copy `length` bytes from `distance` bytes before `to`; the two may overlap.
     cdef const uint8_t* source = to - distance
     cdef uint8_t* end = to + length
-    if distance >= STEP and room_end - end >= STEP:
+    if distance >= STEP and buffer_end - end >= STEP:
         memcpy(to, source, STEP)
         while length > STEP:
             to += STEP
@@ -52,7 +53,8 @@ cdef inline void copy_match(
 cdef inline int64_t long_length(
     const uint8_t** ip, const uint8_t* iend, int64_t length
 ) noexcept nogil:
-    # Of lz4: bytes are added up to the first that is not 255. -1 where they are cut.
+    # Read the rest of an lz4 length: bytes are added up to the first below 255.
+    # Returns -1 if the block ends within it.
     cdef int64_t byte = 255
     while byte == 255:
         if ip[0] == iend:
@@ -63,11 +65,12 @@ cdef inline int64_t long_length(
     return length
 
 
-cdef inline int64_t unpack_lz4_block(
+cdef inline int64_t decompress_lz4_block(
     const uint8_t* ip, const uint8_t* iend, uint8_t* begin, const uint8_t* oend,
-    const uint8_t* room_end
+    const uint8_t* buffer_end
 ) noexcept nogil:
-    # Into `begin` to `oend` at most, memory that goes on to `room_end`: its size.
+    # Decompress to `begin`, up to `oend`; the buffer ends at `buffer_end`. Returns the
+    # decompressed size, or -1.
     cdef uint8_t* op = begin
     cdef int64_t length, distance
     cdef uint8_t token
@@ -84,7 +87,7 @@ cdef inline int64_t unpack_lz4_block(
                 length = long_length(&ip, iend, length)
             if length < 0 or length > iend - ip or length > oend - op:
                 return -1
-            copy_literals(op, ip, length, min(iend - ip, room_end - op))
+            copy_literals(op, ip, length, min(iend - ip, buffer_end - op))
             op += length
             ip += length
             if ip == iend:
@@ -103,13 +106,13 @@ cdef inline int64_t unpack_lz4_block(
         if distance < 1 or distance > op - begin:
             return -1
         length += LZ4_LEAST_MATCH
-        copy_match(op, distance, length, room_end)
+        copy_match(op, distance, length, buffer_end)
         op += length
     return -1
 
 
 cdef inline int64_t snappy_size(const uint8_t** ip, const uint8_t* iend) noexcept nogil:
-    # What a block begins with: how much it becomes, a varint of 32 bits.
+    # Read the decompressed size, a varint of 32 bits, at the start of a block.
     cdef int64_t size = 0
     cdef uint8_t byte
     cdef int shift
@@ -127,7 +130,7 @@ cdef inline int64_t snappy_size(const uint8_t** ip, const uint8_t* iend) noexcep
 cdef inline int64_t literal_length(
     const uint8_t** ip, const uint8_t* iend, uint8_t tag
 ) noexcept nogil:
-    # Of snappy: up to 60 in the tag; above, less 1, in 1 to 4 bytes behind it.
+    # Read a literal's length: up to 60 it is in the tag, else in 1 to 4 bytes after it.
     cdef int64_t length = tag >> 2
     cdef int extra = <int>length - SNAPPY_LONG + 1, i
     if extra > 0:
@@ -140,15 +143,15 @@ cdef inline int64_t literal_length(
     return length + 1
 
 
-cdef inline int64_t unpack_snappy_block(
-    const uint8_t* ip, const uint8_t* iend, uint8_t* begin, const uint8_t* room_end
+cdef inline int64_t decompress_snappy_block(
+    const uint8_t* ip, const uint8_t* iend, uint8_t* begin, const uint8_t* buffer_end
 ) noexcept nogil:
     cdef int64_t size = snappy_size(&ip, iend), length, distance
     cdef uint8_t* op = begin
     cdef const uint8_t* oend
     cdef uint8_t tag
     cdef bint near
-    if size < 0 or size > room_end - begin:
+    if size < 0 or size > buffer_end - begin:
         return -1
     oend = begin + size
     while ip < iend:
@@ -158,7 +161,7 @@ cdef inline int64_t unpack_snappy_block(
             length = literal_length(&ip, iend, tag)
             if length < 1 or length > iend - ip or length > oend - op:
                 return -1
-            copy_literals(op, ip, length, min(iend - ip, room_end - op))
+            copy_literals(op, ip, length, min(iend - ip, buffer_end - op))
             op += length
             ip += length
             continue
@@ -167,7 +170,7 @@ cdef inline int64_t unpack_snappy_block(
                 return -1
             length, distance = (tag >> 2) + 1, le32(ip)
             ip += 4
-        else:  # a distance of 11 or 16 bits: either comes often, so no branch
+        else:  # a distance of 11 or 16 bits; both are frequent, so there is no branch
             near = tag & 1
             if iend - ip < 2 - near:
                 return -1
@@ -176,6 +179,6 @@ cdef inline int64_t unpack_snappy_block(
             ip += 2 - near
         if distance < 1 or distance > op - begin or length > oend - op:
             return -1
-        copy_match(op, distance, length, room_end)
+        copy_match(op, distance, length, buffer_end)
         op += length
     return size if op == oend else -1

@@ -2,7 +2,7 @@ import numpy as np
 import numpy.typing as npt
 
 def search_value(
-    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
     at: int,
     width: int,
@@ -14,7 +14,7 @@ def search_value(
     target: int,
 ) -> int: ...  # the value, or `missing`
 def find_slot(
-    data: npt.NDArray[np.uint8] | bytes | memoryview,  # const uint8_t[::1], whole slots
+    data: npt.NDArray[np.uint8] | bytes | memoryview,  # const uint8_t[::1], slots
     stride: int,
     at: int,
     width: int,
@@ -23,7 +23,7 @@ def find_slot(
     above: bool,
 ) -> int: ...  # slot
 def search_slots(
-    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
     at: int,
     width: int,
@@ -32,7 +32,7 @@ def search_slots(
     out: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
 ) -> None: ...
 def take_field(
-    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
     at: int,
     width: int,
@@ -41,18 +41,18 @@ def take_field(
     slots: npt.NDArray[np.int64],  # int64_t[::1], (n,), replaced
 ) -> None: ...
 def count_rising(
-    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
     first_width: int,
     second_width: int,
-    second_may_rest: bool,
+    second_may_repeat: bool,
 ) -> int: ...  # slots
 def first_nonzero(
     data: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     start: int,
 ) -> int: ...  # position
 def widen_slots(
-    data: npt.NDArray[np.uint8],  # const uint8_t[::1], whole slots
+    data: npt.NDArray[np.uint8],  # const uint8_t[::1], slots
     stride: int,
     first_width: int,
     second_width: int,
@@ -64,9 +64,9 @@ def widen_slots(
 ) -> int: ...  # rows filled
 def search_ranges(
     column: npt.NDArray[np.int64],  # const int64_t[:], (rows,), strided or not
-    starts: npt.NDArray[np.int64],  # const int64_t[:], (stretches,), strided or not
-    stops: npt.NDArray[np.int64],  # const int64_t[:], (stretches,), strided or not
-    which: npt.NDArray[np.int64],  # const int64_t[::1], (n,), stretches
+    starts: npt.NDArray[np.int64],  # const int64_t[:], (ranges,), strided or not
+    stops: npt.NDArray[np.int64],  # const int64_t[:], (ranges,), strided or not
+    which: npt.NDArray[np.int64],  # const int64_t[::1], (n,), ranges
     targets: npt.NDArray[np.int64],  # const int64_t[::1], (n,)
     out: npt.NDArray[np.int64],  # int64_t[::1], (n,), filled
 ) -> None: ...
