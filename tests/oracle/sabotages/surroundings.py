@@ -5,8 +5,6 @@ from contextlib import nullcontext, suppress
 from threading import Thread
 from time import sleep
 
-from kafkalog.log.append_runs import RunWriter
-
 from kafkalog.config import LogConfig, settings
 from kafkalog.config.setting_types import Range
 from kafkalog.log import appending, flushing, opening, ownership, runtime, writable_log
@@ -124,14 +122,14 @@ def _(patch):
 )
 def _(patch):
     """The end moves before the bytes are there, and no reader waits."""
-    extend = RunWriter._extend
+    extend = appending.extend
 
-    def move_end_first(self, data, made):
-        self._log.end = self._log.end._replace(offset=made[0][0])
+    def move_end_first(log, data, entries, end):
+        log.end = log.end._replace(offset=end.next_offset)
         sleep(0.001)
-        extend(self, data, made)
+        extend(log, data, entries, end)
 
-    patch.setattr(RunWriter, "_extend", move_end_first)
+    patch.setattr(appending, "extend", move_end_first)
     patch.setattr(runtime, "RLock", lambda: nullcontext())
 
 
