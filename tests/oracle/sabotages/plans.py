@@ -65,17 +65,13 @@ def _(patch):
     patch.setattr(Appends, "place", skip_one)
 
 
-@sabotage(
-    "offsets of index entries are relative to the base offset", "roll-index-interval"
-)
+@sabotage("index entries have offsets relative to the base", "roll-index-interval")
 def _(patch):
     """They are relative to the next offset."""
     change(patch, "base_offset", 1)
 
 
-@sabotage(
-    "positions of index entries begin at the segment's end", "roll-index-interval"
-)
+@sabotage("index entries have positions in the segment", "roll-index-interval")
 def _(patch):
     """They begin one byte later."""
     change(patch, "size", 1)
@@ -87,9 +83,7 @@ def _(patch):
     change(patch, "first_timestamp", 1)
 
 
-@sabotage(
-    "one write makes an entry once enough bytes have come", "append-codecs-in-place"
-)
+@sabotage("one write makes an entry after enough bytes", "append-codecs-in-place")
 def _(patch):
     """It waits for one byte more."""
     change(patch, "index_interval_bytes", 1)
@@ -117,9 +111,7 @@ def _(patch):
     change(patch, "greatest_timestamp", 1)
 
 
-@sabotage(
-    "one write keeps the offset of the greatest timestamp", "append-codecs-in-place"
-)
+@sabotage("one write keeps the greatest timestamp's offset", "append-codecs-in-place")
 def _(patch):
     """The offset is one higher."""
     change(patch, "offset_of_greatest", 1)
