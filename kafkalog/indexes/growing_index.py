@@ -110,7 +110,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
     @property
     def entries_left(self) -> int:
         """Number of entries that still fit before the segment must roll."""
-        return self.max_entries - self.entry_count
+        self.load()
+        return (self._size - self._used) // self.ENTRY_BYTES
 
     @property
     def is_full(self) -> bool:

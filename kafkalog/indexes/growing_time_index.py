@@ -61,7 +61,8 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
     @property
     def entries_left(self) -> int:
         """Number of entries that still fit; one slot is kept for the closing entry."""
-        return self.max_entries - 1 - self.entry_count
+        self.load()
+        return (self._size - self._used) // self.ENTRY_BYTES - 1
 
     @property
     def last_entry(self) -> TimestampOffset:

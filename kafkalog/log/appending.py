@@ -218,11 +218,9 @@ def write_run(log: LogState, appends: Appends, first: int, terms: AppendTerms) -
     log.leader_epochs.flush()
     if terms.assigns:
         appends.place(log.end.offset, first)
-    rows = appends.rows[appends.row_bounds[first] :]
     sequences = NO_SEQUENCES
-    if terms.origin is AppendOrigin.CLIENT and rows["producer_id"].any(
-        where=rows["producer_id"] != NO_PRODUCER_ID
-    ):
+    if terms.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
+        rows = appends.rows[appends.row_bounds[first] :]
         sequences = known_sequences(log.producers, rows)
     end, segment_end, index_entries, time_entries = _speedups.plan_run(
         as_bytes(appends.rows),

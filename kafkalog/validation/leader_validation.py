@@ -63,11 +63,14 @@ def lead_appends(
     as_leader = Leadership(rules, origin, leader_epoch, now_ms)
     views = as_views(pieces)
     most_bytes = rules.max_message_bytes
-    asked = Asked(origin, leader_epoch, most_bytes, False, as_leader.as_tuple())
+    header_rules = as_leader.as_tuple()
+    asked = Asked(origin, leader_epoch, most_bytes, False, header_rules)
     appends = take_plain(views, asked, memory)
     if appends is not None:
-        packed = appends.info["source_codec"].any()
-        if not packed or _survey(appends, as_leader, memory):
+        compressed = bool(appends.info["source_codec"].any())
+        if not compressed or _survey(
+            appends, header_rules, rules.max_unpacked_bytes, memory, compressed
+        ):
             _stamp(appends, as_leader)
             return appends
     appends = analyze_appends(
@@ -102,23 +105,31 @@ def validate_appends(
     return Appends.merged(singles, memory.merged)
 
 
-def _survey(appends: Appends, as_leader: Leadership, memory: AppendMemory) -> bool:
-    """Walk the records of all appends, and note timestamps; whether all are plain."""
+def _survey(
+    appends: Appends,
+    rules: tuple[bool, bool, int, int, int],
+    limit: int,
+    memory: AppendMemory,
+    compressed: bool,
+) -> bool:
+    """Return whether all records are valid; note their number and greatest timestamp.
+
+    `limit` bounds a batch, decompressed, in bytes.
+    """
     place: _Place = (appends.data, None, None)
-    if appends.info["source_codec"].any():
-        limit = as_leader.rules.max_unpacked_bytes
+    if compressed:
         unpacked = _unpacked(appends, limit, memory)
         if unpacked is None:
             return False
         place = unpacked
-    plain = _speedups.survey_batches(
+    valid = _speedups.survey_batches(
         *place,
         as_bytes(appends.rows),
         appends.row_bounds,
         as_bytes(appends.info),
-        as_leader.as_tuple(),
+        rules,
     )
-    return plain == len(appends)
+    return valid == len(appends)
 
 
 def _unpacked(appends: Appends, limit: int, memory: AppendMemory) -> _Place | None:
@@ -163,7 +174,9 @@ def _single(append: Appends, as_leader: Leadership, memory: AppendMemory) -> App
     """Judge one append; what is refused becomes nothing but its error."""
     if not len(append.rows):
         return append
-    if _survey(append, as_leader, memory):
+    limit = as_leader.rules.max_unpacked_bytes
+    compressed = bool(append.info["source_codec"][0])
+    if _survey(append, as_leader.as_tuple(), limit, memory, compressed):
         _stamp(append, as_leader)
         return append
     try:
