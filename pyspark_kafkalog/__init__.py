@@ -1,7 +1,7 @@
-"""By this package's name Spark finds ``format("kafkalog")``, with nothing to register.
+"""Makes ``format("kafkalog")`` known to Spark without registration.
 
-Spark imports every package named ``pyspark_*`` when it meets a format it does not know,
-and one that raises would hide all others: so this one never does.
+For an unknown format Spark imports every package named ``pyspark_*``. If one raises,
+the others are not found, so this one never does.
 """
 
 from contextlib import suppress

@@ -25,8 +25,9 @@ LAYERS: Final = [
     Layer("commands", ("__main__",), "`python -m kafkalog`"),
     Layer(
         "surfaces",
-        ("cli", "export", "spark"),
-        "commands, other libraries' tables, Spark; the names of `kafkalog` itself",
+        ("cli", "export", "spark", "testing"),
+        "commands, other libraries' tables, Spark, test doubles; the names of "
+        "`kafkalog` itself",
     ),
     Layer("dump", ("dump",), "kafka-dump-log's text"),
     Layer("query", ("query",), "one question over many logs: scan, find, tail"),

@@ -15,15 +15,15 @@ from kafkalog.log.append_result import AppendResult
 from kafkalog.log.log import CHANGING, Log, LogRead
 from kafkalog.log.log_fetch import LogFetch
 from kafkalog.log.record_appends import AppendedRecords, Refusal
-from kafkalog.query.part_reading import Problem
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.records import BytesColumn, HeadersColumn, ViewColumn
 from kafkalog.query.scan_columns import COLUMNS
-from kafkalog.verification.report import Report
+from kafkalog.verification.verification_report import Report
 
 ROOT = Path(kafkalog.__file__).parents[1]
 REACHED = (
     AppendResult, AppendedRecords, BytesColumn, HeadersColumn, LogFetch, LogRead,
-    Problem, Refusal, Report, ViewColumn,
+    Refusal, Report, ScanProblem, ViewColumn,
 )  # fmt: skip
 """What public functions return, and is itself no public name."""
 

@@ -9,7 +9,7 @@ call of a kernel finds every record.
     Views            every record wanted: where its key, value and headers lie
 
 Errors come in place of what they spoil, and in order, so that a caller may raise them
-or note them and go on: a generator here yields `Views` and errors alike.
+or note them and go on: a generator here yields `RecordViews` and errors alike.
 
 Knows: how entries hold records. Does not know: files, or what is wanted of a record.
 Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
@@ -17,9 +17,9 @@ Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Generic
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
@@ -27,73 +27,42 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.codecs.varint_arrays import MAX_VARINT_BYTES, decode_varints
-from kafkalog.decoding.decompression import Payloads, unpack
-from kafkalog.decoding.large_batches import cut_up, record_error
-from kafkalog.decoding.workspace import Found, RecordPlaces, Room
+from kafkalog.decoding.decompression import Payloads, decompress_batches
+from kafkalog.decoding.large_batches import record_error, split_large_batches
+from kafkalog.decoding.read_policy import Bounds
+from kafkalog.decoding.workspace import DecodeWorkspace, Found, RecordSpans
 from kafkalog.errors import CorruptRecordError, LocatedError
-from kafkalog.formats.entry_headers import Bytes, Rows, checksum_error, corrupt
-from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK
-from kafkalog.formats.offset_order import overlap
-
-FIRST: Final = -(2**63)
-LAST: Final = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """Which records are wanted: offsets and timestamps, each [start, end).
-
-    Where a timestamp bounds, a record without one is outside.
-    """
-
-    start_offset: int = FIRST
-    end_offset: int = LAST
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
-
-    @property
-    def timed(self) -> bool:
-        """Whether timestamps bound at all."""
-        return self.start_timestamp is not None or self.end_timestamp is not None
-
-    def as_array(self) -> npt.NDArray[np.int64]:
-        """Give the first and last offset and timestamp wanted, as the kernels do."""
-        start, end = self.start_timestamp, self.end_timestamp
-        bounds = (
-            self.start_offset,
-            LAST if self.end_offset == LAST else max(self.end_offset - 1, FIRST),
-            FIRST if start is None else start,
-            LAST if end is None else max(end - 1, FIRST),
-        )
-        return np.array(bounds, np.int64)
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes, crc_error, decode_error
+from kafkalog.formats.layout import CODEC_MASK, RECORD_BATCH_OVERHEAD
+from kafkalog.formats.offset_order import find_overlap
 
 
 @dataclass(frozen=True, slots=True)
-class Run(Generic[Found]):
+class DecodedRecords(Generic[Found]):
     """Records found in `data`: `counts` of them for each of `rows`.
 
-    `records` lies in the `Room` they were put into, and may be valid only until that is
-    used again.
+    `records` lies in a `DecodeWorkspace`, and may be valid
+    only until that is used again.
     """
 
     data: Bytes
-    rows: Rows
+    rows: BatchHeaders
     records: Found
     counts: npt.NDArray[np.int64]
 
 
-Views = Run[RecordPlaces]
+RecordViews = DecodedRecords[RecordSpans]
 """A run of which the places are known."""
 
 
 def find_records(
     payloads: Payloads,
     bounds: Bounds,
-    room: Room[Found],
+    room: DecodeWorkspace[Found],
     before: int | None = None,
     *,
     check: bool = False,
-) -> Iterator[Run[Found] | LocatedError]:
+) -> Iterator[DecodedRecords[Found] | LocatedError]:
     """Find the records of all payloads that lie within `bounds`.
 
     A run is valid until the next is taken. Where offsets must rise, `before` is the
@@ -106,7 +75,7 @@ def find_records(
         error: LocatedError | None = None
         good, wrapped = _speedups.check_counts(rows, lengths)
         if good < len(rows):
-            error = corrupt(Status.ENTRY_COUNT, int(rows["position"][good]))
+            error = decode_error(Status.ENTRY_COUNT, int(rows["position"][good]))
         found, base_offsets = rows[:good], np.zeros(good, np.int64)
         if wrapped:
             # In a copy: behind an error those that follow are measured anew.
@@ -120,7 +89,9 @@ def find_records(
             data, found, places, within, counts, check=check
         )
         if status == Status.CHECKSUM:
-            error = checksum_error(found[stop])
+            row = found[stop]
+            start = int(starts[stop]) - RECORD_BATCH_OVERHEAD
+            error = crc_error(data, int(row["position"]) - start, row)
             good = stop
         elif status != Status.OK:
             passed = len(payloads.rows) - len(rows)
@@ -128,7 +99,7 @@ def find_records(
             good = stop
             kept -= int(counts[stop])
         if kept:
-            yield Run(data, found[:good], room.first(kept), counts[:good])
+            yield DecodedRecords(data, found[:good], room.first(kept), counts[:good])
         if error is not None:
             yield error
         if good and before is not None:
@@ -139,7 +110,7 @@ def find_records(
         rows, starts, lengths = rows[skipped:], starts[skipped:], lengths[skipped:]
 
 
-def first_records(data: Bytes, origin: int, row: np.void, most: int) -> np.void:
+def truncate_header(data: Bytes, origin: int, row: np.void, most: int) -> np.void:
     """Return the header of a batch as if it ended behind its first `most` records.
 
     As it is where it is compressed, has no more, or these cannot be told apart.
@@ -149,7 +120,7 @@ def first_records(data: Bytes, origin: int, row: np.void, most: int) -> np.void:
         return row
     start = int(row["position"]) - origin
     end = start + int(row["size_in_bytes"])
-    position = start + BATCH_HEADER_BYTES
+    position = start + RECORD_BATCH_OVERHEAD
     for _ in range(most):
         head = data[position:end][:MAX_VARINT_BYTES].tobytes()
         try:
@@ -166,7 +137,7 @@ def first_records(data: Bytes, origin: int, row: np.void, most: int) -> np.void:
 
 def _measure(
     data: Bytes,
-    rows: Rows,
+    rows: BatchHeaders,
     starts: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
     base_offsets: npt.NDArray[np.int64],
@@ -178,8 +149,8 @@ def _measure(
         data, rows, starts[:good], lengths[:good], base_offsets
     )
     if status != Status.OK:
-        good, wrong = stop, (stop, corrupt(status, int(rows["position"][stop])))
-    if before is not None and (stray := overlap(rows[:good], before)):
+        good, wrong = stop, (stop, decode_error(status, int(rows["position"][stop])))
+    if before is not None and (stray := find_overlap(rows[:good], before)):
         return stray
     return wrong
 
@@ -187,30 +158,60 @@ def _measure(
 def decode(
     data: Bytes,
     origin: int,
-    rows: Rows,
+    rows: BatchHeaders,
     *,
     bounds: Bounds,
     limit: int,
-    workspace: Room[Found],
+    workspace: DecodeWorkspace[Found],
     before: int | None = None,
-    in_pieces: bool = False,
+    split_large: bool = False,
     check: bool = False,
-) -> Iterator[Run[Found] | LocatedError]:
+) -> Iterator[DecodedRecords[Found] | LocatedError]:
     """Find the records of `rows` within `bounds`: unpack, then find, run by run.
 
-    Where offsets must rise, `before` is the last of what precedes `rows`. `in_pieces`
+    Where offsets must rise, `before` is the last of what precedes `rows`. `split_large`
     says that the records of a very large batch may come in several runs; `check` that
     nobody has looked at the checksums of `rows`, which are plain batches then, each of
     one run.
     """
-    for payloads in unpack(data, origin, rows, limit, workspace):
+    for payloads in decompress_batches(data, origin, rows, limit, workspace):
         if isinstance(payloads, LocatedError):
             yield payloads
             continue
-        for part in cut_up(payloads) if in_pieces else (payloads,):
+        for part in split_large_batches(payloads) if split_large else (payloads,):
             if isinstance(part, LocatedError):
                 yield part
                 continue
             yield from find_records(part, bounds, workspace, before, check=check)
             if before is not None:
                 before = int(part.rows["last_offset"][-1])
+
+
+Take = Callable[[str, int, npt.DTypeLike], npt.NDArray[Any]]
+
+
+def fresh(name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Take new memory; `name` is for those who keep it."""
+    del name
+    return np.empty(length, dtype)
+
+
+def find_headers(
+    views: RecordViews, take: Take = fresh
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Find the headers of the records in `views`.
+
+    Answers n + 1 offsets, between which record i's headers lie, and four rows of
+    places: key start and length, value start and length.
+    """
+    counts = views.records["header_count"]
+    offsets = take("header offsets", len(counts) + 1, np.int32)
+    unused = take("header valid", len(counts), np.uint8)
+    total, _ = _speedups.lengths_to_offsets(counts, offsets, unused)
+    places = take("header places", 4 * total, np.int32).reshape(4, total)
+    if total:
+        starts = views.records["headers_start"]
+        status = _speedups.decode_headers(views.data, starts, offsets, places)
+        if status != Status.OK:
+            raise decode_error(status, int(views.rows["position"][0]))
+    return offsets, places

@@ -18,15 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.codecs.compression import bounded_unpacker, decompressor
+from kafkalog.codecs.compression import bounded_decompressor, decompressor
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import CODEC_MASK
 
 Content = bytes | memoryview
 
 
-class EntryStreams:
+class CompressedStreams:
     """The payloads of `rows`, and in `sizes` what each became, in bytes.
 
     Payload i lies at ``starts[i]`` in `data`, ``lengths[i]`` long; `limit` bounds each,
@@ -36,7 +36,7 @@ class EntryStreams:
     def __init__(
         self,
         data: Bytes,
-        rows: Rows,
+        rows: BatchHeaders,
         starts: npt.NDArray[np.int64],
         lengths: npt.NDArray[np.int64],
         limit: int,
@@ -96,7 +96,7 @@ class EntryStreams:
         told, view, sizes = self._told, self._place[0].data, self.sizes
         i, count, most, room = first, len(told), len(out) // 2, len(out)
         codec = told[first][0]
-        unpack, refusals = bounded_unpacker(codec)
+        unpack, refusals = bounded_decompressor(codec)
         try:
             while i < count:
                 other, bound, begin, end = told[i]

@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.decoding.compressed_streams import EntryStreams
-from kafkalog.decoding.workspace import Room
+from kafkalog.decoding.compressed_streams import CompressedStreams
+from kafkalog.decoding.workspace import DecodeWorkspace, Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
-from kafkalog.formats.entry_headers import Bytes, Rows, corrupt
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes, decode_error
 from kafkalog.formats.layout import CODEC_MASK
 
-UNPACKED_BYTES: Final = 5 << 18
+DECOMPRESSED_BYTES: Final = 5 << 18
 """How much is unpacked before it is decoded; one batch may exceed it.
 
 A quarter more than 1 MB, so that a batch of that size, which is common, has room."""
@@ -36,7 +36,7 @@ class Payloads:
     """Where the payload of each of `rows` lies in `data`, not compressed any more."""
 
     data: Bytes
-    rows: Rows
+    rows: BatchHeaders
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     unpacked: bool
@@ -53,8 +53,12 @@ class Payloads:
         )
 
 
-def unpack(
-    data: Bytes, origin: int, rows: Rows, limit: int, workspace: Room[object]
+def decompress_batches(
+    data: Bytes,
+    origin: int,
+    rows: BatchHeaders,
+    limit: int,
+    workspace: DecodeWorkspace[object],
 ) -> Iterator[Payloads | LocatedError]:
     """Bring payloads into a form that has no compression, in runs of bounded size.
 
@@ -72,7 +76,7 @@ def unpack(
         if error is not None:
             good = int((lengths[:good] > limit).argmax())
         elif status != Status.OK:
-            error = corrupt(status, int(rows["position"][stop]))
+            error = decode_error(status, int(rows["position"][stop]))
         part = (data, rows[:good], starts[:good], lengths[:good])
         if (rows["attributes"][:good] & CODEC_MASK).any():
             yield from _unpack_runs(*part, limit, workspace)
@@ -84,7 +88,7 @@ def unpack(
 
 
 def _too_large(
-    rows: Rows, lengths: npt.NDArray[np.int64], limit: int
+    rows: BatchHeaders, lengths: npt.NDArray[np.int64], limit: int
 ) -> LocatedError | None:
     """Say which entry comes first that exceeds `limit` as it is."""
     if not len(lengths) or lengths.max() <= limit:
@@ -96,15 +100,15 @@ def _too_large(
 
 def _unpack_runs(
     data: Bytes,
-    rows: Rows,
+    rows: BatchHeaders,
     starts: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
     limit: int,
-    workspace: Room[object],
+    workspace: DecodeWorkspace[object],
 ) -> Iterator[Payloads | LocatedError]:
-    """Unpack `rows` into one buffer after another of about `UNPACKED_BYTES`."""
-    streams = EntryStreams(data, rows, starts, lengths, limit)
-    usual = min(UNPACKED_BYTES, SWELLING * int(lengths.sum()))
+    """Unpack `rows` into one buffer after another of about `DECOMPRESSED_BYTES`."""
+    streams = CompressedStreams(data, rows, starts, lengths, limit)
+    usual = min(DECOMPRESSED_BYTES, SWELLING * int(lengths.sum()))
     room, first, stop, filled = workspace.bytes_for(usual), 0, 0, 0
     while first < len(rows):
         stop, filled, left = streams.unpack_into(room, stop, filled)
@@ -133,6 +137,27 @@ def _of_batch(error: LocatedError, position: int) -> LocatedError:
     return error.with_traceback(None)  # whose frames hold what was unpacked
 
 
-def _run(room: Bytes, rows: Rows, lengths: npt.NDArray[np.int64]) -> Payloads:
+def _run(room: Bytes, rows: BatchHeaders, lengths: npt.NDArray[np.int64]) -> Payloads:
     ends = np.cumsum(lengths)
     return Payloads(room[: ends[-1]], rows, ends - lengths, lengths, unpacked=True)
+
+
+def first_offsets(
+    data: Bytes, origin: int, rows: BatchHeaders, limit: int
+) -> npt.NDArray[np.int64]:
+    """Return the first offset of each entry, of wrappers too.
+
+    Of a wrapper that cannot be it is what the wrapper says of its last. `limit` bounds
+    each, unpacked, in bytes.
+    """
+    first = np.where(rows["count"] < 0, rows["last_offset"], rows["base_offset"])
+    wrappers = (rows["magic"] < 2) & (rows["count"] < 0)
+    measured = rows[wrappers]
+    for payloads in decompress_batches(data, origin, measured, limit, Workspace()):
+        if isinstance(payloads, Payloads):
+            part = (payloads.rows, payloads.starts, payloads.lengths)
+            bases = np.zeros(len(payloads.rows), np.int64)
+            _speedups.measure_wrappers(payloads.data, *part, bases)
+    known = measured["count"] >= 0
+    first[np.flatnonzero(wrappers)[known]] = measured["base_offset"][known]
+    return first

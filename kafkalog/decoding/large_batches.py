@@ -19,15 +19,15 @@ from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.decoding.decompression import Payloads
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import Rows, corrupt
-from kafkalog.formats.layout import BATCH_HEADER_BYTES, LEAST_RECORD_BYTES
+from kafkalog.formats.batch_headers import BatchHeaders, decode_error
+from kafkalog.formats.layout import MIN_RECORD_BYTES, RECORD_BATCH_OVERHEAD
 
 MOST_BYTES: Final = 4 << 20
 """What a piece has of records; the last of them may exceed it."""
 MOST_RECORDS: Final = 1 << 16
 
 
-def cut_up(payloads: Payloads) -> Iterator[Payloads | LocatedError]:
+def split_large_batches(payloads: Payloads) -> Iterator[Payloads | LocatedError]:
     """Yield the payloads as they are, but batches of magic 2 above 4 MiB in pieces.
 
     Each piece is a payload whose row is that of its batch, with a count of its own. A
@@ -39,7 +39,7 @@ def cut_up(payloads: Payloads) -> Iterator[Payloads | LocatedError]:
     count, lengths = payloads.rows["count"], payloads.lengths
     large = (lengths > MOST_BYTES) & (payloads.rows["magic"] == 2) & (count > 0)
     # More than could be there is for those who count to refuse.
-    large &= count <= lengths // LEAST_RECORD_BYTES
+    large &= count <= lengths // MIN_RECORD_BYTES
     first = 0
     for i in np.flatnonzero(large).tolist():
         if first < i:
@@ -61,9 +61,9 @@ def record_error(
     row = payloads.rows[index]
     at = int(row["position"])
     if not payloads.unpacked:
-        at += BATCH_HEADER_BYTES * int(row["magic"] == 2)
+        at += RECORD_BATCH_OVERHEAD * int(row["magic"] == 2)
         at += place - int(payloads.starts[index])
-    return corrupt(status, at)
+    return decode_error(status, at)
 
 
 def _cut(payloads: Payloads, index: int) -> Iterator[Payloads] | LocatedError:
@@ -87,7 +87,7 @@ def _cut(payloads: Payloads, index: int) -> Iterator[Payloads] | LocatedError:
 
 
 def _piece(
-    payloads: Payloads, row: Rows, start: int, length: int, count: int
+    payloads: Payloads, row: BatchHeaders, start: int, length: int, count: int
 ) -> Payloads:
     row["count"] = count
     starts, lengths = np.array([start], np.int64), np.array([length], np.int64)

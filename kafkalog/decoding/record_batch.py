@@ -16,18 +16,19 @@ import numpy as np
 
 from kafkalog._speedups import Status
 from kafkalog.codecs.bytes_text import repair_utf8
-from kafkalog.decoding.batch_decoder import Bounds, Views, decode
-from kafkalog.decoding.record_headers import find_headers
+from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_fields import magic_field
-from kafkalog.formats.entry_headers import (
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
     Bytes,
     BytesLike,
-    Rows,
-    add_to_sequences,
-    corrupt,
-    find_unsound,
+    decode_error,
+    find_crc_mismatches,
+    find_invalid_size_or_magic,
+    increment_sequences,
+    magic_field,
     scan_headers,
 )
 from kafkalog.formats.layout import (
@@ -104,8 +105,10 @@ class RecordBatch:
         whole = _as_bytes(data)
         rows, status, _ = scan_headers(whole, position, 0, 1, any_magic=any_magic)
         if not len(rows):
-            raise corrupt(status or Status.ENTRY_INCOMPLETE, position)
-        self._row: Rows = rows
+            invalid = find_invalid_size_or_magic(whole[position:])
+            reason = "" if any_magic or invalid is None else invalid.reason
+            raise decode_error(status or Status.ENTRY_INCOMPLETE, position, reason)
+        self._row: BatchHeaders = rows
         self._data = whole[position : position + int(rows["size_in_bytes"][0])]
         self._row["position"] = 0
         self._max_bytes = max_bytes
@@ -153,7 +156,7 @@ class RecordBatch:
     @property
     def is_valid(self) -> bool:
         """Whether the checksum is that of the bytes."""
-        return not len(find_unsound(self._data, 0, self._row))
+        return not len(find_crc_mismatches(self._data, 0, self._row))
 
     @property
     def attributes(self) -> int:
@@ -211,7 +214,7 @@ class RecordBatch:
             return NO_SEQUENCE
         span = self._row["last_offset"] - self._row["base_offset"]
         base = self._row["base_sequence"]
-        return int(add_to_sequences(base, span.astype(np.int32))[0])
+        return int(increment_sequences(base, span.astype(np.int32))[0])
 
     @property
     def is_transactional(self) -> bool:
@@ -247,7 +250,7 @@ class RecordBatch:
             bounds=Bounds(),
             limit=self._max_bytes,
             workspace=Workspace(),
-            in_pieces=True,
+            split_large=True,
         )
         for views in found:
             if isinstance(views, LocatedError):
@@ -255,7 +258,7 @@ class RecordBatch:
             yield from _records(views, self.timestamp_type)
 
 
-def _records(views: Views, timestamp_type: TimestampType) -> Iterator[Record]:
+def _records(views: RecordViews, timestamp_type: TimestampType) -> Iterator[Record]:
     data = views.data.data
 
     def part(start: int, length: int) -> bytes | None:
@@ -283,7 +286,9 @@ def _records(views: Views, timestamp_type: TimestampType) -> Iterator[Record]:
         )
 
 
-def _headers(views: Views, data: memoryview) -> Iterator[tuple[str, bytes | None]]:
+def _headers(
+    views: RecordViews, data: memoryview
+) -> Iterator[tuple[str, bytes | None]]:
     """Key and value of each header, of all records in turn."""
     _, places = find_headers(views)
     for key, key_length, value, length in zip(*places.tolist(), strict=True):

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.decoding.batch_decoder import Views
-from kafkalog.formats.entry_headers import corrupt
+from kafkalog.decoding.batch_decoder import RecordViews
+from kafkalog.formats.batch_headers import decode_error
 
 Take = Callable[[str, int, npt.DTypeLike], npt.NDArray[Any]]
 
@@ -27,7 +27,7 @@ def fresh(name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def find_headers(
-    views: Views, take: Take = fresh
+    views: RecordViews, take: Take = fresh
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Find the headers of the records in `views`.
 
@@ -43,5 +43,5 @@ def find_headers(
         starts = views.records["headers_start"]
         status = _speedups.decode_headers(views.data, starts, offsets, places)
         if status != Status.OK:
-            raise corrupt(status, int(views.rows["position"][0]))
+            raise decode_error(status, int(views.rows["position"][0]))
     return offsets, places

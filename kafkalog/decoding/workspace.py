@@ -33,7 +33,7 @@ INTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class RecordPlaces:
+class RecordSpans:
     """Records found, column by column: ``places["offset"]``; a length of -1 is null."""
 
     longs: npt.NDArray[np.int64]
@@ -50,12 +50,12 @@ class RecordPlaces:
             column = self.ints[INTS.index(name)]
         return column
 
-    def first(self, count: int) -> RecordPlaces:
+    def first(self, count: int) -> RecordSpans:
         """See the first `count` of them."""
-        return RecordPlaces(self.longs[:, :count], self.ints[:, :count])
+        return RecordSpans(self.longs[:, :count], self.ints[:, :count])
 
 
-class Room(Protocol[Found]):
+class DecodeWorkspace(Protocol[Found]):
     """Where records go that are found, run by run."""
 
     def bytes_for(self, size: int) -> npt.NDArray[np.uint8]:
@@ -82,7 +82,7 @@ class Room(Protocol[Found]):
 
 
 @dataclass(slots=True)
-class UnpackedBytes:
+class DecompressionBuffer:
     """Room for unpacked bytes: the same again, unless they must stay."""
 
     keeps_bytes: bool = True
@@ -98,16 +98,16 @@ class UnpackedBytes:
 
 
 @dataclass(slots=True)
-class Workspace(UnpackedBytes):
+class Workspace(DecompressionBuffer):
     """Room for the places of a run's records, and for unpacked bytes."""
 
-    _places: RecordPlaces | None = None
+    _places: RecordSpans | None = None
 
-    def room_for(self, count: int) -> RecordPlaces:
+    def spans_for(self, count: int) -> RecordSpans:
         """Return room for `count` records, the same as before where it suffices."""
         if self._places is None or len(self._places) < count:
             room = count if self._places is None else max(count, 2 * len(self._places))
-            self._places = RecordPlaces(
+            self._places = RecordSpans(
                 np.empty((len(LONGS), room), np.int64),
                 np.empty((len(INTS), room), np.int32),
             )
@@ -123,15 +123,15 @@ class Workspace(UnpackedBytes):
         *,
         check: bool = False,
     ) -> Answer:
-        """Find the places of records, as `Room` says."""
+        """Find the places of records, as `DecodeWorkspace` says."""
         records, _ = _speedups.sum_counts(rows, payloads[1])
-        room = self.room_for(records)
+        room = self.spans_for(records)
         answer: Answer = _speedups.decode_records(
             *(data, rows, *payloads, *within, check),
             *(room.longs, room.ints, emitted),
         )
         return answer
 
-    def first(self, count: int) -> RecordPlaces:
+    def first(self, count: int) -> RecordSpans:
         """See the first `count` of the records found last."""
-        return self.room_for(count).first(count)
+        return self.spans_for(count).first(count)

@@ -23,12 +23,12 @@ import numpy as np
 from kafkalog.codecs.compression import Codec
 from kafkalog.encoding.batch_encoder import (
     DEFAULT_BATCH_BYTES,
+    BatchHeaders,
     Bytes,
-    Rows,
     batch_rows,
     encode,
-    encode_split,
-    split,
+    encode_measured,
+    split_into_batches,
 )
 from kafkalog.encoding.message_sets import encode_messages
 from kafkalog.encoding.record_columns import (
@@ -222,7 +222,7 @@ def encode_batches(
     *,
     rows_per_batch: int | None = None,
     settings: BatchSettings | None = None,
-    room: Bytes | None = None,
+    out: Bytes | None = None,
 ) -> memoryview:
     """Encode `columns` as batches one behind another, each as full as it may be.
 
@@ -230,7 +230,7 @@ def encode_batches(
     its records; None is no bound. Where more than one batch comes out, `settings` may
     give neither `base_offset` nor `last_offset`; sequences run on from batch to batch.
     Below magic 2 all records go into one message set. What comes out is the memory it
-    was written to, `room` if that is large enough: ``bytes(...)`` copies it.
+    was written to, `out` if that is large enough: ``bytes(...)`` copies it.
 
     Raises `InvalidRecordError` as `RecordBatchBuilder` does.
 
@@ -251,10 +251,12 @@ def encode_batches(
             log_append_time=settings.log_append_time,
         )
         return memoryview(messages)
-    cut = split(columns, batch_bytes=batch_bytes, rows_per_batch=rows_per_batch)
+    cut = split_into_batches(
+        columns, batch_bytes=batch_bytes, rows_per_batch=rows_per_batch
+    )
     rows = head_batches(columns, cut.bounds, settings)
     if settings.base_offset is None and settings.delete_horizon_ms is None:
-        return encode_split(columns, rows, cut, level=settings.level, room=room)
+        return encode_measured(columns, rows, cut, level=settings.level, out=out)
     return encode(columns, rows, cut.bounds, level=settings.level)
 
 
@@ -290,7 +292,7 @@ def empty_batch(
 
 def head_batches(
     columns: RecordColumns, bounds: Int64s, settings: BatchSettings
-) -> Rows:
+) -> BatchHeaders:
     """Head batches of magic 2: what their records say, and what `settings` do.
 
     Batch i has the records ``bounds[i]`` to ``bounds[i + 1]``.
@@ -300,7 +302,7 @@ def head_batches(
     return rows
 
 
-def _apply(settings: BatchSettings, rows: Rows, bounds: Int64s) -> None:
+def _apply(settings: BatchSettings, rows: BatchHeaders, bounds: Int64s) -> None:
     """Write into `rows` what `settings` say of their batches."""
     _place_offsets(settings, rows)
     rows["attributes"] = settings.attributes
@@ -317,7 +319,7 @@ def _apply(settings: BatchSettings, rows: Rows, bounds: Int64s) -> None:
         rows["max_timestamp"] = settings.log_append_time
 
 
-def _place_offsets(settings: BatchSettings, rows: Rows) -> None:
+def _place_offsets(settings: BatchSettings, rows: BatchHeaders) -> None:
     """Let the settings' first and last offsets stand for those of the records."""
     given = {
         name: offset

@@ -21,7 +21,7 @@ from kafkalog.encoding.record_columns import Int64s, RecordColumns
 from kafkalog.errors import InvalidRecordError
 from kafkalog.formats import layout
 
-Rows: TypeAlias = npt.NDArray[np.void]
+BatchHeaders: TypeAlias = npt.NDArray[np.void]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 DEFAULT_BATCH_BYTES: Final = 16384
@@ -30,7 +30,7 @@ DEFAULT_BATCH_BYTES: Final = 16384
 _EVERY: Final = 2**63 - 1
 
 
-class Split(NamedTuple):
+class BatchSplit(NamedTuple):
     """Where batches begin (batches + 1,), and the bytes that what they hold takes."""
 
     bounds: Int64s
@@ -38,7 +38,11 @@ class Split(NamedTuple):
 
 
 def encode(
-    columns: RecordColumns, batches: Rows, bounds: Int64s, *, level: int | None = None
+    columns: RecordColumns,
+    batches: BatchHeaders,
+    bounds: Int64s,
+    *,
+    level: int | None = None,
 ) -> memoryview:
     """Encode batches one behind another: row i of `batches` heads the records
     ``bounds[i]`` to ``bounds[i + 1]``, all of which are used, in order.
@@ -55,43 +59,43 @@ def encode(
     done = _speedups.measure_records(*columns, bounds, batches, payloads)
     if done < len(columns.offset):
         raise InvalidRecordError(f"record {done} does not fit its batch or its column")
-    return encode_split(columns, batches, Split(bounds, payloads), level=level)
+    return encode_measured(columns, batches, BatchSplit(bounds, payloads), level=level)
 
 
-def encode_split(
+def encode_measured(
     columns: RecordColumns,
-    batches: Rows,
-    cut: Split,
+    batches: BatchHeaders,
+    cut: BatchSplit,
     *,
     level: int | None = None,
-    room: Bytes | None = None,
+    out: Bytes | None = None,
 ) -> memoryview:
-    """Encode batches as `encode` does, from the lengths that `split` has measured.
+    """Encode batches from the lengths that `split_into_batches` measured.
 
-    They hold for base offsets and timestamps that are the first records'. `room` is
+    They hold for base offsets and timestamps that are the first records'. `out` is
     memory to write to, so that none is touched for the first time; what comes out then
     lies in it, where no codec is at work, until it is written to again.
     """
     batches["count"] = np.diff(cut.bounds)
     packed = (batches["attributes"] & layout.CODEC_MASK) != Codec.NONE
     if packed.any():
-        plain = _memory(int(cut.payloads.sum()), room)
+        plain = _memory(int(cut.payloads.sum()), out)
         starts = np.cumsum(cut.payloads) - cut.payloads
         _write(columns, batches, cut, starts, plain)
         return _seal(batches, _packed(batches, plain, starts, cut.payloads, level))
     _place(batches, cut.payloads)
-    out = _memory(int(batches["size_in_bytes"].sum()), room)
-    starts = batches["position"] + layout.BATCH_HEADER_BYTES
+    out = _memory(int(batches["size_in_bytes"].sum()), out)
+    starts = batches["position"] + layout.RECORD_BATCH_OVERHEAD
     _write(columns, batches, cut, starts, out)
     return _seal(batches, out)
 
 
-def split(
+def split_into_batches(
     columns: RecordColumns,
     *,
     batch_bytes: int | None = DEFAULT_BATCH_BYTES,
     rows_per_batch: int | None = None,
-) -> Split:
+) -> BatchSplit:
     """Cut records into batches: as many in each as fit, but at least one.
 
     `batch_bytes` bounds a batch with its header, uncompressed; `rows_per_batch` its
@@ -109,10 +113,10 @@ def split(
     )
     if rows < len(columns.offset):
         raise InvalidRecordError(f"record {rows} does not lie in its column")
-    return Split(bounds[: batches + 1], payloads[:batches])
+    return BatchSplit(bounds[: batches + 1], payloads[:batches])
 
 
-def batch_rows(columns: RecordColumns, bounds: Int64s) -> Rows:
+def batch_rows(columns: RecordColumns, bounds: Int64s) -> BatchHeaders:
     """Head each batch as a producer without an id does: offsets and timestamps.
 
     The base timestamp is the first record's, the max timestamp the greatest.
@@ -144,17 +148,17 @@ def check_columns(columns: RecordColumns) -> None:
         raise InvalidRecordError(f"timestamp {timestamp.min()} is negative")
 
 
-def _memory(size: int, room: Bytes | None) -> Bytes:
-    """Take `size` bytes of `room`, or fresh ones where it has not that many."""
-    if room is None or room.size < size:
+def _memory(size: int, out: Bytes | None) -> Bytes:
+    """Take `size` bytes of `out`, or fresh ones where it has not that many."""
+    if out is None or out.size < size:
         return np.empty(size, np.uint8)
-    return room[:size]
+    return out[:size]
 
 
 def _write(
     columns: RecordColumns,
-    batches: Rows,
-    cut: Split,
+    batches: BatchHeaders,
+    cut: BatchSplit,
     starts: Int64s,
     out: Bytes,
 ) -> None:
@@ -164,13 +168,13 @@ def _write(
 
 
 def _packed(
-    batches: Rows,
+    batches: BatchHeaders,
     plain: Bytes,
     starts: Int64s,
     payloads: Int64s,
     level: int | None,
 ) -> Bytes:
-    """Compress each batch's records, and lay them out with room for the headers."""
+    """Compress each batch's records, and leave space for the headers."""
     source = plain.data
     codecs = (batches["attributes"] & layout.CODEC_MASK).tolist()
     streams = [
@@ -180,19 +184,19 @@ def _packed(
         )
     ]
     _place(batches, np.array([len(stream) for stream in streams], np.int64))
-    room = bytes(layout.BATCH_HEADER_BYTES)
-    parts = [part for stream in streams for part in (room, stream)]
+    space = bytes(layout.RECORD_BATCH_OVERHEAD)
+    parts = [part for stream in streams for part in (space, stream)]
     return np.frombuffer(bytearray().join(parts), np.uint8)
 
 
-def _place(batches: Rows, payloads: Int64s) -> None:
+def _place(batches: BatchHeaders, payloads: Int64s) -> None:
     """Say where each batch lies when they follow one another."""
-    size = payloads + layout.BATCH_HEADER_BYTES
+    size = payloads + layout.RECORD_BATCH_OVERHEAD
     batches["size_in_bytes"] = size
     batches["position"] = np.cumsum(size) - size
 
 
-def _seal(batches: Rows, out: Bytes) -> memoryview:
+def _seal(batches: BatchHeaders, out: Bytes) -> memoryview:
     done = _speedups.write_headers(batches, out)
     if done < len(batches):
         raise InvalidRecordError(f"batch {done} exceeds 2147483647 bytes")

@@ -79,7 +79,7 @@ def encode_messages(
 
 
 def _messages(columns: RecordColumns, magic: int, attributes: int) -> bytes:
-    least = layout.LEAST_MESSAGE_BYTES + (8 if magic else 0)
+    least = layout.MIN_MESSAGE_BYTES + (8 if magic else 0)
     size = least * columns.offset.size
     for column in (columns.key, columns.value):
         size += int(np.maximum(column.length, 0).sum(dtype=np.int64))

@@ -17,17 +17,21 @@ from typing import Final
 import numpy as np
 
 from kafkalog.encoding.batch_builder import BatchSettings, head_batches
-from kafkalog.encoding.batch_encoder import Split, encode_split, split
+from kafkalog.encoding.batch_encoder import (
+    BatchSplit,
+    encode_measured,
+    split_into_batches,
+)
 from kafkalog.encoding.record_columns import RecordColumns
 from kafkalog.errors import InvalidRecordError
-from kafkalog.formats.entry_headers import Bytes, Rows
-from kafkalog.formats.layout import BATCH_HEADER_BYTES, LOG_OVERHEAD
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.layout import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 
 BUFFER_BYTES: Final = 2 << 20
 """Bytes that are encoded at a time, before compression."""
 
 _BASE_OFFSET: Final = bytes(8)
-_MOST_PAYLOAD: Final = 2**31 - 1 + LOG_OVERHEAD - BATCH_HEADER_BYTES
+_MOST_PAYLOAD: Final = 2**31 - 1 + LOG_OVERHEAD - RECORD_BATCH_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,8 @@ class ProducerBatches:
     """Batches of `columns`: `cut` has the records of each, `rows` their headers."""
 
     columns: RecordColumns
-    cut: Split
-    rows: Rows
+    cut: BatchSplit
+    rows: BatchHeaders
     settings: BatchSettings
 
     def encode(self, buffers: tuple[Bytes, Bytes]) -> Generator[list[memoryview]]:
@@ -62,7 +66,7 @@ class ProducerBatches:
 
     def _bounds(self, size: int) -> list[int]:
         """Return the bounds of groups of batches, of about `size` bytes each."""
-        ends = np.cumsum(self.cut.payloads + BATCH_HEADER_BYTES)
+        ends = np.cumsum(self.cut.payloads + RECORD_BATCH_OVERHEAD)
         bounds, done = [0], 0
         while bounds[-1] < len(ends):
             last = int(np.searchsorted(ends, done + size, side="right"))
@@ -75,9 +79,9 @@ class ProducerBatches:
         bounds = self.cut.bounds[first : last + 1]
         columns = self.columns.between(int(bounds[0]), int(bounds[-1]))
         rows = self.rows[first:last]
-        cut = Split(bounds - bounds[0], self.cut.payloads[first:last])
+        cut = BatchSplit(bounds - bounds[0], self.cut.payloads[first:last])
         level = self.settings.level
-        data = memoryview(encode_split(columns, rows, cut, level=level, room=buffer))
+        data = memoryview(encode_measured(columns, rows, cut, level=level, out=buffer))
         starts, sizes = rows["position"].tolist(), rows["size_in_bytes"].tolist()
         for start in starts:
             data[start : start + len(_BASE_OFFSET)] = _BASE_OFFSET
@@ -93,7 +97,7 @@ def cut_batches(
 
     Raises `InvalidRecordError` where a record or a batch cannot be written.
     """
-    cut = split(columns, batch_bytes=batch_bytes)
+    cut = split_into_batches(columns, batch_bytes=batch_bytes)
     if cut.payloads.max(initial=0) > _MOST_PAYLOAD:
         raise InvalidRecordError("a record takes more than a batch may")
     rows = head_batches(columns, cut.bounds, settings)

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
+from kafkalog.codecs.close_matches import with_close_matches
 from kafkalog.encoding.arrow_input import (
     bytes_from_arrow,
     columns_from_arrow,
@@ -34,7 +35,6 @@ from kafkalog.encoding.record_columns import (
 )
 from kafkalog.errors import UnfitRecordsError
 from kafkalog.formats.layout import NO_TIMESTAMP
-from kafkalog.formats.near_names import with_nearest
 
 WRITTEN: Final = ("key", "value", "timestamp", "headers")
 """The columns that are written; others a scan has, below, are left aside."""
@@ -93,7 +93,7 @@ def record_columns(records: RecordsLike, now_ms: int) -> RecordColumns:
         if column is not None and name not in LEFT_ASIDE
     }
     if unknown := [str(name) for name in named if name not in WRITTEN]:
-        named_near = [with_nearest(name, WRITTEN) for name in sorted(unknown)]
+        named_near = [with_close_matches(name, WRITTEN) for name in sorted(unknown)]
         faults.append(f"no such columns: {', '.join(named_near)}")
     if not faults and not {"key", "value"} & named.keys():
         faults.append("neither a key nor a value")

@@ -1,1 +1,1 @@
-"""Floor 10: records as other people's arrays. Imports all, imported by none."""
+"""Records as tables of other libraries, as files and as text."""

@@ -1,10 +1,7 @@
-"""Records as Arrow: a table, or a stream of record batches.
+"""Records as Arrow tables and streams of record batches.
 
-Columns are handed over as they were gathered: Arrow's own form, no copy. What has a
-meaning in Arrow and none in NumPy is put in here: null timestamps, dictionaries, header
-keys as text.
-
-Knows: Arrow. Does not know: where records are from.
+Columns are not copied, except where Arrow has a form of its own: null timestamps,
+dictionaries, header keys as text.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ TYPES = {
     "segment": pa.dictionary(pa.int32(), pa.string()),
     "position": pa.int64(),
 }
-"""The type of each column."""
+"""The Arrow type of each column."""
 
 
 def schema_of(columns: tuple[str, ...]) -> pa.Schema:
@@ -61,7 +58,7 @@ def schema_of(columns: tuple[str, ...]) -> pa.Schema:
 
 
 def to_batch(records: Records, schema: pa.Schema) -> pa.RecordBatch:
-    """See a chunk as a record batch; its columns are not copied."""
+    """Return a chunk as a record batch, without copying its columns."""
     arrays = [_array(name, records) for name in schema.names]
     if not arrays:
         struct = pa.array([{}] * len(records), pa.struct([]))
@@ -70,19 +67,19 @@ def to_batch(records: Records, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def to_batches(scan: Scan) -> Iterator[pa.RecordBatch]:
-    """Read, chunk by chunk."""
+    """Yield the record batches of a scan, one for each chunk."""
     schema = scan.schema
     for records in scan.chunks():
         yield to_batch(records, schema)
 
 
 def to_reader(scan: Scan) -> pa.RecordBatchReader:
-    """Return a stream of record batches, read as it is taken."""
+    """Return a ``RecordBatchReader`` that reads the scan as it is consumed."""
     return pa.RecordBatchReader.from_batches(scan.schema, to_batches(scan))
 
 
 def to_table(scan: Scan) -> pa.Table:
-    """Read all into one table, its columns chunked as they were read."""
+    """Return all records of a scan as one table, whose chunks are those of the scan."""
     return pa.Table.from_batches(to_batches(scan), scan.schema)
 
 
@@ -108,12 +105,12 @@ def _array(name: str, records: Records) -> pa.Array:
 
 
 def bitmap(valid: npt.NDArray[np.bool_]) -> Any:
-    """Pack a mask as Arrow has it, a bit a row."""
+    """Return a mask as an Arrow validity bitmap."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def bytes_array(column: BytesColumn, kind: Any = None) -> pa.Array:
-    """See gathered byte strings as an Arrow array, binary unless `kind` says else."""
+    """Return a column of byte strings as an Arrow array of `kind`, default binary."""
     valid = None if column.valid is None else bitmap(column.valid)
     buffers = [valid, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
     kind = pa.binary() if kind is None else kind
@@ -121,7 +118,7 @@ def bytes_array(column: BytesColumn, kind: Any = None) -> pa.Array:
 
 
 def headers_array(column: HeadersColumn) -> pa.Array:
-    """See headers as lists of structs, their keys as text."""
+    """Return headers as an Arrow array of lists of structs with text keys."""
     key, value = column.key, column.value
     struct = pa.StructArray.from_arrays(
         [bytes_array(_as_text(key), pa.string()), bytes_array(value)],
@@ -132,7 +129,7 @@ def headers_array(column: HeadersColumn) -> pa.Array:
 
 
 def _as_text(keys: BytesColumn) -> BytesColumn:
-    """Return header keys as they are where all are ASCII; else mended, as Java does."""
+    """Return header keys with invalid UTF-8 replaced as Java does."""
     ascii_only = not len(keys.data) or int(keys.data.max()) < 0x80
     if ascii_only:
         return keys

@@ -1,6 +1,7 @@
-"""Records as data frames, by way of Arrow.
+"""Records as pandas and Polars data frames, by way of Arrow.
 
-Knows: pandas and Polars. Does not know: where records are from.
+This is not part of `kafkalog.export.arrow`, so that a missing pyarrow is reported with
+the extra that the caller needs.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ if TYPE_CHECKING:
 
 
 def to_pandas(scan: Scan) -> pd.DataFrame:
-    """Read all into a ``pandas.DataFrame``: bytes as objects, null as None or NaT."""
+    """Return all records of a scan as a ``pandas.DataFrame``; null is None or NaT."""
     require("pandas", "pandas")
     frame: pd.DataFrame = _to_table(scan, "pandas").to_pandas()
     return frame
 
 
 def to_polars(scan: Scan) -> pl.DataFrame:
-    """Read all into a ``polars.DataFrame``."""
+    """Return all records of a scan as a ``polars.DataFrame``."""
     polars = require("polars", "polars")
     frame: pl.DataFrame = polars.DataFrame(_to_table(scan, "polars"))
     return frame
 
 
 def _to_table(scan: Scan, extra: str) -> pa.Table:
-    """Read all into a ``pyarrow.Table``; without pyarrow, `extra` is what brings it."""
+    """Return all records as a table; without pyarrow, the error names the extra."""
     require("pyarrow", extra)
     from kafkalog.export import arrow
 

@@ -1,18 +1,17 @@
 """Records as files: Parquet, JSON Lines, CSV, Arrow IPC.
 
-Into a directory, a file goes for each partition, laid out as Hive does, which DuckDB,
-Spark, Polars and pyarrow read back as columns:
+Without an extension, the output is a directory with a file for each partition, laid out
+as Hive does; DuckDB, Spark, Polars and pyarrow read topic and partition back as
+columns:
 
     OUT/topic=orders/partition=0/part-00000.parquet
 
-Parquet and Arrow files then do without the columns ``topic`` and ``partition``: the
-path has them. JSON Lines and CSV keep them, since such files are often joined. A path
-that has an extension is one file of all partitions, with all columns.
+Parquet and Arrow files then do not have the columns ``topic`` and ``partition``. JSON
+Lines and CSV have them, since such files are often concatenated. With an extension, the
+output is one file of all partitions with all columns.
 
-Files are written under temporary names, and given theirs at the end, all together: a
-reader sees a whole export or none. Memory is bounded by a row group, whatever is read.
-
-Knows: file formats and names. Does not know: terminals; how records are read.
+Files are written under temporary names and renamed at the end, all together, so that a
+reader sees a whole export or none. Memory is bounded by a row group.
 """
 
 from __future__ import annotations
@@ -37,24 +36,24 @@ FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
 COMPRESSIONS: Final = ("zstd", "snappy", "gzip", "lz4", "none")
 IN_THE_PATH: Final = ("topic", "partition")
 NO_TOPIC: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive and Spark write for a null or an empty string in a path."""
+"""What Hive and Spark write for null or an empty string in a path."""
 ROW_GROUP_BYTES: Final = 64 << 20
 TEMPORARY: Final = ".tmp"
 OLD_FILES: Final = "topic=*/partition=*/part-*"
 
 
 class Writer(Protocol):
-    """One file being written."""
+    """A file being written."""
 
     def write(self, records: Records) -> None:
         """Add a chunk."""
 
     def close(self) -> None:
-        """Write what is still held, and close the file."""
+        """Write what is buffered, and close the file."""
 
 
 class TextWriter:
-    """JSON Lines or CSV."""
+    """Writes JSON Lines or CSV."""
 
     def __init__(self, path: Path, columns: tuple[str, ...], form: str) -> None:
         self._columns = columns
@@ -64,7 +63,7 @@ class TextWriter:
             self._file.write(f"{text_lines.csv_header(columns)}\n".encode())
 
     def write(self, records: Records) -> None:
-        """Add a chunk, a line a record."""
+        """Add a chunk, one line for each record."""
         lines = self._spell(records, self._columns)
         self._file.write("".join(f"{line}\n" for line in lines).encode())
 
@@ -74,7 +73,7 @@ class TextWriter:
 
 
 class TableWriter:
-    """Parquet or Arrow IPC, in row groups of some size."""
+    """Writes Parquet or Arrow IPC, in row groups of about `ROW_GROUP_BYTES`."""
 
     def __init__(
         self, path: Path, columns: tuple[str, ...], form: str, compression: str
@@ -85,9 +84,9 @@ class TableWriter:
         self._to_batch = arrow.to_batch
         self._to_table = pa.Table.from_batches
         self._read_schema = arrow.schema_of(columns)
-        self._schema = pa.schema([_plain(one) for one in self._read_schema])
-        self._held: list[Any] = []
-        self._held_bytes = 0
+        self._schema = pa.schema([_decoded_type(one) for one in self._read_schema])
+        self._buffered: list[Any] = []
+        self._buffered_bytes = 0
         if form == "parquet":
             parquet = require("pyarrow.parquet", "arrow")
             self._file = parquet.ParquetWriter(
@@ -97,11 +96,11 @@ class TableWriter:
             self._file = require("pyarrow.ipc", "arrow").new_file(path, self._schema)
 
     def write(self, records: Records) -> None:
-        """Add a chunk; its arrays are kept until the row group is written."""
+        """Add a chunk; it is kept until its row group is written."""
         batch = self._to_batch(records, self._read_schema)
-        self._held.append(batch)
-        self._held_bytes += batch.nbytes
-        if self._held_bytes >= ROW_GROUP_BYTES:
+        self._buffered.append(batch)
+        self._buffered_bytes += batch.nbytes
+        if self._buffered_bytes >= ROW_GROUP_BYTES:
             self._write_group()
 
     def close(self) -> None:
@@ -112,25 +111,25 @@ class TableWriter:
             self._file.close()
 
     def _write_group(self) -> None:
-        if self._held:
-            table = self._to_table(self._held, self._read_schema)
-            self._held, self._held_bytes = [], 0
+        if self._buffered:
+            table = self._to_table(self._buffered, self._read_schema)
+            self._buffered, self._buffered_bytes = [], 0
             self._file.write_table(table.cast(self._schema))
 
 
-def _plain(column: Any) -> Any:
-    """Turn a dictionary column into one of its values: files know no dictionary."""
+def _decoded_type(column: Any) -> Any:
+    """Return a field with the type of its values: files have no dictionaries."""
     kind = column.type
-    return column.with_type(getattr(kind, "value_type", kind) if _coded(kind) else kind)
+    return column.with_type(kind.value_type if _is_dictionary(kind) else kind)
 
 
-def _coded(kind: Any) -> bool:
+def _is_dictionary(kind: Any) -> bool:
     return bool(require("pyarrow", "arrow").types.is_dictionary(kind))
 
 
 @dataclass(slots=True)
-class Exported:
-    """What was written: `files`, `records` in all, and what the scan left out."""
+class ExportResult:
+    """The files written, the number of records, and the problems of the scan."""
 
     files: list[Path] = field(default_factory=list)
     records: int = 0
@@ -138,7 +137,7 @@ class Exported:
 
 
 def is_one_file(out: Path) -> bool:
-    """Whether `out` is to be one file of all partitions: it has an extension.
+    """Return whether `out` names one file for all partitions: it has an extension.
 
     >>> is_one_file(Path("orders.parquet")), is_one_file(Path("orders"))
     (True, False)
@@ -147,26 +146,30 @@ def is_one_file(out: Path) -> bool:
 
 
 def check_parent(out: Path) -> None:
-    """Raise `FileNotFoundError` where the directory of `out` is missing."""
+    """Raise `FileNotFoundError` if the directory of `out` is missing."""
     parent = out.absolute().parent
     if not parent.is_dir():
         raise FileNotFoundError(2, "No such directory", str(out.parent))
 
 
 def check_target(out: Path, *, overwrite: bool = False) -> None:
-    """Refuse to write over what is there, or among Kafka's own files.
+    """Raise an error if `out` has files, or has or is among Kafka's own files.
 
-    Raises `FileExistsError` for a file, or a directory that is not empty, unless
-    `overwrite`; `PermissionError` inside a log directory or a partition's.
+    Raises
+    ------
+    FileExistsError
+        If `out` is a file, or a directory that is not empty, unless `overwrite`.
+    PermissionError
+        If `out` is a log directory or a partition directory, or in one.
     """
-    for directory in out.absolute().resolve().parents:
+    real = out.absolute().resolve()
+    for directory in (real, *real.parents):
         if _is_kafkas(directory):
-            reason = f"nothing is written where Kafka's own files are, in {directory}"
+            reason = (
+                f"a directory with Kafka's own files, {directory}, is not written to"
+            )
             raise PermissionError(1, reason, str(out))
     if out.is_dir():
-        if _is_kafkas(out.resolve()):
-            reason = "nothing is written where Kafka's own files are"
-            raise PermissionError(1, reason, str(out))
         if not overwrite and any(out.iterdir()):
             raise FileExistsError(39, "the directory is not empty", str(out))
     elif out.exists() and not (overwrite and is_one_file(out)):
@@ -174,7 +177,7 @@ def check_target(out: Path, *, overwrite: bool = False) -> None:
 
 
 def _is_kafkas(directory: Path) -> bool:
-    """Whether a directory is a log directory, or a partition's."""
+    """Return whether a directory is a log directory or a partition directory."""
     if any((directory / name).exists() for name in ROOT_FILES):
         return True
     if parse_partition_dir(directory.name) is None:
@@ -186,72 +189,101 @@ def _is_kafkas(directory: Path) -> bool:
 
 def write_files(
     scan: Scan, out: Path, form: str, *, compression: str = "zstd"
-) -> Exported:
-    """Read a scan, and write its records as files: see above for which.
+) -> ExportResult:
+    """Write the records of a scan to files.
 
-    What an earlier export left in a directory is replaced; other files there stay.
-    Where damage ends the scan, what was read before it is written, and the error raised
-    then; where anything else does, nothing is.
+    An earlier export in the directory is replaced; other files there stay.
+
+    Parameters
+    ----------
+    scan : Scan
+        The records to write.
+    out : Path
+        A directory, or a file if it has an extension.
+    form : {"parquet", "jsonl", "csv", "arrow"}
+        The format.
+    compression : {"zstd", "snappy", "gzip", "lz4", "none"}
+        The compression of Parquet files.
+
+    Returns
+    -------
+    ExportResult
+        What was written.
+
+    Raises
+    ------
+    CorruptRecordError
+        If a batch is corrupt. The records before it have been written.
+    ConfigError
+        If no column is left, since topic and partition are in the path.
+
+    Examples
+    --------
+    >>> write_files(
+    ...     kafkalog.scan("orders-0"), Path("lake"), "parquet"
+    ... )  # doctest: +SKIP
     """
-    exporting = _Exporting(scan, out, form, compression)
+    export = _FileExport(scan, out, form, compression)
     damage: LocatedError | None = None
     try:
         try:
-            exporting.run()
+            export.run()
         except LocatedError as error:
             damage = error
-        exporting.settle()
+        export.rename_all()
     except BaseException:
-        exporting.discard()
+        export.discard()
         raise
     if damage is not None:
         raise damage
-    return exporting.done
+    return export.result
 
 
-class _Exporting:
-    """One export: the file being written, and all that wait for their names."""
+class _FileExport:
+    """One export: the file being written, and those that are not renamed yet."""
 
     def __init__(self, scan: Scan, out: Path, form: str, compression: str) -> None:
         self._out, self._form, self._compression = out, form, compression
-        self._whole = is_one_file(out)
+        self._one_file = is_one_file(out)
         self._columns = scan.columns
         read = scan.columns
-        if not self._whole:
+        if not self._one_file:
             if form in ("parquet", "arrow"):
                 self._columns = tuple(c for c in read if c not in IN_THE_PATH)
             read = tuple(dict.fromkeys((*self._columns, "partition")))
         if not self._columns:
-            raise ConfigError("topic and partition are in the path: no column is left")
+            raise ConfigError(
+                "expected columns besides topic and partition, which are in the path"
+            )
         self._scan = replace(scan, columns=read, problems=[])
         self._writer: Writer | None = None
         self._temporary: list[Path] = []
-        self.done = Exported()
+        self.result = ExportResult()
 
     def run(self) -> None:
-        """Read and write all; begin a file where another partition does."""
-        if self._whole:
+        """Read and write all records, starting a file at each partition."""
+        if self._one_file:
             self._begin(self._out)
         place: tuple[str, int] | None = None
         for records in self._chunks():
-            if not self._whole:
+            if not self._one_file:
                 here = (records.topic, int(records.partition[0]))
                 if here != place:
                     self._begin(self._path_for(*here))
                     place = here
             if self._writer is not None:
                 self._writer.write(records)
-            self.done.records += len(records)
+            self.result.records += len(records)
 
     def _chunks(self) -> Iterator[Records]:
-        kept = self._form in ("jsonl", "csv") and self._scan.threads == 1
-        chunks = self._scan.chunks(reuse=kept)
-        self.done.problems = self._scan.problems
+        reuse = self._form in ("jsonl", "csv") and self._scan.threads == 1
+        chunks = self._scan.chunks(reuse=reuse)
+        self.result.problems = self._scan.problems
         return (records for records in chunks if len(records))
 
     def _path_for(self, topic: str, partition: int) -> Path:
         folder = self._out / f"topic={topic or NO_TOPIC}" / f"partition={partition}"
-        number = sum(path.parent == folder for path in self.done.files)
+        number = sum(path.parent == folder for path in self.result.files)
         return folder / f"part-{number:05d}.{self._form}"
 
     def _begin(self, path: Path) -> None:
@@ -259,7 +291,7 @@ class _Exporting:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}{TEMPORARY}")
         self._temporary.append(temporary)
-        self.done.files.append(path)
+        self.result.files.append(path)
         self._writer = self._open(temporary)
 
     def _open(self, path: Path) -> Writer:
@@ -272,24 +304,24 @@ class _Exporting:
         if writer is not None:
             writer.close()
 
-    def settle(self) -> None:
-        """Give all files their names, in place of an earlier export's."""
+    def rename_all(self) -> None:
+        """Rename all files to their names, and remove files of an earlier export."""
         self._finish()
         self._out.parent.mkdir(parents=True, exist_ok=True)
-        if not self._whole:
+        if not self._one_file:
             self._out.mkdir(exist_ok=True)
-            for old in set(self._out.glob(OLD_FILES)) - set(self.done.files):
+            for old in set(self._out.glob(OLD_FILES)) - set(self.result.files):
                 old.unlink()
-        for temporary, path in zip(self._temporary, self.done.files, strict=True):
+        for temporary, path in zip(self._temporary, self.result.files, strict=True):
             temporary.replace(path)
 
     def discard(self) -> None:
-        """Leave nothing that has not its name yet."""
+        """Remove all files that are not renamed yet."""
         with suppress(Exception):
             self._finish()
         for temporary in self._temporary:
             temporary.unlink(missing_ok=True)
-            if not self._whole:
+            if not self._one_file:
                 self._drop_empty(temporary.parent)
 
     def _drop_empty(self, folder: Path) -> None:

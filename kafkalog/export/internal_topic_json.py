@@ -1,12 +1,10 @@
-"""Keys and values of internal topics' records, decoded, as JSON.
+"""Keys and values of internal topics' records, decoded to JSON.
 
-A key is ``{"type": 1, "name": "OffsetCommit", "data": {...}}`` and its value
-``{"version": 3, "data": {...}}``; of metadata, which has no key, the value has all of
-these. A control record is ``{"type": 1, "name": "COMMIT"}`` and ``{"data": {...}}``.
-What cannot be decoded is ``{"error": "...", "base64": "..."}``: it says why, and still
-holds the bytes. In ``data`` bytes are base64, as Kafka's own tools have them.
-
-Knows: how a decoded record is spelled. Does not know: layouts.
+A key is ``{"type": 1, "name": "OffsetCommit", "data": {...}}``, and its value
+``{"version": 3, "data": {...}}``. Metadata records have no key, and their value has all
+of these. A control record is ``{"type": 1, "name": "COMMIT"}`` and ``{"data": {...}}``.
+Bytes that cannot be decoded are ``{"error": "...", "base64": "..."}``. In ``data``,
+bytes are base64, as in Kafka's own tools.
 """
 
 from __future__ import annotations
@@ -24,18 +22,21 @@ from kafkalog.messages.message_json import message_to_json
 from kafkalog.query.records import Records
 
 NEEDED: Final = ("key", "value", "is_control")
-"""Columns that have to be there for a record to be decoded."""
+"""Columns that decoding needs."""
 
 LINE_ENDS: Final = {"\x85": r"\u0085", "\u2028": r"\u2028", "\u2029": r"\u2029"}
-"""What JSON need not escape, but many who split text into lines split at."""
+"""Characters that JSON need not escape, and at which some readers split lines."""
 
 
 def decoded_cells(records: Records) -> dict[str, list[str | None]]:
-    """Spell the keys and values of a chunk, None for null; none of a user's topic."""
+    """Return the keys and values of a chunk as JSON, None for null.
+
+    The result is empty if the topic is not an internal one.
+    """
     topic = records.topic
     files = records.segments
     if files and all(name.endswith(".checkpoint") for name in files):
-        topic = "__cluster_metadata"  # `bootstrap.checkpoint` lies in no topic
+        topic = "__cluster_metadata"  # `bootstrap.checkpoint` has no topic directory
     if topic not in INTERNAL_TOPICS:
         return {}
     columns = records.key.to_list(), records.value.to_list()
@@ -68,8 +69,8 @@ def _key(record: InternalRecord) -> str | None:
 def _value(record: InternalRecord) -> str | None:
     if record.value is None:
         return None
-    what = {} if record.key is not None else {"type": record.type, "name": record.name}
-    return _json({**what, "version": record.version, "data": record.value})
+    kind = {} if record.key is not None else {"type": record.type, "name": record.name}
+    return _json({**kind, "version": record.version, "data": record.value})
 
 
 def _control(key: bytes | None, value: bytes | None) -> Pair:
@@ -93,7 +94,7 @@ def _json(value: Any) -> str:
 
 
 def on_one_line(json: str) -> str:
-    r"""Escape the line ends within JSON that it need not escape.
+    r"""Escape the line ends that JSON need not escape.
 
     >>> print(on_one_line('"a\u2028b"'))
     "a\u2028b"

@@ -1,4 +1,4 @@
-"""Optional packages, imported when they are needed, with the pip line when missing."""
+"""Import of optional packages; a missing one is reported with its pip command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalog.errors import MissingDependencyError
 
 
 def require(package: str, extra: str) -> Any:
-    """Import an optional package, or say how to install it.
+    """Return an optional package, imported, or raise `MissingDependencyError`.
 
     >>> require("math", "arrow").floor(1.5)
     1

@@ -1,11 +1,10 @@
-r"""Records as text: lines of JSON, lines of CSV.
+"""Records as text: JSON Lines and CSV.
 
-A chunk's columns are turned into lists of cells, one list a column, and these are put
-together line by line. A byte string is text where it is valid UTF-8, and otherwise
-``{"base64": "..."}``; header keys, which Kafka holds for text, are mended as Java does.
-In CSV the cell of a null is empty, and that of an empty string is ``""``.
+A byte string is text if it is valid UTF-8, and ``{"base64": "..."}`` otherwise. Header
+keys are text in Kafka; invalid UTF-8 is replaced as Java does. In CSV the cell of null
+is empty, and that of an empty string is ``""``.
 
-Knows: how a value is spelled. Does not know: where the text goes.
+Each column is converted to a list of cells, and the lists are joined line by line.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 NULL: Final = "null"
 BOOLEANS: Final = ("false", "true")
 SEPARATOR: Final = "\x7f"
-"""Put between rows to quote them all at once: neither JSON nor CSV escapes it."""
+"""Put between rows to quote them together; neither JSON nor CSV escapes it."""
 
 
 def json_lines(
     records: Records, columns: tuple[str, ...], *, decode: bool = False
 ) -> list[str]:
-    r"""Spell each record as a JSON object, members named and ordered as `columns`.
+    r"""Return each record as a JSON object, its members named and ordered as `columns`.
 
     With `decode`, keys and values of internal topics are spelled as
     `decoded_cells` does; this needs the columns key, value and is_control.
@@ -62,7 +61,7 @@ def json_lines(
 def csv_lines(
     records: Records, columns: tuple[str, ...], *, decode: bool = False
 ) -> list[str]:
-    """Spell each record as a line of CSV, without the line's end.
+    """Return each record as a line of CSV, without a line end.
 
     Headers are a cell of JSON; timestamps are in ms since 1970.
     """
@@ -77,12 +76,12 @@ def csv_lines(
 
 
 def csv_header(columns: tuple[str, ...]) -> str:
-    """Spell the first line of a CSV file: the names."""
+    """Return the first line of a CSV file, the names of the columns."""
     return ",".join(columns)
 
 
 def spell_bytes(value: bytes) -> str:
-    r"""Give a byte string as the text it is, or as a JSON object with its base64.
+    r"""Return bytes as text if they are UTF-8, else as a JSON object with base64.
 
     >>> spell_bytes(b"text"), spell_bytes(b"\xff")
     ('text', '{"base64": "/w=="}')
@@ -92,7 +91,7 @@ def spell_bytes(value: bytes) -> str:
 
 
 def quote_json(text: str) -> str:
-    r"""Quote text as JSON has it; line ends of all kinds are escaped, Unicode's too.
+    r"""Return text quoted as JSON, line ends of all kinds escaped.
 
     >>> print(quote_json("é\u2028"))
     "é\u2028"
@@ -101,11 +100,11 @@ def quote_json(text: str) -> str:
 
 
 Cells = list[Any] | str
-"""One spelling a record, or the one that all share."""
+"""A cell for each record, or one that all records share."""
 
 
 def _slot(cells: Cells) -> str:
-    """Return the place of a column's cells in the template of a line."""
+    """Return the placeholder of a column in the template of a line."""
     return cells.replace("%", "%%") if isinstance(cells, str) else "%s"
 
 
@@ -124,7 +123,7 @@ def _json_cells(name: str, records: Records) -> Cells:
         return json_strings(column)
     if isinstance(column, HeadersColumn):
         return _headers(column)
-    return _plain(name, column, records, quote_json, NULL)
+    return _fixed_width(name, column, records, quote_json, NULL)
 
 
 def _csv_cells(name: str, records: Records) -> Cells:
@@ -138,17 +137,17 @@ def _csv_cells(name: str, records: Records) -> Cells:
         if isinstance(headers, str):
             return quote_csv(headers)
         return list(map(quote_csv, headers))
-    return _plain(name, column, records, quote_csv, "")
+    return _fixed_width(name, column, records, quote_csv, "")
 
 
-def _plain(
+def _fixed_width(
     name: str,
     column: npt.NDArray[Any],
     records: Records,
     quote: Callable[[str], str],
     null: str,
 ) -> Cells:
-    """Spell a column of one width; where all its values are one, that one."""
+    """Return the cells of a column of one width; one cell if all values are equal."""
     if name in ("codec", "segment"):
         names = records.codecs if name == "codec" else records.segments
         return _pick([quote(one) for one in names], column)
@@ -171,7 +170,7 @@ def _pick(names: list[str], codes: npt.NDArray[Any]) -> Cells:
 
 
 def json_strings(column: BytesColumn) -> list[str]:
-    """Spell byte strings as JSON: a string, an object with base64, or null."""
+    """Return byte strings as JSON strings, objects with base64, or null."""
     text = _joined(column)
     if text is None:
         return [_json_value(value) for value in column.to_list()]
@@ -179,7 +178,7 @@ def json_strings(column: BytesColumn) -> list[str]:
 
 
 def csv_strings(column: BytesColumn) -> list[str]:
-    """Spell byte strings as cells of CSV, null as an empty one."""
+    """Return byte strings as cells of CSV, null as an empty cell."""
     text = _joined(column)
     if text is None:
         return [
@@ -190,10 +189,10 @@ def csv_strings(column: BytesColumn) -> list[str]:
 
 
 def _joined(column: BytesColumn) -> str | None:
-    """Decode all rows as one text, `SEPARATOR` between them, if all are valid UTF-8.
+    """Return all rows as one text, separated by `SEPARATOR`, if they are UTF-8.
 
-    Valid as a whole means valid row by row: no character spans a separator. None where
-    a row is not valid, or where one holds the separator itself.
+    The joined bytes are valid if and only if each row is, since no character contains
+    the separator. Returns None if a row is invalid, or contains the separator.
     """
     data = column.data
     if not len(column) or (data == ord(SEPARATOR)).any():
@@ -206,7 +205,7 @@ def _joined(column: BytesColumn) -> str | None:
 
 
 def _split(quoted: str, column: BytesColumn, null: str) -> list[str]:
-    """Take a quoted text apart again, each row in quotes of its own."""
+    """Return the rows of a quoted text, each quoted."""
     cells = quoted.replace(SEPARATOR, f'"{SEPARATOR}"').split(SEPARATOR)
     if column.valid is not None:
         for row in np.flatnonzero(~column.valid).tolist():
@@ -226,7 +225,7 @@ def _object(data: dict[str, str]) -> str:
 
 
 def _headers(column: HeadersColumn) -> Cells:
-    """Spell each record's headers as a JSON list of pairs."""
+    """Return each record's headers as a JSON list of pairs."""
     if not len(column.key):
         return "[]"
     pairs = [
@@ -237,7 +236,7 @@ def _headers(column: HeadersColumn) -> Cells:
 
 
 def quote_csv(text: str) -> str:
-    """Quote a cell, so that whatever is in it stays in it.
+    """Return text as a quoted cell.
 
     >>> quote_csv('a "b" c')
     '"a ""b"" c"'

@@ -1,1 +1,1 @@
-"""Floor 2: bytes <-> Kafka's structures. Knows layouts. Does not know files."""
+"""Structures that Kafka writes to disk, and the bytes of each."""

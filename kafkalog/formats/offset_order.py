@@ -22,7 +22,7 @@ Int64s = npt.NDArray[np.int64]
 AFTER_ALL: Final = 2**63
 
 
-def rises(base: Int64s, last: Int64s, before: int, after: int) -> bool:
+def offsets_increase(base: Int64s, last: Int64s, before: int, after: int) -> bool:
     """Whether each entry begins behind the one before it, and all between the two."""
     if not len(base):
         return True
@@ -30,12 +30,12 @@ def rises(base: Int64s, last: Int64s, before: int, after: int) -> bool:
     return bool(inside and (base[1:] > last[:-1]).all())
 
 
-def find_stray(base: Int64s, last: Int64s, before: int, after: int) -> list[int]:
+def find_misplaced(base: Int64s, last: Int64s, before: int, after: int) -> list[int]:
     """Which entries to leave out so that the others rise, from `before` to `after`.
 
-    >>> find_stray(np.array([0, 70, 6]), np.array([2, 72, 8]), -1, 9)
+    >>> find_misplaced(np.array([0, 70, 6]), np.array([2, 72, 8]), -1, 9)
     [1]
-    >>> find_stray(np.array([0, 1, 6]), np.array([2, 3, 8]), -1, 9)
+    >>> find_misplaced(np.array([0, 1, 6]), np.array([2, 3, 8]), -1, 9)
     [1]
     """
     # Python's integers do not wrap, and damage is rare.
@@ -74,13 +74,13 @@ def _earlier_is_wrong(
     return misfit_of_earlier < misfit_of_later
 
 
-def stray_error(row: np.void) -> CorruptRecordError:
+def misplaced_error(row: np.void) -> CorruptRecordError:
     """Say in an error that an entry's offsets are not those of its place."""
     reason = f"offset {int(row['last_offset'])} does not lie between its neighbours'"
     return CorruptRecordError(reason, position=int(row["position"]), cause="offset")
 
 
-def overlap(
+def find_overlap(
     rows: npt.NDArray[np.void], before: int
 ) -> tuple[int, CorruptRecordError] | None:
     """Find the first of `rows`, wrappers measured, whose records lie among others'.
@@ -90,7 +90,7 @@ def overlap(
     first = rows["base_offset"]
     # A wrapper of magic 0 lies where what is inside says, not its offset.
     last = np.where(rows["magic"] == 0, first, rows["last_offset"])
-    if rises(first, last, before, AFTER_ALL):
+    if offsets_increase(first, last, before, AFTER_ALL):
         return None
-    stray = find_stray(first, last, before, AFTER_ALL)
-    return (stray[0], stray_error(rows[stray[0]])) if stray else None
+    stray = find_misplaced(first, last, before, AFTER_ALL)
+    return (stray[0], misplaced_error(rows[stray[0]])) if stray else None

@@ -31,8 +31,8 @@ from kafkalog.errors import (
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.entry_headers import Bytes, Rows
 from kafkalog.formats.layout import (
     CODECS,
     MAX_BATCH_BYTES,
@@ -330,13 +330,13 @@ def _check_follows(log: LogState, appends: Appends, index: int) -> None:
     )
 
 
-def _batches(appends: Appends, index: int) -> tuple[Rows, Bytes]:
+def _batches(appends: Appends, index: int) -> tuple[BatchHeaders, Bytes]:
     begin, end = appends.row_bounds[index : index + 2]
     start, stop = appends.byte_bounds[index : index + 2]
     return appends.rows[begin:end], appends.data[start:stop]
 
 
-def _note_epochs(log: LogState, rows: Rows) -> None:
+def _note_epochs(log: LogState, rows: BatchHeaders) -> None:
     """Enter the batches' leader epochs; batches of old formats have none."""
     fields = rows[["magic", "leader_epoch", "base_offset"]].tolist()
     for magic, epoch, offset in fields:

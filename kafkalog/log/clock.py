@@ -1,8 +1,8 @@
-"""Time, and what is done later: both can be replaced, so that a test moves them.
+"""The clock and the scheduler of a log.
 
-A log asks a `Clock` what time it is and gives a `Scheduler` what need not be done at
-once: forcing a rolled segment to disk, removing deleted files after a delay, forgetting
-producers.
+A log reads the time from a `Clock` and hands to a `Scheduler` what need not be done at
+once: forcing a rolled segment to disk, removing deleted files after a delay, expiring
+producers. ``kafkalog.testing`` has a clock and a scheduler that a test moves by hand.
 
 Knows: milliseconds and callables. Does not know: logs.
 Source: ``Scheduler.java``, ``KafkaScheduler.java``, ``Time.java``.
@@ -20,13 +20,14 @@ from typing import Final, Protocol
 
 Work = Callable[[], None]
 ONCE: Final = -1
+THREAD_NAME: Final = "kafkalog-scheduler"
 
 
 class Clock(Protocol):
-    """Says what time it is."""
+    """A source of the current time."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the time, in ms since 1970."""
 
 
 class SystemClock:
@@ -37,30 +38,13 @@ class SystemClock:
     """
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the time, in ms since 1970."""
         return time.time_ns() // 1_000_000
-
-
-@dataclass(slots=True)
-class ManualClock:
-    """A clock that stands still until it is set.
-
-    >>> clock = ManualClock(1_700_000_000_000)
-    >>> clock.time_ms += 5
-    >>> clock.now_ms()
-    1700000000005
-    """
-
-    time_ms: int = 0
-
-    def now_ms(self) -> int:
-        """Milliseconds since 1970."""
-        return self.time_ms
 
 
 @dataclass(slots=True, order=True)
 class Task:
-    """Something to be done at `due_ms`, and every `period_ms` from then on if >= 0."""
+    """Work to be done at `due_ms`, and every `period_ms` from then on if >= 0."""
 
     due_ms: int
     number: int
@@ -70,98 +54,31 @@ class Task:
     cancelled: bool = field(default=False, compare=False)
 
     def cancel(self) -> None:
-        """Do it no more."""
+        """Do not run the task again."""
         self.cancelled = True
 
 
 class Scheduler(Protocol):
-    """Takes what is to be done later."""
+    """A queue of tasks that run later."""
 
     def schedule(
         self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
     ) -> Task:
-        """Do `work` in `delay_ms`, and then every `period_ms` if that is not -1."""
+        """Run `work` in `delay_ms`, and then every `period_ms` if that is not -1."""
 
     def shutdown(self) -> None:
-        """Drop what has not been done."""
-
-
-class ManualScheduler:
-    """Keeps tasks until told to do those that are due by its clock.
-
-    They are done in the order they are due, then that of scheduling. A periodic task
-    that is late is done once. Any thread may schedule, at any time.
-
-    >>> clock = ManualClock()
-    >>> scheduler = ManualScheduler(clock)
-    >>> done = []
-    >>> task = scheduler.schedule("delete-file", lambda: done.append(1), delay_ms=50)
-    >>> scheduler.run_due(), done
-    ([], [])
-    >>> clock.time_ms = 50
-    >>> scheduler.run_due(), done
-    (['delete-file'], [1])
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._tasks: list[Task] = []
-        self._numbers = count()
-        self._changed = threading.Lock()  # a heap is no heap while it is pushed to
-
-    def schedule(
-        self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
-    ) -> Task:
-        """Keep `work` until it is due and `run_due` is called."""
-        due = self._clock.now_ms() + max(0, delay_ms)
-        with self._changed:
-            task = Task(due, next(self._numbers), name, work, period_ms)
-            heapq.heappush(self._tasks, task)
-        return task
-
-    def run_due(self) -> list[str]:
-        """Do all that is due, and what that schedules for now; names the tasks."""
-        done = []
-        while (task := self._take_due()) is not None:
-            done.append(task.name)
-            task.work()
-            if task.period_ms >= 0 and not task.cancelled:
-                self._put_off(task)
-        return done
-
-    def pending(self) -> list[Task]:
-        """Tasks not done yet, in the order in which they will be."""
-        with self._changed:
-            return sorted(task for task in self._tasks if not task.cancelled)
-
-    def shutdown(self) -> None:
-        """Drop what has not been done."""
-        with self._changed:
-            self._tasks.clear()
-
-    def _take_due(self) -> Task | None:
-        now = self._clock.now_ms()
-        with self._changed:
-            while self._tasks and self._tasks[0].due_ms <= now:
-                task = heapq.heappop(self._tasks)
-                if not task.cancelled:
-                    return task
-        return None
-
-    def _put_off(self, task: Task) -> None:
-        period = max(1, task.period_ms)
-        late = max(0, self._clock.now_ms() - task.due_ms)
-        task.due_ms += period * (late // period + 1)
-        with self._changed:
-            heapq.heappush(self._tasks, task)
+        """Drop all tasks that have not run."""
 
 
 class ThreadScheduler:
-    """Does tasks in threads of its own, each started with a task, up to `threads`.
+    """A scheduler that runs its tasks in threads named ``kafkalog-scheduler``.
 
-    A periodic task is never done by two at once. One that raises is not done again, and
-    its error is kept in `errors`: the log whose disk failed has closed itself to
-    writers and says so at the next call.
+    The first task starts one thread. Another is started, up to `threads`, only where a
+    task is due while all of them are busy. `shutdown` ends them.
+
+    A periodic task never runs twice at once. One that raises does not run again, and
+    its error is kept in `errors`: a log whose disk failed has closed itself, and
+    reports that at the next call.
 
     >>> done = threading.Event()
     >>> with ThreadScheduler() as scheduler:
@@ -173,6 +90,7 @@ class ThreadScheduler:
     def __init__(self, threads: int = 1) -> None:
         self.errors: list[BaseException] = []
         self._most = threads
+        self._busy = 0
         self._tasks: list[Task] = []
         self._numbers = count()
         # Held by `with` itself: a condition is entered and left by code in Python, and
@@ -191,29 +109,22 @@ class ThreadScheduler:
     def schedule(
         self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
     ) -> Task:
-        """Do `work` in a thread once it is due; nothing after `shutdown`."""
-        due = time.monotonic_ns() // 1_000_000 + max(0, delay_ms)
+        """Run `work` in a thread when it is due; never after `shutdown`."""
+        due = _monotonic_ms() + max(0, delay_ms)
         with self._lock:
             task = Task(due, next(self._numbers), name, work, period_ms)
             if self._closed:
                 task.cancel()
                 return task
             heapq.heappush(self._tasks, task)
-            # One whose start was interrupted is not alive, and another takes its place.
-            self._threads = [one for one in self._threads if one.is_alive()]
-            if len(self._threads) < self._most:
-                thread = threading.Thread(
-                    target=self._run, name="kafkalog-scheduler", daemon=True
-                )
-                self._threads.append(thread)
-                thread.start()
+            self._start_thread(least=1 if delay_ms > 0 else self._busy + 1)
             self._changed.notify()
         return task
 
     def shutdown(self) -> None:
-        """Drop what has not been done, and wait for what is being done; twice is once.
+        """Drop all tasks that have not run, and wait for those that run now.
 
-        Whoever is interrupted while it waits may call it again.
+        May be called twice, and again after an interrupt.
         """
         with self._lock:
             self._closed = True
@@ -223,28 +134,44 @@ class ThreadScheduler:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join()
 
+    def _start_thread(self, least: int) -> None:
+        """Start a thread if fewer than `least` are alive, and another is allowed."""
+        # A thread whose start was interrupted is not alive, and is replaced.
+        self._threads = [one for one in self._threads if one.is_alive()]
+        if len(self._threads) < min(least, self._most):
+            thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
     def _run(self) -> None:
         while (task := self._wait_for_due()) is not None:
             try:
                 task.work()
             except Exception as error:
                 self.errors.append(error)
-                continue
-            if task.period_ms >= 0 and not task.cancelled:
-                task.due_ms += max(1, task.period_ms)
-                with self._lock:
-                    if not self._closed:
-                        heapq.heappush(self._tasks, task)
-                        self._changed.notify()
+                task.cancel()
+            with self._lock:
+                self._busy -= 1
+                if task.period_ms >= 0 and not task.cancelled and not self._closed:
+                    task.due_ms += max(1, task.period_ms)
+                    heapq.heappush(self._tasks, task)
+                    self._changed.notify()
 
     def _wait_for_due(self) -> Task | None:
         with self._lock:
             while not self._closed:
-                now = time.monotonic_ns() // 1_000_000
+                now = _monotonic_ms()
                 if not self._tasks:
                     self._changed.wait()
                 elif self._tasks[0].due_ms > now:
                     self._changed.wait((self._tasks[0].due_ms - now) / 1000)
                 elif not (task := heapq.heappop(self._tasks)).cancelled:
+                    self._busy += 1
+                    if self._tasks and self._tasks[0].due_ms <= now:
+                        self._start_thread(least=self._busy + 1)
                     return task
         return None
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

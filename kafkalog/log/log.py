@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Any, Final, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.batch_decoder import decode
+from kafkalog.decoding.read_policy import Bounds, Isolation
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
@@ -27,8 +28,8 @@ from kafkalog.errors import (
     OffsetOutOfRangeError,
     ReadOnlyLogError,
 )
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
-from kafkalog.formats.entry_headers import Rows
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Times, all_as_ms
 from kafkalog.indexes.txn_index import TransactionIndex
@@ -56,8 +57,6 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import AnyPath, Location, locate
-
-Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 MAX_READ_BYTES: Final = 1 << 20
 NOT_FOUND: Final = -1
@@ -250,7 +249,7 @@ class Log:
         """Offset of the first record at or above both."""
         bounds = Bounds(start_offset=start, start_timestamp=timestamp)
 
-        def late(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+        def late(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
             timed = (rows["magic"] < 2) | (rows["max_timestamp"] >= timestamp)
             return timed & (rows["last_offset"] >= start), False
 
@@ -271,7 +270,7 @@ class Log:
     ) -> Iterator[Step]:
         """Yield the entries that reach `offset` and begin before `end`."""
 
-        def wanted(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+        def wanted(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
             behind = rows["last_offset"] >= offset
             return behind & (rows["base_offset"] < end), False
 

@@ -14,8 +14,7 @@ import numpy as np
 from kafkalog._speedups import Status
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import OffsetOutOfRangeError
-from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers, size_field
 from kafkalog.formats.layout import LOG_OVERHEAD
 from kafkalog.log.fetch_data import fetch
 from kafkalog.log.log import LogRead

@@ -1,6 +1,6 @@
-"""`open`: a partition's log, to be read or to be written to.
+"""`open`: the log of one partition, to read or to append to.
 
-Knows: where things lie in a log directory. Does not know: how a log works.
+Knows: the files of a log directory. Does not know: how a log works.
 Source: ``LogManager.scala``.
 """
 
@@ -35,9 +35,6 @@ def open(
     *,
     broker: BrokerConfig | None = None,
     topic_id: str | None = None,
-    clock: Clock | None = None,
-    scheduler: Scheduler | None = None,
-    disk: Disk = DISK,
 ) -> WritableLog: ...
 
 
@@ -48,29 +45,66 @@ def open(
     *,
     broker: BrokerConfig | None = None,
     topic_id: str | None = None,
-    clock: Clock | None = None,
-    scheduler: Scheduler | None = None,
-    disk: Disk = DISK,
-) -> Log:
+) -> Log | WritableLog:
     """Open the log in a partition's directory.
 
-    With mode ``"r"`` nothing is changed, and a broker may be writing to it.
+    With mode ``"r"`` nothing is changed, and a broker may be writing to the log.
 
-    With ``"a"`` it is written to as by a broker, whose place this takes: the log
-    directory around it is locked, and no broker starts on it until the log is closed. A
-    missing directory is made, and so is a missing log directory. Checkpoints and the
-    marker of the last stop are read there, and written again on closing, for this log
-    alone. Where opening is refused, nothing is changed.
+    With mode ``"a"`` the log is opened as a broker opens it. The log directory around
+    it is locked until the log is closed, so that no broker starts on it. A missing
+    partition directory is created, and so is a missing log directory. Checkpoints and
+    the clean shutdown marker are read, and written again on closing, for this log
+    alone. If opening is refused, nothing is changed.
 
-    Without a `config` a log that a broker kept has the settings of its topic in
-    ``__cluster_metadata-0`` beside it, with `broker` for those of the broker's
-    ``server.properties``; where they are not known, an `UnknownSettingsWarning` says
-    why, and nothing of the log is deleted.
+    A log opened with ``"a"`` has one background thread, named ``kafkalog-scheduler``:
+    it forces rolled segments to disk, removes deleted files and expires producers. It
+    starts here and ends when the log is closed, abandoned or deleted.
 
-    Raises `FileNotFoundError`, `NotALogDirectoryError` for what is no partition's, and
-    with ``"a"`` `LogLockedError`, `InconsistentTopicIdError`, `CorruptCheckpointError`,
-    `StrayFileError`, and `LogArgumentError` for a URL.
+    Parameters
+    ----------
+    path : str or path-like
+        The partition's directory, ``<topic>-<partition>``. With ``"r"`` also a URL.
+    mode : {"r", "a"}
+        ``"r"`` to read, ``"a"`` to append as well.
+    config : LogConfig, optional
+        The log's settings. By default those of its topic in ``__cluster_metadata-0``
+        beside it, where a broker kept the log directory, else Kafka's defaults.
+    broker : BrokerConfig, optional
+        The settings in the broker's ``server.properties``.
+    topic_id : str, optional
+        The topic's id, which ``partition.metadata`` has or gets.
 
+    Returns
+    -------
+    Log or WritableLog
+        A `Log` for ``"r"``, a `WritableLog` for ``"a"``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the directory, or with ``"a"`` the parent of its log directory, is missing.
+    NotALogDirectoryError
+        If `path` is not a partition's directory.
+    LogLockedError
+        If a broker, or another `open`, has the log open for writing.
+    InconsistentTopicIdError
+        If the log on disk has another topic id.
+    CorruptCheckpointError, StrayFileError
+        If a checkpoint, or a file name, in the directory cannot be read.
+    LogArgumentError
+        If `path` is a URL and `mode` is ``"a"``.
+
+    Warns
+    -----
+    UnknownSettingsWarning
+        If the settings of a broker's log are not known: nothing is deleted from it.
+    NotCompactedWarning
+        If the log's settings ask for compaction, which is not implemented yet.
+    LostOffsetsWarning
+        If the log ends before records that are still in its files.
+
+    Examples
+    --------
     >>> import tempfile, kafkalog
     >>> batch = kafkalog.RecordBatchBuilder()
     >>> batch.append(b"k", b"v", timestamp=1700000000000)
@@ -86,7 +120,24 @@ def open(
     if mode == "r":
         return Log(path)
     if mode != "a":
-        raise ValueError(f"a log is opened with mode 'r' or 'a', not {mode!r}")
+        raise ValueError(f"mode {mode!r}, expected 'r' or 'a'")
+    return open_to_append(path, config, broker=broker, topic_id=topic_id)
+
+
+def open_to_append(
+    path: AnyPath,
+    config: LogConfig | None = None,
+    *,
+    broker: BrokerConfig | None = None,
+    topic_id: str | None = None,
+    clock: Clock | None = None,
+    scheduler: Scheduler | None = None,
+    disk: Disk = DISK,
+) -> WritableLog:
+    """Do what `open` does with mode ``"a"``, with another clock, scheduler or disk.
+
+    Warnings name the caller of the caller, which is the user.
+    """
     directory = local_path(path).absolute()
     name = _name_of(directory)
     _check_parent(directory.parent)
@@ -97,7 +148,7 @@ def open(
         stored_topic_id = check_log(directory, topic_id)
         topics = TopicSettings([directory.parent], config, None, broker)
         settings = topics.of(name[0], stored_topic_id)
-        warn_of_settings({directory.name: settings})
+        warn_of_settings({directory.name: settings}, stacklevel=4)
         is_untouched = False
         owned.begin()
         if not directory.exists():
@@ -117,7 +168,7 @@ def open(
         )
         log.owner = owned
         log.update_high_watermark(owned.high_watermark(name))
-        warn_of_lost_offsets(log.report, directory)
+        warn_of_lost_offsets(log.report, directory, stacklevel=4)
     except BaseException:
         if log is not None:
             log.owner = owned
@@ -133,7 +184,7 @@ def _check_parent(log_directory: Path) -> None:
     parent = log_directory.parent
     if not parent.is_dir():
         error = FileNotFoundError(2, "No such directory", str(parent))
-        error.add_note("A missing log directory is made, the one around it is not.")
+        error.add_note("A missing log directory is created, its parent is not.")
         raise error
 
 

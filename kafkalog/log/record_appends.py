@@ -29,7 +29,7 @@ from kafkalog.encoding.producer_batches import (
 from kafkalog.encoding.record_columns import Int64s
 from kafkalog.encoding.record_input import RecordsLike, record_columns
 from kafkalog.errors import KafkaLogError
-from kafkalog.formats.entry_headers import Bytes
+from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

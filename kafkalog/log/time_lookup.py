@@ -15,16 +15,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kafkalog.decoding.batch_decoder import first_records
+from kafkalog.decoding.batch_decoder import truncate_header
 from kafkalog.decoding.record_batch import Record, RecordBatch
 from kafkalog.errors import LocatedError, OffsetNotAvailableError
-from kafkalog.formats.entry_fields import COUNT
-from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP, SIZE_AT
+from kafkalog.formats.batch_headers import RECORDS_COUNT
+from kafkalog.formats.layout import LOG_OVERHEAD, NO_TIMESTAMP, SIZE_OFFSET
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import LogIsolation, sight_of
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.validation.batch_records import refusal_of
 
 LATEST: Final = -1
 EARLIEST: Final = (-2, -4)
@@ -137,7 +136,7 @@ def _first_record(
                 known = epoch if epoch >= 0 else None
                 return TimestampOffset(record.timestamp, record.offset, known)
     except LocatedError as error:
-        error.kafka_name = refusal_of(error).kafka_name
+        error.kafka_name = error.as_rejection().kafka_name
         raise error.located(segment.path, int(row["position"])) from None
     return None
 
@@ -151,13 +150,13 @@ def _records_of(window: Window, row: np.void) -> Iterator[Record]:
         yield from RecordBatch(window.data, start, any_magic=any_magic)
     except LocatedError:
         for most in range(1, int(row["count"])):
-            cut = first_records(window.data, window.origin, row, most)
+            cut = truncate_header(window.data, window.origin, row, most)
             size = int(cut["size_in_bytes"])
             if cut == row:
                 break
             part = window.data[start : start + size].copy()
-            part[SIZE_AT:LOG_OVERHEAD].view(">i4")[:] = size - LOG_OVERHEAD
-            part[COUNT].view(">i4")[:] = most
+            part[SIZE_OFFSET:LOG_OVERHEAD].view(">i4")[:] = size - LOG_OVERHEAD
+            part[RECORDS_COUNT].view(">i4")[:] = most
             *_, record = RecordBatch(part, any_magic=any_magic)
             yield record
         raise

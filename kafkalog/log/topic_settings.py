@@ -217,11 +217,13 @@ class TopicSettings:
         }
 
 
-def warn_of_settings(found: Mapping[str, PartitionSettings]) -> None:
-    """Warn of what is not known of partitions, and of those that ask for compaction.
+def warn_of_settings(
+    found: Mapping[str, PartitionSettings], *, stacklevel: int = 3
+) -> None:
+    """Warn of partitions whose settings are unknown, and of those to be compacted.
 
-    `found` has them by the names of their directories. The caller is to be what its
-    user has called.
+    `found` has their settings by directory name. `stacklevel`, as for `warnings.warn`,
+    leads from here to the user's call.
     """
     by_reason: dict[str, list[str]] = {}
     for name, settings in found.items():
@@ -235,16 +237,16 @@ def warn_of_settings(found: Mapping[str, PartitionSettings]) -> None:
             else f"nothing of {listed} is deleted, compacted or rolled by time, as the "
             f"settings are unknown: {reason}. {GIVE_SETTINGS}"
         )
-        warnings.warn(text, UnknownSettingsWarning, stacklevel=3)
+        warnings.warn(text, UnknownSettingsWarning, stacklevel=stacklevel)
     if compacted := [name for name, one in found.items() if one.config.compact]:
-        warn_not_compacted(", ".join(compacted), stacklevel=4)
+        warn_not_compacted(", ".join(compacted), stacklevel=stacklevel + 1)
 
 
-def warn_not_compacted(names: str, stacklevel: int) -> None:
+def warn_not_compacted(names: str, *, stacklevel: int) -> None:
     """Warn that logs are not compacted, though their settings ask for it."""
     warnings.warn(
-        f"cleanup.policy=compact is not done yet, so records of {names} that later "
-        "ones replace stay",
+        f"cleanup.policy=compact of {names} has no effect, whatever log.cleaner.enable "
+        "is: compaction is not implemented yet, and older records of a key stay",
         NotCompactedWarning,
         stacklevel=stacklevel,
     )

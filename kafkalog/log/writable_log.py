@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError
+from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.checkpoint import EpochEntry
-from kafkalog.formats.entry_headers import BytesLike
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, retention, truncation, watermarks
 from kafkalog.log import fetch_data as reading

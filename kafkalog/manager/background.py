@@ -67,7 +67,7 @@ def unless_closed(work: Callable[[], object]) -> Work:
 class RemovalQueue(Generic[Thing]):
     """Things to be removed, each when a delay has passed since it was added.
 
-    >>> from kafkalog.log.clock import ManualClock
+    >>> from kafkalog.testing import ManualClock
     >>> clock = ManualClock()
     >>> queue = RemovalQueue[str](clock)
     >>> queue.add("orders-0")

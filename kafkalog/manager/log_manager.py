@@ -54,24 +54,60 @@ from kafkalog.storage.durable_file import DISK, Disk
 
 
 class LogManager(Mapping[Name, WritableLog]):
-    """The logs of one or several log directories, by topic and partition.
+    """The logs of one or several log directories, by (topic, partition).
 
-    The directories are locked, as by a broker, and made if they are missing; all logs
-    in them are loaded, and recovered where the last stop was not in order. Closing
-    forces all to disk, writes the checkpoints and leaves the marker of a clean stop.
+    The directories are locked as by a broker, and created if they are missing. All logs
+    in them are loaded, and recovered where the last shutdown was not clean. `close`
+    forces all logs to disk, and writes the checkpoints and the clean shutdown marker.
 
-    `config` is that of all topics but those in `topics`. By default it follows from
-    `broker`; in a directory that a broker kept, from what ``__cluster_metadata-0`` in
-    one of the directories says of the topic and its brokers, above `broker`. Where a
-    topic's settings are not known, an `UnknownSettingsWarning` names its partitions,
-    and nothing of them is deleted. `is_stray` says of a loaded log whether it should
-    not be here: it is put aside. A directory that fails is let go of, and listed in
-    `offline`; the others go on. Where one is refused, nothing is changed in any.
+    A directory whose disk fails is closed and listed in `offline`; the others stay
+    open. If a directory is refused here, nothing is changed in any of them.
 
-    Raises `LogLockedError`, `ConfigError` for a directory given twice,
-    `LogArgumentError` for a URL, `NotALogDirectoryError` where one holds a directory
-    that is no partition's, and the `OSError` of the last directory that fails.
+    One background thread, named ``kafkalog-scheduler``, serves all logs. More start, up
+    to ``background.threads``, only while tasks overlap. Loading and closing use up to
+    ``num.recovery.threads.per.data.dir`` threads a directory, named ``kafkalog-load``,
+    which end with the call. All threads have ended when `close` or `abandon` returns.
 
+    Parameters
+    ----------
+    directories : path, or iterable of paths
+        The log directories.
+    config : LogConfig, optional
+        The settings of all topics but those in `topics`. By default they follow from
+        `broker`, and in a directory that a broker kept from ``__cluster_metadata-0`` in
+        one of the directories, which goes before `broker`.
+    topics : mapping of str to LogConfig, optional
+        The settings of single topics.
+    broker : BrokerConfig, optional
+        The settings in the broker's ``server.properties``; by default Kafka's defaults.
+    is_stray : callable, optional
+        Called with each log once it is loaded: whether it does not belong here. Its
+        directory is then renamed to ``-stray``.
+
+    Raises
+    ------
+    LogLockedError
+        If a broker, or kafkalog, has a log of a directory open for writing.
+    ConfigError
+        If there is no directory, or one is given twice.
+    NotALogDirectoryError
+        If a directory holds a directory that is not a partition's.
+    LogArgumentError
+        If a directory is a URL.
+    LogStateError
+        If a partition has two directories.
+    OSError
+        If the disks of all directories fail.
+
+    Warns
+    -----
+    UnknownSettingsWarning
+        If the settings of a topic are not known: nothing is deleted from its logs.
+    NotCompactedWarning
+        If a topic's settings ask for compaction, which is not implemented yet.
+
+    Examples
+    --------
     >>> import tempfile, kafkalog
     >>> batch = kafkalog.RecordBatchBuilder()
     >>> batch.append(b"k", b"v")
@@ -91,10 +127,25 @@ class LogManager(Mapping[Name, WritableLog]):
         topics: Mapping[str, LogConfig] | None = None,
         broker: BrokerConfig | None = None,
         is_stray: IsStray | None = None,
+    ) -> None:
+        self._start(directories, config, topics, broker, is_stray)
+
+    def _start(
+        self,
+        directories: AnyDirectories,
+        config: LogConfig | None,
+        topics: Mapping[str, LogConfig] | None,
+        broker: BrokerConfig | None,
+        is_stray: IsStray | None,
+        *,
         clock: Clock | None = None,
         scheduler: Scheduler | None = None,
         disk: Disk = DISK,
     ) -> None:
+        """Load the logs, with another clock, scheduler or disk where they are given.
+
+        Warnings name the caller of the caller, which is the user.
+        """
         self.broker = BrokerConfig() if broker is None else broker
         self.config = self.broker.log_config() if config is None else config
         self._clock = SystemClock() if clock is None else clock
@@ -113,13 +164,13 @@ class LogManager(Mapping[Name, WritableLog]):
             disk=disk,
         )
         self._directories = [ManagedDirectory(path, terms) for path in paths]
-        self._doomed = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
+        self._deleted = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
         try:
             found = self._find()
-            warn_of_settings(found)
+            warn_of_settings(found, stacklevel=4)
             self._load(is_stray)
             for log in [*self.values(), *self.futures.values()]:
-                warn_of_lost_offsets(log.report, path_of(log))
+                warn_of_lost_offsets(log.report, path_of(log), stacklevel=4)
             self._schedule()
         except BaseException:
             self.abandon()
@@ -139,7 +190,7 @@ class LogManager(Mapping[Name, WritableLog]):
         for directory in self._online():
             directory.load(is_stray)
             for marked in directory.found.doomed:
-                self._doomed.add((directory, marked))
+                self._deleted.add((directory, marked))
         self._online()
 
     def _schedule(self) -> None:
@@ -158,7 +209,7 @@ class LogManager(Mapping[Name, WritableLog]):
         def remove() -> None:
             self.remove_deleted()
             delay_ms = self.config.file_delete_delay_ms
-            self._schedule_removal(self._doomed.due_in_ms(delay_ms))
+            self._schedule_removal(self._deleted.due_in_ms(delay_ms))
 
         name = "kafka-delete-logs"
         self._scheduler.schedule(name, unless_closed(remove), delay_ms)
@@ -289,7 +340,7 @@ class LogManager(Mapping[Name, WritableLog]):
             for directory in self._online():
                 if name in directory.logs:
                     marked = directory.delete(name)
-                    self._doomed.add((directory, marked))
+                    self._deleted.add((directory, marked))
                     return
             self._refuse_if_offline(name)
         raise KeyError(name)
@@ -369,7 +420,7 @@ class LogManager(Mapping[Name, WritableLog]):
         removed = 0
         with self._working():
             delay_ms = self.config.file_delete_delay_ms
-            for directory, marked in self._doomed.take_due(delay_ms):
+            for directory, marked in self._deleted.take_due(delay_ms):
                 if directory.failure is None:
                     directory.remove(marked)
                     removed += 1

@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Run, Views
-from kafkalog.decoding.column_gathering import Buffers, GatheredRecords, Strings
-from kafkalog.decoding.record_headers import find_headers
-from kafkalog.formats.entry_headers import Bytes, Rows, add_to_sequences
+from kafkalog.decoding.batch_decoder import DecodedRecords, RecordViews, find_headers
+from kafkalog.decoding.decoded_columns import (
+    BinaryColumn,
+    ColumnBuffers,
+    DecodedColumns,
+)
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes, increment_sequences
 from kafkalog.formats.layout import (
     CODEC_MASK,
     CODECS,
@@ -210,10 +213,10 @@ class Records(Generic[ByteStrings]):
 
 
 def make_records(
-    run: Run[GatheredRecords],
+    run: DecodedRecords[DecodedColumns],
     origin: Origin,
     columns: tuple[str, ...],
-    buffers: Buffers,
+    buffers: ColumnBuffers,
 ) -> Records:
     """Make the columns asked for of records that were gathered."""
     found = run.records
@@ -234,7 +237,7 @@ def make_records(
 
 
 def make_views(
-    views: Views, origin: Origin, columns: tuple[str, ...], buffers: Buffers
+    views: RecordViews, origin: Origin, columns: tuple[str, ...], buffers: ColumnBuffers
 ) -> Records[ViewColumn]:
     """Make the columns asked for of records that stay where they are."""
     places = views.records
@@ -255,7 +258,7 @@ def make_views(
     return Records(origin, len(places), made)
 
 
-def _bytes_column(strings: Strings) -> BytesColumn:
+def _bytes_column(strings: BinaryColumn) -> BytesColumn:
     data, offsets, valid = strings
     present = valid.view(np.bool_)
     every = np.count_nonzero(present) == len(present)
@@ -264,10 +267,10 @@ def _bytes_column(strings: Strings) -> BytesColumn:
 
 def _fixed(
     name: str,
-    run: Run[Sized],
+    run: DecodedRecords[Sized],
     offset: npt.NDArray[np.int64],
     origin: Origin,
-    buffers: Buffers,
+    buffers: ColumnBuffers,
 ) -> npt.NDArray[Any]:
     """Make a column that headers tell, or the place of the chunk, alone."""
     length, dtype = len(offset), FIXED[name]
@@ -286,7 +289,7 @@ def _fixed(
     return out
 
 
-def _of_batches(name: str, rows: Rows) -> npt.NDArray[Any]:
+def _of_batches(name: str, rows: BatchHeaders) -> npt.NDArray[Any]:
     """Value of a column that is the same for all records of a batch, by batch."""
     attributes = rows["attributes"]
     if name == "timestamp_type":
@@ -305,5 +308,5 @@ def _add_offset_deltas(
     sequence: npt.NDArray[np.int32], delta: npt.NDArray[np.int64]
 ) -> None:
     """Make of base sequences each record's own; of a negative one there is none."""
-    own = add_to_sequences(sequence, delta.astype(np.int32))
+    own = increment_sequences(sequence, delta.astype(np.int32))
     np.copyto(sequence, np.where(sequence < 0, NO_SEQUENCE, own))

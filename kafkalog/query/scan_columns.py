@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kafkalog.formats.near_names import with_nearest
+from kafkalog.codecs.close_matches import with_close_matches
 
 FIXED: Final[dict[str, np.dtype[Any]]] = {
     "partition": np.dtype(np.int32),
@@ -71,7 +71,7 @@ def choose_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
     if unknown:
         raise ValueError(
             f"no such columns: "
-            f"{', '.join(with_nearest(name, COLUMNS) for name in unknown)}; "
+            f"{', '.join(with_close_matches(name, COLUMNS) for name in unknown)}; "
             f"there are {', '.join(COLUMNS)}"
         )
     repeated = {name for name in chosen if chosen.count(name) > 1}

@@ -20,16 +20,14 @@ from kafkalog._speedups import Status
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import CorruptRecordError, LocatedError, LogArgumentError
-from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.entry_headers import Bytes, Rows, scan_headers
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes, scan_headers, size_field
 from kafkalog.formats.layout import (
     BATCH,
     HEADER_SIZE_UP_TO_MAGIC,
-    LEAST_SIZE,
     LOG_OVERHEAD,
+    MIN_SIZE,
 )
 from kafkalog.storage.durable_file import DurableFile
-from kafkalog.validation.batch_records import refusal_of
 
 FIRST_STEP_BYTES: Final = 16 << 10
 STEP_BYTES: Final = 4 << 20
@@ -39,7 +37,7 @@ STEP_GROWTH: Final = 8
 class Window(NamedTuple):
     """Entries that lie whole in `data`, whose first byte is at `origin` in the file."""
 
-    rows: Rows
+    rows: BatchHeaders
     data: Bytes
     origin: int
 
@@ -138,7 +136,7 @@ def _first_offset(file: DurableFile, position: int, size: int) -> int:
     try:
         return RecordBatch(file.read(position, size)).base_offset
     except LocatedError as error:
-        error.kafka_name = refusal_of(error).kafka_name
+        error.kafka_name = error.as_rejection().kafka_name
         raise error.located(file.path, position) from None
 
 
@@ -194,8 +192,8 @@ def _size(file: DurableFile, position: int, known: Bytes) -> int:
     size = size_field(
         head if len(head) == LOG_OVERHEAD else file.read(position, LOG_OVERHEAD)
     )
-    if size < LEAST_SIZE:
-        reason = f"a size of {size} is below {LEAST_SIZE}, the least of any entry"
+    if size < MIN_SIZE:
+        reason = f"a size of {size} is below {MIN_SIZE}, the least of any entry"
         error = CorruptRecordError(reason, position=position, cause="size")
         raise error.located(file.path)
     return size

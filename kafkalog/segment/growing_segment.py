@@ -26,7 +26,7 @@ from kafkalog.errors import (
     LogArgumentError,
     LogSegmentOffsetOverflowError,
 )
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.segment.file_batches import (
     Found,
@@ -111,7 +111,7 @@ class GrowingSegment(SegmentFiles):
         self.offset_index.load()
         return self.offset_index.holds_offset(offset)
 
-    def append(self, data: Bytes, rows: Rows, last_offset: int) -> None:
+    def append(self, data: Bytes, rows: BatchHeaders, last_offset: int) -> None:
         """Write batches behind the last, and make the entries of the indexes.
 
         `rows` are their headers. Raises `LogSegmentOffsetOverflowError` where the last
@@ -178,7 +178,7 @@ class GrowingSegment(SegmentFiles):
                 times.count_written(time_entries)
 
     def make_entries(
-        self, rows: Rows, position: int, *, skip_full: bool = False
+        self, rows: BatchHeaders, position: int, *, skip_full: bool = False
     ) -> None:
         """Make the entries of the indexes that batches are due, from `position` on.
 

@@ -23,8 +23,9 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.decoding.read_policy import SKIPPING, STRICT, ReadPolicy
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
@@ -108,8 +109,7 @@ class LogSegment:
         start: int = 0,
         select: Select = everything,
         first_bytes: int = FIRST_STEP_BYTES,
-        *,
-        skip: bool = False,
+        policy: ReadPolicy = STRICT,
     ) -> FileRecords:
         """Read its entries from a position on, within its limits."""
         return FileRecords(
@@ -118,7 +118,7 @@ class LogSegment:
             select=select,
             limits=self.limits,
             first_bytes=first_bytes,
-            skip=skip,
+            policy=policy,
         )
 
     def position_for(self, source: ByteSource, offset: int) -> int:
@@ -151,7 +151,8 @@ class LogSegment:
         for position in dict.fromkeys((start, 0)):
             found = False
             with suppress(LocatedError):
-                for step in self.records(source, position, skip=past_damage):
+                policy = SKIPPING if past_damage else STRICT
+                for step in self.records(source, position, policy=policy):
                     if isinstance(step, Step):
                         found = True
                         yield step
@@ -186,15 +187,15 @@ class LogSegment:
         near = known[slots[slots < len(known)]].tolist()
         return [one for one in near if sound_entry(source, one) is not None]
 
-    def entry_holding(self, source: ByteSource, offset: int) -> Rows | None:
+    def entry_holding(self, source: ByteSource, offset: int) -> BatchHeaders | None:
         """Header of the sound entry that `offset` lies in, or, of a wrapper, ends."""
 
-        def reaching(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+        def reaching(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
             reaches = rows["last_offset"] >= offset
             return reaches, bool(reaches.any())
 
         start = self.position_for(source, offset)
-        for step in self.records(source, start, reaching, skip=True):
+        for step in self.records(source, start, reaching, policy=SKIPPING):
             if isinstance(step, Step):
                 return step.rows[:1] if _begins_by(step.rows, offset) else None
         return None
@@ -210,7 +211,7 @@ class LogSegment:
         return None
 
 
-def _begins_by(rows: Rows, offset: int) -> bool:
+def _begins_by(rows: BatchHeaders, offset: int) -> bool:
     """Whether the first of `rows` surely begins at or below `offset`."""
     base = int(rows["base_offset"][0])
     return (int(rows["last_offset"][0]) if base < 0 else base) <= offset

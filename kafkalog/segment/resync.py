@@ -18,15 +18,16 @@ import numpy.typing as npt
 
 from kafkalog._speedups import Status, find_batch
 from kafkalog.errors import CorruptRecordError
-from kafkalog.formats.entry_fields import offset_field, size_field
-from kafkalog.formats.entry_headers import (
+from kafkalog.formats.batch_headers import (
     REASONS,
+    BatchHeaders,
     Bytes,
-    Rows,
-    find_unsound,
+    find_crc_mismatches,
+    find_invalid_start,
+    offset_field,
     scan_headers,
+    size_field,
 )
-from kafkalog.formats.entry_start import find_no_entry
 from kafkalog.formats.layout import (
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
@@ -42,7 +43,7 @@ CHECKSUMMED_PER_BYTE: Final = 16
 """How many bytes may be checksummed for each byte searched: bounds hostile input."""
 
 
-def sound_entry(source: ByteSource, position: int) -> Rows | None:
+def sound_entry(source: ByteSource, position: int) -> BatchHeaders | None:
     """Header of the whole entry with the right checksum that lies at `position`."""
     head = source.read(position, HEADER_SIZE_UP_TO_MAGIC)
     if len(head) < HEADER_SIZE_UP_TO_MAGIC:
@@ -53,12 +54,16 @@ def sound_entry(source: ByteSource, position: int) -> Rows | None:
         return None
     data = source.read(position, size)
     rows, _, _ = scan_headers(data, 0, position, 1)
-    sound = len(rows) and not len(find_unsound(data, position, rows))
+    sound = len(rows) and not len(find_crc_mismatches(data, position, rows))
     return rows if sound else None
 
 
 def find_half_written(
-    source: ByteSource, data: Bytes, origin: int, rows: Rows, chosen: Rows
+    source: ByteSource,
+    data: Bytes,
+    origin: int,
+    rows: BatchHeaders,
+    chosen: BatchHeaders,
 ) -> npt.NDArray[np.intp]:
     """Places, in `chosen`, of what was being written when `data` was read.
 
@@ -71,7 +76,7 @@ def find_half_written(
     follows = data[behind : behind + LOG_OVERHEAD]
     if follows.any() or not len(follows):
         return NONE
-    unsound = find_unsound(data, origin, chosen)
+    unsound = find_crc_mismatches(data, origin, chosen)
     positions = chosen["position"][unsound].tolist()
     whole = [sound_entry(source, position) is not None for position in positions]
     return unsound[np.array(whole, np.bool_)]
@@ -136,7 +141,7 @@ def tail_error(
     ):
         return None
     head = source.read(position, HEADER_SIZE_UP_TO_MAGIC)
-    if no_entry := find_no_entry(head, offsets, first=position == 0):
+    if no_entry := find_invalid_start(head, offsets, first=position == 0):
         return no_entry.at(position)
     if status != Status.ENTRY_INCOMPLETE:  # something was written there since
         return CorruptRecordError(REASONS[status], position=position)

@@ -13,11 +13,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.message_wrappers import first_offsets
-from kafkalog.formats.entry_headers import Bytes, Rows, find_unsound
-from kafkalog.formats.entry_start import LIKELY_OFFSETS
+from kafkalog.decoding.decompression import first_offsets
+from kafkalog.formats.batch_headers import (
+    PLAUSIBLE_OFFSETS,
+    BatchHeaders,
+    Bytes,
+    find_crc_mismatches,
+)
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
-from kafkalog.formats.offset_order import find_stray, rises
+from kafkalog.formats.offset_order import find_misplaced, offsets_increase
 
 Bools = npt.NDArray[np.bool_]
 
@@ -39,14 +43,14 @@ class Limits:
         It need not lie below the next segment: there it may have been written anew.
         """
         if self.most == UNBOUNDED:
-            return LIKELY_OFFSETS
+            return PLAUSIBLE_OFFSETS
         return self.least, self.least + MAX_OFFSET_DELTA
 
 
 def find_strays(
     data: Bytes,
     origin: int,
-    rows: Rows,
+    rows: BatchHeaders,
     *,
     least: int,
     most: int,
@@ -65,9 +69,9 @@ def find_strays(
     stray |= last < base
     held = ~stray
     after = most + 1
-    if not rises(base[held], last[held], before, after):
+    if not offsets_increase(base[held], last[held], before, after):
         # One that is damaged elsewhere, too, says nothing of its neighbours.
-        held[find_unsound(data, origin, rows)] = False
+        held[find_crc_mismatches(data, origin, rows)] = False
         base = first_offsets(data, origin, rows, max_batch_bytes)
         held &= base <= last
         stray |= base > last
@@ -75,7 +79,7 @@ def find_strays(
         free = (rows["magic"] == 0) & (rows["count"] < 0)
         end = np.where(free, base, last)
         places = np.flatnonzero(held)
-        wrong = find_stray(base[held], end[held], before, after)
+        wrong = find_misplaced(base[held], end[held], before, after)
         stray[places[wrong]] = True
         places = np.delete(places, wrong)
         stray[places[:-1][last[places[:-1]] >= base[places[1:]]]] = True

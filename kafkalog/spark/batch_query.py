@@ -113,8 +113,8 @@ def plan_input_partitions(
     ``maxRecordsPerPartition``, or if that makes fewer tasks than ``minPartitions``,
     ranges are divided as Spark's source does it.
 
-    Spark does not tell a source how many cores it has. Without `cores`, the number of
-    this machine's is used; it matters only for few tasks.
+    A source cannot ask how many cores Spark has. Without `cores`, the number of this
+    machine is used; it matters only for few tasks.
     """
     minimum, max_records = (
         options.min_partitions or 0,

@@ -1,9 +1,7 @@
-"""``python -m kafkalog.spark.job``: log directories -> Parquet, by a job on Spark.
+"""``python -m kafkalog.spark.job``: write what is new in log directories as Parquet.
 
-Runs on one machine or a cluster; ``spark-submit`` takes this file as well. What comes
-in a run is written once: the next run goes on from there. See ``docs/spark.md``.
-
-Knows: words of the command line. Does not know: how a run is made.
+The command line of the job; `kafkalog.spark.job_run` is the job. It runs on one machine
+or a cluster, and ``spark-submit`` takes this file as well. See ``docs/spark.md``.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ PARTITION: Final = (
 )
 
 FLAGS: Final = {
-    "--subscribe": ("subscribe", "NAMES", "Topics, with commas between."),
-    "--subscribe-pattern": ("subscribePattern", "REGEX", "Topics, as Java's pattern."),
+    "--subscribe": ("subscribe", "NAMES", "Topics, separated by commas."),
+    "--subscribe-pattern": ("subscribePattern", "REGEX", "Topics, as a Java pattern."),
     "--assign": ("assign", "JSON", 'Partitions: {"orders":[0,1]}.'),
     "--starting-offsets": (
         "startingOffsets",
@@ -51,7 +49,7 @@ FLAGS: Final = {
     "--starting-timestamp": (
         "startingTimestamp",
         "MS",
-        "Where the first run starts: with the first offset of that time or later.",
+        "Where the first run starts: the first offset at or after that time.",
     ),
     "--ending-timestamp": ("endingTimestamp", "MS", "Where this run ends, likewise."),
     "--isolation": (
@@ -59,23 +57,23 @@ FLAGS: Final = {
         "LEVEL",
         "read_uncommitted, by default, or read_committed.",
     ),
-    "--columns": ("columns", "NAMES", "Columns, with commas between."),
+    "--columns": ("columns", "NAMES", "Columns, separated by commas."),
     "--on-corruption": (
         "onCorruption",
         "WHAT",
-        "raise, by default: write nothing where there is damage; or skip it.",
+        "raise, by default: write nothing if bytes are corrupt; or skip them.",
     ),
     "--fail-on-data-loss": (
         "failOnDataLoss",
         "BOOLEAN",
-        "Whether offsets that are gone end the run, as by default.",
+        "Whether missing offsets fail the run, as by default.",
     ),
 }
-"""For each flag the source's option, and how it is shown."""
+"""For each flag the option of the source, and its help."""
 
 
 def parameter_of(name: str) -> str:
-    """Name an option as a parameter.
+    """Return the parameter name of an option.
 
     >>> parameter_of("kafka.isolation.level")
     'kafka_isolation_level'
@@ -84,16 +82,16 @@ def parameter_of(name: str) -> str:
 
 
 class JobCommand(click.Command):
-    """A command that ends as `exits` says."""
+    """A command with the exit codes of the command line."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the job; say what ended it, if anything did."""
+        """Run the job and report its errors."""
         with exits.reported(ctx):
             return super().invoke(ctx)
 
 
 def source_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add a flag for each of `FLAGS`, named as its option."""
+    """Add an option for each of `FLAGS` to a command."""
     for flag, (name, metavar, text) in reversed(FLAGS.items()):
         add = click.option(flag, parameter_of(name), metavar=metavar, help=text)
         function = add(function)
@@ -103,7 +101,7 @@ def source_flags(function: Callable[..., None]) -> Callable[..., None]:
 def read_pairs(
     context: click.Context, parameter: click.Parameter, texts: Sequence[str]
 ) -> dict[str, str]:
-    """Read NAME=VALUE, as often as given."""
+    """Parse NAME=VALUE pairs."""
     wrong = [text for text in texts if not re.match(r"[^=\s]+=", text)]
     if wrong:
         names = ", ".join(repr(text.partition("=")[0]) for text in wrong)
@@ -112,7 +110,7 @@ def read_pairs(
 
 
 def read_out(context: click.Context, parameter: click.Parameter, text: str) -> Path:
-    """Read the path to write to."""
+    """Parse the output directory."""
     from kafkalog.storage.remote_source import as_path
 
     path = as_path(text, {})
@@ -138,7 +136,7 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
     metavar="DIR",
     multiple=True,
     required=True,
-    help="A log directory, or a partition's; may be repeated.",
+    help="A log directory or partition directory; may be repeated.",
 )
 @click.option(
     "--to",
@@ -148,9 +146,11 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
     help="The format.",
 )
 @click.argument("out", callback=read_out)
-@click.option("--master", metavar="URL", help="Of Spark; by default as configured.")
+@click.option(
+    "--master", metavar="URL", help="Spark's master; by default as configured."
+)
 @source_flags
-@click.option("--include-headers", is_flag=True, help="Write the column headers, too.")
+@click.option("--include-headers", is_flag=True, help="Write the column headers too.")
 @click.option(
     "--option",
     "others",
@@ -173,7 +173,7 @@ def read_out(context: click.Context, parameter: click.Parameter, text: str) -> P
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="How to tell what was done.",
+    help="The format of the summary.",
 )
 def command(
     sources: tuple[str, ...],
@@ -189,28 +189,30 @@ def command(
 ) -> None:
     """Write what came since the last run to OUT, as Parquet by topic and date.
 
-    Offsets are kept in a manifest a run, in OUT/_kafkalog. A run that fails has written
-    nothing. Exit codes: 0 fine; 1 damage, which with --on-corruption skip was left out;
+    A manifest for each run, in OUT/_kafkalog, keeps the offsets. A run that fails has
+    written nothing. Exit codes: 0 fine; 1 corruption, which --on-corruption skip skips;
     2 usage; 3 no such file, no permission, or Spark failed; 4 another job is writing to
-    OUT, or other files are there; 130 interrupted.
+    OUT, or OUT has other files; 130 interrupted.
     """
-    given = {name: flags[parameter_of(name)] for name, _, _ in FLAGS.values()}
-    given["includeHeaders"] = "true" if include_headers else None
-    options = {name: text for name, text in given.items() if text is not None}
-    if twice := sorted(options.keys() & others.keys()):
-        raise ConfigError(f"given twice: {', '.join(map(_flag_of, twice))}")
+    values: dict[str, str | None] = {
+        name: flags[parameter_of(name)] for name, _, _ in FLAGS.values()
+    }
+    values["includeHeaders"] = "true" if include_headers else None
+    options = {name: text for name, text in values.items() if text is not None}
+    if repeated := sorted(options.keys() & others.keys()):
+        raise ConfigError(f"options set twice: {', '.join(map(_flag_of, repeated))}")
     options |= {**others, "paths": json.dumps(sources)}
     outcome = _run(options, out, compression, lambda: start_spark(master, conf))
-    _tell(outcome, out, shown)
-    left_out = [] if outcome.manifest is None else outcome.manifest["left_out"]
-    for text in left_out:
-        exits.complain(text)
-    if left_out:
-        raise exits.Damaged(f"all else was written; left out: {len(left_out)}")
+    print_outcome(outcome, out, shown)
+    losses = [] if outcome.manifest is None else outcome.manifest["left_out"]
+    for text in losses:
+        exits.print_error(text)
+    if losses:
+        raise exits.Damaged(f"skipped or lost: {len(losses)}; the rest was written")
 
 
 def start_spark(master: str | None, conf: Mapping[str, str]) -> Any:
-    """Start Spark, or take what runs; quiet, where nothing else is configured."""
+    """Return the running Spark session, or start one that logs errors only."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("kafkalog")
@@ -247,29 +249,29 @@ def _run(
         raise exits.Refused(exits.describe(error)) from None
 
 
-def _tell(outcome: JobOutcome, out: Path, shown: str) -> None:
-    """Say what was done: data on standard output, the rest beside it."""
+def print_outcome(outcome: JobOutcome, out: Path, shown: str) -> None:
+    """Print the manifest to standard output, and a summary to standard error."""
     if outcome.finished is not None:
-        say(f"run {outcome.finished}, which had been cut off, is finished")
+        print_note(f"completed run {outcome.finished}, which was interrupted")
     manifest, path = outcome.manifest or {}, outcome.path
     if shown == "json":
-        told = {"manifest": None if path is None else str(path), **manifest}
-        command_output.emit(f"{json.dumps(told, ensure_ascii=False)}\n")
+        summary = {"manifest": None if path is None else str(path), **manifest}
+        command_output.emit(f"{json.dumps(summary, ensure_ascii=False)}\n")
     elif manifest:
         command_output.print_rows(manifest["partitions"], PARTITION, "table")
     if not manifest:
-        say(f"nothing new for {out}")
+        print_note(f"nothing new for {out}")
         return
     files = manifest["files"]
     size = terminal.in_units(sum(file["size_in_bytes"] for file in files))
     written = f"{manifest['rows']:,} rows, files: {len(files):,}, {size}"
-    say(f"run {manifest['run']}: {written}")
-    say(f"manifest: {path}")
+    print_note(f"run {manifest['run']}: {written}")
+    print_note(f"manifest: {path}")
 
 
-def say(text: str) -> None:
-    """Print a line on standard error."""
-    click.echo(terminal.harmless(text), err=True)
+def print_note(text: str) -> None:
+    """Print a line to standard error."""
+    click.echo(terminal.escape(text), err=True)
 
 
 def _flag_of(name: str) -> str:
@@ -277,7 +279,7 @@ def _flag_of(name: str) -> str:
 
 
 def _in_flags(text: str) -> str:
-    """Name options in a message by their flags.
+    """Replace options by their flags in a message.
 
     >>> _in_flags("option startingOffsets: expected e.g. {}")
     '--starting-offsets: expected e.g. {}'
@@ -288,7 +290,7 @@ def _in_flags(text: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job as a program, and return its exit code.
 
-    Workers run this Python, unless ``PYSPARK_PYTHON`` says otherwise.
+    If ``PYSPARK_PYTHON`` is not set, it is set to this Python, and workers run it.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:

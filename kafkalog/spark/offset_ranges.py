@@ -238,14 +238,11 @@ def _find_timestamps(
     found = reader.offsets_for_times(times_ms)
     missing = [tp for tp in sorted(times_ms) if found[tp] is None]
     if strict and missing:
-        error = ConfigError(
+        raise ConfigError(
             f"no record of {format_partition(missing[0])} is at or after timestamp "
-            f"{times_ms[missing[0]]}"
+            f"{times_ms[missing[0]]} (startingOffsetsByTimestampStrategy=latest starts "
+            "at the latest offset then)"
         )
-        error.add_note(
-            "startingOffsetsByTimestampStrategy=latest starts at the latest offset then"
-        )
-        raise error
     return {tp: LATEST if offset is None else offset for tp, offset in found.items()}
 
 
@@ -302,9 +299,8 @@ def _report_loss(options: SourceOptions, found: str, warn: Warn) -> None:
     """Raise `DataLossError`, or warn if ``failOnDataLoss`` is false."""
     text = f"some data may have been lost, aged out or deleted with its topic: {found}"
     if options.fail_on_data_loss:
-        error = DataLossError(text)
-        error.add_note("failOnDataLoss=false reads the offsets that exist")
-        raise error
+        # Not a note: of an error in a stream Spark shows the message only.
+        raise DataLossError(f"{text} (failOnDataLoss=false reads what exists)")
     warn(text)
 
 

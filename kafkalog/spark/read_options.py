@@ -99,8 +99,7 @@ class SourceOptions:
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Parse the options of ``spark.read`` or ``spark.readStream``.
 
-    Raises one `ConfigError` that states of every wrong option what was expected and
-    found.
+    Raises one `ConfigError` with what was expected and found, for each invalid option.
 
     >>> options = {"path": "/data", "subscribe": "orders", "includeHeaders": "true"}
     >>> parse_options(options, streaming=False).topics

@@ -15,9 +15,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.message_wrappers import first_offsets
-from kafkalog.formats.entry_fields import offset_field, size_field
-from kafkalog.formats.entry_headers import Rows, scan_headers
+from kafkalog.decoding.decompression import first_offsets
+from kafkalog.decoding.read_policy import SKIPPING
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    offset_field,
+    scan_headers,
+    size_field,
+)
 from kafkalog.formats.layout import LOG_OVERHEAD, MAX_BATCH_BYTES
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.segment.file_records import Step
@@ -217,12 +222,12 @@ def _cut(whole: SegmentRange, wanted: list[int]) -> list[SegmentRange]:
 def _end_position(segment: LogSegment, source: ByteSource, stop: int) -> int:
     """Return the position after the last batch with an offset below `stop`."""
 
-    def reaching(rows: Rows) -> tuple[npt.NDArray[np.bool_], bool]:
+    def reaching(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
         reaches = rows["last_offset"] >= stop - 1
         return reaches, bool(reaches.any())
 
     start = segment.position_for(source, stop - 1)
-    records = segment.records(source, start, reaching, skip=True)
+    records = segment.records(source, start, reaching, policy=SKIPPING)
     for step in records:
         if isinstance(step, Step):
             return int(step.rows["position"][0] + step.rows["size_in_bytes"][0])

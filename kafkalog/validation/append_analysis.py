@@ -27,28 +27,26 @@ from kafkalog.errors import (
     OffsetsOutOfOrderError,
     RecordTooLargeError,
 )
-from kafkalog.formats.entry_fields import (
-    MAGIC_AT,
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    crc_error,
+    decode_error,
     epoch_field,
+    find_crc_mismatches,
+    find_invalid_start,
     offset_field,
+    scan_headers,
     size_field,
 )
-from kafkalog.formats.entry_headers import (
-    Bytes,
-    Rows,
-    checksum_error,
-    corrupt,
-    find_unsound,
-    scan_headers,
-)
-from kafkalog.formats.entry_start import find_no_entry
 from kafkalog.formats.layout import (
     BATCH,
     CODEC_MASK,
     HEADER_SIZE_UP_TO_MAGIC,
-    LEAST_SIZE,
     LOG_OVERHEAD,
+    MAGIC_OFFSET,
     MAX_BATCH_BYTES,
+    MIN_SIZE,
 )
 from kafkalog.validation.appends import (
     APPEND,
@@ -79,8 +77,8 @@ class Asked(NamedTuple):
         pieces: list[Any],
         byte_bounds: Int64s,
         data: Bytes,
-        rows: Rows,
-        info: Rows,
+        rows: BatchHeaders,
+        info: BatchHeaders,
         row_bounds: Int64s,
     ) -> tuple[int, int]:
         """Copy `pieces` and fill the rest: how many are plain, and rows filled."""
@@ -150,7 +148,7 @@ def take_plain(views: list[Any], asked: Asked, memory: AppendMemory) -> Appends 
     byte_bounds = bounds_of(map(len, views))
     data = memory.joined.bytes_for(int(byte_bounds[-1]))
     row_bounds = np.empty(len(byte_bounds), np.int64)
-    info = memory.room_for(len(views))
+    info = memory.spans_for(len(views))
     while True:
         rows = memory.rows
         plain, count = asked.take(views, byte_bounds, data, rows, info, row_bounds)
@@ -174,9 +172,9 @@ def _single(data: Bytes, asked: Asked) -> Appends:
     return Appends(kept, rows, row_bounds, byte_bounds, info, {})
 
 
-def _batches(data: Bytes, asked: Asked) -> Rows:
+def _batches(data: Bytes, asked: Asked) -> BatchHeaders:
     """Return the headers of the batches that are to be written, or raise."""
-    kept: list[Rows] = []
+    kept: list[BatchHeaders] = []
     position, last_offset, skipping = 0, -1, False
     while (size := _whole_batch(data, position)) is not None:
         entry = data[position : position + size]
@@ -209,7 +207,7 @@ def _whole_batch(data: Bytes, position: int) -> int | None:
     if left < LOG_OVERHEAD:
         return None
     size, has_magic = size_field(data, position), left >= HEADER_SIZE_UP_TO_MAGIC
-    strange = size < LEAST_SIZE or (has_magic and data[position + MAGIC_AT] > 2)
+    strange = size < MIN_SIZE or (has_magic and data[position + MAGIC_OFFSET] > 2)
     if strange and (error := _no_entry(data, position)):
         raise error
     whole = LOG_OVERHEAD + size
@@ -219,7 +217,7 @@ def _whole_batch(data: Bytes, position: int) -> int | None:
 def _no_entry(data: Bytes, position: int) -> CorruptRecordError | None:
     """Return the error that no entry begins at `position`, not even a part of one."""
     head = data[position : position + HEADER_SIZE_UP_TO_MAGIC]
-    found = find_no_entry(head, first=position == 0)
+    found = find_invalid_start(head, first=position == 0)
     return None if found is None else found.at(position)
 
 
@@ -247,7 +245,7 @@ def _epoch(entry: Bytes) -> int:
     return epoch_field(entry) if entry[16] == 2 else -1
 
 
-def _sound_batch(entry: Bytes, position: int, asked: Asked) -> Rows:
+def _sound_batch(entry: Bytes, position: int, asked: Asked) -> BatchHeaders:
     """Read the header of a batch that is neither too large nor damaged."""
     if len(entry) > asked.most_bytes:
         reason = f"a batch of {len(entry)} bytes exceeds {asked.most_bytes}"
@@ -255,9 +253,9 @@ def _sound_batch(entry: Bytes, position: int, asked: Asked) -> Rows:
     row = np.empty(1, BATCH)
     status, _, _ = _speedups.scan_batches(entry, 0, position, row)
     if status != Status.OK:
-        raise corrupt(status, position)
-    if len(find_unsound(entry, position, row)):
-        raise checksum_error(row[0])
+        raise decode_error(status, position)
+    if len(find_crc_mismatches(entry, position, row)):
+        raise crc_error(entry, position, row[0])
     codec = int(row["attributes"][0]) & CODEC_MASK
     if codec >= len(Codec):
         raise LogArgumentError(f"there is no compression type {codec}")

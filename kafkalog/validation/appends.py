@@ -26,7 +26,7 @@ from kafkalog import _speedups
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import KafkaLogError, LogArgumentError
-from kafkalog.formats.entry_headers import Bytes, Rows
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import BATCH
 
 _MOST: Final = 2**63 - 1
@@ -82,10 +82,10 @@ class AppendMemory:
     joined: Workspace = field(default_factory=Workspace)
     unpacked: Workspace = field(default_factory=Workspace)
     merged: Workspace = field(default_factory=Workspace)
-    rows: Rows = field(default_factory=lambda: np.empty(256, BATCH))
-    info: Rows = field(default_factory=lambda: np.empty(64, APPEND))
+    rows: BatchHeaders = field(default_factory=lambda: np.empty(256, BATCH))
+    info: BatchHeaders = field(default_factory=lambda: np.empty(64, APPEND))
 
-    def room_for(self, appends: int) -> Rows:
+    def spans_for(self, appends: int) -> BatchHeaders:
         """Return room for what is known of as many appends."""
         if len(self.info) < appends:
             self.info = np.empty(2 * appends, APPEND)
@@ -107,10 +107,10 @@ class Appends:
     """
 
     data: Bytes
-    rows: Rows
+    rows: BatchHeaders
     row_bounds: Int64s
     byte_bounds: Int64s
-    info: Rows
+    info: BatchHeaders
     errors: dict[int, KafkaLogError]
 
     @classmethod
@@ -183,7 +183,7 @@ class Appends:
         return behind
 
 
-def as_bytes(rows: Rows) -> Bytes:
+def as_bytes(rows: BatchHeaders) -> Bytes:
     """See rows as the bytes they are, as the kernels take them."""
     return np.frombuffer(rows, _BYTE)
 

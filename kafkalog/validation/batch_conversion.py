@@ -16,11 +16,11 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.compression import Codec
-from kafkalog.decoding.record_headers import find_headers
+from kafkalog.decoding.batch_decoder import find_headers
 from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
 from kafkalog.encoding.record_columns import ByteColumn, HeaderColumns, RecordColumns
 from kafkalog.errors import LogArgumentError, RecordTooLargeError
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.layout import NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
 from kafkalog.validation.append_policy import Leadership
 from kafkalog.validation.appends import Appends, bounds_of

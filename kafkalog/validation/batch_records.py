@@ -14,28 +14,26 @@ import numpy as np
 from kafkalog._speedups import Status
 from kafkalog.codecs.compression import Codec
 from kafkalog.decoding.batch_decoder import (
-    Bounds,
-    Run,
-    Views,
+    DecodedRecords,
+    RecordViews,
     find_records,
-    first_records,
+    truncate_header,
 )
-from kafkalog.decoding.decompression import Payloads, unpack
-from kafkalog.decoding.workspace import RecordPlaces, Workspace
+from kafkalog.decoding.decompression import Payloads, decompress_batches
+from kafkalog.decoding.read_policy import Bounds
+from kafkalog.decoding.workspace import RecordSpans, Workspace
 from kafkalog.errors import (
     BatchTooLargeError,
-    CompressionError,
     InvalidRecordError,
-    KafkaLogError,
     LocatedError,
     RecordValidationError,
 )
-from kafkalog.formats.entry_headers import (
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
     Bytes,
-    Rows,
-    checksum_error,
-    corrupt,
-    find_unsound,
+    crc_error,
+    decode_error,
+    find_crc_mismatches,
     scan_headers,
 )
 from kafkalog.formats.layout import CODEC_MASK
@@ -56,11 +54,11 @@ class Found:
     They lie in memory that is used again for the next batch that is packed.
     """
 
-    views: Views
+    views: RecordViews
     foreign: list[int]
 
     @property
-    def places(self) -> RecordPlaces:
+    def places(self) -> RecordSpans:
         """Where the parts of each record lie."""
         return self.views.records
 
@@ -85,13 +83,14 @@ def find_appended(
     rows = np.array([row])
     if row["magic"] == 2 and row["count"] == 0:
         return Found(
-            Run(data, rows, Workspace().room_for(0), np.zeros(1, np.int64)), []
+            DecodedRecords(data, rows, Workspace().spans_for(0), np.zeros(1, np.int64)),
+            [],
         )
     codec = int(row["attributes"]) & CODEC_MASK
     if row["magic"] < 2 and codec == Codec.ZSTD:
         raise InvalidRecordError(f"zstd in a wrapper of magic {row['magic']}")
     limit = max(as_leader.rules.max_unpacked_bytes, len(data))
-    (payload,) = unpack(data, 0, rows, limit, memory.unpacked)
+    (payload,) = decompress_batches(data, 0, rows, limit, memory.unpacked)
     if isinstance(payload, LocatedError):
         return _passed_over(data, row, payload, as_it_came=as_it_came)
     foreign = []
@@ -110,25 +109,16 @@ def _passed_over(
     packed = row["magic"] == 2 and int(row["attributes"]) & CODEC_MASK
     large = row["count"] > _MOST_PASSED or isinstance(error, BatchTooLargeError)
     if not packed or large:
-        raise refusal_of(error)
+        raise error.as_rejection()
     places = pass_over(data, row, as_it_came=as_it_came)
     if not as_it_came:
-        raise refusal_of(error)
+        raise error.as_rejection()
     rows, counts = np.array([row]), np.array([len(places)], np.int64)
-    return Found(Run(data, rows, places, counts), [])
-
-
-def refusal_of(error: LocatedError) -> KafkaLogError:
-    """Say as an append's refusal what is wrong with bytes."""
-    if isinstance(error, BatchTooLargeError):
-        return error
-    if error.cause == "compression":
-        return CompressionError(error.reason)
-    return InvalidRecordError(error.reason)
+    return Found(DecodedRecords(data, rows, places, counts), [])
 
 
 def read_through(
-    data: Bytes, rows: Rows, limit: int, most_records: int | None = None
+    data: Bytes, rows: BatchHeaders, limit: int, most_records: int | None = None
 ) -> None:
     """Read the records of batches that are refused, as Kafka does to tell which.
 
@@ -139,7 +129,7 @@ def read_through(
     left = _EVERY if most_records is None else most_records
     for row in rows:
         if left > 0:
-            left -= _count(data, first_records(data, 0, row, left), limit)
+            left -= _count(data, truncate_header(data, 0, row, left), limit)
 
 
 def _count(data: Bytes, row: np.void, limit: int) -> int:
@@ -151,16 +141,16 @@ def _count(data: Bytes, row: np.void, limit: int) -> int:
         return 0
     if row["magic"] < 2 and codec == Codec.ZSTD:
         raise InvalidRecordError(f"zstd in a wrapper of magic {row['magic']}")
-    (payload,) = unpack(data, 0, np.array([row]), limit, Workspace())
+    (payload,) = decompress_batches(data, 0, np.array([row]), limit, Workspace())
     if isinstance(payload, LocatedError):
         _passed_over(data, row, payload, as_it_came=False)
-        raise refusal_of(payload)
+        raise payload.as_rejection()
     if row["magic"] < 2:
         return _count_wrapped(payload, row)
     found = next(find_records(payload, Bounds(), Workspace()))
     if isinstance(found, LocatedError):
         _passed_over(data, row, found, as_it_came=False)
-        raise refusal_of(found)
+        raise found.as_rejection()
     return int(found.counts.sum())
 
 
@@ -169,7 +159,7 @@ def _count_wrapped(payload: Payloads, row: np.void) -> int:
     start, length = int(payload.starts[0]), int(payload.lengths[0])
     rows, status, place = scan_headers(payload.data[start : start + length])
     if status == Status.ENTRY_TOO_SMALL:
-        raise corrupt(status, place)
+        raise decode_error(status, place)
     if not len(rows):
         raise InvalidRecordError("a compressed message holds no message")
     last, outer = int(rows["last_offset"][-1]), int(row["last_offset"])
@@ -189,13 +179,13 @@ def _check_wrapped(payload: Payloads, magic: int) -> list[int]:
     nested = np.flatnonzero(rows["attributes"] & CODEC_MASK)
     whole = rows[: nested[0]] if len(nested) else rows
     foreign = np.flatnonzero(whole["magic"] != magic).tolist()
-    for unsound in find_unsound(inside, 0, whole).tolist():
+    for unsound in find_crc_mismatches(inside, 0, whole).tolist():
         if unsound not in foreign:
-            raise checksum_error(whole[unsound])
+            raise crc_error(inside, 0, whole[unsound])
     if len(nested):
         raise InvalidRecordError("a compressed message inside a compressed one")
     if status == Status.ENTRY_TOO_SMALL:
-        raise corrupt(status, place)
+        raise decode_error(status, place)
     if status == Status.ENTRY_MAGIC or (whole["magic"] == 2).any():
         foreign += [len(whole)] * (status == Status.ENTRY_MAGIC)
         reason = f"a magic other than {magic}, its batch's"

@@ -20,7 +20,7 @@ from kafkalog.errors import (
     RecordValidationError,
     UnevenOffsetsError,
 )
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
@@ -86,7 +86,7 @@ def _stamped(append: Appends, found: Found, as_leader: Leadership) -> Appends:
     return append
 
 
-def _check_one_batch(rows: Rows, source: Codec) -> None:
+def _check_one_batch(rows: BatchHeaders, source: Codec) -> None:
     """Refuse a second batch, unless they are messages that nothing holds together."""
     alone = rows["magic"][0] == 2 or source != Codec.NONE
     if alone and len(rows) > 1:

@@ -18,10 +18,14 @@ from typing import Final
 import numpy as np
 
 from kafkalog.codecs.java_streams import JavaStream, java_stream
-from kafkalog.decoding.workspace import RecordPlaces, Workspace
+from kafkalog.decoding.workspace import RecordSpans, Workspace
 from kafkalog.errors import CompressionError, InvalidRecordError
-from kafkalog.formats.entry_headers import Bytes
-from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK, LOG_APPEND_TIME_FLAG
+from kafkalog.formats.batch_headers import Bytes
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    LOG_APPEND_TIME_FLAG,
+    RECORD_BATCH_OVERHEAD,
+)
 
 _VARINT_BYTES: Final = 5
 _VARLONG_BYTES: Final = 10
@@ -98,7 +102,7 @@ class _Reader:
         return fields
 
 
-def pass_over(data: Bytes, row: np.void, *, as_it_came: bool) -> RecordPlaces:
+def pass_over(data: Bytes, row: np.void, *, as_it_came: bool) -> RecordSpans:
     """Read the records of a packed batch of magic 2, one of which may not be.
 
     Of each there are ``timestamp``, ``offset`` (its delta) and ``key_length``. With
@@ -107,7 +111,9 @@ def pass_over(data: Bytes, row: np.void, *, as_it_came: bool) -> RecordPlaces:
     Raises `InvalidRecordError` or `CompressionError`, whichever comes first.
     """
     position, codec = int(row["position"]), int(row["attributes"]) & CODEC_MASK
-    packed = data[position + BATCH_HEADER_BYTES : position + int(row["size_in_bytes"])]
+    packed = data[
+        position + RECORD_BATCH_OVERHEAD : position + int(row["size_in_bytes"])
+    ]
     stream = java_stream(codec, packed.data, 2)
     if not stream.opens:
         raise CompressionError(f"a stream does not begin: {stream.fault}")
@@ -126,8 +132,8 @@ def pass_over(data: Bytes, row: np.void, *, as_it_came: bool) -> RecordPlaces:
     return _places(fields, row)
 
 
-def _places(fields: list[tuple[int, int, int]], row: np.void) -> RecordPlaces:
-    places = Workspace().room_for(len(fields))
+def _places(fields: list[tuple[int, int, int]], row: np.void) -> RecordSpans:
+    places = Workspace().spans_for(len(fields))
     stamped = bool(row["attributes"] & LOG_APPEND_TIME_FLAG)
     base_timestamp, base_offset = int(row["base_timestamp"]), int(row["base_offset"])
     for place, (timestamp, offset, key_length) in enumerate(fields):

@@ -19,11 +19,11 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog.codecs.compression import decompress
-from kafkalog.decoding.decompression import UNPACKED_BYTES
+from kafkalog.decoding.decompression import DECOMPRESSED_BYTES
 from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import KafkaLogError
-from kafkalog.formats.entry_headers import Bytes
-from kafkalog.formats.layout import BATCH_HEADER_BYTES, CODEC_MASK
+from kafkalog.formats.batch_headers import Bytes
+from kafkalog.formats.layout import CODEC_MASK, RECORD_BATCH_OVERHEAD
 from kafkalog.validation.append_analysis import (
     Asked,
     analyze_appends,
@@ -137,9 +137,9 @@ def _unpacked(appends: Appends, limit: int, memory: AppendMemory) -> _Place | No
     rows, whole = appends.rows, appends.data.data
     pieces: list[bytes | memoryview] = []
     sizes: list[int] = []
-    left = max(UNPACKED_BYTES, limit if len(rows) == 1 else 0)
+    left = max(DECOMPRESSED_BYTES, limit if len(rows) == 1 else 0)
     for position, size, attributes in rows[_PLACES].tolist():
-        piece = whole[position + BATCH_HEADER_BYTES : position + size]
+        piece = whole[position + RECORD_BATCH_OVERHEAD : position + size]
         try:
             unpacked = decompress(
                 attributes & CODEC_MASK, piece, limit=min(limit, left)

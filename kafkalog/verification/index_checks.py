@@ -1,22 +1,23 @@
 """Checks of the offset and the time index against the log they belong to.
 
-Versions of Kafka differ in what they write into an index; what all of them promise, and
-readers rely on, is (``indexes/offset_index.py``, ``indexes/time_index.py``):
+Versions of Kafka differ in what they write into an index. All of them guarantee, and
+readers rely on this (``indexes/offset_index.py``, ``indexes/time_index.py``):
 
-    offset index (o, p)   an entry of the log begins at p; o, if it is there, and all
-                          offsets above lie at p or behind
-    time index (t, o)     t is the greatest timestamp up to and with the batch that
-                          holds o, and first reached in it: so what has t lies in that
-                          batch or behind, and what is later behind o
+    offset index (o, p)   an entry of the log begins at p. If the log has offset o, it
+                          is at p or after it, and so are all higher offsets
+    time index (t, o)     t is the greatest timestamp up to the end of the batch that
+                          holds o, and that batch is the first to reach it. So records
+                          with timestamp t are in that batch or after it, and later
+                          ones are after o
 
-What breaks a promise is an error. An offset that no version would have written there,
-but that keeps the promise, is a warning: readers only start earlier than they need. Of
-a compressed batch, all versions wrote the last offset into a time index.
+An entry that breaks a guarantee is an error. An entry that no version would have
+written, but that keeps the guarantee, is a warning: readers only start earlier than
+necessary. For a compressed batch, all versions wrote its last offset into a time index.
 
-The log comes step by step, in order, as far as it is sound; indexes are compared that
-far and no further.
+Batches are fed in order, up to the first damage in the log. Indexes are compared up to
+there.
 
-Knows: promises of indexes. Does not know: how logs are read, transactions.
+Knows: guarantees of indexes. Does not know: how logs are read, transactions.
 Source: ``OffsetIndex.java``, ``TimeIndex.java``, ``LogSegment.java``.
 """
 
@@ -31,20 +32,20 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.errors import CorruptIndexError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import CODEC_MASK
 from kafkalog.indexes.index_table import IndexTable, read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
-from kafkalog.verification.report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Table = TypeVar("Table", bound=IndexTable)
 
 EMPTY: Final = (
-    "it is empty, though the segment has timestamps: a reader by time starts at the "
-    "segment's beginning, and a broker leaves it so while there is an .index"
+    "the index is empty, though the segment has timestamps: lookups by time begin at "
+    "the segment's start, and a broker keeps it empty while there is an .index"
 )
 
 
@@ -56,11 +57,11 @@ def read_index(
     *,
     active: bool = False,
 ) -> tuple[Table, int]:
-    """Read an index as far as its slots rise, noting where they do not; and its size.
+    """Return an index up to the first slot that does not rise, and the file's size.
 
-    Of an `active` segment's index that is still preallocated (zeros at its end),
-    nothing is worse than a warning: a broker has it open, or has left it so in a
-    crash, and will rebuild it; entries of a log that was cut back may stand in it.
+    Problems of an `active` segment's preallocated index (zeros at its end) are
+    warnings: a broker has it open, or has crashed and will rebuild it. It may hold
+    entries of a log that was truncated since.
     """
     width = kind.ENTRY.itemsize
     try:
@@ -100,7 +101,7 @@ def note(
     offsets: Int64s,
     harmless: bool = False,
 ) -> None:
-    """Note one problem for each run of slots that are wrong in the same way."""
+    """Add one problem for each run of slots that are wrong in the same way."""
     for first, last in runs(which):
         entries = f"entry {first}" if first == last else f"entries {first} to {last}"
         add = findings.warn if harmless else findings.add
@@ -114,7 +115,7 @@ def note(
 
 @dataclass(slots=True)
 class OffsetIndexCheck:
-    """Holds an offset index to its log, which comes by `feed`, in order."""
+    """A check of an offset index against its log, which is fed in order."""
 
     index: OffsetIndex
     findings: Findings
@@ -130,46 +131,50 @@ class OffsetIndexCheck:
         self._unsafe = np.zeros(count, np.bool_)
         self._known = np.zeros(count, np.bool_)
 
-    def feed(self, rows: Rows, last_before: int) -> None:
-        """Take entries of the log, behind those that `last_before` ends.
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
+        """Compare with the next entries of the log, which follow `last_before`.
 
-        Their base offsets are known, also those of wrappers.
+        Their base offsets are known, those of wrapper messages included.
         """
         places, offsets = rows["position"], self.index.offsets
         end = places[-1] + rows["size_in_bytes"][-1]
         low, high = np.searchsorted(self.positions, [places[0], end])
         here = slice(int(low), int(high))
-        asked, claimed = self.positions[here], offsets[here]
-        at = np.searchsorted(places, asked, side="right") - 1
+        positions, claimed = self.positions[here], offsets[here]
+        at = np.searchsorted(places, positions, side="right") - 1
         before = np.concatenate(([last_before], rows["last_offset"][:-1]))[at]
         base = rows["base_offset"][at]
-        self._stray[here] = places[at] != asked
+        self._stray[here] = places[at] != positions
         self._unsafe[here] = before >= claimed
-        self._know_last_offsets(rows["last_offset"], last_before)
+        self._match_last_offsets(rows["last_offset"], last_before)
         self._known[here] |= claimed == base
         self._known[here] &= claimed >= base
 
-    def _know_last_offsets(self, last: Int64s, last_before: int) -> None:
+    def _match_last_offsets(self, last: Int64s, last_before: int) -> None:
         offsets = self.index.offsets
         low, high = np.searchsorted(offsets, [last_before, last[-1]], side="right")
         here = slice(int(low), int(high))
         at = np.searchsorted(last, offsets[here])
         self._known[here] |= last[at] == offsets[here]
 
-    def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
-        """Note what was wrong, up to byte `sound_to`; `whole` if the log ends there."""
+    def finish(self, valid_to: int, last_offset: int, *, whole: bool) -> None:
+        """Add the problems up to byte `valid_to`; `whole` if the log ends there."""
         offsets, width = self.index.offsets, self.index.ENTRY.itemsize
-        judged = self.positions < sound_to
-        beyond = whole & (~judged | (offsets > last_offset))
-        odd = ~self._known & judged & (offsets <= last_offset)
+        compared = self.positions < valid_to
+        beyond = whole & (~compared | (offsets > last_offset))
+        odd = ~self._known & compared & (offsets <= last_offset)
         for which, message, harmless in (
-            (self._stray & judged, "no batch begins at that position", False),
+            (self._stray & compared, "no batch begins at that position", False),
             (
                 self._unsafe & ~self._stray,
-                "that offset, or higher ones, lie before it",
+                "batches before that position hold that offset, or higher ones",
                 False,
             ),
-            (beyond & ~self._stray & ~self._unsafe, "points behind the log", False),
+            (
+                beyond & ~self._stray & ~self._unsafe,
+                "points past the end of the log",
+                False,
+            ),
             (odd & ~self._stray & ~self._unsafe, "no batch has that offset", True),
         ):
             note(
@@ -185,44 +190,44 @@ class OffsetIndexCheck:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCheck:
-    """Holds the log to producer snapshots, whose checksums are right.
+    """A check of the log against producer snapshots whose checksums are right.
 
-    `offsets` (rising) are last offsets of `producers`' batches: where such an offset
-    lies in a batch, that is the producer's, and ends with it, compacted or not.
+    `offsets` (rising) are last offsets of batches of `producers`. A batch that holds
+    such an offset must be the producer's and end with it, compacted or not.
     """
 
     offsets: Int64s
     producers: Int64s
     findings: Findings
 
-    def feed(self, rows: Rows, last_before: int) -> None:
-        """Take entries of the log, behind those that `last_before` ends."""
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
+        """Compare with the next entries of the log, which follow `last_before`."""
         last = rows["last_offset"]
         low, high = np.searchsorted(self.offsets, [last_before, last[-1]], "right")
-        asked, producers = self.offsets[low:high], self.producers[low:high]
-        at = np.searchsorted(last, asked)
-        holds = rows["base_offset"][at] <= asked
-        other = (last[at] != asked) | (rows["producer_id"][at] != producers)
+        known, producers = self.offsets[low:high], self.producers[low:high]
+        at = np.searchsorted(last, known)
+        holds = rows["base_offset"][at] <= known
+        other = (last[at] != known) | (rows["producer_id"][at] != producers)
         for place in np.unique(at[holds & other]).tolist():
             self.findings.add(
                 Cause.PRODUCER_STATE,
-                "a producer snapshot has another batch at its offsets",
+                "a producer snapshot has another batch at these offsets",
                 position=int(rows["position"][place]),
                 offset=int(rows["base_offset"][place]),
             )
 
-    def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
-        """Have nothing to add: what compaction took is not missed."""
+    def finish(self, valid_to: int, last_offset: int, *, whole: bool) -> None:
+        """Add nothing: compaction may have removed the batch."""
 
 
 @dataclass(slots=True)
 class TimeIndexCheck:
-    """Holds a time index to its log, which comes by `feed`, in order."""
+    """A check of a time index against its log, which is fed in order."""
 
     index: TimeIndex
     findings: Findings
     may_be_empty: bool = False
-    """Whether the last entry is still to come, as in a segment that is written to."""
+    """Whether the last entry may be missing, as in a segment that is appended to."""
     _latest: int = -1
     _low: Bools = field(init=False)
     _high: Bools = field(init=False)
@@ -234,8 +239,8 @@ class TimeIndexCheck:
         self._high = np.zeros(count, np.bool_)
         self._odd = np.zeros(count, np.bool_)
 
-    def feed(self, rows: Rows, last_before: int) -> None:
-        """Take entries of the log, behind those that `last_before` ends."""
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
+        """Compare with the next entries of the log, which follow `last_before`."""
         last, offsets = rows["last_offset"], self.index.offsets
         low, high = np.searchsorted(offsets, [last_before, last[-1]], side="right")
         here = slice(int(low), int(high))
@@ -251,20 +256,28 @@ class TimeIndexCheck:
         self._low[here] = (claimed < greatest) | (held & (claimed <= latest[at]))
         self._high[here] = claimed > greatest
 
-    def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
-        """Note what was wrong, up to `last_offset`; `whole` if the log ends there."""
-        del sound_to
+    def finish(self, valid_to: int, last_offset: int, *, whole: bool) -> None:
+        """Add the problems up to `last_offset`; `whole` if the log ends there."""
+        del valid_to
         offsets, width = self.index.offsets, self.index.ENTRY.itemsize
-        judged = offsets <= last_offset
-        beyond = whole & ~judged
-        odd = self._odd & judged & ~self._low & ~self._high
+        compared = offsets <= last_offset
+        beyond = whole & ~compared
+        odd = self._odd & compared & ~self._low & ~self._high
         if not len(offsets) and self._latest >= 0 and not self.may_be_empty:
             self.findings.warn(Cause.TIME_INDEX, EMPTY, offset=self.index.base_offset)
         for which, message, harmless in (
-            (self._low & judged, "that timestamp, or later ones, lie before it", False),
-            (self._high & judged, "no record up to there has that timestamp", False),
-            (beyond, "points behind the log", False),
-            (odd, "no batch has that offset for its timestamp", True),
+            (
+                self._low & compared,
+                "batches before that offset have that timestamp, or later ones",
+                False,
+            ),
+            (
+                self._high & compared,
+                "no record up to that offset has that timestamp",
+                False,
+            ),
+            (beyond, "points past the end of the log", False),
+            (odd, "no batch has that timestamp at that offset", True),
         ):
             note(
                 self.findings,

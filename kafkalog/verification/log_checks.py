@@ -1,17 +1,17 @@
-"""Checks of a log: every entry, every record, and how they follow one another.
+"""Checks of one ``.log``: every entry, every record, and their order.
 
-The checksum covers what is in a batch, from its attributes on. It does not cover the 21
-bytes before; they are held to what they must agree with:
+A batch's checksum covers its bytes from the attributes on. The 21 bytes before are
+compared with what they must agree with:
 
     base offset    the entries around it, the names of the segments, the indexes
-    length         a sound entry, or the end, must lie where it leads
-    leader epoch   it never falls along a log, and ``leader-epoch-checkpoint`` tells
-                   which was in force
-    magic          says where the checksum is, which then does not fit
+    length         a valid entry, or the end of the file, must follow
+    leader epoch   it never falls along a log, and agrees with
+                   ``leader-epoch-checkpoint``
+    magic          it determines where the checksum is, which else does not match
 
 Gaps between offsets are legal: compaction and transactions make them.
 
-Knows: one log. Does not know: directories, what other files say.
+Knows: one log. Does not know: directories, the content of other files.
 Source: ``DefaultRecordBatch.java``, ``FileRecords.java``, ``LogSegment.java``.
 """
 
@@ -24,10 +24,16 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, Views, decode
+from kafkalog.decoding.batch_decoder import RecordViews, decode
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
-from kafkalog.formats.entry_headers import Rows, find_unsound, scan_headers
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    find_crc_mismatches,
+    scan_headers,
+)
+from kafkalog.formats.control_keys import control_types
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
@@ -35,20 +41,19 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
 )
-from kafkalog.messages.control_records import control_types
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.segment.strays import Limits
 from kafkalog.storage.byte_source import ByteSource, only_zeros
 from kafkalog.verification.index_checks import runs
-from kafkalog.verification.report import Cause, Findings
 from kafkalog.verification.transaction_checks import DATA, EVENT, events_of
+from kafkalog.verification.verification_report import Cause, Findings
 
 CONTROL_KEY_BYTES: Final = 4
 NO_TYPE: Final = -1
 MERGED: Final = frozenset({Cause.TIMESTAMP, Cause.LEADER_EPOCH})
-"""Causes of which batches that follow one another make one finding.
+"""Causes for which adjacent batches make one problem.
 
-What a start does about others depends on each batch.
+For other causes, what recovery does depends on each batch.
 """
 
 Advance = Callable[[int], None]
@@ -57,18 +62,18 @@ Epochs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 class Observer(Protocol):
-    """Is shown a log's sound entries, in order, up to the first damage."""
+    """A receiver of a log's valid entries, in order, up to the first damage."""
 
-    def feed(self, rows: Rows, last_before: int) -> None:
-        """Take entries; `last_before` is the last offset before them."""
+    def feed(self, rows: BatchHeaders, last_before: int) -> None:
+        """Take the next entries; `last_before` is the last offset before them."""
 
-    def finish(self, sound_to: int, last_offset: int, *, whole: bool) -> None:
-        """Hear where the entries shown end, and whether the log ends there."""
+    def finish(self, valid_to: int, last_offset: int, *, whole: bool) -> None:
+        """Take the end of the entries fed, and whether the log ends there."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LogFacts:
-    """What one log was found to hold; `end` is behind its last whole entry."""
+    """The contents of one log; `end` is the byte after its last whole entry."""
 
     batches: int = 0
     records: int = 0
@@ -78,11 +83,11 @@ class LogFacts:
     first_epoch_at: tuple[int, int] = (0, 0)
     last_epoch: int = NO_LEADER_EPOCH
     damaged_at: int | None = None
-    """Position of the first entry that is not sound."""
+    """Position of the first corrupt entry."""
     tail_bytes: int = 0
     """Bytes after `end` that are no whole entry."""
     is_compacted: bool = False
-    """Whether offsets are missing inside, as where a cleaner removed records."""
+    """Whether offsets are missing inside, as where compaction removed records."""
     first_type: int = NO_TYPE
     last_type: int = NO_TYPE
     """Control type of the first and the last record, if they are control records."""
@@ -91,10 +96,10 @@ class LogFacts:
 
 @dataclass(slots=True, kw_only=True)
 class LogCheck:
-    """One reading of a log, which notes in `findings` whatever is wrong with it.
+    """One reading of a log, which adds to `findings` every problem in it.
 
-    `epochs` is what is known of leader epochs; `advance` is told of bytes read. Entries
-    before byte `start` are ignored.
+    `epochs` are the known leader epochs; `advance` is called with the bytes read so
+    far. Entries before byte `start` are ignored.
     """
 
     source: ByteSource
@@ -110,15 +115,15 @@ class LogCheck:
     _skipped_last: bool = False
 
     def run(self) -> LogFacts:
-        """Read the log to its end, past whatever is damaged."""
+        """Read the log to its end, past any damage."""
         self.facts.last_offset = self.limits.least - 1
         self._read()
         self.advance(self.source.size)
         self._check_tail()
         damage = self.facts.damaged_at
-        sound_to = self.facts.end if damage is None else damage
+        valid_to = self.facts.end if damage is None else damage
         for observer in self.observers:
-            observer.finish(sound_to, self.facts.last_offset, whole=damage is None)
+            observer.finish(valid_to, self.facts.last_offset, whole=damage is None)
         return self.facts
 
     def _read(self) -> None:
@@ -126,8 +131,9 @@ class LogCheck:
             source=self.source,
             start=self.start,
             limits=self.limits,
-            skip=True,
-            max_batch_bytes=self.max_batch_bytes,
+            policy=ReadPolicy(
+                on_corruption="skip", max_batch_bytes=self.max_batch_bytes
+            ),
         )
         for step in records:
             if isinstance(step, Step):
@@ -135,7 +141,7 @@ class LogCheck:
             else:
                 self._skip(step)
             self._skipped_last = not isinstance(step, Step)
-            self.advance(records.end)  # behind the step before
+            self.advance(records.end)  # the end of the step before
         self.facts.end = records.end
 
     def _skip(self, skipped: Skipped) -> None:
@@ -167,10 +173,10 @@ class LogCheck:
         )
         for views in found:
             if isinstance(views, LocatedError):
-                self._refuse(views, rows)
+                self._add_error(views, rows)
             else:
                 self._check_records(views)
-        self._look_for_compaction(rows)
+        self._detect_compaction(rows)
         facts.batches += len(rows)
         self._check_epochs(rows)
         rows["base_offset"] = np.where(
@@ -181,8 +187,8 @@ class LogCheck:
                 observer.feed(rows, facts.last_offset)
         facts.last_offset = int(rows["last_offset"][-1])
 
-    def _look_for_compaction(self, rows: Rows) -> None:
-        """Note whether offsets are missing between entries or records of one."""
+    def _detect_compaction(self, rows: BatchHeaders) -> None:
+        """Record whether offsets are missing between entries, or within one."""
         if self.facts.is_compacted:
             return
         known = rows["base_offset"] >= 0
@@ -195,8 +201,8 @@ class LogCheck:
         thinned = counted & (rows["count"] < spans)
         self.facts.is_compacted = bool((skips | thinned).any())
 
-    def _refuse(self, error: LocatedError, rows: Rows) -> None:
-        """Note what could not be decoded, although its checksum is right."""
+    def _add_error(self, error: LocatedError, rows: BatchHeaders) -> None:
+        """Add a batch that cannot be decoded although its checksum is right."""
         place = error.position or 0
         at = int(np.searchsorted(rows["position"], place, side="right")) - 1
         offset = max(int(rows["base_offset"][at]), self.facts.last_offset + 1)
@@ -206,8 +212,8 @@ class LogCheck:
         else:
             self.findings.add_error(error, offset)
 
-    def _check_records(self, views: Views) -> None:
-        """Hold the records of each batch to its header."""
+    def _check_records(self, views: RecordViews) -> None:
+        """Compare the records of each batch with its header."""
         self.facts.records += len(views.records)
         full = views.counts > 0
         rows, counts = views.rows, views.counts
@@ -223,23 +229,23 @@ class LogCheck:
         inside = offsets[ends - 1] <= rows["last_offset"]
         inside &= ~batch | (offsets[starts] >= rows["base_offset"])
         strange = ~(inside & np.logical_and.reduceat(rises, starts))
-        message = "records' offsets do not rise, or are not those of their batch"
+        message = "offsets of records do not rise, or exceed those of the batch header"
         self._note(rows, strange, Cause.RECORDS, message)
         latest = np.maximum.reduceat(views.records["timestamp"], starts)
         created = batch & (rows["attributes"] & LOG_APPEND_TIME_FLAG == 0)
-        message = "the greatest timestamp of the records is not the batch's"
+        message = "greatest timestamp of the records differs from that of the header"
         wrong = created & (latest != rows["max_timestamp"])
         self._note(rows, wrong, Cause.TIMESTAMP, message)
         self._check_control(views, rows, starts, counts)
 
     def _check_control(
         self,
-        views: Views,
-        rows: Rows,
+        views: RecordViews,
+        rows: BatchHeaders,
         starts: npt.NDArray[np.int64],
         counts: npt.NDArray[np.int64],
     ) -> None:
-        """Read the types of control records, and keep what transactions need."""
+        """Read the types of control records, and collect transactional events."""
         flags = np.where(rows["magic"] == 2, rows["attributes"], 0)
         control = flags & CONTROL_FLAG > 0
         types = np.full(len(rows), DATA, np.int16)
@@ -247,7 +253,7 @@ class LogCheck:
             which = np.repeat(control, counts)
             keyed = which & (views.records["key_length"] >= CONTROL_KEY_BYTES)
             unkeyed = np.logical_or.reduceat(which & ~keyed, starts)
-            message = "a control record has no type in its key"
+            message = "key of a control record has no type"
             self._note(rows, unkeyed, Cause.CONTROL, message)
             keys = views.records["key_start"], views.records["key_length"]
             read = control_types(views.data, *(column[starts] for column in keys))
@@ -261,29 +267,29 @@ class LogCheck:
             events = events_of(rows[transactional], types[transactional])
             self.facts.events.append(events)
 
-    def _check_epochs(self, rows: Rows) -> None:
-        """Hold leader epochs to what is known of them, and to each other."""
+    def _check_epochs(self, rows: BatchHeaders) -> None:
+        """Compare leader epochs with the known ones, and with each other."""
         epoch, facts = rows["leader_epoch"], self.facts
-        given = (rows["magic"] == 2) & (epoch != NO_LEADER_EPOCH)
+        present = (rows["magic"] == 2) & (epoch != NO_LEADER_EPOCH)
         starts, epochs = self.epochs
         slot = np.searchsorted(starts, rows["base_offset"], side="right") - 1
         expected = np.append(epochs, NO_LEADER_EPOCH)[slot]
-        differs = given & (slot >= 0) & (epoch != expected)
+        differs = present & (slot >= 0) & (epoch != expected)
         stale = differs & (epoch < expected) & np.isin(epoch, epochs)
-        wrong = (differs & ~stale) | (given & (epoch < 0))
-        message = "its leader epoch is not the one in force at its offset"
+        wrong = (differs & ~stale) | (present & (epoch < 0))
+        message = "leader epoch differs from that of leader-epoch-checkpoint"
         self._note(rows, wrong, Cause.LEADER_EPOCH, message)
-        # A checkpoint that was not cut back yet says so of all behind that place.
+        # In a checkpoint that is not truncated yet, this holds for all later batches.
         for row in rows[np.flatnonzero(stale)[:1]]:
-            message = "leader-epoch-checkpoint has a later epoch from its offset on"
+            message = "leader-epoch-checkpoint has a later epoch from this offset on"
             at, offset = int(row["position"]), int(row["base_offset"])
             self.findings.warn(Cause.LEADER_EPOCH, message, position=at, offset=offset)
-        held = np.flatnonzero(given & ~wrong)
+        held = np.flatnonzero(present & ~wrong)
         if not len(held):
             return
         before = np.concatenate(([facts.last_epoch], epoch[held[:-1]]))
         falls = held[epoch[held] < before]
-        message = "its leader epoch is below that of the batch before it"
+        message = "leader epoch is below that of the batch before"
         self._note(rows, falls, Cause.LEADER_EPOCH, message)
         if facts.first_epoch == NO_LEADER_EPOCH:
             first = rows[held[0]]
@@ -293,7 +299,7 @@ class LogCheck:
 
     def _note(
         self,
-        rows: Rows,
+        rows: BatchHeaders,
         which: npt.NDArray[np.bool_] | npt.NDArray[np.intp],
         cause: Cause,
         message: str,
@@ -312,34 +318,34 @@ class LogCheck:
             )
 
     def _check_tail(self) -> None:
-        """Say what lies behind the last whole entry."""
+        """Add the bytes that follow the last whole entry."""
         end, offset = self.facts.end, self.facts.last_offset + 1
         left = self.source.size - end
         if left <= 0:
             return
         self.facts.tail_bytes = left
         if only_zeros(self.source, end):
-            message = f"{left} zeros lie behind the last entry"
+            message = f"{left} trailing zeros after the last entry"
             self.findings.warn(Cause.PREALLOCATED, message, position=end, offset=offset)
-        elif self._sound_but_for_its_size(end, left):
-            message = "the size of an entry leads past the end that it reaches"
+        elif self._is_valid_with_other_size(end, left):
+            message = "size of an entry exceeds its bytes, whose checksum is right"
             self._damaged(end)
             self.findings.add(Cause.SIZE, message, position=end, offset=offset)
         else:
-            message = f"{left} bytes are the beginning of an entry"
+            message = f"{left} trailing bytes are an incomplete entry"
             self.findings.warn(Cause.INCOMPLETE, message, position=end, offset=offset)
 
-    def _sound_but_for_its_size(self, position: int, left: int) -> bool:
-        """Whether the checksum fits an entry that ends where the file does."""
+    def _is_valid_with_other_size(self, position: int, left: int) -> bool:
+        """Return whether the checksum is that of an entry that ends with the file."""
         if left > self.max_batch_bytes:
             return False
         data = self.source.read(position, left).copy()
         size = (len(data) - LOG_OVERHEAD).to_bytes(4, signed=True)
         data[8:LOG_OVERHEAD] = np.frombuffer(size, np.uint8)[: len(data[8:12])]
         rows, _, _ = scan_headers(data, 0, 0, 1)
-        return bool(len(rows)) and not len(find_unsound(data, 0, rows))
+        return bool(len(rows)) and not len(find_crc_mismatches(data, 0, rows))
 
 
 def all_events(facts: Sequence[LogFacts]) -> npt.NDArray[np.void]:
-    """Put the transactional events of several logs one behind the other."""
+    """Concatenate the transactional events of several logs."""
     return np.concatenate([np.empty(0, EVENT), *(e for f in facts for e in f.events)])

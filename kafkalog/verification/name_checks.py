@@ -1,11 +1,11 @@
-"""Checks of names that a broker cannot read, and of what the cluster's metadata says.
+"""Checks of names that a broker cannot parse, and of topic ids.
 
 A broker that starts takes each directory in a log directory for a partition, but for
-that of tiered storage, and reads an offset from the name of each file of some kinds. A
-name that it cannot read ends the start.
+that of tiered storage, and parses an offset from the names of some kinds of files. A
+name that it cannot parse fails its start.
 
-A partition whose ``partition.metadata`` has another topic id than the cluster's
-metadata is set aside, as ``-stray``, and begins anew.
+A broker renames a partition whose ``partition.metadata`` has another topic id than the
+cluster's metadata to ``-stray``, and creates an empty one.
 
 Knows: names, topic ids. Does not know: segments.
 Source: ``LocalLog.parseTopicPartitionName``, ``LogManager.loadLogs``, ``LogLoader``,
@@ -33,7 +33,7 @@ from kafkalog.storage.file_names import (
     PartitionDir,
     parse_file_name,
 )
-from kafkalog.verification.report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings
 
 NUMBERED: Final = (
     ".log",
@@ -44,7 +44,7 @@ NUMBERED: Final = (
     ".cleaned",
     ".swap",
 )
-"""Endings of files whose names a broker reads an offset from."""
+"""Suffixes of files whose names begin with an offset."""
 
 CHECKPOINTS: Final = (".checkpoint", ".checkpoint.part", ".checkpoint.deleted")
 MARKS: Final = ("-delete", "-future", "-stray")
@@ -74,7 +74,7 @@ def is_partition_name(name: str) -> bool:
 
 
 def check_directories(root: Path, findings: Findings) -> None:
-    """Note each directory in a log directory that keeps a broker from starting."""
+    """Add each directory in a log directory that keeps a broker from starting."""
     for entry in sorted(root.iterdir()):
         if entry.name == REMOTE_INDEXES or is_partition_name(entry.name):
             continue
@@ -82,8 +82,8 @@ def check_directories(root: Path, findings: Findings) -> None:
             found = Findings(entry.name)
             found.add(
                 Cause.FOREIGN,
-                "its name is not that of a partition, and a broker does not start with "
-                "it: move it out of the log directory",
+                "directory name, expected <topic>-<partition>: a broker does not start "
+                "with it; move it out of the log directory",
             )
             findings.problems += found.problems
 
@@ -91,19 +91,19 @@ def check_directories(root: Path, findings: Findings) -> None:
 def check_file_names(
     names: Iterable[str], *, is_metadata: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files whose names keep a broker from opening a partition, and why."""
+    """Yield the names of files that keep a broker from loading a log, and why."""
     for name in names:
         if name.endswith(NUMBERED):
             try:
                 offset_of(name)
             except StrayFileError:
-                yield name, "no offset begins its name"
+                yield name, "file name does not begin with an offset"
         elif is_metadata and name.endswith(CHECKPOINTS) and not parse_file_name(name):
-            yield name, "its name has no offset and epoch"
+            yield name, "file name does not begin with an offset and an epoch"
 
 
 def topic_ids(metadata: Path) -> dict[str, str] | None:
-    """Return the topics' ids by the cluster's metadata; None where that is damaged."""
+    """Return the topic ids in the cluster's metadata; None if that is damaged."""
     try:
         return read_cluster_settings(metadata).topic_ids
     except (KafkaLogError, OSError):
@@ -118,9 +118,10 @@ def check_topic_id(
     *,
     has_records: bool,
 ) -> None:
-    """Hold a partition's ``partition.metadata`` to the ids in the cluster's metadata.
+    """Compare a partition's ``partition.metadata`` with the cluster's metadata.
 
-    The file is written before the first records are: without any it may be missing.
+    It is written before the first records: in a partition without any it may be
+    missing.
     """
     try:
         found: str | None = PartitionMetadata.parse(
@@ -128,21 +129,21 @@ def check_topic_id(
         ).topic_id
     except FileNotFoundError:
         found = None
-    except KafkaLogError:  # that is a finding of its own
+    except KafkaLogError:  # a problem of its own
         return
     expected = ids.get(name.topic)
     if expected is not None and found == expected:
         return
     if found is None and not has_records:
         return
-    aside = "a broker sets the directory aside, as -stray"
+    aside = "a broker renames the directory to -stray"
     if expected is None:
-        message = f"the cluster's metadata has no topic {name.topic}: {aside}"
+        message = f"the cluster's metadata has no topic {name.topic}; {aside}"
         findings.warn(Cause.TOPIC_ID, message)
         return
-    said = "the file is missing" if found is None else f"topic id {found}"
+    actual = "no topic id (missing file)" if found is None else f"topic id {found}"
     findings.add(
         Cause.TOPIC_ID,
-        f"{said}, but {name.topic} has {expected} in the cluster's metadata: {aside}, "
-        "and the partition starts empty",
+        f"{actual}, expected {expected} of {name.topic} in the cluster's metadata; "
+        f"{aside}, and the partition starts empty",
     )

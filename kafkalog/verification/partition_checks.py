@@ -1,22 +1,31 @@
-"""Checks of one partition's directory: its segments, and what lies beside them.
+"""Checks of one partition's directory: its segments, and the files beside them.
 
-Every ``.log`` is read with the indexes that belong to it, by name and mark; then what
-takes more than one segment is asked: that segments follow one another, that leader
-epochs do not fall from one to the next, and that transaction indexes agree with
-transactions, which may span segments.
+Every ``.log`` is read with the indexes that belong to it, by name and suffix. Then the
+checks that need several segments follow:
 
-Files that are marked ``.deleted`` or ``.swap`` are whole and are held to the same;
-``.cleaned`` and ``.part`` are being written, so what is wrong there is a warning.
+    succession     a segment begins where the one before it ends. A gap between two is
+                   reported only where nothing shows compaction, which makes such gaps
+    tail           a segment before the last ends within an entry, and the next one does
+                   not follow: those records are lost
+    orphan         an index without a log: a broker that deletes a segment renames the
+                   log before its indexes, so no deletion leaves one
+    leader epochs  they do not fall from one segment to the next
+    transactions   they may span segments, and transaction indexes agree with them
+
+Files with the suffix ``.deleted`` or ``.swap`` are complete and are checked like live
+ones; ``.cleaned`` and ``.part`` are incomplete, so their problems are warnings.
 
 Knows: one directory, its names. Does not know: other partitions.
-Source: ``LogLoader.java``, ``LocalLog.java``.
+Source: ``LogLoader.java``, ``LocalLog.java``, ``LogSegment.changeFileSuffixes``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from kafkalog.formats.layout import NO_LEADER_EPOCH
 from kafkalog.segment.log_segment import LogSegment
@@ -35,8 +44,7 @@ from kafkalog.verification.log_checks import (
     all_events,
 )
 from kafkalog.verification.name_checks import check_file_names
-from kafkalog.verification.recovery_losses import PartitionContents, SegmentContents
-from kafkalog.verification.report import Cause, Findings, Problem
+from kafkalog.verification.recovery_effects import PartitionContents, SegmentContents
 from kafkalog.verification.segment_checks import (
     INDEXES,
     SegmentResult,
@@ -44,12 +52,6 @@ from kafkalog.verification.segment_checks import (
     check_lone_index,
     findings_for,
     lone_log,
-)
-from kafkalog.verification.segment_order import (
-    ReadSegment,
-    check_epoch_entries,
-    check_orphans,
-    check_succession,
 )
 from kafkalog.verification.sidecar_checks import (
     FORMS,
@@ -60,6 +62,127 @@ from kafkalog.verification.sidecar_checks import (
     reading,
 )
 from kafkalog.verification.transaction_checks import check_transactions, spans_of
+from kafkalog.verification.verification_report import Cause, Findings, Problem, Severity
+
+TAILS = (Cause.INCOMPLETE, Cause.PREALLOCATED)
+FindingsFor = Callable[[str], Findings]
+
+
+class ReadSegment(NamedTuple):
+    """A segment that was read: its base offset, file, contents and problems."""
+
+    base: int
+    log: str
+    facts: LogFacts
+    problems: list[Problem]
+
+
+def check_succession(
+    segments: Sequence[ReadSegment],
+    orphans: Sequence[int],
+    findings_for: FindingsFor,
+    *,
+    is_compacted: bool,
+) -> None:
+    """Note where the segments, by rising base, do not follow one another.
+
+    `orphans` are base offsets of indexes without a log, of which notice is taken
+    elsewhere. Problems at the end of a segment that costs offsets become errors.
+    """
+    compacted = is_compacted or any(one.facts.is_compacted for one in segments)
+    for one, following in pairwise(segments):
+        first, last = one.facts.last_offset + 1, following.base - 1
+        if first > last:
+            continue
+        where = f"offsets {first} to {last} are missing before the next segment"
+        if one.facts.tail_bytes:
+            for i, found in enumerate(one.problems):
+                if found.cause in TAILS and found.position == one.facts.end:
+                    one.problems[i] = replace(
+                        found,
+                        severity=Severity.ERROR,
+                        message=f"{found.message}; {where}",
+                        last_offset=last,
+                    )
+        elif (
+            not compacted
+            and one.facts.damaged_at is None
+            and not any(first <= base <= last for base in orphans)
+        ):
+            findings_for(following.log).warn(
+                Cause.GAP,
+                f"offsets {first} to {last} before this segment are in none, "
+                "and nothing shows that they were compacted",
+                offset=first,
+                last_offset=last,
+            )
+
+
+def check_orphans(
+    names: dict[str, SegmentFile],
+    orphans: Sequence[tuple[str, SegmentFile, bool]],
+    log_start_offset: int,
+    findings_for: FindingsFor,
+) -> None:
+    """Note indexes without a log: file, name, and whether there are entries in it.
+
+    The first of a segment's is an error, if the log held records above the log start.
+    """
+    logs = sorted(
+        name.base_offset
+        for name in names.values()
+        if name.kind == "log" and name.suffix is None
+    )
+    explained = {
+        name.base_offset
+        for name in names.values()
+        if name.kind == "log" and name.suffix is not None
+    }
+    reported = set()
+    for file, name, has_entries in orphans:
+        base = name.base_offset
+        message = "there is no log that it belongs to: a broker deletes it"
+        after = next((one for one in logs if one > base), None)
+        held_records = has_entries if after is None else after > log_start_offset
+        if base in explained or base in reported or not held_records:
+            findings_for(file).warn(Cause.ORPHAN, message, offset=base)
+            continue
+        reported.add(base)
+        findings_for(file).add(
+            Cause.ORPHAN,
+            f"{file_name(base, 'log')} is missing, with the records from offset {base} "
+            f"{'on' if after is None else f'to {after - 1}'}: copy it from another "
+            "replica; a broker deletes its indexes and goes on without it",
+            offset=base,
+            last_offset=None if after is None else after - 1,
+        )
+
+
+def check_epoch_entries(
+    epochs: Epochs, segments: Sequence[ReadSegment], end: int, findings: Findings
+) -> None:
+    """Hold the entries of a ``leader-epoch-checkpoint`` to where the log ends.
+
+    One may start at the end: that of a leader that has written nothing yet.
+    """
+    for start, epoch in zip(*(column.tolist() for column in epochs), strict=True):
+        if start > end:
+            findings.warn(
+                Cause.LOG_END,
+                f"leader epoch {epoch} starts at offset {start}, but the log ends at "
+                f"{end}: a broker removes the entry",
+                offset=start,
+            )
+    given = [one.facts for one in segments if one.facts.first_epoch >= 0]
+    if given and not len(epochs[0]):
+        epoch, (_, offset) = given[0].first_epoch, given[0].first_epoch_at
+        findings.add(
+            Cause.LEADER_EPOCH,
+            f"it has no entry, though batches from offset {offset} on have leader "
+            f"epochs from {epoch} on: followers cannot find where they differ",
+            offset=offset,
+        )
+
 
 Names = dict[str, SegmentFile | None]
 

@@ -1,15 +1,23 @@
-"""Verify what lies under a path: every file of Kafka's, every batch, every record.
+"""Verification of everything under a path: every file of Kafka's, batch and record.
 
-Nothing is written. A live broker's directory may be verified: what is deleted meanwhile
-is ignored, and what is found is read a second time, and reported if it is found again.
+Nothing is written. The directory of a running broker may be verified. No order of
+reading is safe then: an index that is read before its log lacks what was appended in
+between, and one that is read after it has more. So every file with a problem is read a
+second time, with the files it depends on, and only problems found by both readings are
+reported. Files deleted meanwhile are ignored.
 
-Knows: what lies where. Does not know: what is asked of it, how findings are shown.
+A broker writes an abort marker before its entry in the transaction index, and both
+readings may fall between the two. The second reading therefore waits for the time of a
+write.
+
+Knows: the layout of log directories. Does not know: the checks, how a report is shown.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -54,10 +62,8 @@ from kafkalog.verification.name_checks import (
     topic_ids,
 )
 from kafkalog.verification.partition_checks import PartitionCheck, Surroundings
-from kafkalog.verification.recovery_losses import PartitionContents
+from kafkalog.verification.recovery_effects import PartitionContents
 from kafkalog.verification.recovery_outlook import foresee
-from kafkalog.verification.report import Findings, Problem, Report
-from kafkalog.verification.second_reading import log_end, settled
 from kafkalog.verification.segment_checks import (
     INDEXES,
     SegmentResult,
@@ -78,6 +84,7 @@ from kafkalog.verification.sidecar_checks import (
     parsed,
     reading,
 )
+from kafkalog.verification.verification_report import Cause, Findings, Problem, Report
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 SUFFIXES: Final = (".deleted", ".cleaned", ".swap", ".part", ".tmp")
@@ -130,7 +137,7 @@ def verify(
     ...     log = Path(directory, "00000000000000000000.log")
     ...     _ = log.write_bytes(bytes(4096))
     ...     report = verify(log)
-    >>> report.is_sound, report.problems[0].cause
+    >>> report.ok, report.problems[0].cause
     (True, <Cause.PREALLOCATED: 'preallocated'>)
     """
     where = Path(path)
@@ -153,7 +160,7 @@ def verify(
     return report
 
 
-def sum_up(reports: Sequence[tuple[Path, Report]]) -> Report:
+def combine_reports(reports: Sequence[tuple[Path, Report]]) -> Report:
     """Make one report of several, each of a path.
 
     Counts add up; a problem's path begins with the one it was found under, as given.
@@ -441,3 +448,60 @@ def surroundings(
         clean=clean and not raft,
         is_metadata=raft,
     )
+
+
+WRITE_SECONDS: Final = 0.02
+CheckLog = Callable[[SegmentTask], SegmentResult]
+
+
+def file_names(directory: Path) -> list[str]:
+    """List the files in a directory, no links, and none that goes meanwhile."""
+    names = []
+    for entry in os.scandir(directory):
+        with suppress(FileNotFoundError):
+            if entry.is_file(follow_symlinks=False):
+                names.append(entry.name)
+    return names
+
+
+def settled(
+    check: PartitionCheck, results: list[SegmentResult], check_log: CheckLog
+) -> list[Problem]:
+    """Return what a second reading of a partition finds, too.
+
+    Of segments without a finding the first reading, `results`, is taken.
+    """
+    read = (parse_file_name(Path(one.path).name) for one in check.problems)
+    suspects = {name.base_offset for name in read if name is not None}
+    known = {
+        one.task.log: one
+        for one in results
+        if one.task.limits.least not in suspects and not one.problems
+    }
+    lacks_entry = any(one.cause == Cause.TXN_INDEX for one in check.problems)
+    if lacks_entry and not check.around.clean:
+        time.sleep(WRITE_SECONDS)
+    try:
+        names = file_names(check.directory)
+    except FileNotFoundError:
+        return []
+    again = PartitionCheck.of(check.directory, check.prefix, names, check.around)
+    again.finish([known.get(task.log) or check_log(task) for task in again.plan()])
+    found = set(map(_place, check.problems))
+    return [one for one in again.problems if _place(one) in found]
+
+
+def log_end(check: PartitionCheck, check_log: CheckLog) -> int | None:
+    """Return where a partition's log ends now; None where it has none any more."""
+    with suppress(FileNotFoundError):
+        names = file_names(check.directory)
+        again = PartitionCheck.of(check.directory, check.prefix, names, check.around)
+        active = [task for task in again.plan() if task.active]
+        for result in map(check_log, active):
+            if result.facts is not None:
+                return result.facts.last_offset + 1
+    return None
+
+
+def _place(problem: Problem) -> tuple[str, int | None, int | None, Cause]:
+    return problem.path, problem.position, problem.offset, problem.cause

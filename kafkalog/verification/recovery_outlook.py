@@ -44,20 +44,18 @@ from kafkalog.storage.file_names import (
     parse_partition_dir,
 )
 from kafkalog.storage.location import entries
-from kafkalog.verification.recovery_cuts import (
+from kafkalog.verification.recovery_effects import (
     Cut,
     FramedEnd,
-    ends_too_early,
-    find_cut,
-    framed_end,
-)
-from kafkalog.verification.recovery_losses import (
     PartitionContents,
     SegmentContents,
     contents_from,
     describe_loss,
+    ends_too_early,
+    find_cut,
+    framed_end,
 )
-from kafkalog.verification.report import Cause, Problem, Recovery, Severity
+from kafkalog.verification.verification_report import Cause, Problem, Recovery, Severity
 
 OFFSETS: Final = (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_TO, LOG_STARTS)
 GOES: Final = ("deleted", "cleaned", "part")

@@ -1,11 +1,11 @@
 """Checks of the small files beside logs: snapshots, checkpoints, properties.
 
-A file that its parser refuses is an error: a broker would refuse it too, or, worse, go
-on without it. Offsets that lead past the end of a log are judged as a broker treats
-them when it starts: it lowers a recovery point, a high watermark, a cleaner offset
-(warning), and it deletes the whole log where its start lies behind its end (error).
+A file that cannot be parsed is an error: a broker refuses it too, or, worse, continues
+without it. Offsets past the end of a log have the severity of what a broker does about
+them when it starts: it lowers a recovery point, a high watermark or a cleaner offset
+(warning), and it deletes a log that ends before its log start offset (error).
 
-Knows: what these files say. Does not know: where they lie.
+Knows: the content of these files. Does not know: their directories.
 Source: ``LogLoader.java``, ``LogManager.scala``, ``ProducerStateManager.java``.
 """
 
@@ -30,7 +30,7 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.file_names import META_PROPERTIES, PARTITION_METADATA
 from kafkalog.verification.log_checks import Epochs
-from kafkalog.verification.report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings
 
 Parsed = TypeVar("Parsed")
 Offsets = dict[tuple[str, int], int]
@@ -46,9 +46,9 @@ SNAPSHOT_HEADER_BYTES: Final = 10
 
 @contextmanager
 def reading(findings: Findings) -> Iterator[None]:
-    """Note that a file cannot be read; one that is gone meanwhile is passed over.
+    """Add a problem where a file cannot be read; ignore one that was deleted meanwhile.
 
-    That one may not read it is no finding: `PermissionError` passes through.
+    A missing permission is not a problem of the file: `PermissionError` is raised.
     """
     try:
         yield
@@ -57,13 +57,13 @@ def reading(findings: Findings) -> Iterator[None]:
     except PermissionError:
         raise
     except OSError as error:
-        findings.add(Cause.UNREADABLE, f"it cannot be read: {error.strerror}")
+        findings.add(Cause.UNREADABLE, f"the file cannot be read: {error.strerror}")
 
 
 def parsed(
     parse: Callable[[bytes], Parsed], data: bytes, findings: Findings
 ) -> Parsed | None:
-    """Parse a file; where that is refused, note why and answer None."""
+    """Return a file's content; where it cannot be parsed, add why and return None."""
     try:
         return parse(data)
     except LocatedError as error:
@@ -76,13 +76,13 @@ FORMS: Final[Mapping[str, Callable[[bytes], object]]] = {
     PARTITION_METADATA: PartitionMetadata.parse,
     QUORUM_STATE: QuorumState.parse,
 }
-"""Files of which nothing is asked but that they have their form."""
+"""Files that need only be parsed."""
 
 
 def check_epochs(data: bytes, findings: Findings) -> Epochs:
-    """Read a ``leader-epoch-checkpoint``, in which epochs and offsets must rise.
+    """Return the content of a ``leader-epoch-checkpoint``; its entries must rise.
 
-    Entries at or above the end of the log may stand in it: brokers cut it back late.
+    It may hold entries at or above the end of the log: brokers truncate it late.
     """
     entries = parsed(parse_epochs, data, findings)
     if not entries:
@@ -91,7 +91,9 @@ def check_epochs(data: bytes, findings: Findings) -> Epochs:
         np.array(column, np.int64) for column in zip(*entries, strict=True)
     )
     if epochs[0] < 0 or starts[0] < 0:
-        findings.add(Cause.FORMAT, "an epoch or its start offset is negative")
+        findings.add(
+            Cause.FORMAT, "an epoch or a start offset is negative, expected 0 or more"
+        )
         return NO_EPOCHS
     falls = (np.diff(epochs) <= 0) | (np.diff(starts) <= 0)
     if falls.any():
@@ -103,11 +105,11 @@ def check_epochs(data: bytes, findings: Findings) -> Epochs:
 
 
 def check_offsets(data: bytes, findings: Findings) -> Offsets:
-    """Read an offset checkpoint, in which no offset is negative."""
+    """Return the content of an offset checkpoint; no offset may be negative."""
     offsets = parsed(parse_offsets, data, findings) or {}
     for (topic, partition), offset in offsets.items():
         if offset < 0:
-            message = f"offset {offset} of {topic}-{partition} is negative"
+            message = f"offset {offset} of {topic}-{partition}, expected 0 or more"
             findings.add(Cause.FORMAT, message, offset=offset)
     return offsets
 
@@ -115,23 +117,23 @@ def check_offsets(data: bytes, findings: Findings) -> Offsets:
 def check_snapshot(
     data: bytes, offset: int | None, findings: Findings
 ) -> dict[int, int]:
-    """Hold a producer snapshot to its checksum and to the `offset` in its name.
+    """Check a producer snapshot: its checksum, and the `offset` in its name.
 
-    Answers the producer of each last offset that it knows.
+    Returns its producers, by their last offsets.
     """
     entries = parsed(parse_snapshot, data, findings)
     if entries is None or not len(entries):
         return {}
     column = {name: entries[name].astype(np.int64) for name in ENTRY.names or ()}
-    behind = 2**63 - 1 if offset is None else offset
+    end = 2**63 - 1 if offset is None else offset
     last, first = column["last_offset"], column["current_txn_first_offset"]
     producers = column["producer_id"]
     repeated = np.ones(len(entries), np.bool_)
     repeated[np.unique(producers, return_index=True)[1]] = False
     for which, message in (
-        (repeated, "is there twice"),
+        (repeated, "has two entries"),
         (producers < 0, "has a negative id"),
-        ((last >= behind) | (first >= behind), "wrote behind the snapshot's offset"),
+        ((last >= end) | (first >= end), "has an offset past the snapshot's"),
         ((last < NONE) | (first < NONE), "has a negative offset"),
         (column["last_sequence"] < NONE, "has a negative sequence"),
         (column["offset_delta"] < 0, "has a negative offset delta"),
@@ -150,18 +152,18 @@ def check_snapshot(
 def check_log_end(
     partition: str, offset: int, end: int, findings: Findings, *, clean: bool
 ) -> None:
-    """Hold a partition's offset in an offset checkpoint to where its log ends.
+    """Compare a partition's offset in an offset checkpoint with the end of its log.
 
-    A `clean` shutdown has recorded that end as the recovery point: what lay between is
-    lost where the log ends before it.
+    A `clean` shutdown records the end as the recovery point: if the log ends before it,
+    the records in between are lost.
     """
-    left = clean and findings.path == RECOVERY_POINTS
-    if offset == end or (offset < end and not left):
+    recorded_end = clean and findings.path == RECOVERY_POINTS
+    if offset == end or (offset < end and not recorded_end):
         return
     message = f"{partition}: offset {offset}, but the log ends at {end}"
     if findings.path == LOG_STARTS:
         findings.add(Cause.LOG_END, message, offset=end)
-    elif left and offset > end:
+    elif recorded_end and offset > end:
         lost = (
             f"{message}: offsets {end} to {offset - 1} are missing after a clean stop"
         )

@@ -1,15 +1,14 @@
 """Checks of a partition's transaction indexes against its batches and markers.
 
-A reader that leaves out aborted records trusts an entry in three ways, and is misled
-where one fails:
+A reader that skips aborted records relies on three fields of an entry:
 
-    last_offset         the producer's abort marker stands there, in that segment
-    first_offset        no record of the transaction lies below it, and none of the
-                        producer's earlier transactions at or above it
-    last_stable_offset  no other transaction was open from an offset below it
+    last_offset         the producer's abort marker has this offset, in that segment
+    first_offset        no record of the transaction has a lower offset, and none of
+                        the producer's earlier transactions has it or a higher one
+    last_stable_offset  no other transaction was open from a lower offset
 
-and where an abort has no entry although records of it are there. What compaction took
-away cannot be asked, so these are bounds, not equalities.
+It also relies on there being an entry for each abort that has records. Compaction may
+have removed records, so these are bounds, not equalities.
 
 Knows: transactions. Does not know: how logs are read.
 Source: ``TransactionIndex.java``, ``ProducerStateManager.java``,
@@ -23,10 +22,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.verification.index_checks import Bools, Int64s, note, runs
-from kafkalog.verification.report import Cause, Findings
+from kafkalog.verification.verification_report import Cause, Findings
 
 DATA: Final = -1
 ABORT: Final = 0
@@ -52,11 +51,11 @@ SPAN: Final = np.dtype(
         ("aborted", np.bool_),
     ]
 )
-"""A transaction: the marker before it, its first record there is, its own marker."""
+"""A transaction: the marker before it, its first remaining record, its marker."""
 
 
-def events_of(rows: Rows, types: npt.NDArray[np.int16]) -> npt.NDArray[np.void]:
-    """Reduce transactional batches, in order, to what begins and ends transactions.
+def events_of(rows: BatchHeaders, types: npt.NDArray[np.int16]) -> npt.NDArray[np.void]:
+    """Reduce transactional batches, in order, to the begin and end of transactions.
 
     `types` is `DATA`, or the control type of a marker.
     """
@@ -100,9 +99,10 @@ def spans_of(events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 
 
 def open_at(spans: npt.NDArray[np.void], offsets: Int64s) -> Int64s:
-    """First record of the earliest transaction that is open after each of `offsets`.
+    """Return the first offset of the earliest transaction open after each offset.
 
-    `OPEN` where none is. A transaction is open between its first record and marker.
+    It is `OPEN` where none is. A transaction is open from its first record to its
+    marker.
     """
     spans = spans[np.argsort(spans["first"], kind="stable")]
     latest = np.maximum.accumulate(spans["marker"])
@@ -117,7 +117,7 @@ def check_transactions(
     spans: npt.NDArray[np.void],
     findings: Findings,
 ) -> None:
-    """Hold one segment's transaction index, or its absence, to the log.
+    """Compare one segment's transaction index, or its absence, with the log.
 
     `events` are those of the segment, `spans` the transactions of the whole log.
     """
@@ -128,18 +128,17 @@ def check_transactions(
     indexed = np.empty(0, np.int64) if index is None else index.offsets
     ends = events["offset"][events["type"] == ABORT]
     with_records = aborted["marker"][aborted["first"] != OPEN]
-    asked = np.intersect1d(ends, with_records)
-    lacking = ~np.isin(asked, indexed)
+    expected = np.intersect1d(ends, with_records)
+    lacking = ~np.isin(expected, indexed)
     for first, last in runs(lacking):
-        marker = f"the marker at offset {asked[first]}"
-        message = f"the abort that {marker} ends has no entry"
+        message = f"no entry for the abort marker at offset {expected[first]}"
         if last > first:
-            message += f" (nor the next {last - first}, to offset {asked[last]})"
+            message += f" (nor for the next {last - first}, to {expected[last]})"
         findings.add(
             Cause.TXN_INDEX,
             message,
-            offset=int(asked[first]),
-            last_offset=int(asked[last]) if last > first else None,
+            offset=int(expected[first]),
+            last_offset=int(expected[last]) if last > first else None,
         )
 
 
@@ -164,13 +163,13 @@ def _check_entries(
     wrong_stable = stable > np.minimum(open_at(spans, offsets), offsets + 1)
     wrong_stable |= stable < 0
     for which, message in (
-        (~same, "no abort marker of that producer lies at its last offset"),
+        (~same, "no abort marker of that producer at its last offset"),
         (same & wrong_first, "the transaction does not begin at its first offset"),
-        (same & wrong_stable, "an open transaction lies below the last stable offset"),
+        (same & wrong_stable, "a transaction is open below its last stable offset"),
     ):
         _note(findings, which, message, index)
     later = entries["version"] != 0
-    message = "its version is not 0, which brokers up to 4.3 do not notice"
+    message = "version is not 0, expected 0 (brokers up to 4.3 ignore it)"
     _note(findings, later, message, index, harmless=True)
 
 

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from tests import golden_data
 from tests.query.batches import KINDS, build
 

@@ -7,8 +7,8 @@ import pytest
 
 import kafkalog
 from kafkalog.errors import CorruptIndexError, CorruptSnapshotError, LocatedError
+from kafkalog.formats.batch_headers import find_crc_mismatches, scan_headers
 from kafkalog.formats.checkpoint import parse_epochs, parse_offsets
-from kafkalog.formats.entry_headers import find_unsound, scan_headers
 from kafkalog.formats.producer_snapshot import parse_snapshot
 from kafkalog.formats.properties import MetaProperties
 from kafkalog.indexes.offset_index import OffsetIndex
@@ -51,7 +51,7 @@ def test_every_bit_under_a_checksum_of_an_entry_is_found(figure):
             data = flipped(entry, bits).reshape(-1)
             rows, status, _ = scan_headers(data, capacity=len(bits) + 1)
             assert (len(rows), status) == (len(bits), 0)
-            unsound = find_unsound(data, 0, rows)
+            unsound = find_crc_mismatches(data, 0, rows)
             tried, found = tried + len(bits), found + len(unsound)
     assert found == tried >= LEAST_FLIPS
     figure("bit flips", "under an entry's checksum", tried, "all found")

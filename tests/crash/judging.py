@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from kafkalog.config import LogConfig
-from kafkalog.formats.entry_headers import Rows, scan_headers
+from kafkalog.formats.batch_headers import BatchHeaders, scan_headers
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.markers import read_markers
 from kafkalog.log.recovery.leftover_files import offset_of
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
+from kafkalog.testing import ManualClock, ManualScheduler
 from tests.crash.lives import CONFIG, NOW_MS, Batch, Mark, open_log, read_batches
 from tests.crash.recording import Tree, read_tree, write_tree
 
@@ -228,7 +228,7 @@ def check_knowledge(log: Any, batches: tuple[Batch, ...], start: int) -> None:
     _check_timestamps(log, rows)
 
 
-def _check_epochs(log: Any, rows: Rows) -> None:
+def _check_epochs(log: Any, rows: BatchHeaders) -> None:
     entries = log.leader_epochs
     starts = [entry.start_offset for entry in entries]
     for row in rows:
@@ -244,7 +244,7 @@ def _check_epochs(log: Any, rows: Rows) -> None:
     )
 
 
-def _check_producers(log: Any, rows: Rows, data: bytes) -> None:
+def _check_producers(log: Any, rows: BatchHeaders, data: bytes) -> None:
     """Compare what is known of producers with what the batches say."""
     markers = read_markers(np.frombuffer(data, np.uint8), rows)
     last: dict[int, tuple[int, int]] = {}
@@ -295,7 +295,7 @@ def _check_producers(log: Any, rows: Rows, data: bytes) -> None:
     require(listed >= set(aborted), f"aborted: {listed}, not {aborted}")
 
 
-def _check_timestamps(log: Any, rows: Rows) -> None:
+def _check_timestamps(log: Any, rows: BatchHeaders) -> None:
     """See that time indexes end where their segments do, and lead to what is asked."""
     segments = log.growing_segments
     for place, segment in enumerate(segments):

@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kafkalog
+from kafkalog import testing
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.formats.entry_headers import scan_headers
-from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.formats.batch_headers import scan_headers
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
+from kafkalog.testing import ManualClock, ManualScheduler
 
 PARTITION = "orders-0"
 NOW_MS = 1_700_000_000_000
@@ -253,9 +255,8 @@ def open_log(
     **options: Any,
 ) -> WritableLog:
     """Open the log under `root` to write to it."""
-    return kafkalog.open(
+    return testing.open_log(
         root / PARTITION,
-        "a",
         config,
         broker=UNVERIFIED,
         clock=clock,

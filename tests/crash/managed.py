@@ -15,9 +15,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from kafkalog import LogManager
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
+from kafkalog.testing import ManualClock, ManualScheduler, open_manager
 from tests.crash.judging import (
     Lost,
     check_batches,
@@ -51,7 +51,7 @@ def manage(
     root: Path, disk: Any, clock: ManualClock, scheduler: ManualScheduler
 ) -> LogManager:
     """Open the log directory under `root`."""
-    return LogManager(
+    return open_manager(
         root, CONFIG, broker=UNVERIFIED, clock=clock, scheduler=scheduler, disk=disk
     )
 

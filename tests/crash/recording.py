@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from kafkalog.storage.durable_file import DurableFile
-from tests.disks import SingleWrites
+from kafkalog.testing import SingleWriteDisk
 
 Tree = dict[str, bytes | None]
 """Files by path, with their content; of a directory None."""
@@ -42,7 +42,7 @@ def one_by_one(effect: Callable[..., Any]) -> Callable[..., Any]:
     return taking_turns
 
 
-class RecordingDisk(SingleWrites):
+class RecordingDisk(SingleWriteDisk):
     """Does what it is asked, and keeps `events`, what changes something or forces it.
 
     `before` is what was under `root` when it began. Threads take turns, so that the

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from tests.crash.lives import CONFIG, PARTITION, Batch, Life, Mark
 
 

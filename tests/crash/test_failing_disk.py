@@ -11,8 +11,9 @@ from random import Random
 import pytest
 
 import kafkalog
-from kafkalog.log.clock import ManualClock, ThreadScheduler
+from kafkalog.log.clock import ThreadScheduler
 from kafkalog.storage.durable_file import Disk as RealDisk
+from kafkalog.testing import ManualClock, open_log
 from tests.crash.judging import Opened, expected_in, judge
 from tests.crash.lives import CONFIG, NOW_MS, PARTITION, Life
 from tests.crash.power_cut import Disk
@@ -161,9 +162,8 @@ class FailingSync(RealDisk):
 
 def opened_to_fail(tmp_path, scheduler):
     disk = FailingSync()
-    log = kafkalog.open(
+    log = open_log(
         Path(tmp_path, PARTITION),
-        "a",
         CONFIG,
         clock=ManualClock(NOW_MS),
         scheduler=scheduler,

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.decoding import decompression
-from kafkalog.decoding.batch_decoder import Bounds, decode, first_records
+from kafkalog.decoding.batch_decoder import decode, truncate_header
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from tests import golden_data, reference
 from tests.query.batches import KINDS, T, build
 
@@ -22,7 +23,7 @@ BIG = 64 << 20
 def test_a_batch_may_be_read_as_if_it_ended_earlier(most):
     data = np.frombuffer(build(2, "none", 0), np.uint8)
     rows, _, _ = scan_headers(data)
-    cut = first_records(data, 0, rows[0], most)
+    cut = truncate_header(data, 0, rows[0], most)
     run = next(
         decode(
             data,
@@ -44,7 +45,7 @@ def test_a_batch_whose_records_cannot_be_told_apart_is_left_as_it_is(length):
     data[61 : 61 + len(length)] = length
     whole = np.frombuffer(bytes(data), np.uint8)
     rows, _, _ = scan_headers(whole)
-    assert first_records(whole, 0, rows[0], 2) == rows[0]
+    assert truncate_header(whole, 0, rows[0], 2) == rows[0]
 
 
 def values_of(views, part="value"):
@@ -89,12 +90,12 @@ def by_reference(data):
     ]
 
 
-@pytest.mark.parametrize("at_once", [1, 1_000, decompression.UNPACKED_BYTES])
+@pytest.mark.parametrize("at_once", [1, 1_000, decompression.DECOMPRESSED_BYTES])
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_every_golden_record_is_the_references_whatever_is_unpacked_at_once(
     name, at_once, monkeypatch
 ):
-    monkeypatch.setattr(decompression, "UNPACKED_BYTES", at_once)
+    monkeypatch.setattr(decompression, "DECOMPRESSED_BYTES", at_once)
     for place in golden_data.partitions(name):
         for path in sorted(place.glob("*.log")):
             data = path.read_bytes()

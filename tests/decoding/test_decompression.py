@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from kafkalog.codecs.compression import Codec, compress, decompress
 from kafkalog.decoding import decompression
-from kafkalog.decoding.workspace import UnpackedBytes
+from kafkalog.decoding.workspace import DecompressionBuffer
 from kafkalog.errors import BatchTooLargeError, LocatedError
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from tests.fuzz.mending import batch_around
 
 LIMIT = 200_000
@@ -55,7 +55,7 @@ def unpacked(data, workspace):
     """Return what each entry's payload became, or the error in its place."""
     whole = np.frombuffer(data, np.uint8)
     rows, _, _ = scan_headers(whole)
-    for run in decompression.unpack(whole, 0, rows, LIMIT, workspace):
+    for run in decompression.decompress_batches(whole, 0, rows, LIMIT, workspace):
         if isinstance(run, LocatedError):
             yield run.position, (type(run), run.reason)
             continue
@@ -64,16 +64,16 @@ def unpacked(data, workspace):
             yield int(row["position"]), run.data[start:end].tobytes()
 
 
-@pytest.mark.parametrize("at_once", [1, 5_000, decompression.UNPACKED_BYTES])
+@pytest.mark.parametrize("at_once", [1, 5_000, decompression.DECOMPRESSED_BYTES])
 @settings(max_examples=60)
 @given(several=streams, keeps_bytes=st.booleans())
 def test_streams_of_any_codec_and_form_come_out_as_each_by_itself(
     at_once, several, keeps_bytes
 ):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decompression, "UNPACKED_BYTES", at_once)
+        patch.setattr(decompression, "DECOMPRESSED_BYTES", at_once)
         batches = [batch_around(stream, codec) for codec, stream in several]
-        found = list(unpacked(b"".join(batches), UnpackedBytes(keeps_bytes)))
+        found = list(unpacked(b"".join(batches), DecompressionBuffer(keeps_bytes)))
     starts = np.cumsum([0, *map(len, batches)])[:-1].tolist()
     expected = [
         (BatchTooLargeError, f"a batch of {len(stream)} bytes exceeds {LIMIT}")

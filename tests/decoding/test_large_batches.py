@@ -9,13 +9,14 @@ import pytest
 
 import kafkalog
 from kafkalog.decoding import large_batches
-from kafkalog.decoding.batch_decoder import Bounds, decode
-from kafkalog.decoding.column_gathering import Buffers, GatheringWorkspace
+from kafkalog.decoding.batch_decoder import decode
+from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import scan_headers
-from kafkalog.query.finding import Condition, find_places
+from kafkalog.formats.batch_headers import scan_headers
+from kafkalog.query.record_search import Condition, locate_records
 from tests.query.batches import KINDS, build
 from tests.query.test_memory import batch_of
 
@@ -78,7 +79,7 @@ def strings_of(strings):
 
 
 def gathering(kept=False):
-    return GatheringWorkspace(("key", "value", "headers"), Buffers(kept=kept))
+    return ColumnWorkspace(("key", "value", "headers"), ColumnBuffers(kept=kept))
 
 
 ROOMS = {"views": Workspace, "columns": gathering, "kept": lambda: gathering(kept=True)}
@@ -95,7 +96,7 @@ BOUNDS = [
 def test_pieces_give_the_records_of_the_whole(codec, bounds, room, small_pieces):
     data, make = mixed(codec), ROOMS[room]
     whole, _ = told(data, make(), bounds)
-    parts, runs = told(data, make(), bounds, in_pieces=True)
+    parts, runs = told(data, make(), bounds, split_large=True)
     assert parts == whole
     assert len(whole) > 5
     assert runs > 4
@@ -105,7 +106,7 @@ def test_pieces_give_the_records_of_the_whole(codec, bounds, room, small_pieces)
 def test_entries_of_every_kind_are_as_they_were(magic, codec, small_pieces):
     data = b"".join(build(magic, codec, 5 * i, 5) for i in range(3))
     for make in ROOMS.values():
-        options = {"before": -1, "in_pieces": True}
+        options = {"before": -1, "split_large": True}
         parts, _ = told(data, make(), Bounds(), **options)
         assert parts == told(data, make(), Bounds(), before=-1)[0]
 
@@ -118,7 +119,7 @@ def test_damage_anywhere_spoils_the_batch_and_is_told_alike(small_pieces):
             damaged = bytearray(data)
             damaged[place] = value
             whole, _ = told(bytes(damaged), Workspace(), Bounds())
-            parts, _ = told(bytes(damaged), Workspace(), Bounds(), in_pieces=True)
+            parts, _ = told(bytes(damaged), Workspace(), Bounds(), split_large=True)
             assert parts == whole
             changed += whole != sound
     assert changed > 300
@@ -145,7 +146,9 @@ def test_a_batch_of_very_many_records_comes_in_several_chunks(dense, options):
 def test_its_last_byte_decides_before_anything_of_it_is_given(dense):
     damaged = dense[:-1] + b"\x01"
     scan = kafkalog.scan(damaged, check_crcs=False)
-    with pytest.raises(kafkalog.CorruptRecordError, match="headers cannot be") as told:
+    with pytest.raises(
+        kafkalog.CorruptRecordError, match="invalid number or length of record headers"
+    ) as told:
         next(scan.chunks())
     assert told.value.position == len(dense) - 6  # behind the last record's length
     skipping = kafkalog.scan(damaged, check_crcs=False, on_corruption="skip")
@@ -155,6 +158,6 @@ def test_its_last_byte_decides_before_anything_of_it_is_given(dense):
 
 def test_what_is_found_keeps_its_place_in_the_batch(small_pieces):
     data = mixed("none")
-    found = list(find_places(kafkalog.scan(data), Condition()))
+    found = list(locate_records(kafkalog.scan(data), Condition()))
     assert [place.record_index for place in found] == [*range(11)] * 2
     assert [place.offset for place in found] == [*range(22)]

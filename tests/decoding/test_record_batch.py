@@ -255,16 +255,16 @@ def test_the_time_of_a_stamped_wrapper_is_that_of_what_is_inside():
     ("data", "reason"),
     [
         (wrapper(1, inner(0, 1, 2)), "below its last message's"),
-        (wrapper(5, [wrapper(0, inner(0))]), "inside a compressed one"),
-        (wrapper(5, []), "holds no message"),
-        (wrapper(5, None), "holds no message"),
-        (wrapper(5, [b"\x00" * 40]), "holds no message"),
-        (wrapper(5, [*inner(0), b"\x00" * 40]), "below what its magic needs"),
-        (wrapper(5, [*inner(0), build(2, "none", 1)]), "magic is not 0, 1 or 2"),
+        (wrapper(5, [wrapper(0, inner(0))]), "compressed inner message"),
+        (wrapper(5, []), "without messages, expected at least 1"),
+        (wrapper(5, None), "without messages, expected at least 1"),
+        (wrapper(5, [b"\x00" * 40]), "without messages, expected at least 1"),
+        (wrapper(5, [*inner(0), b"\x00" * 40]), "size is below the least of its magic"),
+        (wrapper(5, [*inner(0), build(2, "none", 1)]), "magic, expected 0, 1 or 2"),
     ],
-    ids=["offset", "nested", "empty", "null", "zeros", "zeros behind", "magic 2"],
+    ids=["offset", "nested", "empty", "null", "zeros", "trailing zeros", "magic 2"],
 )
-def test_a_wrapper_that_cannot_be_is_refused(data, reason):
+def test_an_invalid_wrapper_message_is_an_error(data, reason):
     with pytest.raises(CorruptRecordError, match=reason):
         list(RecordBatch(data))
 
@@ -284,8 +284,10 @@ def test_a_plain_message_has_null_and_empty_keys_and_values(magic):
 
 
 def test_no_entry_is_refused_by_byte():
-    with pytest.raises(CorruptRecordError, match="runs past the end") as caught:
+    with pytest.raises(
+        CorruptRecordError, match="ends after the end of the data"
+    ) as caught:
         RecordBatch(build(2, "none", 0)[:-1])
     assert caught.value.position == 0
-    with pytest.raises(CorruptRecordError, match="magic is not 0, 1 or 2"):
+    with pytest.raises(CorruptRecordError, match=r"magic [0-9-]+, expected 0, 1 or 2"):
         RecordBatch(build(2, "none", 0).replace(b"\x02", b"\x03", 1))

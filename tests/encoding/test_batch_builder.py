@@ -191,7 +191,7 @@ def test_room_changes_where_and_not_what(codec, size):
     columns = columns_of([(1, T, b"k%d" % i, b"some value", []) for i in range(99)])
     room, settings = np.full(size, 7, np.uint8), BatchSettings(codec=codec)
     for _ in range(2):
-        data = encode_batches(columns, 500, settings=settings, room=room)
+        data = encode_batches(columns, 500, settings=settings, out=room)
         assert data == encode_batches(columns, 500, settings=settings)
     assert np.shares_memory(np.asarray(data), room) == (size > 100 and codec == "none")
 

@@ -10,8 +10,8 @@ from typing import Any
 import kafkalog
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.layout import CODEC_MASK
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.query.listing import list_path
+from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from kafkalog.verification.path_verification import verify
 from tests.fuzz.archives import PARTITION, unpack
 from tests.fuzz.mending import mend_entries
@@ -129,8 +129,8 @@ def check_recovery(data: bytes) -> None:
 def append_to(directory: Path) -> int:
     """Open a log, append a batch, and close it."""
     clock = ManualClock(NOW)
-    with kafkalog.open(
-        directory, "a", SMALL, clock=clock, scheduler=ManualScheduler(clock)
+    with open_log(
+        directory, SMALL, clock=clock, scheduler=ManualScheduler(clock)
     ) as log:
         batch = kafkalog.RecordBatchBuilder(base_offset=0)
         batch.append(b"k", b"v", timestamp=NOW)
@@ -158,8 +158,8 @@ def check_one_append(directory: Path, data: bytes, *, follower: bool) -> None:
     leader holds the records of a packed batch to nothing but what it needs of them.
     """
     clock = ManualClock(NOW)
-    with kafkalog.open(
-        directory, "a", SMALL, clock=clock, scheduler=ManualScheduler(clock)
+    with open_log(
+        directory, SMALL, clock=clock, scheduler=ManualScheduler(clock)
     ) as log:
         log.append(build(2, "none", 0, 1, producer_id=-1, producer_epoch=-1))
         end = log.log_end_offset

@@ -12,7 +12,7 @@ from kafkalog.errors import (
     LogClosedError,
 )
 from kafkalog.storage.durable_file import Disk, DurableFile
-from tests.disks import FailingDisk, NotingDisk
+from kafkalog.testing import FailingDisk, TracingDisk
 from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time_index
 
 SLOT = Struct(">ii")
@@ -174,7 +174,7 @@ def test_a_directory_may_be_renamed_under_an_index(tmp_path):
 
 
 def test_many_entries_are_one_write_and_lookups_are_none(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     index = offset_index(tmp_path, disk=disk)
     index.append_many(int64(510, 520, 530), int64(40, 80, 120))
     index.append(540, 160)
@@ -188,24 +188,24 @@ def test_many_entries_are_one_write_and_lookups_are_none(tmp_path):
     times = time_index(tmp_path, disk=disk)
     disk.calls.clear()
     times.maybe_append_many(int64(7, 7, 9), int64(510, 520, 530))
-    assert disk.asked("write") == [("write", "500.timeindex", 0, 24)]
+    assert disk.calls_of("write") == [("write", "500.timeindex", 0, 24)]
 
 
 def test_what_is_forced_is_not_forced_again(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     index = filled(tmp_path, [(510, 40)], disk=disk)
     index.flush()
     index.flush()
-    assert len(disk.asked("sync")) == 1
+    assert len(disk.calls_of("sync")) == 1
     index.append(511, 50)
     index.flush()
-    assert len(disk.asked("sync")) == 2
+    assert len(disk.calls_of("sync")) == 2
     index.trim()
     index.flush()
-    assert len(disk.asked("sync")) == 3
+    assert len(disk.calls_of("sync")) == 3
     again = offset_index(tmp_path, disk=disk)
     again.flush()  # who knows whether it was
-    assert len(disk.asked("sync")) == 4
+    assert len(disk.calls_of("sync")) == 4
 
 
 @pytest.mark.parametrize("max_bytes", [1000, LARGE])
@@ -214,7 +214,7 @@ def test_opening_reads_one_entry_and_nothing_stays_open(tmp_path, max_bytes):
     count = max_bytes // 8
     index.append_many(BASE + 1 + np.arange(count), np.arange(count) + 1)
     index.close()
-    disk = NotingDisk()
+    disk = TracingDisk()
     again = offset_index(tmp_path, disk=disk)
     assert again.last_offset == BASE + count
     assert again.lookup(BASE + 7) == (BASE + 7, 7)

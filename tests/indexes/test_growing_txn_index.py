@@ -7,7 +7,7 @@ import pytest
 from kafkalog.errors import CorruptIndexError, LogArgumentError, UnsupportedIndexError
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
 from kafkalog.indexes.txn_index import AbortedTransaction, TransactionIndex
-from tests.disks import FailingDisk, NotingDisk
+from kafkalog.testing import FailingDisk, TracingDisk
 from tests.indexes.golden import golden_indexes
 
 SLOT = Struct(">hqqqq")
@@ -26,7 +26,7 @@ def made(tmp_path, transactions=(), base=0, **options):
 
 
 def test_there_is_no_file_until_something_was_aborted(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     index = made(tmp_path, disk=disk)
     assert index.is_empty
     assert index.transactions() == []
@@ -147,16 +147,16 @@ def test_a_corrupt_entry_before_a_later_version_is_named_first(tmp_path):
 
 
 def test_it_is_forced_once_and_goes_by_its_new_name(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     index = made(tmp_path, [FIRST], disk=disk)
     index.flush()
     index.flush()
-    assert disk.asked("sync") == [("sync", "0.txnindex")]
+    assert disk.calls_of("sync") == [("sync", "0.txnindex")]
     target = tmp_path / "0.txnindex.deleted"
     index.rename(target)
     index.append(SECOND)
     index.flush()
-    assert disk.asked("sync")[1:] == [("sync", target.name)]
+    assert disk.calls_of("sync")[1:] == [("sync", target.name)]
     (tmp_path / "b").mkdir()
     target.rename(tmp_path / "b" / target.name)
     index.move_to(tmp_path / "b")

@@ -41,7 +41,7 @@ message.max.bytes=10485760
 
 
 def java_command(name, *arguments, heap="256m", level="ERROR"):
-    """Give the command of a program, which tells what is of a level or graver."""
+    """Return the command that runs a Java program with this log level."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
     options = [f"-Xmx{heap}", f"-Dorg.apache.logging.log4j.level={level}"]
@@ -50,7 +50,7 @@ def java_command(name, *arguments, heap="256m", level="ERROR"):
 
 
 def run_java(name, *arguments):
-    """Run one of Kafka's programs to its end; raises where it fails."""
+    """Run one of Kafka's programs to its end; raise an error if it fails."""
     command = java_command(name, *arguments)
     return subprocess.run(command, check=True, capture_output=True, encoding="utf-8")
 
@@ -76,8 +76,8 @@ class Broker:
         self.process = None
 
     def start(self):
-        asked = ["format", "--ignore-formatted", "-t", CLUSTER, "-c", self.settings]
-        run_java("kafka.tools.StorageTool", *asked)
+        arguments = ["format", "--ignore-formatted", "-t", CLUSTER, "-c", self.settings]
+        run_java("kafka.tools.StorageTool", *arguments)
         with (self.folder / "broker.out").open("wb") as out:
             self.process = subprocess.Popen(
                 java_command("kafka.Kafka", self.settings, heap="512m", level="INFO"),
@@ -106,5 +106,5 @@ class Broker:
                 time.sleep(0.2)
             else:
                 return
-        told = (self.folder / "broker.out").read_text()[-2000:]
-        raise RuntimeError(f"the broker did not start: {told}")
+        printed = (self.folder / "broker.out").read_text()[-2000:]
+        raise RuntimeError(f"the broker did not start: {printed}")

@@ -1,4 +1,4 @@
-"""A broker's clients: topics made, records produced and consumed; and files scanned."""
+"""Clients of a broker, and `read`, which scans what `consume` consumes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUIET = {"log_level": 0}
 
 
 def create(broker, topic, partitions=1, **config):
-    """Make a topic that keeps all."""
+    """Create a topic without retention."""
     admin = AdminClient({"bootstrap.servers": broker.address} | QUIET)
     named = {name.replace("_", "."): str(value) for name, value in config.items()}
     new = NewTopic(topic, partitions, 1, config={"retention.ms": "-1"} | named)
@@ -33,7 +33,7 @@ def produce(broker, topic, codec, first, partition=-1):
 
 
 def consume(broker, topic, isolation, partition=0, first=0):
-    """Read all that a reader of an isolation level sees: offset, key, value."""
+    """Return what a consumer of an isolation level reads: offset, key, value."""
     consumer = consumer_of(broker, isolation)
     consumer.assign([TopicPartition(topic, partition, first)])
     seen = []
@@ -46,14 +46,14 @@ def consume(broker, topic, isolation, partition=0, first=0):
 
 
 def consumer_of(broker, isolation="read_uncommitted"):
-    """Make a consumer that is told of the end."""
+    """Return a consumer that reports the end of a partition."""
     settings = {"bootstrap.servers": broker.address, "group.id": "reader"}
     settings |= {"isolation.level": isolation, "enable.partition.eof": True}
     return Consumer(settings | QUIET)
 
 
 def read(directory, isolation):
-    """Scan what `consume` reads."""
+    """Return what a scan of a partition directory reads: offset, key, value."""
     found = kafkalog.scan(directory, isolation=isolation).to_arrow()
     columns = (found[name].to_pylist() for name in ("offset", "key", "value"))
     return list(zip(*columns, strict=True))

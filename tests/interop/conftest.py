@@ -13,7 +13,7 @@ from tests.spark import session
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
-    """Start a broker, or fail saying what is missing."""
+    """Start a broker, or fail with what is missing."""
     if not list(JARS.glob("*/done")):
         pytest.fail("no jars in build/interop: make test-interop", pytrace=False)
     running = Broker(tmp_path_factory.mktemp("broker")).start()
@@ -32,8 +32,8 @@ def topics(broker):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """Start Spark with its Kafka source."""
-    if lacks := session.missing():
-        pytest.fail(f"the tests with Spark cannot run: {lacks}", pytrace=False)
+    if missing := session.missing():
+        pytest.fail(f"the tests with Spark cannot run: {missing}", pytrace=False)
     jars = ",".join(map(str, sorted((JARS / "connector").glob("*.jar"))))
     running = session.start(tmp_path_factory.mktemp("spark"), spark_jars=jars)
     time.tzset()

@@ -1,7 +1,7 @@
-"""Files for Kafka's tool and ours to dump: sound, damaged, oddly named, oddly filled.
+"""Files for kafka-dump-log and kafkalog: valid, corrupt, with odd names or content.
 
-A case is the command's arguments; what it names lies below a folder that is the
-caller's. The same seed gives the same cases.
+A case is the arguments of a command; its files are in a folder of the caller. The same
+seed makes the same cases.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ FLAGS = {
 }
 SHARES = {"log": 6, "checkpoint": 1, "index": 1, "timeindex": 1}
 SHARES |= {"txnindex": 1, "snapshot": 1}
-MOST_BYTES = 300_000
+MAX_BYTES = 300_000
 SEGMENT = "00000000000000000000"
 
 
 def golden_files():
-    """Files of every kind, by their kind, that are soon read."""
+    """Return the golden files of at most `MAX_BYTES`, by their kind."""
     found = {kind: [] for kind in FLAGS}
     for name in golden_data.SETS:
         for directory in golden_data.partitions(name):
             for path in sorted(directory.iterdir()):
                 kind = path.suffix.removeprefix(".")
-                if kind in FLAGS and path.stat().st_size < MOST_BYTES:
+                if kind in FLAGS and path.stat().st_size < MAX_BYTES:
                     found[kind].append(path)
     return found
 
 
 def damage(draw, data):
-    """Flip, cut, lengthen or overwrite; or leave as it is."""
+    """Flip, cut, append or overwrite bytes, or change nothing."""
     data, places = bytearray(data), range(len(data))
     match draw.randrange(8) if data else 7:
         case 0 | 1 | 2:
@@ -73,7 +73,7 @@ def damage(draw, data):
 
 
 def damaged(folder, seed, count):
-    """Give runs over damaged copies of what brokers wrote, with their siblings."""
+    """Yield cases of damaged copies of golden files, with their sibling files."""
     draw, files = random.Random(seed), golden_files()
     for number in range(count):
         (kind,) = draw.choices(list(SHARES), list(SHARES.values()))
@@ -104,7 +104,7 @@ TEXTS = [
 
 
 def odd_batches():
-    """Build batches of all magics, codecs and clocks, with odd texts inside."""
+    """Build batches of all magics, codecs and timestamp types, with odd texts."""
     for magic in (0, 1, 2):
         for codec in CODECS[: 5 if magic == 2 else 4]:
             for clock in TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME:
@@ -127,7 +127,7 @@ def odd_batch(settings, *, headed):
 
 
 def compressed(folder, seed, count):
-    """Give runs over batches whose compressed bytes are damaged, one a file."""
+    """Yield cases of batches whose compressed bytes are damaged, one in each file."""
     draw = random.Random(seed)
     for number in range(count):
         magic = draw.choice([0, 1, 2, 2, 2])
@@ -143,7 +143,7 @@ def compressed(folder, seed, count):
 
 
 def damage_stream(draw, data, magic):
-    """Damage a batch behind its header; cut short it still says how long it is."""
+    """Damage a batch after its header; a truncated one has its new size there."""
     start = {0: 26, 1: 34, 2: 61}[magic]
     place = draw.randrange(start, len(data))
     match draw.randrange(5):
@@ -182,13 +182,13 @@ CONTROL_VALUES = [
 def control_batch(key, value):
     settings = {"is_control": True, "is_transactional": True, "producer_id": 5}
     builder = RecordBatchBuilder(**settings, producer_epoch=0)
-    given = None if value is None else bytes.fromhex(value)
-    builder.append(bytes.fromhex(key), given, timestamp=writing.T)
+    data = None if value is None else bytes.fromhex(value)
+    builder.append(bytes.fromhex(key), data, timestamp=writing.T)
     return builder.build()
 
 
 def control(folder):
-    """Give runs over control records, one a file: all kinds, and odd contents."""
+    """Yield cases of control records, one in each file: all types, and odd contents."""
     number = 0
     for form in CONTROL_KEYS:
         for kind in range(8):

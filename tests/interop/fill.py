@@ -1,4 +1,4 @@
-"""Topics of every kind on a broker, and what is deleted from them."""
+"""Topics of every kind on a broker, and deletion of their records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = {
 
 
 class Topics:
-    """Writes to a broker's topics; a transaction is left open until the end."""
+    """Writes to a broker's topics; one transaction stays open until the end."""
 
     def __init__(self, broker):
         self.broker = broker
@@ -61,14 +61,14 @@ class Topics:
         wanted = [NewPartitions(name, partitions)]
         for one in self.admin.create_partitions(wanted).values():
             one.result(WAIT_SECONDS)
-        self.plain = self._producer()  # the former would not know of them yet
+        self.plain = self._producer()  # the former has the old metadata
 
     def _made(self, topics):
         for one in self.admin.create_topics(topics).values():
             one.result(WAIT_SECONDS)
 
     def produce(self, name, first, count, partitions=1, producer=None, **more):
-        """Send records numbered from `first` on, by turns to the partitions."""
+        """Produce records numbered from `first` on, to the partitions in turn."""
         chosen = producer or self.plain
         for number in range(first, first + count):
             record = record_of(number) | more
@@ -91,7 +91,7 @@ class Topics:
         self.compact()
 
     def pay(self):
-        """Commit and abort by turns, then leave a transaction open, and write on."""
+        """Commit and abort in turn, then leave a transaction open and produce more."""
         committing = self._transactional("payer")
         for turn in range(6):
             committing.begin_transaction()
@@ -108,7 +108,7 @@ class Topics:
     def compact(self):
         """Overwrite a few keys, and wait until the broker has compacted them.
 
-        Each batch makes the broker roll, as times in it are a second apart.
+        Each batch makes the broker roll, since its timestamps are a second apart.
         """
         for turn in range(20):
             self.produce("compacted", turn * 4, 4, key=b"k%d" % turn)
@@ -117,14 +117,14 @@ class Topics:
         self.produce("compacted", 90, 1, key=b"k1", value=None)
         folder = self.broker.logs / "compacted-0"
         deadline = time.monotonic() + WAIT_SECONDS
-        while len(list(folder.glob("*.log"))) > 2:  # what was cleaned, and the active
+        while len(list(folder.glob("*.log"))) > 2:  # the cleaned and the active one
             assert time.monotonic() < deadline, "the broker did not compact"
             time.sleep(0.1)
 
     def delete_before(self, name, partition, offset):
-        """Have the broker move a log's start, and wait until its checkpoint says so."""
-        wanted = [TopicPartition(name, partition, offset)]
-        for one in self.admin.delete_records(wanted).values():
+        """Delete records before an offset, and wait for the broker's checkpoint."""
+        positions = [TopicPartition(name, partition, offset)]
+        for one in self.admin.delete_records(positions).values():
             one.result(WAIT_SECONDS)
         checkpoint = self.broker.logs / "log-start-offset-checkpoint"
         deadline = time.monotonic() + WAIT_SECONDS
@@ -140,7 +140,7 @@ class Topics:
 
 
 def record_of(number):
-    """Give the record of a number: keys, values, headers now there and now not."""
+    """Return the record of a number; key, value and headers are present in some."""
     headers = [("trace", b"t%d" % number), ("none", None), ("trace", b"")]
     return {
         "key": None if number % 5 == 0 else b"k%d" % (number % 7),

@@ -1,7 +1,7 @@
-"""Kafka's own kafka-dump-log, run many times in one process, and what it finds wrong.
+"""Kafka's own kafka-dump-log, run many times in one process, and the errors it reports.
 
-The tool ends well whatever it finds, and tells most of it beside its output: so each
-line of both streams is judged.
+The tool exits with 0 whatever it finds, and prints most errors to standard error, so
+each line of both streams is checked.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ RUNS = {
     ("--index-sanity-check",): INDEXES,
     ("--verify-index-only",): INDEXES,
 }
-"""Which files are judged with which options."""
+"""Which files are dumped with which options."""
 WRONG = re.compile(r"is[vV]alid: false|^Found \d+ invalid bytes at the end of ")
 GAPS = "Non-consecutive offsets in "
 GAP = re.compile(r"  (-?\d+) is followed by (-?\d+)")
 BEFORE_ALL = -1
 
 
-class Told(NamedTuple):
-    """What one run of the tool printed, and how it ended."""
+class DumpOutput(NamedTuple):
+    """The output of one run of the tool, and its exit code."""
 
     out: bytes
     err: str
@@ -38,26 +38,26 @@ class Told(NamedTuple):
 
 
 def kafka_dumps(folder, cases):
-    """Run Kafka's tool with each case's arguments, in one process, in `folder`."""
+    """Run Kafka's tool with the arguments of each case, in one process, in `folder`."""
     if not (JARS / "broker" / "done").exists():
         pytest.fail("no jars in build/interop: make test-interop", pytrace=False)
-    told = folder / "told"
-    told.mkdir()
-    listed = told / "cases"
+    output = folder / "output"
+    output.mkdir()
+    listed = output / "cases"
     listed.write_text("".join("\t".join(case) + "\n" for case in cases))
     subprocess.run(java_command(PROGRAM, listed, heap="700m"), check=True, cwd=folder)
     return [
-        Told(
-            (told / f"{i}.out").read_bytes(),
-            (told / f"{i}.err").read_text(),
-            int((told / f"{i}.code").read_text()),
+        DumpOutput(
+            (output / f"{i}.out").read_bytes(),
+            (output / f"{i}.err").read_text(),
+            int((output / f"{i}.code").read_text()),
         )
         for i in range(len(cases))
     ]
 
 
 def cases_of(directory, folder):
-    """Give runs that together judge every file in a partition's directory."""
+    """Yield cases that together check every file of a partition's directory."""
     for options, kinds in RUNS.items():
         files = [
             str(path.relative_to(folder))
@@ -69,36 +69,36 @@ def cases_of(directory, folder):
 
 
 def files_of(case):
-    """Name the files of a run."""
+    """Return the files of a case."""
     return case[-1].split(",")
 
 
-def complaints(case, told, *, gaps=False):
-    """List what the tool finds wrong with a run's files; `gaps` in offsets may be.
+def complaints(case, printed, *, gaps=False):
+    """Return the errors that the tool reports; `gaps` in offsets may be allowed.
 
-    That a segment does not begin with offset 0 is no fault.
+    A segment may begin with another offset than 0.
     """
-    out = told.out.decode(errors="replace")
-    wrong = [line for line in out.splitlines() if WRONG.search(line)]
+    out = printed.out.decode(errors="replace")
+    errors = [line for line in out.splitlines() if WRONG.search(line)]
     if re.findall("^Dumping (.*)$", out, re.M) != files_of(case):
-        wrong.append("not all files were read")
-    for line in told.err.splitlines():
+        errors.append("not all files were read")
+    for line in printed.err.splitlines():
         if (gap := GAP.fullmatch(line)) is not None:
             before, after = map(int, gap.groups())
             if before == BEFORE_ALL <= after or (gaps and before < after):
                 continue
         elif line.startswith(GAPS):
             continue
-        wrong.append(line)
-    return wrong
+        errors.append(line)
+    return errors
 
 
 def faults(folder, cases, may_have_gaps=lambda case: False):
-    """Have all files judged; give what is wrong, by the files, and what was told."""
-    told = kafka_dumps(folder, cases)
+    """Dump all files; return the errors by file, and the outputs."""
+    printed = kafka_dumps(folder, cases)
     found = {
-        case[-1]: wrong
-        for case, one in zip(cases, told, strict=True)
-        if (wrong := complaints(case, one, gaps=may_have_gaps(case)))
+        case[-1]: errors
+        for case, one in zip(cases, printed, strict=True)
+        if (errors := complaints(case, one, gaps=may_have_gaps(case)))
     }
-    return found, told
+    return found, printed

@@ -1,8 +1,8 @@
-"""Makes ``tests/dump/runs.jsonl.xz``: what Kafka's tool prints of golden files.
+"""Makes ``tests/dump/runs.jsonl.xz``, the output of Kafka's tool for golden files.
 
 ``python -m tests.interop.record_dumps`` runs kafka-dump-log 4.3.1 (the jars are those
-of ``make test-interop``) over copies of the files, as it may change an index. A run is
-a line: set, arguments, both streams less the working directory, exit code.
+of ``make test-interop``) over copies of the files, since it may change an index. A run
+is a line: set, arguments, both streams without the working directory, exit code.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OF_INTERNAL_TOPICS = [
 OF_INDEXES = [["--max-message-size", size] for size in ("0", "17", "61", "700", "-1")]
 KINDS = {".log": OF_LOGS, ".checkpoint": OF_LOGS, ".index": OF_INDEXES}
 KINDS[".timeindex"] = [["--max-message-size", "61"], ["--deep-iteration"]]
-MOST_BYTES = 4000
+MAX_BYTES = 4000
 LEDGER = "logs/ledger-0/00000000000000000000"
 LOG, INDEX = f"{LEDGER}.log", f"{LEDGER}.index"
 NUMBERS = ["abc", "", " 7", "1_0", "0x10", "+421", "-1", "99999999999", "-", "٤٢١"]
@@ -87,17 +87,17 @@ LINES = [
     ),
     *(["--files", f"nowhere{end}", *OF_LOGS[0]] for end in ("", ".log", "/7.log")),
 ]
-"""Odd command lines: flags spelled otherwise, given twice, with odd values."""
+"""Command lines with unusual spellings, repeated flags and odd values."""
 
 
 def cases(set_name: str) -> Iterator[list[str]]:
-    """Give runs over a set: of each directory the smallest file that tells, by kind."""
+    """Yield the cases of a set: the smallest useful files of each directory."""
     logs = golden_data.logs(set_name)
     for directory in golden_data.partitions(set_name):
         for kind, choices in KINDS.items():
             files = directory.glob(f"*{kind}")
             sizes = sorted((file.stat().st_size, file.name) for file in files)
-            names = [name for size, name in sizes if 100 <= size <= MOST_BYTES]
+            names = [name for size, name in sizes if 100 <= size <= MAX_BYTES]
             internal = directory.name.startswith("__") and choices is OF_LOGS
             for flags in choices + OF_INTERNAL_TOPICS * internal if names else ():
                 file = directory.relative_to(logs.parent) / names[0]
@@ -107,18 +107,19 @@ def cases(set_name: str) -> Iterator[list[str]]:
 
 
 def recorded(set_name: str) -> Iterator[bytes]:
-    """Run the tool over a copy of a set, and give a line for each run."""
+    """Run the tool over a copy of a set, and yield a line for each run."""
     with tempfile.TemporaryDirectory() as folder:
         logs = golden_data.logs(set_name)
         shutil.copytree(logs, Path(folder) / "logs")
-        asked = list(cases(set_name))
-        for case, told in zip(asked, kafka_dumps(Path(folder), asked), strict=True):
+        arguments = list(cases(set_name))
+        outputs = kafka_dumps(Path(folder), arguments)
+        for case, printed in zip(arguments, outputs, strict=True):
             run = {
                 "set_name": set_name,
                 "arguments": case,
-                "stdout": told.out.decode(),
-                "stderr": told.err.replace(f"{folder}/", ""),
-                "exit_code": told.exit_code,
+                "stdout": printed.out.decode(),
+                "stderr": printed.err.replace(f"{folder}/", ""),
+                "exit_code": printed.exit_code,
             }
             yield json.dumps(run, ensure_ascii=False).encode() + b"\n"
 

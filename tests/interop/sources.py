@@ -1,4 +1,4 @@
-"""One question to two sources: Spark's own, of a broker, and ours, of its directory."""
+"""The same read from two sources: a broker, and its log directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Sources:
 
     def __init__(self, spark, broker):
         self.spark = spark
-        self.places = {
+        self.options = {
             "kafka": {
                 "kafka.bootstrap.servers": broker.address,
                 "kafkaConsumer.pollTimeoutMs": "2000",  # where there is no record
@@ -26,28 +26,28 @@ class Sources:
         }
 
     def frames(self, **options):
-        """Read both with the same options; a dot in an option's name is written __."""
-        return [self.frame(name, options) for name in self.places]
+        """Read from both with the same options; a dot in a name is written __."""
+        return [self.frame(name, options) for name in self.options]
 
     def frame(self, name, options):
         reader = self.spark.read.format(name)
-        return reader.options(**self.places[name], **dotted(options)).load()
+        return reader.options(**self.options[name], **dotted(options)).load()
 
     def stream(self, name, **options):
         reader = self.spark.readStream.format(name)
-        return reader.options(**self.places[name], **dotted(options)).load()
+        return reader.options(**self.options[name], **dotted(options)).load()
 
-    def refusals(self, **options):
-        """Have both refuse; give what they say, Spark's first."""
-        told = []
-        for name in self.places:
+    def errors(self, **options):
+        """Return the error messages of both sources, Spark's first."""
+        messages = []
+        for name in self.options:
             try:
                 self.frame(name, options).count()
             except Exception as error:
-                told.append(str(error))
+                messages.append(str(error))
             else:
                 raise AssertionError(f"{name} took {options}")
-        return told
+        return messages
 
 
 def dotted(options):
@@ -55,7 +55,7 @@ def dotted(options):
 
 
 def rows(frame):
-    """Give all rows in order, with bytes and headers as Python has them."""
+    """Return all rows in order, with bytes and headers as Python has them."""
     more = ["headers"] if "headers" in frame.columns else []
     found = frame.selectExpr(*SELECTED, *more).toArrow().to_pylist()
     found.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
@@ -63,14 +63,14 @@ def rows(frame):
 
 
 def catch_up(stream, out, checkpoint):
-    """Read all there is into Parquet; give the offsets of each batch that had rows."""
+    """Read all records to Parquet; return the offsets of each batch that had rows."""
     query = start(stream, out, checkpoint, availableNow=True)
     query.awaitTermination()
     return batches(query)
 
 
 def start(stream, out, checkpoint, **trigger):
-    """Write a stream to Parquet, by a trigger or whenever something came."""
+    """Write a stream to Parquet, by a trigger or whenever there is something new."""
     writer = stream.writeStream.format("parquet").option("path", str(out))
     if trigger:
         writer = writer.trigger(**trigger)
@@ -78,7 +78,7 @@ def start(stream, out, checkpoint, **trigger):
 
 
 def batches(query):
-    """Give the offsets of each batch so far that had rows."""
+    """Return the offsets of each batch so far that had rows."""
     return [
         tuple(json.loads(one["sources"][0][end]) for end in OFFSETS)
         for one in query.recentProgress

@@ -1,7 +1,7 @@
-"""A broker on a log directory of which kafkalog wrote all but ``meta.properties``.
+"""A broker on a log directory that kafkalog wrote, except for ``meta.properties``.
 
-The broker's metadata lies elsewhere: it knows the topic and its id, and nothing of what
-is in its logs.
+The broker's metadata is in another directory: it has the topic and its id, and nothing
+of its logs.
 """
 
 import shutil
@@ -32,7 +32,7 @@ PRODUCERS = "org.apache.kafka.tools.TransactionsCommand"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    """Have a topic made by a broker, stopped again, whose metadata lies elsewhere."""
+    """Start a broker with its metadata elsewhere, make a topic, and stop it."""
     if not (JARS / "broker" / "done").exists():
         pytest.fail("no jars in build/interop: make test-interop", pytrace=False)
     broker = Broker(tmp_path_factory.mktemp("nothing"))
@@ -51,7 +51,7 @@ def partition_of(broker, number):
 
 
 def sent(sequence):
-    """Build what a producer sent just now: a broker forgets those of yesterday."""
+    """Build a producer batch with the present time: brokers expire producers."""
     builder = RecordBatchBuilder(
         producer_id=SENDER, producer_epoch=3, base_sequence=sequence
     )
@@ -60,7 +60,7 @@ def sent(sequence):
 
 
 def write_from_nothing(broker):
-    """Write the log directory anew; of what was there its identity is kept."""
+    """Write the log directory again; only its identity is kept."""
     metadata = (partition_of(broker, 0) / "partition.metadata").read_bytes()
     topic_id = PartitionMetadata.parse(metadata).topic_id
     identity = (broker.logs / "meta.properties").read_bytes()
@@ -75,36 +75,37 @@ def write_from_nothing(broker):
     (broker.logs / "meta.properties").write_bytes(identity)
 
 
-def told_by(broker):
-    """Return what the broker has told since it was started."""
+def printed_by(broker):
+    """Return what the broker has printed since it was started."""
     return (broker.folder / "broker.out").read_text()
 
 
 def producers_of(broker, number):
-    """Ask a broker for a partition's producers: id, epoch, last sequence."""
-    asked = ["--bootstrap-server", broker.address, "describe-producers"]
-    asked += ["--topic", TOPIC, "--partition", number]
-    rows = [line.split() for line in run_java(PRODUCERS, *asked).stdout.splitlines()]
+    """Return the broker's producers of a partition: id, epoch, last sequence."""
+    arguments = ["--bootstrap-server", broker.address, "describe-producers"]
+    arguments += ["--topic", TOPIC, "--partition", number]
+    lines = run_java(PRODUCERS, *arguments).stdout.splitlines()
+    rows = [line.split() for line in lines]
     assert rows[0][:4:3] == ["ProducerId", "LastSequence"]
     return {tuple(int(row[place]) for place in (0, 1, 3)) for row in rows[1:]}
 
 
 def found_by(broker, number, times):
-    """Ask a broker for the first offsets at or after times, and for start and end."""
+    """Return a broker's first offsets at or after times, and its watermarks."""
     consumer = consumer_of(broker)
-    asked = [TopicPartition(TOPIC, number, time_ms) for time_ms in times]
+    requests = [TopicPartition(TOPIC, number, time_ms) for time_ms in times]
     found = [
         one.offset
-        for time in asked
+        for time in requests
         for one in consumer.offsets_for_times([time], timeout=START_SECONDS)
     ]
-    ends = consumer.get_watermark_offsets(asked[0], timeout=START_SECONDS)
+    ends = consumer.get_watermark_offsets(requests[0], timeout=START_SECONDS)
     consumer.close()
     return found, ends
 
 
 def served_as_written(broker):
-    """Compare what a broker serves with what lies in its directory."""
+    """Compare what a broker serves with what is in its directory."""
     for number, start in enumerate(STARTS):
         for isolation in ("read_uncommitted", "read_committed"):
             written = read(partition_of(broker, number), isolation)
@@ -112,7 +113,7 @@ def served_as_written(broker):
             assert len(written) > 1000
 
 
-def test_a_broker_takes_a_log_directory_that_kafkalog_wrote_from_nothing(broker):
+def test_a_broker_starts_on_a_log_directory_that_kafkalog_made(broker):
     write_from_nothing(broker)
     times = [writing.T + number for number in (0, 100, 1007)]
     with kafkalog.open(partition_of(broker, 1)) as log:
@@ -120,9 +121,9 @@ def test_a_broker_takes_a_log_directory_that_kafkalog_wrote_from_nothing(broker)
     assert len(list(partition_of(broker, 1).glob("*.log"))) == 4
 
     broker.start()
-    told = told_by(broker)
-    assert f"Skipping recovery of {len(PARTITIONS)} logs" in told
-    assert "stray" not in told
+    printed = printed_by(broker)
+    assert f"Skipping recovery of {len(PARTITIONS)} logs" in printed
+    assert "stray" not in printed
     served_as_written(broker)
     assert found_by(broker, 1, times) == (offsets, (STARTS[1], end))
     assert producers_of(broker, 1) == {(SENDER, 3, 0)}
@@ -139,8 +140,8 @@ def test_a_broker_takes_a_log_directory_that_kafkalog_wrote_from_nothing(broker)
     manager.abandon()
 
     broker.start()
-    assert "since no clean shutdown file was found" in told_by(broker)
-    assert f"recovered for {TOPIC}-1" in told_by(broker)
+    assert "since no clean shutdown file was found" in printed_by(broker)
+    assert f"recovered for {TOPIC}-1" in printed_by(broker)
     served_as_written(broker)
     assert producers_of(broker, 1) == {(SENDER, 3, 1)}
     broker.stop()

@@ -1,4 +1,4 @@
-"""A log that kafkalog wrote to in a broker's directory, and the broker back on it."""
+"""kafkalog writes to a log of a broker, and the broker continues with it."""
 
 import pytest
 
@@ -19,7 +19,7 @@ SIZE = 4_000
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    """Start a broker with a topic, stopped in order again."""
+    """Start a broker with a topic and stop it cleanly."""
     if not (JARS / "broker" / "done").exists():
         pytest.fail("no jars in build/interop: make test-interop", pytrace=False)
     broker = Broker(tmp_path_factory.mktemp("taken")).start()
@@ -31,7 +31,7 @@ def broker(tmp_path_factory):
         broker.stop()
 
 
-def test_a_broker_serves_what_kafkalog_wrote_and_kafkalog_what_the_broker(broker):
+def test_a_broker_and_kafkalog_read_what_the_other_wrote(broker):
     directory = broker.logs / f"{TOPIC}-0"
     with kafkalog.open(directory, mode="a", config=CONFIG) as log:
         first = log.log_end_offset
@@ -53,9 +53,9 @@ def test_a_broker_serves_what_kafkalog_wrote_and_kafkalog_what_the_broker(broker
     produce(broker, TOPIC, "zstd", 5_000)
     broker.stop()
 
-    told = (broker.folder / "broker.out").read_text()
-    assert "Skipping recovery of" in told
-    assert f"recovered for {TOPIC}-0" not in told
+    printed = (broker.folder / "broker.out").read_text()
+    assert "Skipping recovery of" in printed
+    assert f"recovered for {TOPIC}-0" not in printed
     uncommitted = read(directory, "read_uncommitted")
     assert uncommitted[: len(everything)] == everything
     assert [one[1:] for one in uncommitted[len(everything) :]] == [
@@ -67,13 +67,13 @@ def test_a_broker_serves_what_kafkalog_wrote_and_kafkalog_what_the_broker(broker
         assert log.leader_epochs[-1].start_offset == end
 
 
-def test_a_broker_and_kafkalog_keep_each_other_out(broker):
+def test_a_broker_and_kafkalog_lock_out_each_other(broker):
     directory = broker.logs / f"{TOPIC}-0"
     with kafkalog.open(directory, mode="a", config=CONFIG):
         with pytest.raises(RuntimeError, match="did not start"):
             broker.start()
-        told = (broker.folder / "broker.out").read_text()
-        assert "Failed to acquire lock on file .lock" in told
+        printed = (broker.folder / "broker.out").read_text()
+        assert "Failed to acquire lock on file .lock" in printed
     broker.start()
     with pytest.raises(LogLockedError):
         kafkalog.open(directory, mode="a", config=CONFIG)

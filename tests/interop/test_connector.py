@@ -1,4 +1,4 @@
-"""Batches of a live broker's directory are those of Spark's own Kafka source."""
+"""Batches of a live broker's directory equal those of Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SAME_ROWS = {
     "a pattern of a part of the name": {"subscribePattern": "order"},
     "every topic": {"subscribePattern": ".*"},
     "assigned": {"assign": {"orders": [0, 2], "rolled": [1]}},
-    "an assigned partition that is not there": {"assign": {"orders": [1, 9]}},
+    "a missing assigned partition": {"assign": {"orders": [1, 9]}},
     "no rows": {"subscribe": "empty"},
     "committed": {"subscribe": "money", "kafka__isolation__level": "read_committed"},
     "committed of all": {"subscribe": ALL, "kafka__isolation__level": "read_committed"},
@@ -129,9 +129,9 @@ NO_ROWS = {
     "a start after all, from the latest",
     "all before a log's start",
 }
-# What Spark refuses, and words that the refusal must hold here as there.
-REFUSED = {
-    "a topic that is not there": ({"subscribe": "orders,nowhere"}, ["topic"]),
+# Options that Spark rejects, and words that both error messages must contain.
+REJECTED = {
+    "a missing topic": ({"subscribe": "orders,missing"}, ["topic"]),
     "an offset before the log's start": (
         {"subscribe": "cut", "startingOffsets": {"cut": {"0": 3}}},
         ["cut"],
@@ -144,7 +144,7 @@ REFUSED = {
         },
         ["orders"],
     ),
-    "a start behind the end": (
+    "a start after the end": (
         {
             "assign": {"orders": [0]},
             "startingOffsets": {"orders": {"0": 20}},
@@ -181,12 +181,15 @@ REFUSED = {
         ["earliest"],
     ),
     "no JSON": ({"subscribe": "orders", "startingOffsets": "{orders"}, ["{orders"]),
-    "two ways to choose": ({"subscribe": "orders", "assign": "{}"}, ["assign"]),
+    "two options that select topics": (
+        {"subscribe": "orders", "assign": "{}"},
+        ["assign"],
+    ),
     "no splits": ({"subscribe": "orders", "minPartitions": 0}, ["minPartitions"]),
 }
 
 
-def told(options):
+def as_texts(options):
     return {
         name: json.dumps(value) if isinstance(value, dict) else value
         for name, value in options.items()
@@ -199,32 +202,32 @@ def sources(spark, broker, topics):
 
 
 @pytest.mark.parametrize("case", SAME_ROWS)
-def test_rows_are_those_of_sparks_own_source(sources, case):
-    theirs, ours = sources.frames(**told(SAME_ROWS[case]))
+def test_rows_equal_those_of_sparks_own_source(sources, case):
+    theirs, ours = sources.frames(**as_texts(SAME_ROWS[case]))
     assert ours.schema == theirs.schema
-    wanted = rows(theirs)
-    assert rows(ours) == wanted
-    assert bool(wanted) == (case not in NO_ROWS)
+    expected = rows(theirs)
+    assert rows(ours) == expected
+    assert bool(expected) == (case not in NO_ROWS)
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_sparks_own_source_refuses_is_refused(sources, case):
-    options, words = REFUSED[case]
-    for refusal in sources.refusals(**told(options)):
-        assert [word for word in words if word not in refusal] == []
+@pytest.mark.parametrize("case", REJECTED)
+def test_options_that_sparks_own_source_rejects_are_rejected(sources, case):
+    options, words = REJECTED[case]
+    for message in sources.errors(**as_texts(options)):
+        assert [word for word in words if word not in message] == []
 
 
-def test_ranges_are_split_as_by_sparks_own_source(sources):
-    """Unless there are as many tasks anyway: here small ranges share them."""
-    for least in (2, 4, 8):
-        theirs, ours = sources.frames(subscribe="orders,rolled", minPartitions=least)
+def test_ranges_are_divided_as_by_sparks_own_source(sources):
+    """Unless there are as many tasks anyway: small ranges share tasks in kafkalog."""
+    for minimum in (2, 4, 8):
+        theirs, ours = sources.frames(subscribe="orders,rolled", minPartitions=minimum)
         assert ours.rdd.getNumPartitions() == theirs.rdd.getNumPartitions()
     theirs, ours = sources.frames(subscribe="orders,rolled", minPartitions=1)
     assert ours.rdd.getNumPartitions() == 1 < theirs.rdd.getNumPartitions()
 
 
-def test_ranges_are_split_at_the_most_records_asked_for_in_batches_too(sources):
-    """Spark's documents say so; its source does it in streams alone."""
+def test_ranges_are_divided_by_max_records_in_batches_too(sources):
+    """Spark's documentation says so; its source does it in streams only."""
     theirs, ours = sources.frames(subscribe="orders", maxRecordsPerPartition=13)
     assert theirs.rdd.getNumPartitions() == 3
     assert ours.rdd.getNumPartitions() == 3 * 8

@@ -1,4 +1,4 @@
-"""Streams of a live broker's directory are those of Spark's own Kafka source."""
+"""Streams of a live broker's directory equal those of Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNEVEN = (70, 20, 5)  # records of each partition
 
 
 class Pair:
-    """The same stream of both sources, each with a checkpoint and a directory."""
+    """The same stream from both sources, each with a checkpoint and a directory."""
 
     def __init__(self, spark, broker, folder, **options):
         self.sources = Sources(spark, broker)
@@ -28,8 +28,8 @@ class Pair:
         self.options = options
 
     def catch_up(self):
-        """Have both read what there is; give the offsets of their batches."""
-        return [self.catch_up_one(name) for name in self.sources.places]
+        """Read all records from both; return the offsets of their batches."""
+        return [self.catch_up_one(name) for name in self.sources.options]
 
     def catch_up_one(self, name):
         stream = self.sources.stream(name, **self.options)
@@ -37,20 +37,20 @@ class Pair:
         return catch_up(stream, out, checkpoint)
 
     def start(self):
-        """Have both read whenever something came."""
+        """Start both streams, to read whenever there is something new."""
         return [
             start(
                 self.sources.stream(name, **self.options),
                 self.folder / name,
                 self.folder / f"{name}.checkpoint",
             )
-            for name in self.sources.places
+            for name in self.sources.options
         ]
 
     def written(self):
         return [
             rows(self.spark.read.parquet(str(self.folder / name)))
-            for name in self.sources.places
+            for name in self.sources.options
         ]
 
 
@@ -78,13 +78,13 @@ def produce_unevenly(topics, topic, first=0):
 
 
 def at_once(topics, topic, count):
-    """Append records to the first partition as one batch: seen all or none."""
+    """Append records to the first partition as one batch, visible all at once."""
     settings = {"bootstrap.servers": topics.broker.address, "linger.ms": 5_000}
     topics.produce(topic, 0, count, producer=Producer(settings))
 
 
 def seen(query, count):
-    """Wait until a query has read so many batches with rows; give their offsets."""
+    """Wait until a query has read so many batches with rows; return their offsets."""
     deadline = time.monotonic() + WAIT_SECONDS
     while len(found := batches(query)) < count:
         assert time.monotonic() < deadline, f"{count} batches did not come: {found}"
@@ -116,9 +116,7 @@ def test_batches_of_a_stream_end_at_the_same_offsets(pair, topics, topic):
     check_written(stream)
 
 
-def test_a_stream_taken_up_from_its_checkpoint_goes_on_where_it_was(
-    pair, topics, topic
-):
+def test_a_restarted_stream_continues_at_its_checkpoint(pair, topics, topic):
     stream = pair(subscribe=topic, maxOffsetsPerTrigger=31, includeHeaders="true")
     for turn in range(3):
         topics.produce(topic, turn * RECORDS, RECORDS, PARTITIONS)
@@ -129,7 +127,7 @@ def test_a_stream_taken_up_from_its_checkpoint_goes_on_where_it_was(
     check_written(stream)
 
 
-def test_a_stream_by_a_pattern_finds_topics_that_come_later(pair, topics, topic):
+def test_a_stream_by_a_pattern_reads_topics_created_later(pair, topics, topic):
     produce_unevenly(topics, topic)
     stream = pair(subscribePattern=f"^{topic}|^later.{topic}", maxOffsetsPerTrigger=40)
     for name in (topic, f"{topic}.more", f"later.{topic}", f"no.{topic}"):
@@ -143,16 +141,14 @@ def test_a_stream_by_a_pattern_finds_topics_that_come_later(pair, topics, topic)
     assert len(stream.written()[1]) == sum(UNEVEN) + 2 * 25
 
 
-def test_a_stream_that_has_less_than_the_minimum_waits_for_another_start(
-    pair, topics, topic
-):
+def test_a_stream_below_its_minimum_waits_for_another_start(pair, topics, topic):
     produce_unevenly(topics, topic)
     stream = pair(subscribe=topic, minOffsetsPerTrigger=50, maxOffsetsPerTrigger=60)
-    for left in (True, False):
+    for remaining in (True, False):
         theirs, ours = stream.catch_up()
         assert len(theirs) == 1
         assert ours == theirs
-        assert (len(stream.written()[0]) < sum(UNEVEN)) == left
+        assert (len(stream.written()[0]) < sum(UNEVEN)) == remaining
     check_written(stream)
 
 
@@ -172,7 +168,7 @@ def test_a_stream_waits_for_its_minimum(pair, topics, topic, stopping):
     check_written(stream)
 
 
-def test_a_stream_waits_no_longer_than_the_delay(pair, topics, topic, stopping):
+def test_a_stream_waits_at_most_the_maximum_delay(pair, topics, topic, stopping):
     at_once(topics, topic, 20)
     stream = pair(subscribe=topic, minOffsetsPerTrigger=1000, maxTriggerDelay="4s")
     stopping += stream.start()
@@ -191,7 +187,7 @@ def test_a_stream_waits_no_longer_than_the_delay(pair, topics, topic, stopping):
     check_written(stream)
 
 
-def test_a_stream_of_committed_records_waits_where_a_transaction_is_open(pair):
+def test_a_read_committed_stream_stops_at_an_open_transaction(pair):
     options = {"kafka__isolation__level": "read_committed"}
     stream = pair(subscribe="money", **options)
     theirs, ours = stream.catch_up()
@@ -200,7 +196,7 @@ def test_a_stream_of_committed_records_waits_where_a_transaction_is_open(pair):
     check_written(stream)
 
 
-def test_a_stream_from_a_time_begins_at_the_same_offsets(pair, topics):
+def test_a_stream_from_a_timestamp_begins_at_the_same_offsets(pair, topics):
     stream = pair(
         subscribe="orders",
         startingOffsetsByTimestamp=json.dumps(
@@ -213,9 +209,7 @@ def test_a_stream_from_a_time_begins_at_the_same_offsets(pair, topics):
     check_written(stream)
 
 
-def test_records_deleted_under_a_stream_are_skipped_if_that_is_allowed(
-    pair, topics, topic
-):
+def test_records_deleted_during_a_stream_are_skipped_if_allowed(pair, topics, topic):
     produce_unevenly(topics, topic)
     stream = pair(subscribe=topic, failOnDataLoss="false")
     stream.catch_up()
@@ -227,21 +221,19 @@ def test_records_deleted_under_a_stream_are_skipped_if_that_is_allowed(
     assert len(stream.written()[1]) == 2 * sum(UNEVEN) - 30
 
 
-def test_records_deleted_under_a_stream_end_it_unless_that_is_allowed(
-    pair, topics, topic
-):
+def test_records_deleted_during_a_stream_fail_it_unless_allowed(pair, topics, topic):
     produce_unevenly(topics, topic)
     stream = pair(subscribe=topic)
     stream.catch_up()
     produce_unevenly(topics, topic, 100)
     topics.delete_before(topic, 0, 100)
-    for name in stream.sources.places:
-        with pytest.raises(Exception, match="70") as told:
+    for name in stream.sources.options:
+        with pytest.raises(Exception, match="70") as caught:
             stream.catch_up_one(name)
-        assert "failOnDataLoss" in str(told.value)
+        assert "failOnDataLoss" in str(caught.value)
 
 
-def test_a_partition_made_under_a_stream_is_read_from_its_first_offset(
+def test_a_partition_created_during_a_stream_is_read_from_its_first_offset(
     pair, topics, topic
 ):
     produce_unevenly(topics, topic)
@@ -254,9 +246,7 @@ def test_a_partition_made_under_a_stream_is_read_from_its_first_offset(
     check_written(stream)
 
 
-def test_a_segment_that_is_written_to_meanwhile_is_read_as_far_as_it_goes(
-    pair, topics, topic
-):
+def test_a_segment_is_read_while_the_broker_writes_to_it(pair, topics, topic):
     stream = pair(subscribe=topic, maxOffsetsPerTrigger=500)
     live = stream.sources.stream("kafkalog", **stream.options)
     query = start(live, stream.folder / "kafkalog", stream.folder / "checkpoint")
@@ -266,6 +256,6 @@ def test_a_segment_that_is_written_to_meanwhile_is_read_as_far_as_it_goes(
         query.processAllAvailable()
     finally:
         query.stop()
-    wanted = rows(stream.sources.frame("kafka", {"subscribe": topic}))
-    assert len(wanted) == 40 * RECORDS
-    assert rows(stream.spark.read.parquet(str(stream.folder / "kafkalog"))) == wanted
+    expected = rows(stream.sources.frame("kafka", {"subscribe": topic}))
+    assert len(expected) == 40 * RECORDS
+    assert rows(stream.spark.read.parquet(str(stream.folder / "kafkalog"))) == expected

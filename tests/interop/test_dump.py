@@ -1,6 +1,6 @@
 """Every file that kafkalog writes, read by Kafka's own kafka-dump-log.
 
-And that it would be noticed if something were wrong: the tool itself always ends well.
+The tests also change files, to check that the tool reports it: it always exits with 0.
 """
 
 import os
@@ -24,7 +24,7 @@ CONFIG = LogConfig(
 
 @pytest.fixture(scope="module")
 def partition(tmp_path_factory):
-    """Write a log of several segments, leave it, open it again and write on."""
+    """Write a log of several segments, close it, open it again and continue."""
     directory = tmp_path_factory.mktemp("logs") / "written-0"
     for turn in range(2):
         with kafkalog.open(directory, mode="a", config=CONFIG) as log:
@@ -35,39 +35,39 @@ def partition(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(partition):
-    """Give what the tool tells of the log, each run by its option."""
+def printed(partition):
+    """Return what the tool prints of the log, each run by its option."""
     folder = partition.parent
     cases = list(cases_of(partition, folder))
-    wrong, told = faults(folder, cases, lambda case: True)
+    wrong, printed = faults(folder, cases, lambda case: True)
     assert wrong == {}
-    return {case[0]: one.out.decode() for case, one in zip(cases, told, strict=True)}
+    return {case[0]: one.out.decode() for case, one in zip(cases, printed, strict=True)}
 
 
-def test_all_batches_and_records_are_valid(partition, told):
-    told = told["--deep-iteration"]
-    assert told.count("isvalid: true") == len(re.findall("^baseOffset", told, re.M))
-    offsets = [int(one) for one in re.findall(r"^\| offset: (\d+)", told, re.M)]
+def test_all_batches_and_records_are_valid(partition, printed):
+    text = printed["--deep-iteration"]
+    assert text.count("isvalid: true") == len(re.findall("^baseOffset", text, re.M))
+    offsets = [int(one) for one in re.findall(r"^\| offset: (\d+)", text, re.M)]
     records = kafkalog.scan(partition, control_records=True, columns=["offset"])
     assert offsets == records.to_arrow()["offset"].to_pylist()
     assert len(list(partition.glob("*.log"))) > 10
-    assert "endTxnMarker: ABORT" in told
+    assert "endTxnMarker: ABORT" in text
 
 
-def test_all_indexes_pass_the_check_of_a_broker_that_starts(partition, told):
+def test_all_indexes_pass_the_sanity_check(partition, printed):
     indexes = [*partition.glob("*.index"), *partition.glob("*.timeindex")]
-    passed = told["--index-sanity-check"].count("passed sanity check.")
+    passed = printed["--index-sanity-check"].count("passed sanity check.")
     assert passed == len(indexes) > 20
 
 
-def test_all_entries_of_indexes_are_where_they_say(partition, told):
+def test_all_index_entries_agree_with_the_log(partition, printed):
     indexes = [*partition.glob("*.index"), *partition.glob("*.timeindex")]
-    assert told["--verify-index-only"].count("Dumping ") == len(indexes)
+    assert printed["--verify-index-only"].count("Dumping ") == len(indexes)
 
 
-def test_transaction_indexes_and_snapshots_are_read(partition, told):
+def test_transaction_indexes_and_snapshots_are_read(partition, printed):
     kinds = r"^version: 0 producerId: (\d+)", r"^producerId: (\d+)"
-    aborts, known = (re.findall(k, told["--deep-iteration"], re.M) for k in kinds)
+    aborts, known = (re.findall(k, printed["--deep-iteration"], re.M) for k in kinds)
     assert aborts == [str(writing.PAYER)] * 2 * ROUNDS
     assert set(known) == {str(writing.PAYER)}
 
@@ -87,23 +87,23 @@ DAMAGE = {
 }
 
 
-def test_one_flipped_bit_is_told(partition, tmp_path):
+def test_a_flipped_bit_is_reported(partition, tmp_path):
     cases = {}
-    for what, (kind, place, _) in DAMAGE.items():
-        copy = shutil.copytree(partition, tmp_path / what / "written-0")
+    for name, (kind, position, _) in DAMAGE.items():
+        copy = shutil.copytree(partition, tmp_path / name / "written-0")
         file = min(path for path in copy.glob(f"*.{kind}") if path.stat().st_size)
         data = bytearray(file.read_bytes())
-        data[place] ^= 1
+        data[position] ^= 1
         file.write_bytes(data)
-        cases |= {tuple(case): what for case in cases_of(copy, tmp_path)}
+        cases |= {tuple(case): name for case in cases_of(copy, tmp_path)}
     found = dict.fromkeys(DAMAGE, "")
-    for case, told in zip(cases, kafka_dumps(tmp_path, list(cases)), strict=True):
-        found[cases[case]] += "\n".join(complaints(case, told, gaps=True))
-    for what, (_, _, says) in DAMAGE.items():
-        assert re.search(says, found[what]), what
+    for case, printed in zip(cases, kafka_dumps(tmp_path, list(cases)), strict=True):
+        found[cases[case]] += "\n".join(complaints(case, printed, gaps=True))
+    for name, (_, _, pattern) in DAMAGE.items():
+        assert re.search(pattern, found[name]), name
 
 
-def test_what_lacks_at_the_end_or_is_too_much_is_told(partition, tmp_path):
+def test_missing_and_additional_bytes_at_the_end_are_reported(partition, tmp_path):
     cases = []
     for change in (-1, 3):
         copy = shutil.copytree(partition, tmp_path / str(change) / "written-0")

@@ -1,13 +1,13 @@
-"""kafkalog dump and Kafka's own tool, over the same files: every line of both streams.
+"""kafkalog dump prints the same as Kafka's own tool, on both streams.
 
-What lz4 says of a damaged block is its library's, and ours is another: of that, only
-that it ends the run is compared, and what was printed until then. Where Kafka's tool
-runs out of memory, ours need not.
+The text of an lz4 error is the library's, and differs; of these cases, only the output
+before the error is compared. Cases in which Kafka's tool runs out of memory are
+skipped.
 """
 
 import pytest
 
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 from tests.interop import dump_cases
 from tests.interop.kafka_dump import kafka_dumps
 
@@ -19,7 +19,7 @@ DAMAGED = 500
 
 
 def differing(folder, cases, monkeypatch):
-    """Run both; give the cases in which they differ. Kafka's may change a file."""
+    """Run both; return the cases that differ. Kafka's tool may change a file."""
     monkeypatch.chdir(folder)
     ours = [dump(*case) for case in cases]
     theirs = kafka_dumps(folder, cases)
@@ -35,23 +35,23 @@ def differing(folder, cases, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_damaged_files_end_both_alike(tmp_path, seed, monkeypatch):
+def test_both_print_the_same_of_damaged_files(tmp_path, seed, monkeypatch):
     cases = list(dump_cases.damaged(tmp_path, seed, DAMAGED))
     assert differing(tmp_path, cases, monkeypatch) == []
 
 
-def test_streams_that_cannot_be_unpacked_end_both_alike(tmp_path, monkeypatch):
+def test_both_print_the_same_of_damaged_compression(tmp_path, monkeypatch):
     cases = list(dump_cases.compressed(tmp_path, 3, DAMAGED))
     assert differing(tmp_path, cases, monkeypatch) == []
 
 
-def test_control_records_are_printed_alike(tmp_path, monkeypatch):
+def test_both_print_the_same_of_control_records(tmp_path, monkeypatch):
     cases = list(dump_cases.control(tmp_path))
     assert len(cases) > 500
     assert differing(tmp_path, cases, monkeypatch) == []
 
 
-def test_odd_names_and_records_are_printed_alike(tmp_path, monkeypatch):
+def test_both_print_the_same_of_odd_names_and_records(tmp_path, monkeypatch):
     cases = list(dump_cases.odd(tmp_path))
     assert len(cases) > 30
     assert differing(tmp_path, cases, monkeypatch) == []

@@ -1,9 +1,9 @@
-"""The logs that the scenarios of ``tests/oracle`` leave, read by kafka-dump-log.
+"""kafka-dump-log reads the logs that the scenarios of ``tests/oracle`` leave.
 
-Each is closed in order at its end and judged; then it is recovered from its first byte,
-appended to and judged again. Of scenarios that damage a log behind the engine's back,
-or end in a crash, only the second is asked. Where the log cannot be opened after that,
-as in Kafka, or batches were patched by hand, the tool has nothing to judge.
+Each log is closed at the end of its scenario and dumped, then recovered from its first
+byte, appended to and dumped again. Logs that were damaged, or left by a crash, are only
+dumped the second time. Logs that cannot be opened then, as in Kafka, or have patched
+batches, are not dumped.
 """
 
 import json
@@ -17,8 +17,8 @@ import pytest
 
 from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
 from kafkalog.formats.layout import CODECS
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.testing import ManualClock, ManualScheduler
 from tests.interop import writing
 from tests.interop.kafka_dump import cases_of, faults, files_of
 from tests.oracle import play, test_odd_scenarios, test_scenarios
@@ -34,35 +34,35 @@ PATHS = [
     ),
 ]
 CONFIG = LogConfig(internal_segment_bytes=4000, index_interval_bytes=300)
-LYING = "append-max-timestamp-corrected"
-"""A leader's batch that a follower took says a later time than its records."""
-ENGINES_ALONE = ("spelt-otherwise", "packed-broken")
-"""Kafka's engine takes names and packed records that Kafka's tool does not."""
+LATER_MAX_TIMESTAMP = "append-max-timestamp-corrected"
+"""A follower appends a batch whose maximum timestamp is later than its records'."""
+ENGINE_ONLY = ("spelt-otherwise", "packed-broken")
+"""Kafka's engine accepts names and records that kafka-dump-log does not."""
 
 
 def leave_gaps(steps):
-    """Whether steps may leave gaps in offsets: a follower's do, and cuts in a batch."""
+    """Return whether steps may leave gaps in offsets, by a follower or a truncation."""
     return any(step["op"] in ("append_follower", "truncate_to") for step in steps)
 
 
 def is_cut(step):
-    """Whether whole segments are cut away: the indexes of the last keep their room."""
+    """Return whether a step truncates segments: indexes are then not trimmed."""
     return step["op"] in ("truncate_to", "truncate_fully")
 
 
 def is_foreign(step):
-    """Whether batches come that no log would take: patched, or behind its back."""
+    """Return whether a step writes batches that no append would accept."""
     patched = any("patch" in batch for batch in step.get("batches", []))
     return patched or (step["op"], step.get("action")) == ("damage", "append")
 
 
-def is_left_in_order(steps):
+def ends_cleanly(steps):
     ends = [step["op"] for step in steps if step["op"] in ("open", "close", "crash")]
     return ends[-1] != "crash" and all(step["op"] != "damage" for step in steps)
 
 
 def play_and_close(path, root):
-    """Play a scenario and close the log; answers its directory, and its steps."""
+    """Play a scenario and close the log; return its directory and its steps."""
     lines = path.read_text(encoding="utf-8").splitlines()
     steps = [step for line in lines if "op" in (step := json.loads(line))]
     closed = root.parent / path.name
@@ -92,10 +92,10 @@ def old_message(magic):
 
 
 @pytest.fixture(scope="module")
-def left(tmp_path_factory):
-    """Play all; give the folder, the partitions, and whose offsets may have gaps."""
+def logs(tmp_path_factory):
+    """Play all scenarios; return folder, partitions, and names that allow gaps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)  # no power is cut here
+        patch.setattr(os, "fsync", lambda _: None)  # no test of a power failure
         yield leave_all(tmp_path_factory.mktemp("left"))
 
 
@@ -106,11 +106,11 @@ def leave_all(folder):
         directory, steps = play_and_close(path, root)
         if leave_gaps(steps):
             gaps.add(path.stem)
-        if path.stem == LYING or any(map(is_foreign, steps)):
+        if path.stem == LATER_MAX_TIMESTAMP or any(map(is_foreign, steps)):
             continue
-        if any(name in path.stem for name in ENGINES_ALONE):
+        if any(name in path.stem for name in ENGINE_ONLY):
             continue
-        if is_left_in_order(steps):
+        if ends_cleanly(steps):
             closed = shutil.copytree(directory, root / "closed-0")
             partitions.append(closed)
             if not any(map(is_cut, steps)):
@@ -118,16 +118,16 @@ def leave_all(folder):
         try:
             recover_and_append(directory)
         except (KafkaLogError, OSError):
-            assert not is_left_in_order(steps)
+            assert not ends_cleanly(steps)
         else:
             partitions.append(directory)
     return folder, partitions, gaps
 
 
 def deleted_of(directory, place):
-    """Give files of deleted segments their names again, in a directory of their own.
+    """Copy the files of deleted segments, under their former names, to a directory.
 
-    But of none that held nothing: such a segment is active when it is deleted.
+    Empty segments are not copied: they were active when deleted.
     """
     logs = [one for one in directory.glob("*.log.deleted") if one.stat().st_size]
     if logs:
@@ -138,13 +138,13 @@ def deleted_of(directory, place):
             shutil.copy(path, place / path.stem)
 
 
-def test_nothing_is_wrong_with_any_file_that_scenarios_leave(left, figure):
-    folder, partitions, gaps = left
+def test_kafka_dump_log_finds_no_error_in_files_of_scenarios(logs, figure):
+    folder, partitions, gaps = logs
     cases = [case for one in partitions for case in cases_of(one, folder)]
-    wrong, told = faults(folder, cases, lambda case: case[-1].split("/")[0] in gaps)
-    assert wrong == {}
+    errors, printed = faults(folder, cases, lambda case: case[-1].split("/")[0] in gaps)
+    assert errors == {}
     files = {file for case in cases for file in files_of(case)}
-    out = b"".join(one.out for one in told).decode(errors="replace")
+    out = b"".join(one.out for one in printed).decode(errors="replace")
     assert len(files) > 3_000
     assert set(re.findall(r"compresscodec: (\w+)", out)) == set(CODECS)
     assert set(re.findall(r"endTxnMarker: (\w+)", out)) == {"ABORT", "COMMIT"}

@@ -1,4 +1,4 @@
-"""Records of internal topics, described by kafka-dump-log's own parsers and by ours."""
+"""Records of internal topics, described as by the parsers of kafka-dump-log."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkalog.errors import InvalidRecordError
-from kafkalog.messages.internal_topics import KINDS, describe_record
+from kafkalog.messages.message_parsers import KINDS, describe_record
 from tests.interop.broker import JARS
 from tests.messages import internal_messages
 
@@ -17,11 +17,11 @@ PROGRAM = Path(__file__).with_name("KafkaDecoders.java")
 EACH = 20
 
 
-def kafka_says(asked):
+def kafka_answers(questions):
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
     command = [java, "-Xmx512m", "-cp", f"{JARS}/broker/*", str(PROGRAM)]
-    lines = "".join(f"{json.dumps(each)}\n" for each in asked)
+    lines = "".join(f"{json.dumps(each)}\n" for each in questions)
     answer = subprocess.run(
         command, input=lines, capture_output=True, encoding="utf-8", check=True
     )
@@ -37,44 +37,46 @@ def question(offset, topic, key, value):
     }
 
 
-def we_say(asked):
-    parts = [asked[name] for name in ("key", "value")]
+def our_answer(question):
+    parts = [question[name] for name in ("key", "value")]
     parts = [None if part is None else bytes.fromhex(part) for part in parts]
     try:
-        key, payload = describe_record(asked["kind"], *parts, asked["offset"])
+        key, payload = describe_record(question["kind"], *parts, question["offset"])
     except InvalidRecordError as error:
         return {"thrown": str(error)}
     return {"key": key, "payload": payload}
 
 
 def differences(records):
-    asked = [question(offset, *record) for offset, record in enumerate(records)]
-    answers = kafka_says(asked)
-    assert len(answers) == len(asked)
+    questions = [question(offset, *record) for offset, record in enumerate(records)]
+    answers = kafka_answers(questions)
+    assert len(answers) == len(questions)
     return [
         (question, theirs, ours)
-        for question, theirs in zip(asked, answers, strict=True)
-        if theirs != (ours := we_say(question))
+        for question, theirs in zip(questions, answers, strict=True)
+        if theirs != (ours := our_answer(question))
     ]
 
 
 @pytest.fixture(scope="module")
-def sound():
+def valid():
     offsets = "__consumer_offsets"
-    told = [(offsets, *record) for record in internal_messages.groups(2, 20 * EACH)]
-    return [*internal_messages.records(1, EACH), *told]
+    group_records = [
+        (offsets, *record) for record in internal_messages.groups(2, 20 * EACH)
+    ]
+    return [*internal_messages.records(1, EACH), *group_records]
 
 
-def test_records_of_every_schema_and_version_are_described_as_the_tool_does(sound):
-    assert differences(sound) == []
+def test_records_of_every_schema_and_version_are_described_as_by_the_tool(valid):
+    assert differences(valid) == []
 
 
-def test_damaged_records_are_described_as_the_tool_does(sound):
-    assert differences(internal_messages.damaged(3, sound * 3)) == []
+def test_damaged_records_are_described_as_by_the_tool(valid):
+    assert differences(internal_messages.damaged(3, valid * 3)) == []
 
 
-def test_records_without_a_key_or_a_value_are_described_as_the_tool_does(sound):
-    few = sound[::EACH]
+def test_records_without_key_or_value_are_described_as_by_the_tool(valid):
+    few = valid[::EACH]
     without = [(topic, key, None) for topic, key, _ in few]
     without += [(topic, None, value) for topic, _, value in few]
     without += [(topic, b"", value) for topic, _, value in few]
@@ -82,7 +84,7 @@ def test_records_without_a_key_or_a_value_are_described_as_the_tool_does(sound):
     assert differences(without) == []
 
 
-def test_types_and_versions_there_are_none_of_are_described_as_the_tool_does():
+def test_unknown_types_and_versions_are_described_as_by_the_tool():
     assert set(internal_messages.KINDS.values()) == set(KINDS)
     numbers = [number.to_bytes(2, "big") for number in (*range(300), 0x7FFF, 0x8000)]
     versions = [version.to_bytes(2, "big") for version in (*range(9), 0xFFFF)]

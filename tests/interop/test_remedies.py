@@ -1,9 +1,9 @@
-"""Each remedy of ``docs/verify.md``, tried by a broker that starts on what it mended.
+"""Each remedy of ``docs/verify.md``, tried with a broker that starts afterwards.
 
 A topic has a partition for each damage, all with the same records: three segments,
-transactions of which half are aborted, and one that is still open at the end, so that a
+transactions of which half are aborted, and one that is open at the end, so that a
 read_committed consumer shows what the broker knows of producers. Every remedy is tried
-after a clean stop, and without the marker of one.
+after a clean shutdown and after a crash.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkalog import LogConfig
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
-from kafkalog.messages.control_records import ControlRecordType
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
@@ -53,11 +53,11 @@ CHECKPOINTS = RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO
 MIDDLE, LAST = 1, 2
 SNAPSHOT_HEADER, SNAPSHOT_ENTRY = 10, 46
 TOO_LARGE = (256 << 20) + 12
-Deed = Callable[[Path], None]
+Change = Callable[[Path], None]
 Row = tuple[int, bytes | None, bytes | None]
 
 
-# --- what is done to a partition's directory, or to one of its files -----------------
+# --- changes of a partition's directory or of a file in it ---------------------------
 
 
 def segment_file(directory, place, kind):
@@ -66,9 +66,9 @@ def segment_file(directory, place, kind):
     return logs[place].with_suffix(f".{kind}")
 
 
-def of(place, kind, deed):
-    """Give a deed on a partition's directory: one on a file of a segment."""
-    return lambda directory: deed(segment_file(directory, place, kind))
+def of(place, kind, change):
+    """Return a change of a partition's directory: one of a file of a segment."""
+    return lambda directory: change(segment_file(directory, place, kind))
 
 
 def noise(path):
@@ -88,14 +88,14 @@ def cut(count):
 
 
 def flip(at, mask=1):
-    """Give a deed that changes the bits `mask` of one byte."""
+    """Return a change of the bits `mask` of one byte."""
 
-    def deed(path):
+    def change(path):
         data = bytearray(path.read_bytes())
         data[at] ^= mask
         path.write_bytes(data)
 
-    return deed
+    return change
 
 
 def grow(path):
@@ -108,21 +108,21 @@ def write(name, content):
 
 
 def remove(*names):
-    def deed(directory):
+    def change(directory):
         for name in names:
             (directory / name).unlink()
 
-    return deed
+    return change
 
 
 def remove_of(place, *kinds):
-    """Give a deed that removes those files of a segment that are there."""
+    """Return a change that removes the existing files of these kinds of a segment."""
 
-    def deed(directory):
+    def change(directory):
         for kind in kinds:
             segment_file(directory, place, kind).unlink(missing_ok=True)
 
-    return deed
+    return change
 
 
 def remove_all_indexes(directory):
@@ -130,16 +130,16 @@ def remove_all_indexes(directory):
         path.unlink()
 
 
-def each_snapshot(deed):
+def each_snapshot(change):
     def on_all(directory):
         for path in directory.glob("*.snapshot"):
-            deed(path)
+            change(path)
 
     return on_all
 
 
-def newest_snapshot(deed):
-    return lambda directory: deed(max(directory.glob("*.snapshot")))
+def newest_snapshot(change):
+    return lambda directory: change(max(directory.glob("*.snapshot")))
 
 
 def name_one_producer_twice(path):
@@ -149,18 +149,18 @@ def name_one_producer_twice(path):
     path.write_bytes(data[:-SNAPSHOT_ENTRY] + data[SNAPSHOT_HEADER:][:SNAPSHOT_ENTRY])
 
 
-def sealed(deed):
-    """Give a deed on a snapshot that leaves it with a right checksum."""
+def sealed(change):
+    """Return a change of a snapshot that keeps its checksum valid."""
 
     def on_snapshot(path):
-        deed(path)
+        change(path)
         data = path.read_bytes()
         path.write_bytes(data[:2] + crc32c(data[6:]).to_bytes(4, "big") + data[6:])
 
     return on_snapshot
 
 
-def copy_behind_the_log(path):
+def copy_after_the_log(path):
     shutil.copyfile(path, path.with_name(file_name(10**6, "snapshot")))
 
 
@@ -168,16 +168,16 @@ def make_orphan(path):
     shutil.copyfile(path, path.with_name(file_name(5, "index")))
 
 
-def in_order(*deeds):
-    def deed(directory):
-        for one in deeds:
+def in_order(*changes):
+    def change(directory):
+        for one in changes:
             one(directory)
 
-    return deed
+    return change
 
 
 def from_replica(directory):
-    """Take all segments from another replica: of each its log and its indexes."""
+    """Copy all segments with their indexes from another replica."""
     for kind in ("log", *INDEXES):
         for path in directory.glob(f"*.{kind}"):
             path.unlink()
@@ -195,15 +195,15 @@ def leave(directory):
 
 @dataclass(frozen=True)
 class Case:
-    """A damage, the cause that `verify` names for it, and what is done about it.
+    """A damage, the cause that `verify` reports for it, and the remedy.
 
-    `lost` records at the log's end go with the damage.
+    The last `lost` records of the log are lost with the damage.
     """
 
     name: str
     cause: str | None
-    damage: Deed
-    remedy: Deed
+    damage: Change
+    remedy: Change
     lost: int = 0
 
 
@@ -214,9 +214,9 @@ CASES = [
     Case("nothing", None, leave, leave),
     *(
         Case(
-            f"{what} {where} {kind}",
+            f"{name} {where} {kind}",
             cause,
-            of(place, kind, deed),
+            of(place, kind, change),
             remove_of(place, "index", kind),
         )
         for where, place in PLACES.items()
@@ -225,7 +225,7 @@ CASES = [
             ("timeindex", "time_index"),
             ("txnindex", "txn_index"),
         )
-        for what, cause, deed in (
+        for name, cause, change in (
             ("noise in the", noisy, noise),
             ("three more bytes in the", "truncated", add(ADDED)),
         )
@@ -265,8 +265,8 @@ CASES = [
     Case("no middle index", "missing", remove_of(MIDDLE, "index"), leave),
     Case("an index without a log", "orphan", of(MIDDLE, "index", make_orphan), leave),
     *(
-        Case(f"{cause} wrong in a middle batch", cause, of(MIDDLE, "log", deed), then)
-        for cause, deed, then in (
+        Case(f"{cause} wrong in a middle batch", cause, of(MIDDLE, "log", change), then)
+        for cause, change, then in (
             ("size", flip(8, 128), from_replica),
             ("magic", flip(16, 4), from_replica),
             ("crc", flip(200), from_replica),
@@ -275,13 +275,13 @@ CASES = [
     ),
     *(
         Case(
-            f"{what} at the {where} log's end",
+            f"{name} at the {where} log's end",
             cause,
             of(place, "log", add(data)),
             remove_of(place, "index"),
         )
         for where, place in PLACES.items()
-        for what, cause, data in (
+        for name, cause, data in (
             ("half a batch", "offset", HALF_A_BATCH),
             ("zeros", "preallocated", bytes(4096)),
         )
@@ -294,8 +294,8 @@ CASES = [
         lost=writing.RECORDS,
     ),
     *(
-        Case(f"{cause} of the newest snapshot", cause, newest_snapshot(deed), leave)
-        for cause, deed in (
+        Case(f"{cause} of the newest snapshot", cause, newest_snapshot(change), leave)
+        for cause, change in (
             ("version", flip(1)),
             ("crc", flip(SNAPSHOT_HEADER)),
             ("truncated", empty),
@@ -310,19 +310,19 @@ CASES = [
         newest_snapshot(empty),
     ),
     Case(
-        "a snapshot behind the log",
+        "a snapshot after the log end",
         "log_end",
-        newest_snapshot(copy_behind_the_log),
+        newest_snapshot(copy_after_the_log),
         leave,
     ),
     *(
         Case(
-            f"{what} leader epochs",
+            f"{name} leader epochs",
             cause,
             write(EPOCHS, content),
             in_order(remove(EPOCHS), remove_all_indexes),
         )
-        for what, cause, content in (
+        for name, cause, content in (
             ("unreadable", "format", b"what\n"),
             ("falling", "order", b"0\n2\n1 0\n0 10\n"),
         )
@@ -346,12 +346,12 @@ assert len(PARTITIONS) == len(CASES)
 BEGINNINGS = dict.fromkeys(PARTITIONS.values(), 0)
 
 
-# --- records, and what becomes of them ------------------------------------------------
+# --- the records, written and served --------------------------------------------------
 
 
 @dataclass(kw_only=True)
 class Written:
-    """What was written: its log directory, and what a reader of a level sees of it."""
+    """What was written: the log directory, and its records by isolation level."""
 
     logs: Path
     end: int
@@ -362,7 +362,7 @@ class Written:
 
 @dataclass(kw_only=True)
 class Served:
-    """What a broker made of the log directory; causes `found` before the remedies."""
+    """What a broker serves of the log directory; causes `found` before the remedies."""
 
     logs: Path
     found: dict[str, set[str]]
@@ -373,7 +373,7 @@ class Served:
 
 
 def fill(log):
-    """Append batches and transactions, at last an open one, and two batches more."""
+    """Append batches and transactions, the last one open, and two batches more."""
     number, sequence = 0, 0
     for turn in range(ROUNDS):
         leader = {"leader_epoch": 2 * turn // ROUNDS}
@@ -404,7 +404,7 @@ def pay(log, number, producer_id, sequence, leader):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Have a broker make a topic, write to a partition, and copy that to all others."""
+    """Have a broker make a topic, write to one partition, and copy it to all others."""
     if not (JARS / "broker" / "done").exists():
         pytest.fail("no jars in build/interop: make test-interop", pytrace=False)
     broker = Broker(tmp_path_factory.mktemp("written")).start()
@@ -414,8 +414,9 @@ def written(tmp_path_factory):
     with kafkalog.open(first, mode="a", config=CONFIG) as log:
         fill(log)
         end = log.log_end_offset
-        asked = [writing.T + n for n in range(0, ROUNDS * 40, 100)]
-        times = dict(zip(asked, log.offsets_for_times(asked).tolist(), strict=True))
+        times_ms = [writing.T + n for n in range(0, ROUNDS * 40, 100)]
+        found = log.offsets_for_times(times_ms).tolist()
+        times = dict(zip(times_ms, found, strict=True))
     assert len(list(first.glob("*.log"))) == 3
     for number in range(1, len(CASES)):
         shutil.copytree(first, broker.logs / f"{TOPIC}-{number}", dirs_exist_ok=True)
@@ -435,7 +436,7 @@ def epochs_of(directory):
 
 
 def copied(written, folder, *, clean):
-    """Make a broker on a copy of the log directory, with or without the marker."""
+    """Return a broker on a copy of the log directory, after a clean stop or not."""
     shutil.copytree(written.logs, folder / "logs")
     shutil.copytree(written.logs / f"{TOPIC}-0", folder / "replica")
     if not clean:
@@ -471,12 +472,12 @@ def consume_all(broker, level, starts):
 
 
 def offsets_by_time(broker, times):
-    """Ask a broker for the first offset at or after each time, of every partition."""
+    """Return a broker's first offset at or after each time, of every partition."""
     consumer = consumer_of(broker)
     answers = {number: {} for number in range(len(CASES))}
     for at in times:
-        asked = [TopicPartition(TOPIC, number, at) for number in answers]
-        for one in consumer.offsets_for_times(asked, timeout=START_SECONDS):
+        requests = [TopicPartition(TOPIC, number, at) for number in answers]
+        for one in consumer.offsets_for_times(requests, timeout=START_SECONDS):
             answers[one.partition][at] = one.offset
     consumer.close()
     return answers
@@ -493,7 +494,7 @@ def problems_of(logs):
 
 
 def start_on(written, folder, *, clean, remedy, starts=BEGINNINGS):
-    """Damage every partition, apply the remedies given, and read from `starts` on."""
+    """Damage every partition, apply the remedies, and read from `starts` on."""
     broker = copied(written, folder, clean=clean)
     places = {case.name: broker.logs / f"{TOPIC}-{n}" for n, case in enumerate(CASES)}
     for case in CASES:
@@ -533,7 +534,7 @@ def served(request, written, tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_broker_serves_all_that_was_written_after_the_remedy(case, written, served):
+def test_a_broker_serves_all_records_after_the_remedy(case, written, served):
     number = PARTITIONS[case.name]
     if case.cause is not None:
         assert case.cause in served.found[case.name]
@@ -547,7 +548,7 @@ def test_a_broker_serves_all_that_was_written_after_the_remedy(case, written, se
     assert served.left[case.name] == []
 
 
-# --- what does not mend it ------------------------------------------------------------
+# --- less than the remedy ------------------------------------------------------------
 
 INSTEAD = {
     "noise in the middle timeindex": remove_of(MIDDLE, "timeindex"),
@@ -561,13 +562,13 @@ INSTEAD = {
     "the last batch cut, to which the index points": leave,
 }
 WRITTEN_OVER = list(INSTEAD)[-2:]
-"""What no consumer can read any more."""
+"""Cases in which no consumer can read the records appended later."""
 
 
 @pytest.fixture(scope="module")
-def unmended(written, tmp_path_factory):
-    """Start a broker after a clean stop, with less done than the page says."""
-    folder = tmp_path_factory.mktemp("unmended")
+def unrepaired(written, tmp_path_factory):
+    """Start a broker after a clean shutdown, with less done than the page says."""
+    folder = tmp_path_factory.mktemp("unrepaired")
     return start_on(
         written,
         folder,
@@ -578,51 +579,47 @@ def unmended(written, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", list(INSTEAD)[:2])
-def test_a_broker_leaves_a_time_index_that_was_removed_alone_empty(
-    name, written, unmended
+def test_a_time_index_removed_without_its_offset_index_stays_empty(
+    name, written, unrepaired
 ):
     number = PARTITIONS[name]
-    place = unmended.logs / f"{TOPIC}-{number}"
+    place = unrepaired.logs / f"{TOPIC}-{number}"
     assert segment_file(place, MIDDLE, "timeindex").stat().st_size == 0
-    found = unmended.times[number]
+    found = unrepaired.times[number]
     missed = [at for at, offset in written.times.items() if found[at] != offset]
     assert missed
     assert {found[at] for at in missed} == {OFFSET_END}
 
 
 @pytest.mark.parametrize("name", list(INSTEAD)[2:4])
-def test_aborted_records_are_served_where_a_txnindex_was_removed_alone(
-    name, written, unmended
-):
+def test_aborted_records_are_served_without_the_txnindex(name, written, unrepaired):
     everything, committed = (written.records[level] for level in LEVELS)
-    served = unmended.records[LEVELS[1]][PARTITIONS[name]]
+    served = unrepaired.records[LEVELS[1]][PARTITIONS[name]]
     assert len(served) > len(committed)
     assert set(committed) < set(served) < set(everything)
-    assert any("has no entry" in problem for problem in unmended.left[name])
+    assert any("has no entry" in problem for problem in unrepaired.left[name])
 
 
 @pytest.mark.parametrize("name", list(INSTEAD)[4:6])
-def test_an_open_transaction_is_served_where_all_snapshots_were_removed(
-    name, written, unmended
-):
+def test_an_open_transaction_is_served_without_snapshots(name, written, unrepaired):
     everything, committed = (written.records[level] for level in LEVELS)
-    served = unmended.records[LEVELS[1]][PARTITIONS[name]]
-    behind = [row for row in everything if row[0] > committed[-1][0]]
+    served = unrepaired.records[LEVELS[1]][PARTITIONS[name]]
+    following = [row for row in everything if row[0] > committed[-1][0]]
     later = (written.end, None, b"later")
-    assert served == [*committed, *behind[-3 * writing.RECORDS :], later]
+    assert served == [*committed, *following[-3 * writing.RECORDS :], later]
 
 
-def test_leader_epochs_removed_alone_are_lost(written, unmended):
-    begun = [one.start_offset for one in unmended.epochs["unreadable leader epochs"]]
+def test_leader_epochs_removed_without_indexes_are_lost(written, unrepaired):
+    begun = [one.start_offset for one in unrepaired.epochs["unreadable leader epochs"]]
     assert begun == [written.end]
 
 
 @pytest.mark.parametrize("name", WRITTEN_OVER)
-def test_what_is_written_behind_part_of_a_batch_cannot_be_read(name, unmended):
-    directory = unmended.logs / f"{TOPIC}-{PARTITIONS[name]}"
+def test_records_after_a_partial_batch_cannot_be_read(name, unrepaired):
+    directory = unrepaired.logs / f"{TOPIC}-{PARTITIONS[name]}"
     with pytest.raises(KafkaLogError):
         read(directory, LEVELS[0])
-    assert unmended.left[name]
+    assert unrepaired.left[name]
 
 
 # --- the log directory's own files ----------------------------------------------------
@@ -630,7 +627,7 @@ def test_what_is_written_behind_part_of_a_batch_cannot_be_read(name, unmended):
 START = 41
 
 
-def test_a_broker_starts_again_once_the_directory_s_own_files_are_mended(
+def test_a_broker_starts_once_files_of_the_log_directory_are_repaired(
     written, tmp_path
 ):
     broker = copied(written, tmp_path, clean=True)

@@ -1,4 +1,4 @@
-"""Kafka's own settings, asked again: what is written down of them is still so."""
+"""The recorded settings and validations are those of Kafka."""
 
 import json
 import os
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 PROGRAM = Path(__file__).with_name("KafkaSettings.java")
 
 
-def kafka_says(*arguments, given=""):
+def kafka_answers(*arguments, given=""):
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
     command = [java, "-Xmx512m", "-cp", f"{JARS}/broker/*", str(PROGRAM), *arguments]
@@ -24,14 +24,18 @@ def kafka_says(*arguments, given=""):
     return [json.loads(line) for line in answer.stdout.splitlines()]
 
 
-def test_kafka_defines_its_settings_as_written_down():
-    defined = kafka_says("definitions")
+def test_kafka_defines_its_settings_as_recorded():
+    defined = kafka_answers("definitions")
     assert [each for each in recorded.DEFINITIONS if each not in defined] == []
     topic = {each["name"] for each in defined if each["of"] == "topic"}
     assert topic == recorded.definitions_of("topic").keys()
 
 
-def test_kafka_judges_settings_as_written_down():
-    asked = [{"of": each["of"], "given": each["given"]} for each in recorded.JUDGED]
-    given = "".join(f"{json.dumps(each)}\n" for each in asked)
-    assert list(recorded.only_differing(kafka_says(given=given))) == recorded.JUDGED
+def test_kafka_validates_settings_as_recorded():
+    questions = [
+        {"of": each["of"], "given": each["given"]} for each in recorded.VALIDATED
+    ]
+    given = "".join(f"{json.dumps(each)}\n" for each in questions)
+    assert (
+        list(recorded.only_differing(kafka_answers(given=given))) == recorded.VALIDATED
+    )

@@ -1,9 +1,10 @@
-"""What kafkalog writes for Kafka's own programs to read: batches of every kind."""
+"""Batches of every kind that kafkalog writes for Kafka's own programs to read."""
 
 from __future__ import annotations
 
 from kafkalog import RecordBatchBuilder
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import end_transaction_marker
 
 T = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -13,7 +14,7 @@ PAYER = 7001
 
 
 def record(number, size=0):
-    """Give key and value of a number; a few have none."""
+    """Return key and value of a number; a few have none."""
     key = None if number % 11 == 5 else b"key %d" % (number % 17)
     value = None if number % 13 == 7 else b"value %d " % number * (1 + size // 10)
     return key, value
@@ -29,7 +30,7 @@ def batch(first, size=0, **settings):
 
 
 def marker(kind, timestamp):
-    """Build the batch that ends the payer's transaction."""
+    """Build the control batch that ends the payer's transaction."""
     builder = RecordBatchBuilder(
         producer_id=PAYER, producer_epoch=0, is_transactional=True, is_control=True
     )
@@ -38,20 +39,20 @@ def marker(kind, timestamp):
 
 
 def write(log, rounds, size=0, epoch=None):
-    """Append batches of all kinds in rounds; answers the committed records' numbers.
+    """Append batches of all kinds in rounds; return the numbers of committed records.
 
-    A round has a batch of each codec, by one call, and two transactions, of which one
-    is aborted; each of their batches comes twice, and is written once. If `epoch` is
-    given, each round has a leader epoch of its own, from there on.
+    A round has a batch of each codec, by one call, and two transactions, one of them
+    aborted; each of their batches is appended twice and written once. With `epoch`,
+    each round has a leader epoch of its own, from that one on.
     """
     number, sequence, committed = 0, 0, []
     for turn in range(rounds):
         leader = {} if epoch is None else {"leader_epoch": epoch + turn}
-        packed = [
+        batches = [
             batch(number + RECORDS * place, size, codec=codec)
             for place, codec in enumerate(CODECS)
         ]
-        log.append_many(packed, **leader)
+        log.append_many(batches, **leader)
         committed += range(number, number + RECORDS * len(CODECS))
         number += RECORDS * len(CODECS)
         for kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from kafkalog.formats.layout import BATCH, CONTROL_FLAG, TRANSACTIONAL_FLAG
-from kafkalog.log.clock import ManualClock
 from kafkalog.log.markers import Markers
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, BatchMetadata, Marker
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.producers.producer_updates import NO_MARKERS, ProducerUpdates
+from kafkalog.testing import ManualClock
 from kafkalog.validation.appends import AppendOrigin
 
 PRODUCER = 1

@@ -1,11 +1,12 @@
-"""Clocks and schedulers: what is done, when, in which order, and what is not."""
+"""Clocks and schedulers: which tasks run, when, and in which order."""
 
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from kafkalog.log.clock import ManualClock, ManualScheduler, ThreadScheduler
+from kafkalog.log.clock import ThreadScheduler
+from kafkalog.testing import ManualClock, ManualScheduler
 
 PATIENCE_S = 20
 
@@ -156,3 +157,29 @@ def test_many_threads_schedule_at_once():
     finally:
         sys.setswitchinterval(often)
     assert len(scheduler.pending()) == 2000
+
+
+def test_a_thread_is_added_only_where_a_task_is_due_and_all_are_busy():
+    begun, may_end, done = (threading.Event() for _ in range(3))
+
+    def work():
+        begun.set()
+        may_end.wait(PATIENCE_S)
+
+    def count():
+        names = [one.name for one in threading.enumerate()]
+        return names.count("kafkalog-scheduler")
+
+    with ThreadScheduler(3) as scheduler:
+        for delay_ms in range(60_000, 70_000, 1000):
+            scheduler.schedule("later", lambda: None, delay_ms)
+        assert count() == 1
+        scheduler.schedule("work", work)
+        assert begun.wait(PATIENCE_S)
+        scheduler.schedule("later", lambda: None, 60_000)
+        assert count() == 1
+        scheduler.schedule("now", done.set)
+        assert done.wait(PATIENCE_S)
+        assert count() == 2
+        may_end.set()
+    assert count() == 0

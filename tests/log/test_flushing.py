@@ -9,9 +9,8 @@ import pytest
 
 from kafkalog import LogClosedError
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.storage.durable_file import Disk
-from tests.disks import FailingDisk, NotingDisk
+from kafkalog.testing import FailingDisk, ManualClock, ManualScheduler, TracingDisk
 from tests.log.writing import NOW, SMALL, batch, load, offsets_in
 
 
@@ -204,7 +203,7 @@ def test_a_segment_that_goes_while_it_is_forced_to_disk_is_not_missed(tmp_path):
 def test_the_name_of_a_first_abort_is_forced_by_the_next_flush_and_then_no_more(
     tmp_path,
 ):
-    disk = NotingDisk()
+    disk = TracingDisk()
     log = load(tmp_path, disk=disk)
     log.append(batch())
     log.flush()
@@ -216,6 +215,6 @@ def test_the_name_of_a_first_abort_is_forced_by_the_next_flush_and_then_no_more(
         segment.txn_index.append(aborted)
         disk.calls.clear()
         log.flush()
-        forced.append(disk.asked("sync_directory"))
+        forced.append(disk.calls_of("sync_directory"))
     assert forced == [[("sync_directory", "t-0")], []]
     log.close()

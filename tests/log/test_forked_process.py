@@ -9,10 +9,8 @@ import warnings
 
 import pytest
 
-import kafkalog
-from kafkalog import LogManager
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN, LOCK
+from kafkalog.testing import ManualClock, ManualScheduler, open_log, open_manager
 from tests.log.writing import NOW, SMALL, batch
 
 
@@ -40,12 +38,12 @@ def opened(directory, name="orders-0"):
     clock = ManualClock(NOW)
     scheduler = ManualScheduler(clock)
     path = directory / name
-    return kafkalog.open(path, "a", SMALL, clock=clock, scheduler=scheduler)
+    return open_log(path, SMALL, clock=clock, scheduler=scheduler)
 
 
 def managed(directory):
     clock = ManualClock(NOW)
-    return LogManager(directory, SMALL, clock=clock, scheduler=ManualScheduler(clock))
+    return open_manager(directory, SMALL, clock=clock, scheduler=ManualScheduler(clock))
 
 
 def refusal(work):

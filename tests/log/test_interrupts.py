@@ -28,8 +28,8 @@ from kafkalog.errors import (
     NotCompactedWarning,
 )
 from kafkalog.log import ownership
-from kafkalog.log.clock import ManualClock
 from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.testing import ManualClock, open_log
 from tests.log.writing import NOW, batch
 
 PACKAGE = str(Path(kafkalog.__file__).parent)
@@ -105,7 +105,7 @@ class Story:
 
     def open(self):
         clock = ManualClock(NOW)
-        return kafkalog.open(self.directory, "a", CONFIG, clock=clock, disk=self.disk)
+        return open_log(self.directory, CONFIG, clock=clock, disk=self.disk)
 
     def note(self, *results):
         self.reported += [(one.first_offset, one.last_offset) for one in results]

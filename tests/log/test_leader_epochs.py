@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from kafkalog.errors import CorruptCheckpointError, LogArgumentError
 from kafkalog.formats.checkpoint import parse_epochs
 from kafkalog.log.leader_epochs import LeaderEpochs
+from kafkalog.testing import FailingDisk, TracingDisk
 from tests import golden_data
-from tests.disks import FailingDisk, NotingDisk
 
 NAME = "leader-epoch-checkpoint"
 
@@ -51,7 +51,7 @@ def test_opening_makes_an_empty_file(tmp_path):
 
 
 def test_an_assigned_epoch_is_on_disk(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     epochs = opened(tmp_path, disk=disk)
     disk.calls.clear()
     epochs.assign(2, 6)
@@ -85,7 +85,7 @@ def test_a_later_word_cuts_what_contradicts_it(tmp_path, assigned, left):
 
 
 def test_what_changes_nothing_is_not_written(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     epochs = opened(tmp_path, (2, 6), disk=disk)
     disk.calls.clear()
     epochs.assign(2, 6)

@@ -16,10 +16,9 @@ from kafkalog.errors import LogStateError
 from kafkalog.indexes import growing_index
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
 from kafkalog.indexes.open_indexes import MOST_OPEN
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.segment import open_files
 from kafkalog.segment.open_files import OpenFiles
-from tests.disks import FailingDisk, NotingDisk
+from kafkalog.testing import FailingDisk, ManualClock, ManualScheduler, TracingDisk
 from tests.log.writing import NOW, SMALL, batch, load, offsets_in
 
 SEGMENTS = open_files.MOST + 50
@@ -56,7 +55,7 @@ def test_what_was_not_used_for_longest_is_let_go_of():
 
 
 def test_many_segments_are_written_and_read_with_few_open(tmp_path):
-    disk, before = NotingDisk(), descriptors()
+    disk, before = TracingDisk(), descriptors()
     with load(tmp_path, disk=disk) as log:
         for _ in range(SEGMENTS):
             log.append(batch())
@@ -89,12 +88,12 @@ def test_a_segment_that_cannot_be_split_is_let_go_of(tmp_path):
 
 
 def test_what_is_let_go_of_is_forced_before(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     with load(tmp_path, disk=disk) as log:
         for _ in range(SEGMENTS):
             log.append(batch())
             log.roll()
-        forced = {call[1] for call in disk.asked("sync")}
+        forced = {call[1] for call in disk.calls_of("sync")}
         first, *_, last = log.growing_segments
         assert first.path.name in forced
         assert last.path.name not in forced

@@ -7,7 +7,7 @@ import pytest
 import kafkalog
 from kafkalog import LogLockedError, RecordBatchBuilder, StrayFileError
 from kafkalog.storage.checkpoint_file import read_offsets
-from tests.disks import NotingDisk
+from kafkalog.testing import TracingDisk, open_log
 from tests.log.writing import load
 
 CHECKPOINTS = (
@@ -67,10 +67,10 @@ def test_files_made_anew_after_a_clean_stop_have_names_that_survive(tmp_path):
     """A segment without its index is read through, and all its indexes are new."""
     fill(tmp_path / "orders-0")
     (tmp_path / MARKER).touch()
-    disk = NotingDisk()
+    disk = TracingDisk()
     [index] = (tmp_path / "orders-0").glob("*.index")
     index.unlink()
-    log = kafkalog.open(tmp_path / "orders-0", "a", disk=disk)
+    log = open_log(tmp_path / "orders-0", disk=disk)
     assert log.report.clean
     assert log.report.recovered
     assert disk.calls[-1] == ("sync_directory", "orders-0")

@@ -11,7 +11,7 @@ import kafkalog
 from kafkalog import LogLockedError, NotALogDirectoryError
 from kafkalog.log import ownership
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN, LOCK
-from tests.disks import FailingDisk, NotingDisk
+from kafkalog.testing import FailingDisk, TracingDisk, open_log
 from tests.log.writing import SMALL, batch
 
 POINTS = "recovery-point-offset-checkpoint"
@@ -43,7 +43,7 @@ def lock_as_seen_elsewhere(directory, name=LOCK):
 
 
 def opened(directory, name="orders-0", **options):
-    return kafkalog.open(directory / name, "a", SMALL, **options)
+    return open_log(directory / name, SMALL, **options)
 
 
 def test_another_process_finds_the_directory_locked_until_the_last_log_is_closed(
@@ -156,8 +156,8 @@ def test_what_is_no_partition_is_refused(tmp_path):
     assert not (tmp_path / LOCK).exists()
 
 
-def test_a_mode_that_there_is_none_of_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="mode 'r' or 'a', not 'w'"):
+def test_an_unknown_mode_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="mode 'w', expected 'r' or 'a'"):
         kafkalog.open(tmp_path / "orders-0", "w")
 
 
@@ -170,7 +170,7 @@ def test_the_lock_is_let_go_of_where_a_log_cannot_be_loaded(tmp_path):
 
 
 def test_whichever_call_fails_while_opening_the_lock_is_let_go_of(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     (tmp_path / "noted").mkdir()
     opened(tmp_path / "noted", disk=disk).abandon()
     letting_go = 1  # the removal of the lock file is noted, too

@@ -26,7 +26,7 @@ from kafkalog.encoding import producer_batches as sent_batches
 from kafkalog.encoding.batch_builder import BatchSettings
 from kafkalog.encoding.record_input import record_columns
 from kafkalog.formats.layout import CODECS
-from tests.disks import FailingDisk
+from kafkalog.testing import FailingDisk
 from tests.log.writing import NOW, SMALL, files_of, load
 
 # -------------------------------------------------------------------------- strategies

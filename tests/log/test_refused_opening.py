@@ -19,10 +19,9 @@ from kafkalog import (
     NotALogDirectoryError,
     StrayFileError,
 )
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.writable_log import WritableLog
-from tests.disks import FailingDisk
+from kafkalog.testing import FailingDisk, ManualClock, ManualScheduler, open_log
 from tests.log.clusters import IDS
 from tests.log.writing import NOW, SMALL, batch, files_of
 from tests.manager.managing import manage
@@ -152,7 +151,7 @@ def _twin(root):
 
 def _lock(root):
     scheduler = ManualScheduler(ManualClock(NOW))
-    return kafkalog.open(root / "orders-0", "a", SMALL, scheduler=scheduler)
+    return open_log(root / "orders-0", SMALL, scheduler=scheduler)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +179,7 @@ def test_a_manager_refused_for_one_directory_changes_none(tmp_path, disturb, err
 def test_what_is_locked_or_no_partition_is_refused_without_a_trace(tmp_path):
     root = log_directory(tmp_path / "logs")
     scheduler = ManualScheduler(ManualClock(NOW))
-    with kafkalog.open(root / "orders-0", "a", SMALL, scheduler=scheduler):
+    with open_log(root / "orders-0", SMALL, scheduler=scheduler):
         before, descriptors = files_of(root), open_descriptors()
         for name, error in (("orders-0", LogLockedError), ("x", NotALogDirectoryError)):
             with pytest.raises(error):
@@ -227,7 +226,7 @@ def test_whichever_call_fails_while_loading_no_file_stays_open(tmp_path, clean):
         scheduler = ManualScheduler(clock)
         options = {"clock": clock, "scheduler": scheduler, "disk": disk}
         with suppress_full_disk() as failed:
-            kafkalog.open(root / "orders-0", "a", SMALL, **options).abandon()
+            open_log(root / "orders-0", SMALL, **options).abandon()
         assert open_descriptors() == descriptors
         if not failed:
             break

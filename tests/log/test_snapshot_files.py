@@ -17,8 +17,8 @@ from kafkalog.log.producers.snapshot_files import (
 )
 from kafkalog.segment.file_records import Step
 from kafkalog.storage.durable_file import DISK
+from kafkalog.testing import TracingDisk
 from tests import golden_data
-from tests.disks import NotingDisk
 from tests.log.producing import NOW, PRODUCER, REPLICATION, Producing
 from tests.log.test_log import WHOLE
 from tests.log.writing import batch, load
@@ -62,11 +62,11 @@ def test_a_snapshot_is_written_over_what_is_there_without_cutting(producing):
 
 @pytest.mark.parametrize("sync", [True, False])
 def test_a_snapshot_is_forced_to_disk_if_asked(tmp_path, sync):
-    disk = NotingDisk()
+    disk = TracingDisk()
     producing = Producing(tmp_path, disk=disk)
     producing.data(0)
     producing.state.take_snapshot(sync=sync)
-    assert len(disk.asked("sync")) == sync
+    assert len(disk.calls_of("sync")) == sync
 
 
 # Loading

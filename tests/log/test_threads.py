@@ -7,7 +7,7 @@ import pytest
 
 import kafkalog
 from kafkalog.log.ownership import OwnedDirectory
-from tests.disks import FailingDisk
+from kafkalog.testing import FailingDisk, open_log
 from tests.log.writing import SMALL, batch
 
 
@@ -63,7 +63,7 @@ def test_no_thread_remains_whichever_call_fails_while_opening_or_closing(tmp_pat
         (tmp_path / str(call)).mkdir()
         try:
             directory = tmp_path / str(call) / "logs" / "t-0"
-            kafkalog.open(directory, "a", SMALL, disk=disk).close()
+            open_log(directory, SMALL, disk=disk).close()
         except OSError:
             pass
         assert threading.enumerate() == before

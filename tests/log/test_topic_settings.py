@@ -12,8 +12,8 @@ from kafkalog import (
     NotCompactedWarning,
     UnknownSettingsWarning,
 )
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from tests.log import clusters
 from tests.log.clusters import (
     ABORT,
@@ -291,9 +291,7 @@ def test_the_metadata_log_itself_is_never_retained(tmp_path, config):
 def opened(directory, *arguments, **options):
     clock = ManualClock(NOW)
     scheduler = ManualScheduler(clock)
-    return kafkalog.open(
-        directory, "a", *arguments, clock=clock, scheduler=scheduler, **options
-    )
+    return open_log(directory, *arguments, clock=clock, scheduler=scheduler, **options)
 
 
 def deleted(log):

@@ -3,9 +3,8 @@
 import pytest
 
 import kafkalog
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.storage.checkpoint_file import LOG_STARTS, RECOVERY_POINTS
-from tests.disks import NotingDisk
+from kafkalog.testing import ManualClock, ManualScheduler, TracingDisk, open_log
 from tests.log.writing import NOW, SMALL, batch, load
 
 NAME = "orders", 0
@@ -15,9 +14,7 @@ DELAYED = SMALL.with_changes({"file.delete.delay.ms": "60000"})
 def opened(root, scheduler=None, **options):
     """Open ``orders-0`` in a log directory, with tasks that wait."""
     scheduler = scheduler or ManualScheduler(ManualClock(NOW))
-    return kafkalog.open(
-        root / "orders-0", "a", DELAYED, scheduler=scheduler, **options
-    )
+    return open_log(root / "orders-0", DELAYED, scheduler=scheduler, **options)
 
 
 def filled(root, count, **options):
@@ -52,7 +49,7 @@ def test_a_flush_that_was_due_before_a_cut_counts_no_further_than_the_log(tmp_pa
 
 
 def test_what_was_appended_since_a_cut_is_forced_before_it_counts(tmp_path):
-    clock, disk = ManualClock(NOW), NotingDisk()
+    clock, disk = ManualClock(NOW), TracingDisk()
     scheduler = ManualScheduler(clock)
     log = load(tmp_path, clock=clock, scheduler=scheduler, disk=disk)
     log.append(batch(3))

@@ -16,13 +16,13 @@ from kafkalog import (
     RecordBatchBuilder,
     UnexpectedAppendOffsetError,
 )
-from kafkalog.formats.entry_headers import scan_headers
-from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.formats.batch_headers import scan_headers
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.recovery.log_loading import load_log
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.durable_file import Disk
-from tests.disks import SingleWrites
+from kafkalog.testing import ManualClock, ManualScheduler, SingleWriteDisk
 
 NOW = 1_700_000_000_000
 SMALL = LogConfig(
@@ -34,7 +34,7 @@ SMALL = LogConfig(
 FAR = 2**31
 
 
-class Brittle(SingleWrites):
+class Brittle(SingleWriteDisk):
     """Fails at what is done to files of one kind, once told to."""
 
     kind = None

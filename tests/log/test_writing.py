@@ -19,10 +19,10 @@ from kafkalog import (
 )
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.append_result import AppendResult
-from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
-from tests.disks import FailingDisk, NotingDisk
+from kafkalog.messages.control_records import end_transaction_marker
+from kafkalog.testing import FailingDisk, ManualClock, ManualScheduler, TracingDisk
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
 
@@ -202,14 +202,14 @@ def test_new_settings_count_from_the_next_append_on(tmp_path):
 
 
 def test_flush_messages_forces_as_often_as_it_says(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     config = LogConfig(flush_messages=4)
     with load(tmp_path, config, disk=disk) as log:
         assert all(log.append_many([batch(2) for _ in range(3)]))
         assert log.recovery_point == 4
         log.append(batch(2))
         assert log.recovery_point == 8
-    assert disk.asked("sync")
+    assert disk.calls_of("sync")
 
 
 def test_a_log_that_crashed_says_what_was_cut_and_why(tmp_path):
@@ -226,7 +226,7 @@ def test_a_log_that_crashed_says_what_was_cut_and_why(tmp_path):
         report = log.report
         assert [one.base_offset for one in report.recovered] == bases[:2]
         assert report.recovered[0].damage is None
-        assert "checksum" in report.recovered[1].damage
+        assert "CRC mismatch" in report.recovered[1].damage
         assert report.bytes_cut == report.recovered[1].bytes_cut > 0
         assert report.dropped == bases[2:]
         assert offsets_in(log) == list(range(log.log_end_offset))

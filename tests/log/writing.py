@@ -1,8 +1,8 @@
 """Logs that are written to in tests: small, their clock and tasks standing still."""
 
 from kafkalog import LogConfig, RecordBatchBuilder
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.log.recovery.log_loading import load_log
+from kafkalog.testing import ManualClock, ManualScheduler
 
 NOW = 1_700_000_000_000
 SMALL = LogConfig(internal_segment_bytes=1000, segment_index_bytes=240)

@@ -1,7 +1,7 @@
 """Log managers whose clock and scheduler stand still, and what fills their logs."""
 
-from kafkalog import LogConfig, LogManager, RecordBatchBuilder
-from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog import LogConfig, RecordBatchBuilder
+from kafkalog.testing import ManualClock, ManualScheduler, open_manager
 
 NOW_MS = 1_763_740_000_000  # 2025: the brokers' records lie in 2023
 MARKER = ".kafka_cleanshutdown"
@@ -21,7 +21,9 @@ def batch(count=10, timestamp=NOW_MS):
 def manage(*directories, config=SMALL, clock=None, scheduler=None, **options):
     clock = ManualClock(NOW_MS) if clock is None else clock
     scheduler = ManualScheduler(clock) if scheduler is None else scheduler
-    return LogManager(directories, config, clock=clock, scheduler=scheduler, **options)
+    return open_manager(
+        directories, config, clock=clock, scheduler=scheduler, **options
+    )
 
 
 def fill(log, appends=1):

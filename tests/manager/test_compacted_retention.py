@@ -3,7 +3,7 @@
 import pytest
 
 from kafkalog import BrokerConfig
-from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.testing import ManualClock, ManualScheduler
 from tests.manager.managing import NOW_MS, SMALL, fill, manage
 
 KEEP = SMALL.with_changes({"retention.bytes": "3000"})

@@ -21,10 +21,10 @@ from kafkalog import (
     NotALogDirectoryError,
     OffsetOutOfRangeError,
 )
-from kafkalog.log.clock import ManualClock, ManualScheduler
 from kafkalog.storage.checkpoint_file import read_offsets
 from kafkalog.storage.durable_file import Disk
 from kafkalog.storage.location import locate
+from kafkalog.testing import ManualClock, ManualScheduler, open_manager
 from tests.manager.managing import (
     HIGHS,
     MARKER,
@@ -391,7 +391,7 @@ def test_a_thread_does_it_all_by_itself(tmp_path):
             super().remove_directory(path)
             gone.set()
 
-    with LogManager(tmp_path, config, broker=broker, disk=WatchedDisk()) as manager:
+    with open_manager(tmp_path, config, broker=broker, disk=WatchedDisk()) as manager:
         fill(manager.open("orders", 0))
         manager.delete("orders", 0)
         assert gone.wait(30)

@@ -8,14 +8,13 @@ import pytest
 
 from kafkalog import LogClosedError
 from kafkalog.errors import StrayFileError
-from kafkalog.log.clock import ManualClock, ManualScheduler
-from tests.disks import FailingDisk, SingleWrites
+from kafkalog.testing import FailingDisk, ManualClock, ManualScheduler, SingleWriteDisk
 from tests.manager.managing import MARKER, NOW_MS, SMALL, batch, fill, manage
 
 pytestmark = pytest.mark.slow
 
 
-class DyingDisk(SingleWrites):
+class DyingDisk(SingleWriteDisk):
     """A disk on which nothing below a directory can be forced any more."""
 
     def __init__(self):

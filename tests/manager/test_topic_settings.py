@@ -8,12 +8,11 @@ import pytest
 from kafkalog import (
     BrokerConfig,
     LogConfig,
-    LogManager,
     NotCompactedWarning,
     UnknownSettingsWarning,
     read_properties,
 )
-from kafkalog.log.clock import ManualClock, ManualScheduler
+from kafkalog.testing import ManualClock, ManualScheduler, open_manager
 from tests import golden_data
 from tests.log.clusters import (
     TOPICS,
@@ -32,7 +31,7 @@ STATIC = golden_data.logs(SET).parent / "server.properties"
 def manager_of(*logs, config=None, **options):
     clock = ManualClock(LATER_MS)
     scheduler = ManualScheduler(clock)
-    return LogManager(logs, config, clock=clock, scheduler=scheduler, **options)
+    return open_manager(logs, config, clock=clock, scheduler=scheduler, **options)
 
 
 @pytest.fixture
@@ -136,7 +135,9 @@ def test_a_partition_marked_deleted_goes_as_a_broker_would_remove_it(logs):
     clock = ManualClock(LATER_MS)
     scheduler = ManualScheduler(clock)
     [marked] = logs.glob("*-delete")
-    with LogManager(logs, broker=broker(), clock=clock, scheduler=scheduler) as manager:
+    with open_manager(
+        logs, broker=broker(), clock=clock, scheduler=scheduler
+    ) as manager:
         assert manager.remove_deleted() == 0
         clock.time_ms += broker().log_segment_delete_delay_ms
         assert manager.remove_deleted() == 1

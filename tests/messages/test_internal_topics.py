@@ -20,8 +20,8 @@ from kafkalog.messages.internal_records import (
     METADATA,
     decode_internal,
 )
-from kafkalog.messages.internal_topics import KINDS, TOPICS, describe_record
 from kafkalog.messages.message_json import message_to_json
+from kafkalog.messages.message_parsers import KINDS, TOPICS, describe_record
 from kafkalog.messages.schema import UNKNOWN_TAGS
 from kafkalog.messages.schema_tables import release, schemas_of
 from tests import golden_data

@@ -1,10 +1,10 @@
-"""Plays a scenario against kafkalog, as the player over Kafka's engine plays it.
+"""The player of scenarios: it plays one as the player over Kafka's engine does.
 
     python -m tests.oracle.play SCENARIO OUTDIR        results to stdout, JSON Lines
     python -m tests.oracle.play SCENARIODIR OUTROOT    OUTROOT/NAME.results.jsonl, NAME/
 
-Steps become calls, and results become JSON, in the form of ``README.md``; no rule of
-Kafka's is here.
+It maps steps to calls, and results to JSON in the form of ``README.md``. It has no rule
+of Kafka, and imports nothing but public names and `kafkalog.testing`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from kafkalog import KafkaLogError
-from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.formats.partition_files import format_clean_shutdown
-from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.log.recovery.log_loading import load_log
-from kafkalog.log.writable_log import WritableLog
-from kafkalog.storage.checkpoint_file import (
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    write_offsets,
+from kafkalog import BrokerConfig, KafkaLogError, LogConfig, WritableLog
+from kafkalog.testing import (
+    ManualClock,
+    ManualScheduler,
+    open_log,
+    write_checkpoints,
+    write_clean_shutdown,
 )
-from kafkalog.storage.durable_file import DISK
 from tests.oracle.files import MtimeStamper, damage, set_modified, tree
 from tests.oracle.steps import (
     STEPS,
@@ -52,7 +47,7 @@ NOT_KEPT = ("op", "now", "clean", "log_start_offset", "recovery_point")
 
 
 class Player:
-    """One log directory with one log in it, and what survives its being closed."""
+    """One log directory with one log in it, and what outlives its closing."""
 
     def __init__(self, root: Path, opening: Step) -> None:
         self.root = root
@@ -70,7 +65,7 @@ class Player:
         self._log: WritableLog | None = None
 
     def play(self, number: int, step: Step) -> Step:
-        """Play one step; answers its line of the results."""
+        """Play one step and return its line of the results."""
         line: Step = {"step": number, "op": step["op"]}
         self.stamper.begin()
         try:
@@ -81,7 +76,7 @@ class Player:
         return line
 
     def play_chunk(self, number: int, steps: list[Step]) -> list[Step]:
-        """Append what several steps append, in one call; states come with the last."""
+        """Append in one call what several steps append; the last has the state."""
         self.stamper.begin()
         lines = [
             {"step": at, "op": step["op"]} | line
@@ -93,7 +88,7 @@ class Player:
         return lines
 
     def settle(self, line: Step) -> None:
-        """Run what is due after a step, and take note of how the log is then."""
+        """Run what is due after a step, and add the log's new state to its line."""
         by_itself = self.settings.get("tasks", "auto") == "auto"
         if self._log is not None and by_itself and (ran := self.scheduler.run_due()):
             line["ran"] = ran
@@ -103,7 +98,7 @@ class Player:
         self.stamper.stamp(self.clock.time_ms)
 
     def perform(self, step: Step) -> Any:
-        """Do what a step says; answers its result."""
+        """Perform a step and return its result."""
         if step["op"] in STEPS:
             return STEPS[step["op"]](self, step)
         return getattr(self, f"do_{step['op']}")(step)
@@ -121,7 +116,7 @@ class Player:
         return self._log is not None
 
     def offset(self, step: Step, field: str = "offset") -> int:
-        """Take an offset, a number or a word with a number added."""
+        """Return the offset in a step: a number, or a name plus a number."""
         value = step[field]
         if isinstance(value, int):
             return value
@@ -142,7 +137,7 @@ class Player:
         return base - int(number) if sign == "-" else base + int(number)
 
     def describe_state(self) -> Any:
-        """Say how the log is now; None if it is closed."""
+        """Return the state of the log; None if it is closed."""
         if self._log is None:
             return None
         log = self._log
@@ -179,7 +174,7 @@ class Player:
         self.scheduler = ManualScheduler(self.clock)
         self.guards, self.entries_at_crash, self.clean = {}, {}, False
         try:
-            self._log = load_log(
+            self._log = open_log(
                 self.directory,
                 self.config(),
                 broker=self.broker(),
@@ -214,9 +209,9 @@ class Player:
         self.forget(clean=True)
         log.close()
         if step.get("checkpoints", False):
-            self.write_checkpoints(log)
+            write_checkpoints(self.root, [log])
             epoch = step.get("broker_epoch", -1)
-            (self.root / CLEAN_SHUTDOWN).write_bytes(format_clean_shutdown(epoch))
+            write_clean_shutdown(self.root, epoch)
         return {}
 
     def do_crash(self, step: Step) -> Step:
@@ -241,19 +236,8 @@ class Player:
         return {}
 
     def do_checkpoints(self, step: Step) -> Step:
-        self.write_checkpoints(self.log)
+        write_checkpoints(self.root, [self.log])
         return {}
-
-    def write_checkpoints(self, log: WritableLog) -> None:
-        partition = (self.settings["topic"], self.settings["partition"])
-        starts = {}
-        if log.log_start_offset > log.growing_segments[0].base_offset:
-            starts[partition] = log.log_start_offset
-        points = {partition: log.recovery_point}
-        write_offsets(self.root, RECOVERY_POINTS, points, DISK)
-        marks = {partition: log.high_watermark}
-        write_offsets(self.root, HIGH_WATERMARKS, marks, DISK)
-        write_offsets(self.root, LOG_STARTS, starts, DISK)
 
     def do_damage(self, step: Step) -> Any:
         return damage(step, self.directory)
@@ -292,7 +276,7 @@ class Player:
 
 
 def play(scenario: Path, root: Path, *, chunked: bool = False) -> list[Step]:
-    """Play a scenario into an empty directory; answers its results.
+    """Play a scenario into an empty directory and return its results.
 
     If `chunked`, appends that follow one another, all of a leader, of a follower, or
     transaction markers, and on the same terms, are one call.
@@ -320,7 +304,7 @@ def play(scenario: Path, root: Path, *, chunked: bool = False) -> list[Step]:
 
 
 def main(scenario: Path, out: Path) -> None:
-    """Play one scenario, or all in a directory."""
+    """Play one scenario, or all scenarios of a directory."""
     if scenario.is_file():
         for line in play(scenario, out):
             print(json.dumps(line))

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import RecordValidationError
-from kafkalog.log.append_result import AppendResult
 
 if TYPE_CHECKING:
     from tests.oracle.play import Player
@@ -55,7 +54,7 @@ def append_chunk(player: Player, steps: list[Step]) -> list[Step]:
     else:
         outcomes = player.log.append_many(pieces, **terms(player, steps[0]))
     return [
-        {"result": as_json(one)} if isinstance(one, AppendResult) else describe(one)
+        describe(one) if isinstance(one, Exception) else {"result": as_json(one)}
         for one in outcomes
     ]
 
@@ -87,7 +86,7 @@ def append_follower(player: Player, step: Step) -> Step:
     return as_json(player.log.append_as_follower(batches, leader_epoch=epoch))
 
 
-def as_json(result: AppendResult) -> Step:
+def as_json(result: Any) -> Step:
     return {
         "first_offset": result.first_offset,
         "last_offset": result.last_offset,

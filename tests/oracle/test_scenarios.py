@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import kafkalog
+from kafkalog import testing
 from tests.oracle.compare_dirs import compare_tree
 from tests.oracle.compare_results import compare_appends
 from tests.oracle.playing import EXPECTED, NAMES, differences, options_for, played
@@ -28,14 +30,16 @@ def test_appends_in_one_call_end_as_one_by_one(name, tmp_path):
     assert not report.count
 
 
-def test_the_player_uses_no_private_name():
-    for name in ("play", "steps", "files"):
-        tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
-                private = [one.name for one in node.names if one.name.startswith("_")]
-                assert not private
-                assert "._" not in (node.module or "")
+@pytest.mark.parametrize("name", ["play", "steps", "files"])
+def test_the_player_imports_public_names_only(name):
+    tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text())
+    public = {"kafkalog": kafkalog.__all__, "kafkalog.testing": testing.__all__}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert not [one.name for one in node.names if "kafkalog" in one.name]
+        if isinstance(node, ast.ImportFrom) and "kafkalog" in (node.module or ""):
+            imported = {one.name for one in node.names}
+            assert imported <= set(public.get(node.module, ())), node.module
 
 
 def test_the_player_is_small():

@@ -5,7 +5,7 @@ import pytest
 import kafkalog
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.verification.path_verification import verify
-from kafkalog.verification.report import Cause
+from kafkalog.verification.verification_report import Cause
 from tests.query.batches import build
 
 ZSTD, UNKNOWN = 4, 5

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog import _speedups
-from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.batch_decoder import decode
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
 
@@ -120,7 +121,7 @@ def test_of_sound_plain_batches_checksums_are_looked_at_once(way, monkeypatch):
     def never(*_):
         raise AssertionError("looked at before they were decoded")
 
-    monkeypatch.setattr(file_records, "find_unsound", never)
+    monkeypatch.setattr(file_records, "find_crc_mismatches", never)
     assert ending(WHOLE, WAYS[way])[0] == expected
     packed = build(2, "lz4", 0)
     with pytest.raises(AssertionError, match="looked at before"):
@@ -180,7 +181,7 @@ def test_a_payload_that_is_not_all_of_its_batch_is_not_sound(change):
     else:
         rows["magic"] = 1
     base, emitted = np.zeros(1, np.int64), np.full(1, -9)
-    room = Workspace().room_for(EACH)
+    room = Workspace().spans_for(EACH)
     status, *_ = _speedups.decode_records(
         source, rows, starts, lengths, base, Bounds().as_array(), False, True,
         room.longs, room.ints, emitted,

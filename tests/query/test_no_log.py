@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kafkalog
-from kafkalog.formats.entry_start import find_no_entry
+from kafkalog.formats.batch_headers import find_invalid_start
 from tests.query.batches import KINDS, build
 
 TEXT = b"hello world, not a Kafka log at all"
@@ -91,7 +91,7 @@ def test_part_of_an_entry_is_no_error_as_the_first_of_a_file(magic, codec, tmp_p
         assert kafkalog.scan(path).count() == 0
         assert kafkalog.scan(entry[:size]).count() == 0
         head = np.frombuffer(entry[:size], np.uint8)
-        assert find_no_entry(head[:17]) is None
+        assert find_invalid_start(head[:17]) is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 16, 17, 4096])

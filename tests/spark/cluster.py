@@ -1,4 +1,4 @@
-"""A standalone cluster on loopback, of real processes, and jobs to be killed on it."""
+"""A standalone cluster on loopback, of real processes, and jobs to kill on it."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ class Submitted:
         )
 
     def until_written(self, count):
-        """Wait until tasks have written some files, and others are still to come."""
+        """Wait until tasks have written some of the files."""
         folder = self.out / "_kafkalog"
         until(
             lambda: len(list(folder.glob("staging-*/*.staged"))) >= count,
             f"{count} files",
-            meanwhile=lambda: self.process.poll() is None,
+            running=lambda: self.process.poll() is None,
         )
 
     def kill(self):
@@ -104,7 +104,7 @@ class Submitted:
         self.process.communicate()
 
     def message(self):
-        """Wait for the end; return what was message, if it was a good end."""
+        """Wait for the end; return standard output if the exit code is 0."""
         stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == 0, stderr
         return json.loads(stdout)
@@ -119,11 +119,11 @@ def running(folder):
         cluster.stop()
 
 
-def until(is_so, what, meanwhile=lambda: True):
-    """Wait until something is so; fail if it does not come to be."""
+def until(is_so, what, running=lambda: True):
+    """Wait until a condition holds; fail after a timeout."""
     end = time.monotonic() + PATIENCE_S
     while not is_so():
-        assert meanwhile(), f"ended before there were {what}"
+        assert running(), f"ended before there were {what}"
         assert time.monotonic() < end, f"waited for {what} in vain"
         time.sleep(0.02)
 

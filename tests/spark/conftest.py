@@ -1,4 +1,4 @@
-"""A session for the tests with Spark, one for a process."""
+"""A Spark session for the tests, one in each process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.spark import session
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    """Start Spark, or fail saying what is missing; ``-m "not spark"`` needs nothing."""
+    """Start Spark, or fail with what is missing."""
     if lacks := session.missing():
         pytest.fail(f"the tests with Spark cannot run: {lacks}", pytrace=False)
     running = session.start(tmp_path_factory.mktemp("spark"))

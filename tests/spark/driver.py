@@ -1,7 +1,7 @@
-"""A driver that a test can kill: a stream of a log directory into Parquet.
+"""A driver that a test can kill: a stream of a log directory to Parquet.
 
-Run as ``python -m tests.spark.driver LOGS OUT CHECKPOINT SPARK``. Goes on until it is
-killed, or until the file ``OUT.stop`` is there: then it reads what there is, and ends.
+Run as ``python -m tests.spark.driver LOGS OUT CHECKPOINT SPARK``. It runs until it is
+killed, or until the file ``OUT.stop`` exists: then it reads all records and ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A log directory that grows, rolls and loses segments, and all it ever partitions."""
+"""A log directory that grows, rolls and loses segments, with a list of its records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BATCH = 10
 
 
 class GrowingLog:
-    """Partitions of one topic; `written` has every record that was ever appended."""
+    """Partitions of one topic; `written` has every record ever appended."""
 
     def __init__(self, logs, partitions=2, topic="grown"):
         self.logs = Path(logs)
@@ -55,6 +55,6 @@ def value_of(partition, offset, size):
 
 
 def rows_of(frame):
-    """Give partition, offset and value of each row, in order, doubles as well."""
+    """Return partition, offset and value of each row, sorted, with duplicates."""
     found = frame.select("partition", "offset", "value").toArrow().to_pylist()
     return sorted(tuple(row.values()) for row in found)

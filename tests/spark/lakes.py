@@ -1,4 +1,4 @@
-"""What the job is tried with: log directories that grow, and its output read back."""
+"""Log directories for tests of the job, and readers of its output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def call(logs, out, *arguments):
 
 
 def ended(ran, code):
-    """Check how a call ended; give what it printed."""
+    """Check the exit code of a call; return its standard error."""
     assert ran.exit_code == code, ran.output
     return ran.stderr
 
@@ -41,12 +41,12 @@ def printed_by(ran):
 
 
 def spans(message):
-    """Name what a run has read: topic, partition, start, end, rows."""
+    """Return what a run read: topic, partition, start, end, rows."""
     return [tuple(one.values())[:5] for one in message["partitions"]]
 
 
 def files_of(out):
-    """Name what readers see, by walking as they do: nothing that begins with _ or ."""
+    """Return the files that readers list: none whose path begins with _ or ."""
     return sorted(
         path.relative_to(out).as_posix()
         for path in Path(out).rglob("*")
@@ -61,12 +61,12 @@ def manifest(out, number):
 
 
 def table(out):
-    """Read all files, as a reader that is message the directory alone."""
+    """Read all files, given only the directory."""
     return ds.dataset(out, format="parquet", partitioning=IN_THE_PATH).to_table()
 
 
 def rows(out):
-    """Return the rows of all files in the form of `test_golden.expected`, sorted."""
+    """Return the rows of all files in the form of `test_golden.kafka_rows`, sorted."""
     return sorted(_row(one) for one in _plain(table(out)).to_pylist())
 
 
@@ -81,12 +81,12 @@ def _row(one):
     if headers is not None:
         headers = tuple((h["key"], told.told_bytes(h["value"])) for h in headers)
     cells = (repr(told.told_bytes(one[name])) for name in ("key", "value"))
-    plain = (one["topic"], one["partition"], one["offset"], one["timestamp"] // 1000)
-    return (*plain, one["timestampType"], *cells, repr(headers))
+    fixed = (one["topic"], one["partition"], one["offset"], one["timestamp"] // 1000)
+    return (*fixed, one["timestampType"], *cells, repr(headers))
 
 
 def add_segment(logs, name, base_offset, count, *, step_ms=1, start_ms=START_MS):
-    """Give a partition a segment of `count` records more, made of batches of 100."""
+    """Add a segment of `count` records, in batches of 100, to a partition."""
     folder = Path(logs) / name
     folder.mkdir(parents=True, exist_ok=True)
     batches = []

@@ -1,7 +1,7 @@
-"""A source whose Python workers are killed in mid-read, once a task.
+"""A source whose Python workers are killed during a read, once for each task.
 
-The option ``killed`` names a directory, which gets a file for each that was killed.
-What it holds under a partition's name is appended there just before.
+The option ``killed`` names a directory, which gets a file for each killed worker. If it
+has a file named as a partition, its content is appended to the partition just before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BATCHES_BEFORE = 1
 
 
 class MortalReads:
-    """Kills the process that reads, after a batch of the task's first attempt."""
+    """Kills the process after a batch of a task's first attempt."""
 
     killed: str
 
@@ -45,11 +45,11 @@ class MortalReads:
 
 
 class MortalBatches(MortalReads, KafkaLogBatchReader):
-    """A batch reader of mortal workers."""
+    """A batch reader whose workers are killed."""
 
 
 class MortalStreams(MortalReads, KafkaLogStreamReader):
-    """A stream reader of mortal workers."""
+    """A stream reader whose workers are killed."""
 
 
 class MortalSource(KafkaLogDataSource):

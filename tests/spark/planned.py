@@ -1,4 +1,4 @@
-"""Tasks planned and read as the source does it, without Spark."""
+"""Plan and read tasks as the source does, without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkalog.spark.task_reader import TaskReader
 
 
 def whole(directory, **settings):
-    """Return where a partition's log starts and ends."""
+    """Return the start and end offset of a partition's log."""
     partitions = LogPartitions([directory], **settings)
     [tp] = partitions.topic_partitions()
     return partitions.earliest_offsets([tp])[tp], partitions.latest_offsets([tp])[tp]
@@ -30,14 +30,14 @@ def plan(directory, start, end, target_bytes=1 << 27, **settings):
 
 
 def reader_of(*columns, **options):
-    """Return a reader of some columns, as the source makes it of its options."""
+    """Return a reader of some columns for the options of the source."""
     schema = pa.schema([pa.field(name, COLUMNS[name].arrow_type) for name in columns])
     parsed = parse_options(options | {"path": "/"}, streaming=False)
     return TaskReader.from_options(parsed, schema)
 
 
 def offsets_of(tasks, **options):
-    """Read the offsets of all tasks' records, in order."""
+    """Return the offsets of all records of the tasks, in order."""
     reader = reader_of("offset", **options)
     return [
         offset

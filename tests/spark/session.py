@@ -1,7 +1,6 @@
-"""Spark as the tests run it: on loopback, two cores, three attempts, stacks of crashes.
+"""The Spark session of the tests: on loopback, two cores, three attempts of a task.
 
-Imports PySpark when a session is started, so that what only names this module needs
-none.
+PySpark is imported when a session is started, and not with this module.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SETTINGS = {
 
 
 def missing() -> str | None:
-    """Say what a session would lack here, if anything."""
+    """Return what is missing for a session, or None."""
     try:
         import pyspark  # noqa: F401
     except ImportError:
@@ -43,7 +42,7 @@ def missing() -> str | None:
 
 
 def environment() -> dict[str, str]:
-    """Give the variables by which drivers and workers run this Python and this code."""
+    """Return the variables with which drivers and workers run this Python and code."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return {
         "PYSPARK_PYTHON": sys.executable,
@@ -54,7 +53,7 @@ def environment() -> dict[str, str]:
 
 
 def start(folder, **settings):
-    """Start a session with its files in `folder`; a setting a.b is given as a_b."""
+    """Start a session with its files in `folder`; setting a.b is argument a_b."""
     os.environ |= environment()
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""The job on a cluster writes what it writes on one machine, whoever is killed."""
+"""The job on a cluster writes the same as on one machine, with processes killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def spark_cluster(tmp_path_factory):
 
 @pytest.fixture
 def submit(spark_cluster, tmp_path):
-    """Start the job on the cluster, with many small tasks; kill it if it is left."""
+    """Start the job on the cluster, with many small tasks; kill it at the end."""
     started = []
 
     def start():
@@ -44,7 +44,7 @@ def submit(spark_cluster, tmp_path):
 
 
 def check_whole(out, message):
-    """Hold what is there, and what was message of it, to what Kafka says."""
+    """Compare the files and the manifest with Kafka's records."""
     assert lakes.rows(out) == kafka_rows("k431-clean")
     assert message["rows"] == len(kafka_rows("k431-clean"))
     assert lakes.files_of(out) == sorted(file["path"] for file in message["files"])

@@ -1,4 +1,4 @@
-"""What options hold shows in no error, also where Spark shows Python's variables."""
+"""No error shows credentials, even if Spark shows Python's variables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOCALS = "spark.sql.execution.pyspark.udf.tracebackWithLocals.enabled"  # from 4
 
 
 class Failing:
-    """A store that complains of everything, with credentials."""
+    """A store that fails at every call, with credentials in the message."""
 
     def __getattr__(self, name):
         raise OSError("hush1 and hush2 are wrong")
@@ -39,7 +39,7 @@ def latest(**options):
 
 
 def printed_by(question, **options):
-    """Give what Spark would: an error's text, and the variables of all frames."""
+    """Return the text of an error with the variables of all frames, as Spark does."""
     with pytest.raises(Exception) as caught:  # noqa: PT011
         question(**options)
     message = traceback.TracebackException.from_exception(

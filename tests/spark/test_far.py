@@ -1,4 +1,4 @@
-"""Log directories behind a URL, through Spark: its workers reach what options name."""
+"""Log directories at a URL, read with Spark: workers get the options."""
 
 from __future__ import annotations
 

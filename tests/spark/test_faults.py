@@ -1,4 +1,4 @@
-"""Workers and drivers killed in mid-read: no row twice, none missing."""
+"""Workers and drivers killed during a read: no row twice, none missing."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_stream_has_every_row_once_if_workers_are_killed(
 
 
 class Driver:
-    """Drivers of one query, one after another, each a process of its own."""
+    """Drivers of one query, one after another, each in its own process."""
 
     def __init__(self, log, folder):
         self.log = log
@@ -134,7 +134,7 @@ class Driver:
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def has_read(self, ends):
-        """Tell whether a batch that is committed ended there."""
+        """Return whether a committed batch ended at these offsets."""
         batch = self.last_batch("commits")
         return batch >= 0 and self.ends_of(batch) == ends
 

@@ -1,4 +1,4 @@
-"""`read`, `map_batches` and `list_splits` give what the source gives."""
+"""`read`, `map_batches` and `list_splits` return the same records as the source."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_each_call_reads_new_records_and_a_dataframe_keeps_its_own(spark, growin
     before = reading()
     assert [frame.count() for frame in before] == [10, 10]
     append(growing, 10)
-    assert before[1].count() == 10  # while `read` may look again: Spark 4.0 does
+    assert before[1].count() == 10  # `read` may list again: Spark 4.0 does
     for frame in reading():
         assert frame.count() == 20
         low, high = frame.where("offset < 5"), frame.where("offset >= 12")
@@ -225,28 +225,28 @@ def test_a_function_may_return_one_batch_several_or_none(spark):
     named = {"subscribePattern": "^orders"}
     schema, columns = "topic string, n int", ["topic", "value"]
     mapped = map_batches(spark, LOGS, lengths, schema, columns, **named)
-    plain = read(spark, LOGS, columns, **named).where("topic <> 'orders.lz4'")
-    expected = plain.selectExpr("topic", "length(value) n").groupBy("topic").sum("n")
+    filtered = read(spark, LOGS, columns, **named).where("topic <> 'orders.lz4'")
+    expected = filtered.selectExpr("topic", "length(value) n").groupBy("topic").sum("n")
     found = mapped.groupBy("topic").sum("n")
     assert sorted(found.collect()) == sorted(expected.collect())
     assert found.count() == 4
 
 
 WRONG = {
-    "an_int": (lambda batch: 3, "gave a builtins.int, and should give a pyarrow"),
-    "rows": (lambda batch: batch.to_pylist(), "gave a builtins.dict"),
+    "an_int": (lambda batch: 3, "returned builtins.int, expected a pyarrow"),
+    "rows": (lambda batch: batch.to_pylist(), "returned builtins.dict"),
     "table": (
         lambda batch: pa.table(batch),
-        r"gave a pyarrow.lib.Table",
+        r"returned pyarrow.lib.Table",
     ),
-    "other_names": (lambda batch: batch, r"columns \['offset'\], .* has \['n'\]"),
+    "other_names": (lambda batch: batch, r"columns \['offset'\], expected \['n'\]"),
     "other_type": (
         lambda batch: batch.rename_columns(["n"]).cast(pa.schema([("n", "int32")])),
-        "column 'n' as int32, and its schema makes that int64",
+        "column 'n' as int32, expected int64",
     ),
     "nulls": (
         lambda batch: pa.record_batch({"n": pa.nulls(1, "int64")}),
-        "gave nulls in column 'n'",
+        "returned nulls in column 'n'",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Columns of batches' bytes: every golden file in one, and rows of all that can be."""
+"""Binary columns: the golden segments as one column, and rows of any content."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def golden_files(name):
 
 
 def as_told(row):
-    """See a row as Kafka tells it; a scan's columns in their order."""
+    """Return a row as Kafka's dump has it, with the columns of a scan."""
     row = {COLUMNS[name].scan_name: row[name] for name in NAMES}
     time_ms = round(row["timestamp"].timestamp() * 1000)
     row["timestamp"] = None if time_ms == -1 else time_ms
@@ -155,8 +155,8 @@ def test_null_and_empty_rows_have_no_records():
 )
 def test_a_truncated_row_is_not_completed_by_the_next(tail):
     rows = [LATER + tail, GOOD, tail, GOOD[len(tail) :], GOOD]
-    sound = [rows[i] for i in (0, 1, 2, 4)]
-    assert {row for row, _ in offsets_of(numbered(), sound)} == {0, 1, 3}
+    valid = [rows[i] for i in (0, 1, 2, 4)]
+    assert {row for row, _ in offsets_of(numbered(), valid)} == {0, 1, 3}
     skipping = numbered(on_corruption="skip")
     assert {row for row, _ in offsets_of(skipping, rows)} == {0, 1, 4}
 
@@ -192,7 +192,7 @@ def test_bytes_of_a_null_value_are_not_read():
 @pytest.mark.parametrize(
     ("rows", "row", "position", "reason"),
     [
-        ([GOOD, LATER + FLIPPED, GOOD], 1, len(LATER), "the checksum is not"),
+        ([GOOD, LATER + FLIPPED, GOOD], 1, len(LATER), "CRC mismatch: stored"),
         ([GOOD, LATER, HEADLESS], 2, 0, "size 0, expected at least"),
         ([None, GOOD + HEADLESS], 1, len(GOOD), "size 0, expected at least"),
     ],
@@ -228,7 +228,7 @@ def test_batch_headers_state_a_crc_mismatch():
     assert [row["baseOffset"] for row in kept] == [100]
 
 
-PIECES = st.sampled_from(
+FRAGMENTS = st.sampled_from(
     [
         *(None, b"", GOOD, LATER, GOOD + LATER, GOOD[:50], LATER + GOOD[:9], ZEROS),
         *(FLIPPED, GOOD + FLIPPED + LATER, HEADLESS, LATER + ZEROS, b"\0"),
@@ -236,7 +236,7 @@ PIECES = st.sampled_from(
 )
 
 
-@given(st.lists(PIECES, max_size=12))
+@given(st.lists(FRAGMENTS, max_size=12))
 def test_grouped_rows_decode_as_single_rows_do(rows):
     skipping = numbered(on_corruption="skip")
     alone = [
@@ -247,7 +247,7 @@ def test_grouped_rows_decode_as_single_rows_do(rows):
     assert offsets_of(skipping, rows) == alone
 
 
-@given(st.lists(PIECES, max_size=12))
+@given(st.lists(FRAGMENTS, max_size=12))
 def test_lists_have_the_records_of_each_row(rows):
     decoder = decode_batches(columns=["offset", "value"], on_corruption="skip")
     expected = [None if row is None else decoded(decoder, table([row])) for row in rows]
@@ -281,14 +281,14 @@ def test_large_values_are_decoded_into_limited_batches():
 
 @pytest.fixture(scope="module")
 def golden(spark):
-    """All segments of a golden set as rows of bytes, read by Spark's own source."""
+    """Read all segments of a golden set with Spark's ``binaryFile`` source."""
     logs = str(golden_data.logs("k431-clean"))
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     return reader.option("pathGlobFilter", "*.log").load(logs)
 
 
 def golden_rows():
-    """Return what that reads: not the files below a name that begins with ``_``."""
+    """Return what it reads: no files in a directory that begins with ``_``."""
     return {
         (f"{directory}/{file}", row[told.COLUMNS.index("offset")]): row
         for directory, file in golden_files("k431-clean")
@@ -358,5 +358,7 @@ def test_an_error_in_spark_has_row_and_byte(spark):
     rows = f"values (unhex('{GOOD.hex()}')), (unhex('{FLIPPED.hex()}')) as t(content)"
     frame = spark.sql(f"select * from {rows}").coalesce(1)
     decoder = decode_batches()
-    with pytest.raises(Exception, match=r"row 1 of content: the checksum .* at byte 0"):
+    with pytest.raises(
+        Exception, match=r"row 1 of content: CRC mismatch: .* at byte 0"
+    ):
         frame.mapInArrow(decoder, decoder.schema).collect()

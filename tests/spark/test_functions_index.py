@@ -1,4 +1,4 @@
-"""Times and segments of many partitions at once are what each log and file says."""
+"""`offsets_for_times` and `list_segments` agree with the logs and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OFFSET, TIME = (told.COLUMNS.index(name) for name in ("offset", "timestamp"))
 
 
 def living(name):
-    """Return the directories of a set that are partitions, not about to go."""
+    """Return the partition directories of a set, without those marked deleted."""
     return [
         directory
         for set_name, directory in told.DIRECTORIES
@@ -32,7 +32,7 @@ def living(name):
 
 
 def first_at(name, directory, time_ms):
-    """Offset of the first record at or after a time, the slow way."""
+    """Return the offset of the first record at or after a time, by a scan."""
     start = LOG_STARTS.get((name, directory), 0)
     return next(
         (
@@ -48,7 +48,7 @@ def first_at(name, directory, time_ms):
 
 
 def times_of(name):
-    """Some times around those of a set's records, in ms."""
+    """Return some times around those of a set's records, in ms."""
     known = {
         row[TIME]
         for directory in living(name)
@@ -102,7 +102,7 @@ def test_a_timestamp_may_be_a_datetime_and_topics_selected(spark):
         for one in names
     ]
     assert frame.columns == ["topic", "partition", "timestamp", "offset"]
-    with pytest.raises(ConfigError, match="is beyond Spark's"):
+    with pytest.raises(ConfigError, match="the range of Spark's"):
         offsets_for_times(spark, logs, [FAR_MS])
     with pytest.raises(ValueError, match="a time needs a zone"):
         offsets_for_times(spark, logs, [datetime(2025, 1, 1)])
@@ -115,8 +115,8 @@ def test_read_committed_ignores_uncommitted_records(spark, tmp_path):
 
     directory = tmp_path / "open-0"
     directory.mkdir()
-    plain = RecordBatchBuilder(base_offset=0)
-    plain.append(b"", b"", timestamp=FIRST_MS)
+    committed = RecordBatchBuilder(base_offset=0)
+    committed.append(b"", b"", timestamp=FIRST_MS)
     undecided = RecordBatchBuilder(
         base_offset=1,
         producer_id=7,
@@ -126,7 +126,7 @@ def test_read_committed_ignores_uncommitted_records(spark, tmp_path):
     )
     undecided.append(b"", b"", timestamp=FIRST_MS + 5)
     file = directory / f"{0:020d}.log"
-    file.write_bytes(plain.build() + undecided.build())
+    file.write_bytes(committed.build() + undecided.build())
     committed = {"kafka.isolation.level": "read_committed"}
     for options, last in (({}, 1), (committed, None)):
         times = [FIRST_MS, FIRST_MS + 1]

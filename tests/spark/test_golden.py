@@ -1,4 +1,4 @@
-"""Every golden record through Spark is what Kafka says it is, in Spark's columns."""
+"""Every golden record read with Spark equals Kafka's, in Spark's columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.query import told
 
 pytestmark = pytest.mark.spark
 
-PLAIN = ("topic", "partition", "offset", "timestamp", "timestampType")
+FIXED = ("topic", "partition", "offset", "timestamp", "timestampType")
 IN_LOG = ("topic", "partition", "offset", "timestamp", "timestamp_type")
 SELECTED = [
     *("key", "value", "topic", "partition", "offset"),
@@ -31,7 +31,7 @@ def load(spark, path, **options):
 
 
 def kafka_rows(name):
-    """Return what a log directory holds, as the columns of Spark's own source."""
+    """Return Kafka's records of a log directory in the columns of Spark's source."""
     found = []
     for set_name, directory in told.DIRECTORIES:
         if set_name != name or directory.endswith(("-delete", ".checkpoint")):
@@ -50,9 +50,9 @@ def kafka_rows(name):
 
 def from_log(row):
     time_ms = -1 if row["timestamp"] is None else row["timestamp"]
-    plain = [row[name] for name in IN_LOG]
-    plain[IN_LOG.index("timestamp")] = time_ms
-    return (*plain, repr(row["key"]), repr(row["value"]), repr(row["headers"] or None))
+    fixed = [row[name] for name in IN_LOG]
+    fixed[IN_LOG.index("timestamp")] = time_ms
+    return (*fixed, repr(row["key"]), repr(row["value"]), repr(row["headers"] or None))
 
 
 def from_spark(row):
@@ -60,7 +60,7 @@ def from_spark(row):
     if headers is not None:
         headers = tuple((one["key"], told.told_bytes(one["value"])) for one in headers)
     key, value = (told_cell(row[name]) for name in ("key", "value"))
-    return (*(row[name] for name in PLAIN), key, value, repr(headers))
+    return (*(row[name] for name in FIXED), key, value, repr(headers))
 
 
 def told_cell(cell):
@@ -129,7 +129,7 @@ def test_a_missing_timestamp_is_the_millisecond_before_1970(spark, far):
 
 def test_headers_are_returned_on_request_only(spark, far):
     names = ["key", "value", "topic", "partition", "offset", "timestamp"]
-    plain = load(spark, far, includeHeaders="false")
-    assert plain.columns == [*names, "timestampType"]
+    frame = load(spark, far, includeHeaders="false")
+    assert frame.columns == [*names, "timestampType"]
     assert load(spark, far).columns == [*names, "timestampType", "headers"]
     assert all(field.nullable for field in load(spark, far).schema)

@@ -1,4 +1,4 @@
-"""What the job tells of data that is gone since its last run."""
+"""The job reports data that was deleted since its last run."""
 
 from __future__ import annotations
 

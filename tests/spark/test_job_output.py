@@ -1,4 +1,4 @@
-"""A run is in its directory whole or not at all, wherever it was cut off."""
+"""A run is complete or absent, wherever it was interrupted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ with locked(Path(sys.argv[1])):
 
 
 class KilledError(BaseException):
-    """What ends a run as a kill does: nothing that it still does has an effect."""
+    """Ends a run as a kill does: no later call has an effect."""
 
 
 def add_run(out, about=None):
@@ -53,7 +53,7 @@ def add_run(out, about=None):
 
 
 def kill_at(monkeypatch, step):
-    """Let no call from the given one on reach the disk; the first that fails tears."""
+    """Fail all calls from one on; the first to fail writes half its bytes."""
     done = []
 
     def failing(name, real):
@@ -81,7 +81,7 @@ def left_in(out):
 
 
 def killed_somewhere(out, step):
-    """Kill a run at a step; say whether it came so far."""
+    """Kill a run at a step; return whether it reached the step."""
     with pytest.MonkeyPatch.context() as patch:
         kill_at(patch, step)
         try:
@@ -119,7 +119,7 @@ def test_a_run_killed_at_any_step_is_complete_or_absent(tmp_path):
 
 
 def cut_off_while_moving(tmp_path):
-    """Find the step at which a first run has moved one file; what it says is `out`."""
+    """Leave a first run in `out` killed after moving one file; return the step."""
     for step in count(1):
         out = tmp_path / f"moving-{step}"
         assert killed_somewhere(out, step)

@@ -1,4 +1,4 @@
-"""What a task writes: a file for each topic and UTC date, and of what size."""
+"""A task writes a file for each topic and UTC date."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.errors import CorruptRecordError
-from kafkalog.query.part_reading import Request
 from kafkalog.spark import job_parquet
 from kafkalog.spark.job_output import locked
 from kafkalog.spark.job_parquet import TaskWriter, by_date, file_columns, read_schema
@@ -43,7 +43,8 @@ def tasks_of(logs):
 
 
 def writer_into(staging, *, columns=COLUMNS, skip=False):
-    reader = TaskReader(schema=read_schema(columns), request=Request(skip=skip))
+    policy = ReadPolicy(on_corruption="skip" if skip else "raise")
+    reader = TaskReader(schema=read_schema(columns), policy=policy)
     return TaskWriter(
         reader=reader, columns=columns, staging=staging, compression="zstd"
     )
@@ -136,7 +137,7 @@ def test_only_requested_columns_are_written(logs, tmp_path):
         assert table.schema.names == ["offset"]
 
 
-def damage(logs):
+def corrupt(logs):
     path = logs / "orders-0" / f"{0:020d}.log"
     data = bytearray(path.read_bytes())
     data[80] ^= 1
@@ -145,7 +146,7 @@ def damage(logs):
 
 
 def test_corruption_ends_a_task_and_those_not_yet_started(logs, tmp_path):
-    path = damage(logs)
+    path = corrupt(logs)
     done = written(tmp_path / "staging", logs)
     assert isinstance(done.error, CorruptRecordError)
     assert str(done.error).endswith(f"{path} at byte 0")
@@ -155,7 +156,7 @@ def test_corruption_ends_a_task_and_those_not_yet_started(logs, tmp_path):
 
 
 def test_skipped_corruption_is_in_the_task_result(logs, tmp_path):
-    path = damage(logs)
+    path = corrupt(logs)
     done = written(tmp_path / "staging", logs, skip=True)
     assert done.error is None
     assert done.rows["orders", 0] == 200
@@ -178,7 +179,7 @@ def test_an_executor_without_the_output_directory_is_an_error(logs, tmp_path):
 
 @pytest.fixture
 def lake(logs, tmp_path):
-    """A directory with one run done, another committed, and a third half made."""
+    """Make a directory with a complete, a committed and an unfinished run."""
     out = tmp_path / "lake"
     for number in (1, 2):
         with locked(out) as output, output.staged(number) as staging:

@@ -1,4 +1,4 @@
-"""What directories hold, requested as the source asks it."""
+"""The partitions of log directories and their offsets."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_a_timestamp_resolves_to_its_first_offset_or_none():
 
 
 def test_a_timestamp_of_uncommitted_records_has_no_offset(tmp_path):
-    plain = kafkalog.RecordBatchBuilder(base_offset=0)
-    plain.append(b"k", b"v", timestamp=10)
+    committed = kafkalog.RecordBatchBuilder(base_offset=0)
+    committed.append(b"k", b"v", timestamp=10)
     begun = kafkalog.RecordBatchBuilder(
         base_offset=1,
         producer_id=7,
@@ -74,7 +74,7 @@ def test_a_timestamp_of_uncommitted_records_has_no_offset(tmp_path):
     )
     begun.append(b"k", b"v", timestamp=20)
     (tmp_path / "open-0").mkdir()
-    (tmp_path / "open-0" / name(0)).write_bytes(plain.build() + begun.build())
+    (tmp_path / "open-0" / name(0)).write_bytes(committed.build() + begun.build())
     tp = "open", 0
     committed = LogPartitions([tmp_path], read_committed=True)
     assert committed.latest_offsets([tp]) == {tp: 1}

@@ -1,4 +1,4 @@
-"""A reading of nothing gives no rows, and is no error."""
+"""A read without records returns no rows, and is no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets have Kafka's JSON in checkpoints and progress."""
+"""Offsets in checkpoints and progress have the JSON of Spark's Kafka source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets are found, and lost ones message of, as Spark's own Kafka source does."""
+"""Offsets are resolved, and data loss reported, as in Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A, B, C = ("orders", 0), ("orders", 1), ("audit", 0)
 
 @dataclass
 class FakePartitions:
-    """Partitions that hold the offsets [first, end), each with ten times it in ms."""
+    """Partitions with offsets [first, end), each with timestamp ten times itself."""
 
     spans: dict = field(default_factory=lambda: {A: (5, 20), B: (0, 10), C: (0, 0)})
 
@@ -168,7 +168,7 @@ def test_missing_offsets_are_an_error_or_skipped(start, end, kept, caplog):
         batch(**given)
     found = f"requested offsets [{start}, {end}) of orders-0, found [5, 20)"
     assert found in str(caught.value)
-    assert "failOnDataLoss=false" in caught.value.__notes__[0]
+    assert "failOnDataLoss=false" in str(caught.value)
     with caplog.at_level(logging.WARNING):
         assert batch(failOnDataLoss="false", **given) == kept
     assert found in caplog.text
@@ -184,9 +184,9 @@ def test_a_pattern_without_matches_reads_nothing():
 
 
 def test_a_missing_topic_is_an_error():
-    for way in ({"subscribe": "gone"}, {"assign": '{"gone":[0]}'}):
+    for options_ in ({"subscribe": "gone"}, {"assign": '{"gone":[0]}'}):
         with pytest.raises(ConfigError, match="no partition found of topics gone"):
-            batch(**way)
+            batch(**options_)
 
 
 def test_a_missing_partition_is_ignored():

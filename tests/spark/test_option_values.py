@@ -1,4 +1,4 @@
-"""Numbers, durations and sizes in options are read as Scala and Spark read them."""
+"""Numbers, durations and sizes are parsed as Scala and Spark parse them."""
 
 from __future__ import annotations
 

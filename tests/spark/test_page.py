@@ -1,4 +1,4 @@
-"""The examples on Spark in the pages run, and print what follows them."""
+"""The Spark examples of the documentation print the output that follows them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def ranges(*counts):
 
 
 def divided(counts, least=None, most=None):
-    """Give the lengths of the parts of each range."""
+    """Return the lengths of the parts of each range."""
     whole = ranges(*counts)
     parts = split_ranges(whole, least, most)
     return [
@@ -52,7 +52,7 @@ def divided(counts, least=None, most=None):
     ],
 )
 def test_ranges_are_divided_as_spark_divides_them(counts, least, most, parts):
-    # TaskResult down from KafkaOffsetRangeCalculator of Spark 4.2.0.
+    # Written down from KafkaOffsetRangeCalculator of Spark 4.2.0.
     assert divided(counts, least, most) == parts
 
 

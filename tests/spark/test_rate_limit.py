@@ -1,4 +1,4 @@
-"""A micro-batch takes as much as Spark's own Kafka source would, and waits as long."""
+"""Micro-batches have the limits and delays of Spark's own Kafka source."""
 
 from __future__ import annotations
 

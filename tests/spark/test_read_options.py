@@ -1,4 +1,4 @@
-"""The Spark source takes options as Spark's own Kafka source does."""
+"""Options are parsed as in Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parse(options=(), /, *, streaming=False, **more):
 
 
 def refused(options=(), /, *, streaming=False, **more):
-    """Give the text of the one error that the options lead to."""
+    """Return the message of the error that the options cause."""
     with pytest.raises(ConfigError) as caught:
         parse(options, streaming=streaming, **more)
     return str(caught.value)

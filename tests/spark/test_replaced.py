@@ -1,4 +1,4 @@
-"""What a task does about an object that was replaced by another of the same size."""
+"""An object that was replaced by another of the same size is data loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLOSED, LAST = (f"{base:020d}.log" for base in (0, 30))
 
 
 def written(directory, producer_id=7):
-    """Write a partition of two segments of two batches; all producers' are alike."""
+    """Write a partition of two segments of two batches of equal size."""
     tp = directory / "orders-0"
     tp.mkdir(parents=True, exist_ok=True)
     for name, first in ((CLOSED, 0), (LAST, 30)):
@@ -83,7 +83,7 @@ def test_an_object_that_grew_is_read_to_the_planned_end(bucket, tmp_path):
 
 
 def test_modification_times_identify_closed_segments(tmp_path):
-    """The last may be written on within its size: brokers can allocate it before."""
+    """The active segment may be written within its size: brokers can preallocate it."""
     memory = fsspec.filesystem("memory")
     memory.store.clear()
     far = in_memory(written(tmp_path), "replaced") / "orders-0"

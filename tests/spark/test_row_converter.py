@@ -1,4 +1,4 @@
-"""Chunks of records become batches of Spark's types, and never too large ones."""
+"""Chunks of records are converted to batches of Spark's types and limited size."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_large_record_has_a_batch_of_its_own():
 
 
 class Field:
-    """Like a field of Spark's schema."""
+    """A field of a Spark schema."""
 
     def __init__(self, name, type_name, nullable=True):
         self.name, self.nullable, self.dataType = name, nullable, self

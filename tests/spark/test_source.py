@@ -1,4 +1,4 @@
-"""The source as a user of Spark meets it: options, schemas, SQL and errors."""
+"""The source in Spark: options, schemas, SQL and errors."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def test_column_names_are_case_insensitive_and_keep_their_case(spark):
 
 
 def test_control_records_are_returned_on_request(spark):
-    plain = load(spark, subscribe="ledger").count()
+    data = load(spark, subscribe="ledger").count()
     options = {"controlRecords": "true", "columns": "isControl"}
     control = load(spark, subscribe="ledger", **options)
-    assert control.where("isControl").count() == control.count() - plain > 0
+    assert control.where("isControl").count() == control.count() - data > 0
 
 
 def test_ranges_are_divided_as_the_options_state(spark):
@@ -147,7 +147,7 @@ def test_an_invalid_schema_is_an_error(spark):
     reader = spark.read.format("kafkalog").schema("value string, valeur binary")
     with pytest.raises(PySparkException) as caught:
         reader.load(str(ROOT)).collect()
-    assert "value is binary, not string" in str(caught.value)
+    assert "value: expected binary, got string" in str(caught.value)
     assert "no column 'valeur'" in str(caught.value)
 
 
@@ -181,7 +181,7 @@ def test_missing_offsets_are_data_loss_or_skipped(spark):
 
 
 @pytest.fixture
-def damaged(tmp_path):
+def corrupted(tmp_path):
     tp = tmp_path / "orders-0"
     tp.mkdir()
     batches = [build(2, "none", first) for first in range(0, 30, 3)]
@@ -193,21 +193,21 @@ def damaged(tmp_path):
 
 
 @pytest.mark.parametrize("columns", ["value", "offset", "topic"])
-def test_corruption_fails_the_query_with_file_and_byte(spark, damaged, columns):
-    path, position = damaged
+def test_corruption_fails_the_query_with_file_and_byte(spark, corrupted, columns):
+    path, position = corrupted
     text = error_of(spark, path.parent.parent, columns=columns)
     assert f"{path} at byte {position}" in text
 
 
-def test_corruption_is_skipped_on_request(spark, damaged):
-    path, _ = damaged
+def test_corruption_is_skipped_on_request(spark, corrupted):
+    path, _ = corrupted
     frame = load(spark, path.parent.parent, onCorruption="skip")
     found = [offset for _, offset in offsets(frame)]
     assert found == [0, 1, 2, *range(6, 30)]
 
 
-def test_skipped_corruption_is_listed(spark, damaged):
-    path, position = damaged
+def test_skipped_corruption_is_listed(spark, corrupted):
+    path, position = corrupted
     [problem] = list_problems(spark, path.parent.parent).collect()
     assert problem.asDict() == {
         "topic": "orders",
@@ -218,12 +218,12 @@ def test_skipped_corruption_is_listed(spark, damaged):
         "lastOffset": 5,
         "reason": problem.reason,
     }
-    assert "checksum" in problem.reason
+    assert "CRC mismatch" in problem.reason
     assert list_problems(spark, ROOT).collect() == []
 
 
-def test_corruption_fails_a_count_or_is_not_counted(spark, damaged):
-    path, position = damaged
+def test_corruption_fails_a_count_or_is_not_counted(spark, corrupted):
+    path, position = corrupted
     logs = path.parent.parent
     with pytest.raises(PySparkException) as caught:
         count_records(spark, logs)

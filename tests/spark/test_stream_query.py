@@ -1,4 +1,4 @@
-"""Offsets of a stream, requested as Spark asks them, without Spark."""
+"""Offsets of a stream, called as Spark calls it, without Spark."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def reader_of(logs, **options):
 
 
 def read(reader, start, end):
-    """Read a batch as tasks do: with another reader, that is message all."""
+    """Read a batch as tasks do, with a copy of the reader."""
     other = pickle.loads(pickle.dumps(reader))
     return sorted(
         (split.task[0].topic, split.task[0].partition, offset)
@@ -70,11 +70,11 @@ def read(reader, start, end):
 
 
 class ReadAllAvailable:
-    """Like Spark's, which it has from 4.2 on."""
+    """The ``ReadAllAvailable`` of Spark from 4.2 on."""
 
 
 def limit_of(reader):
-    """Return what Spark would pass on of a reader's own limit, if it knows limits."""
+    """Return the limit that Spark would pass, if it has limits."""
     return reader.getDefaultReadLimit() if HAS_LIMITS else None
 
 
@@ -119,7 +119,7 @@ def test_a_minimum_delays_a_batch_up_to_the_maximum_delay(logs, monkeypatch):
     limit = limit_of(reader)
     start = reader.initialOffset()
     first = reader.latestOffset(start, limit)
-    assert first == {"a": {"0": 40, "1": 10}}  # the first batch waits for nothing
+    assert first == {"a": {"0": 40, "1": 10}}  # the first batch is not delayed
     append(logs, "a-0", 40)
     assert reader.latestOffset(first, limit) == first
     now[0] += 9_999
@@ -135,7 +135,7 @@ def test_the_read_limit_is_that_of_the_options(logs):
         "minOffsetsPerTrigger": lambda: stream_query.limits.ReadMinRows(100),
         "maxTriggerDelay": lambda: stream_query.limits.ReadAllAvailable(),
     }
-    for name in limits if HAS_LIMITS else ():  # before, no reader is requested
+    for name in limits if HAS_LIMITS else ():  # Spark before 4.2 does not ask
         assert reader_of(logs, **{name: "100"}).getDefaultReadLimit() == limits[name]()
 
 

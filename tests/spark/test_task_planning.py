@@ -1,4 +1,4 @@
-"""However a range is divided, its tasks read each of its records once, in order."""
+"""The tasks of a range read each of its records once, in order."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def test_without_an_index_a_segment_is_one_task(tmp_path):
 def test_an_invalid_index_makes_no_cuts(tmp_path):
     big = write_segment(tmp_path / "big-0", 4 << 20)
     index = big.place / f"{0:020d}.index"
-    lying = bytearray(index.read_bytes())
-    for slot in range(0, len(lying), 8):
-        lying[slot + 7] ^= 1
-    index.write_bytes(lying)
+    invalid = bytearray(index.read_bytes())
+    for slot in range(0, len(invalid), 8):
+        invalid[slot + 7] ^= 1
+    index.write_bytes(invalid)
     tasks = plan(big.place, 0, big.records, 1 << 20)
     assert len(tasks) == 1
     assert offsets_of(tasks) == list(range(big.records))

@@ -1,4 +1,4 @@
-"""What a task reads when the files are no longer what was planned with."""
+"""Tasks read files that changed after planning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ was = LogSegment.open
 
 @pytest.fixture
 def log(tmp_path):
-    """Four segments of twelve batches of five records."""
+    """Write four segments of twelve batches of five records."""
     tp = tmp_path / "logs" / "orders-0"
     tp.mkdir(parents=True)
     for number in range(4):
@@ -162,7 +162,7 @@ def test_an_executor_without_the_mount_is_always_an_error(log, mounted):
 
 @pytest.fixture
 def third(log):
-    """Damage the third batch of the second segment; return where it begins."""
+    """Corrupt the third batch of the second segment; return its path and position."""
     path = log / name(60)
     data = bytearray(path.read_bytes())
     third = sum(len(build(2, "none", first, COUNT)) for first in (60, 65))
@@ -217,7 +217,7 @@ def test_every_magic_and_codec_is_cut_at_its_batches(tmp_path, magic, codec):
     tasks = plan(tp, *whole(tp), 300)
     assert len(tasks) > 5
     assert offsets_of(tasks) == offsets
-    path = tp / name(0)  # rewritten: what was planned by bytes is found by offsets
+    path = tp / name(0)  # rewritten: read by offsets instead of bytes
     path.write_bytes(build(magic, codec, 0, 2) + data[len(build(magic, codec, 0)) :])
     assert offsets_of(tasks) == [offset for offset in offsets if offset != 2]
 

@@ -1,4 +1,4 @@
-"""Topics are chosen as Spark's Kafka source chooses them, with patterns of Java's."""
+"""Topics are selected as in Spark's Kafka source, with Java patterns."""
 
 from __future__ import annotations
 

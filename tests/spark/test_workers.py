@@ -1,4 +1,4 @@
-"""Worker processes that Spark keeps freeze their imports; others do nothing."""
+"""Worker processes that Spark keeps freeze their imports; others do not."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.formats.entry_headers import scan_headers
-from kafkalog.formats.layout import BATCH, LEAST_RECORD_BYTES
+from kafkalog.formats.batch_headers import scan_headers
+from kafkalog.formats.layout import BATCH, MIN_RECORD_BYTES
 from tests.guarded import at_the_end
 from tests.query.batches import KINDS, build
 
@@ -35,7 +35,7 @@ def headers(entries):
 def test_counts_are_valid_where_payloads_can_hold_the_records(entries):
     good, wrapped = 0, False
     for magic, count, length in entries:
-        if magic == 2 and (count < 0 or count * LEAST_RECORD_BYTES > length):
+        if magic == 2 and (count < 0 or count * MIN_RECORD_BYTES > length):
             break
         wrapped = wrapped or count < 0
         good += 1

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import _speedups
-from kafkalog.formats.entry_headers import find_unsound, scan_headers
+from kafkalog.formats.batch_headers import find_crc_mismatches, scan_headers
 from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
 
@@ -70,12 +70,12 @@ def test_a_range_outside_the_bytes_is_where_it_stops(path, size, bad):
 def test_an_entry_is_sound_until_a_bit_of_it_is_not(magic, codec):
     data = build(magic, codec, 0)
     rows, _, _ = scan_headers(at_the_end(data), 0, 0)
-    assert find_unsound(at_the_end(data), 0, rows).tolist() == []
+    assert find_crc_mismatches(at_the_end(data), 0, rows).tolist() == []
     covered = 21 if magic == 2 else 16
     for byte in range(covered, int(rows["size_in_bytes"][0])):
         damaged = bytearray(data)
         damaged[byte] ^= 1 << byte % 8
-        assert find_unsound(at_the_end(damaged), 0, rows).tolist() == [0]
+        assert find_crc_mismatches(at_the_end(damaged), 0, rows).tolist() == [0]
     # What does not lie in the bytes is not sound, and is not read.
     for origin in (1, -1, 2**62, -(2**62)):
-        assert 0 in find_unsound(at_the_end(data), origin, rows)
+        assert 0 in find_crc_mismatches(at_the_end(data), origin, rows)

@@ -11,14 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkalog import _speedups
-from kafkalog.decoding.batch_decoder import Bounds, Run, decode
-from kafkalog.decoding.column_gathering import Buffers, GatheringWorkspace
+from kafkalog.decoding.batch_decoder import DecodedRecords, decode, find_headers
+from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.record_batch import RecordBatch
-from kafkalog.decoding.record_headers import find_headers
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import LocatedError
-from kafkalog.formats.entry_headers import find_unsound, scan_headers
+from kafkalog.formats.batch_headers import find_crc_mismatches, scan_headers
 from tests import golden_data, reference
 from tests.guarded import at_the_end, at_the_start
 from tests.query.batches import KINDS, build
@@ -35,7 +35,7 @@ def read_all(data):
     rows, status, place = scan_headers(data, 0, 0)
     assert 0 <= place <= len(data)
     assert status in list(_speedups.Status)
-    find_unsound(data, 0, rows)
+    find_crc_mismatches(data, 0, rows)
     ends = []
     for views in decode(
         data, 0, rows, bounds=Bounds(), limit=LIMIT, workspace=Workspace()
@@ -158,7 +158,7 @@ def test_every_golden_record_is_the_references(name):
 def ways(data, bounds):
     """Read the same bytes both ways: by places, and gathered."""
     found = []
-    for room in (Workspace(), GatheringWorkspace(COLUMNS, Buffers(kept=False))):
+    for room in (Workspace(), ColumnWorkspace(COLUMNS, ColumnBuffers(kept=False))):
         rows, _, _ = scan_headers(data, 0, 0)
         found.append(
             [
@@ -201,7 +201,7 @@ def assert_gathered_as_placed(data, bounds):
             start, length = places[f"{name}_start"], places[f"{name}_length"]
             wanted = gathered_one_by_one(source, start, length)
             assert taken_apart(getattr(columns, name)) == wanted
-        run = Run(source, np.empty(0), places, np.empty(0))
+        run = DecodedRecords(source, np.empty(0), places, np.empty(0))
         ends, (key, key_length, value, value_length) = find_headers(run)
         offsets, keys, values = columns.headers
         assert offsets.tolist() == ends.tolist()

@@ -8,7 +8,7 @@ import kafkalog
 from kafkalog.storage.byte_source import SMALL_BYTES, read_plain
 from kafkalog.storage.file_names import META_PROPERTIES
 from kafkalog.verification.path_verification import verify
-from kafkalog.verification.report import Cause
+from kafkalog.verification.verification_report import Cause
 from tests.query.batches import build
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from kafkalog.storage import durable_file
 from kafkalog.storage.durable_file import DISK, Disk
-from tests.disks import EFFECTS, FailingDisk, NotingDisk
+from kafkalog.testing import EFFECTS, FailingDisk, TracingDisk
 
 
 def test_a_replacement_is_on_disk_before_it_has_its_name(tmp_path):
     target = tmp_path / "checkpoint"
     target.write_bytes(b"old")
-    disk = NotingDisk()
+    disk = TracingDisk()
     disk.replace(target, b"new")
     assert target.read_bytes() == b"new"
     assert disk.calls == [
@@ -49,7 +49,7 @@ def test_what_an_earlier_replacement_left_is_overwritten(tmp_path):
 
 def test_a_file_written_over_keeps_what_lies_behind(tmp_path):
     path = tmp_path / "5.snapshot"
-    disk = NotingDisk()
+    disk = TracingDisk()
     disk.write_over(path, b"abcdef", sync=True)
     assert disk.calls == [
         ("open", "5.snapshot"),
@@ -59,7 +59,7 @@ def test_a_file_written_over_keeps_what_lies_behind(tmp_path):
     disk.calls.clear()
     disk.write_over(path, b"ABC", sync=False)
     assert path.read_bytes() == b"ABCdef"
-    assert not disk.asked("sync")
+    assert not disk.calls_of("sync")
 
 
 needs_preload = pytest.mark.skipif(
@@ -166,7 +166,7 @@ def test_an_open_file_knows_its_new_name(tmp_path):
 
 
 def test_names_can_be_made_and_removed(tmp_path):
-    disk = NotingDisk()
+    disk = TracingDisk()
     directory = tmp_path / "orders-0"
     disk.make_directory(directory)
     disk.create_if_missing(directory / "a")

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import kafkalog
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import LocatedError
-from kafkalog.formats.layout import BATCH_HEADER_BYTES
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.formats.layout import RECORD_BATCH_OVERHEAD
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.query.tailing import last_records
 from kafkalog.storage.byte_source import FileSource
 from tests.query.batches import build, offsets_until
@@ -67,7 +68,7 @@ def test_of_a_file_headers_come_to_their_places_and_the_rest_does_not(
     expected = np.full(length, UNTOUCHED, np.uint8)
     for start in STARTS[first:-1]:
         begin = start - STARTS[first]
-        header = WHOLE[start : start + BATCH_HEADER_BYTES][: max(length - begin, 0)]
+        header = WHOLE[start : start + RECORD_BATCH_OVERHEAD][: max(length - begin, 0)]
         expected[begin : begin + len(header)] = np.frombuffer(header, np.uint8)
     assert found.tobytes() == expected.tobytes()
 

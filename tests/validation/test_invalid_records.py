@@ -9,7 +9,7 @@ from kafkalog.codecs.checksum import crc32c
 from kafkalog.codecs.compression import Codec, compress
 from kafkalog.codecs.varint_arrays import encode_varints
 from kafkalog.errors import CompressionError, InvalidRecordError, UnevenOffsetsError
-from kafkalog.formats.entry_headers import scan_headers
+from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.validation.append_policy import AppendRules
 from kafkalog.validation.appends import AppendMemory, AppendOrigin
 from kafkalog.validation.invalid_records import pass_over

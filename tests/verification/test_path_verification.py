@@ -14,7 +14,7 @@ from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.checkpoint import format_offsets
 from kafkalog.verification import partition_checks, segment_checks
 from kafkalog.verification.path_verification import verify
-from kafkalog.verification.report import Cause, Severity
+from kafkalog.verification.verification_report import Cause, Severity
 from tests import golden_data
 from tests.manager.partitions import batch, write_partition
 
@@ -35,11 +35,11 @@ def found(path, **options):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_what_brokers_wrote_is_sound_and_counted_as_kafka_counts(name):
+def test_what_brokers_wrote_is_valid_and_counted_as_kafka_counts(name):
     logs = golden_data.logs(name)
     report = verify(logs)
     expected = {"k431-crash": {Cause.PREALLOCATED}, "oldclients": {Cause.MISSING}}
-    assert report.is_sound
+    assert report.ok
     assert {p.cause for p in report.problems} == expected.get(name, set())
     files = [path for path in logs.rglob("*") if path.is_file()]
     assert report.files == len(files)
@@ -54,9 +54,9 @@ def test_what_brokers_wrote_is_sound_and_counted_as_kafka_counts(name):
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_each_partition_and_each_file_is_sound_by_itself(name):
     for partition in golden_data.partitions(name):
-        assert verify(partition).is_sound
+        assert verify(partition).ok
         for path in partition.iterdir():
-            assert verify(path).is_sound
+            assert verify(path).ok
 
 
 def test_threads_change_nothing():
@@ -71,7 +71,7 @@ def test_progress_comes_to_an_end(partition):
     assert told == sorted(told)
 
 
-def test_the_partition_made_by_hand_is_sound(partition):
+def test_a_partition_made_by_hand_is_valid(partition):
     report = verify(partition)
     assert (report.batches, report.records, report.problems) == (5, 10, ())
 
@@ -405,3 +405,29 @@ def test_every_cause_that_the_package_names_is_on_the_list():
     sources = Path(partition_checks.__file__).parents[1].rglob("*.py")
     text = "".join(path.read_text() for path in sources)
     assert set(re.findall(r"cause=\"(\w+)\"", text)) <= set(Cause)
+
+
+def test_a_report_is_a_table_of_problems_for_arrow(partition):
+    (partition / FIRST).write_bytes(b"")
+    report = verify(partition)
+    table = report.to_arrow()
+    assert table.to_pylist() == [one.as_dict() for one in report.problems]
+    assert str(table.schema.field("position").type) == "int64"
+    empty = verify(golden_data.logs("k431-repl-broker1")).to_arrow()
+    assert (len(empty), empty.schema) == (0, table.schema)
+
+
+def test_a_report_shows_its_counts_and_its_first_problems(partition):
+    log = partition / FIRST
+    assert repr(verify(log)).startswith("<Report: 1 file, ")
+    assert "<table>" not in verify(log)._repr_html_()
+    assert verify(log).ok
+    log.write_bytes(batch(0)[:-1] + b"\xff" + batch(2))
+    (partition / "<x>.log").write_bytes(b"")
+    report = verify(partition)
+    assert not report.ok
+    html = report._repr_html_()
+    assert html.count("<tr>") == 1 + len(report.problems)
+    assert "&lt;x&gt;.log" in html
+    assert "<x>" not in html
+    assert f"{report.errors} errors" in html

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog
 from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
-from kafkalog.log.clock import ManualClock, ManualScheduler
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import end_transaction_marker
+from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from kafkalog.verification.path_verification import verify
-from kafkalog.verification.report import Cause, Recovery, Severity
+from kafkalog.verification.verification_report import Cause, Recovery, Severity
 from tests.log.writing import NOW
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verify.md"
@@ -40,9 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::kafkalog.LostOffsetsWarning")
 def opened(place, config=SMALL):
     clock = ManualClock(NOW)
     scheduler = ManualScheduler(clock)
-    return kafkalog.open(
-        place, "a", config, clock=clock, scheduler=scheduler, topic_id=TOPIC_ID
-    )
+    return open_log(place, config, clock=clock, scheduler=scheduler, topic_id=TOPIC_ID)
 
 
 def marker(kind, key=None):

@@ -14,7 +14,7 @@ from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.verification.path_verification import verify
-from kafkalog.verification.report import Cause
+from kafkalog.verification.verification_report import Cause
 from tests import golden_data
 from tests.manager.partitions import batch, flips, write_partition
 
@@ -57,7 +57,7 @@ def test_no_bit_of_a_log_flips_unnoticed(partition, base):
     unnoticed = [
         divmod(bit // 8, BATCH_BYTES)
         for bit in flips(log, bits_of_batches(log))
-        if verify(partition).is_sound
+        if verify(partition).ok
     ]
     assert unnoticed == []
     assert not verify(partition).problems
@@ -66,7 +66,7 @@ def test_no_bit_of_a_log_flips_unnoticed(partition, base):
 def test_no_bit_of_a_snapshot_flips_unnoticed(partition):
     (snapshot,) = partition.glob("*.snapshot")
     for _ in flips(snapshot, some_bits(snapshot.stat().st_size, 1)):
-        assert not verify(snapshot).is_sound
+        assert not verify(snapshot).ok
 
 
 def starts_early_enough(index, batches):
@@ -88,7 +88,7 @@ def test_a_bit_of_an_offset_index_flips_unnoticed_only_without_harm(ledger, base
     batches = batches_of(path)
     noticed = 0
     for _ in flips(path, some_bits(path.stat().st_size, 11)):
-        if verify(ledger).is_sound:
+        if verify(ledger).ok:
             assert starts_early_enough(OffsetIndex.read(path), batches)
         else:
             noticed += 1
@@ -116,7 +116,7 @@ def test_a_bit_of_a_time_index_flips_unnoticed_only_without_harm(ledger, base):
     batches = batches_of(path)
     noticed = 0
     for _ in flips(path, some_bits(path.stat().st_size, 13)):
-        if verify(ledger).is_sound:
+        if verify(ledger).ok:
             assert finds_every_time(TimeIndex.read(path), batches)
         else:
             noticed += 1
@@ -171,13 +171,13 @@ def test_a_lone_log_may_end_anywhere(partition, tmp_path):
         cause = Cause.PREALLOCATED if zeros else Cause.INCOMPLETE
         end = (cause, position, 2 * whole)
         assert found == ([end] if part else [])
-        assert report.is_sound
+        assert report.ok
 
 
 def test_what_is_missing_at_the_end_of_a_log_is_missed_by_its_indexes(partition):
     for path in partition.glob("*.log"):
         for _ in cuts(path):
-            assert not verify(partition).is_sound
+            assert not verify(partition).ok
 
 
 @pytest.mark.parametrize(("kind", "width"), [("index", 8), ("timeindex", 12)])
@@ -203,7 +203,7 @@ def test_a_transaction_index_that_is_cut_lacks_aborts(ledger):
 def test_a_snapshot_that_is_cut_is_an_error(partition):
     (snapshot,) = partition.glob("*.snapshot")
     for _ in cuts(snapshot):
-        assert not verify(snapshot).is_sound
+        assert not verify(snapshot).ok
 
 
 @given(
@@ -228,7 +228,7 @@ def test_no_damage_is_more_than_a_finding(which, place, removed, put):
 def test_no_base_offset_is_too_high_to_be_looked_at(partition, base):
     for path in partition.glob(f"{6:020d}.*"):
         path.rename(partition / path.name.replace(f"{6:020d}", f"{base:020d}"))
-    assert not verify(partition).is_sound
+    assert not verify(partition).ok
 
 
 @pytest.mark.parametrize(

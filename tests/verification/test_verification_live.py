@@ -9,9 +9,9 @@ import pytest
 
 from kafkalog.formats.checkpoint import format_offsets
 from kafkalog.storage.checkpoint_file import CLEANED_TO
-from kafkalog.verification import path_verification, second_reading
+from kafkalog.verification import path_verification
 from kafkalog.verification.path_verification import verify
-from kafkalog.verification.report import Cause
+from kafkalog.verification.verification_report import Cause
 from tests import golden_data
 from tests.manager.partitions import batch, write_partition
 
@@ -67,7 +67,7 @@ def test_an_entry_that_is_being_written_at_the_second_reading_is_waited_for(
     whole = index.read_bytes()
     index.write_bytes(whole[:-34])
     monkeypatch.setattr(
-        second_reading.time, "sleep", lambda _: index.write_bytes(whole)
+        path_verification.time, "sleep", lambda _: index.write_bytes(whole)
     )
     assert not verify(ledger).problems
 

@@ -9,7 +9,7 @@ from kafkalog import LogConfig, LostOffsetsWarning
 from kafkalog.formats.checkpoint import format_offsets
 from kafkalog.storage.checkpoint_file import CLEANED_TO
 from kafkalog.verification.path_verification import verify
-from kafkalog.verification.report import Cause, Recovery, Severity
+from kafkalog.verification.verification_report import Cause, Recovery, Severity
 from tests import golden_data
 from tests.manager.partitions import batch, write_partition, write_segment
 
@@ -316,7 +316,7 @@ def test_an_empty_time_index_beside_timestamps_is_a_warning(root):
     [problem] = verify(root).problems
     assert (problem.cause, problem.severity) == (Cause.TIME_INDEX, Severity.WARNING)
     assert problem.path == f"orders-0/{FIRST}.timeindex"
-    assert "it is empty" in problem.message
+    assert "the index is empty" in problem.message
 
 
 def test_the_time_index_of_the_segment_being_written_may_be_empty(root):

@@ -8,18 +8,15 @@ Source: ``UnifiedLog.java`` (``analyzeAndValidateProducerState``, ``updateProduc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from kafkalog.errors import InvalidTxnStateError
-from kafkalog.formats.entry_headers import Rows
+from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
-    BATCH,
     CONTROL_FLAG,
-    NO_PRODUCER_ID,
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.log.markers import Markers
@@ -38,23 +35,10 @@ from kafkalog.log.producers.producer_manager import (
     ProducerStateManager,
     check_epoch_is_current,
 )
+from kafkalog.log.producers.producer_state import OwnedBatch, owned_batches
 from kafkalog.validation.appends import AppendOrigin
 
 NO_MARKERS: Final[Markers] = MappingProxyType({})
-
-_COLUMNS: Final = (
-    "position",
-    "base_offset",
-    "last_offset",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "attributes",
-)
-_NAMES: Final = list(BATCH.fields or ())
-_PRODUCER_ID: Final = _NAMES.index("producer_id")
-_pick: Final = itemgetter(*map(_NAMES.index, _COLUMNS))
 
 SEQUENCE: Final = np.dtype(
     [
@@ -69,12 +53,6 @@ SEQUENCE: Final = np.dtype(
 
 A sequence below `least` may be that of a duplicate.
 """
-
-FEW_ROWS: Final = 8
-"""Up to so many rows are taken one by one faster than column by column."""
-
-OwnedBatch = tuple[int, int, int, int, int, int, int, int]
-"""A batch's `_COLUMNS`."""
 
 
 class ProducerUpdates:
@@ -124,7 +102,7 @@ class ProducerUpdates:
 
     def add(
         self,
-        rows: Rows,
+        rows: BatchHeaders,
         markers: Markers = NO_MARKERS,
         *,
         segment_base: int = -1,
@@ -213,7 +191,9 @@ class ProducerUpdates:
                 del verifications[producer_id]
 
 
-def known_sequences(producers: ProducerStateManager, rows: Rows) -> Rows:
+def known_sequences(
+    producers: ProducerStateManager, rows: BatchHeaders
+) -> BatchHeaders:
     """Return a row of `SEQUENCE` for each producer of `rows` that may just continue.
 
     One that is known, has no open transaction, and of which none is being verified.
@@ -233,7 +213,7 @@ def known_sequences(producers: ProducerStateManager, rows: Rows) -> Rows:
     return np.array(found, SEQUENCE)
 
 
-def continue_sequences(producers: ProducerStateManager, rows: Rows) -> None:
+def continue_sequences(producers: ProducerStateManager, rows: BatchHeaders) -> None:
     """Add written batches to their producers, whose sequences they continue."""
     for _, row in owned_batches(rows):
         _, base, last, timestamp, producer_id, epoch, sequence, _ = row
@@ -242,7 +222,7 @@ def continue_sequences(producers: ProducerStateManager, rows: Rows) -> None:
 
 
 def replay(
-    producers: ProducerStateManager, rows: Rows, markers: Markers
+    producers: ProducerStateManager, rows: BatchHeaders, markers: Markers
 ) -> Iterator[CompletedTxn]:
     """Take over batches one by one, as recovering a segment does.
 
@@ -276,18 +256,3 @@ def _append(
         *(epoch, sequence, last_sequence, timestamp, place, last, transactional)
     )
     return None
-
-
-def owned_batches(rows: Rows) -> list[tuple[int, OwnedBatch]]:
-    """Return the batches that have a producer: row number, and what matters of each."""
-    if len(rows) <= FEW_ROWS:
-        return [
-            (index, _pick(row))
-            for index, row in enumerate(rows.tolist())
-            if row[_PRODUCER_ID] > NO_PRODUCER_ID
-        ]
-    which = np.flatnonzero(rows["producer_id"] > NO_PRODUCER_ID)
-    if not len(which):
-        return []
-    columns = [rows[name][which].tolist() for name in _COLUMNS]
-    return list(zip(which.tolist(), zip(*columns, strict=True), strict=True))

@@ -73,8 +73,10 @@ class RecoveryReport:
         return sum(one.bytes_cut for one in self.recovered)
 
 
-def warn_of_lost_offsets(report: RecoveryReport, directory: Path) -> None:
-    """Warn of offsets that opening has lost; the caller's caller is to be the user."""
+def warn_of_lost_offsets(
+    report: RecoveryReport, directory: Path, *, stacklevel: int
+) -> None:
+    """Warn of offsets that opening has lost; `stacklevel` as for `warnings.warn`."""
     lost = report.lost
     if lost is None:
         return
@@ -86,5 +88,5 @@ def warn_of_lost_offsets(report: RecoveryReport, directory: Path) -> None:
         "still in the file: to keep them, close the log before anything is appended, "
         "remove that index and open the log again",
         LostOffsetsWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )

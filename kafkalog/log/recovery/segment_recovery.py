@@ -30,7 +30,7 @@ from kafkalog.errors import (
     LogSegmentOffsetOverflowError,
     LogStateError,
 )
-from kafkalog.formats.entry_headers import Rows, checksum_error, find_unsound
+from kafkalog.formats.batch_headers import BatchHeaders, crc_error, find_crc_mismatches
 from kafkalog.formats.layout import (
     BATCH,
     CONTROL_FLAG,
@@ -129,7 +129,7 @@ class _Pass:
         self._segment = segment
         self._producers = producers
         self._epochs = epochs
-        self._held: list[Rows] = []
+        self._held: list[BatchHeaders] = []
         self._rows_held = 0
         self._last_offset = segment.base_offset - 1
 
@@ -146,7 +146,7 @@ class _Pass:
 
         What stands in headers is looked at later, batch after batch all the same.
         """
-        unsound = find_unsound(window.data, window.origin, window.rows)
+        unsound = find_crc_mismatches(window.data, window.origin, window.rows)
         rows = window.rows[: unsound[0]] if len(unsound) else window.rows
         if (rows["attributes"] & CONTROL_FLAG).any():
             self._take_held()
@@ -157,7 +157,7 @@ class _Pass:
             if self._rows_held >= ROWS_HELD:
                 self._take_held()
         if len(unsound):
-            raise checksum_error(window.rows[unsound[0]])
+            raise crc_error(window.data, window.origin, window.rows[unsound[0]])
 
     def _take_held(self) -> None:
         if self._rows_held:
@@ -166,7 +166,7 @@ class _Pass:
             self._held, self._rows_held = [], 0
             self._take_sound(NO_BYTES, rows)
 
-    def _take_sound(self, window: Window, rows: Rows) -> None:
+    def _take_sound(self, window: Window, rows: BatchHeaders) -> None:
         """Take batches whose checksums are right, up to one that cannot stand there."""
         torn = _find_torn(rows, self._last_offset)
         whole = rows[: torn[0]] if len(torn) else rows
@@ -186,7 +186,7 @@ class _Pass:
         if len(rows):
             self._last_offset = int(rows["last_offset"][-1])
 
-    def _take_run(self, window: Window, rows: Rows) -> None:
+    def _take_run(self, window: Window, rows: BatchHeaders) -> None:
         """Take batches of which none but the last ends a transaction."""
         try:
             self._segment.make_entries(
@@ -200,7 +200,7 @@ class _Pass:
         self.valid_bytes = int(last["position"] + last["size_in_bytes"])
         self._note(window, rows)
 
-    def _note(self, window: Window, rows: Rows) -> None:
+    def _note(self, window: Window, rows: BatchHeaders) -> None:
         """Take note of what headers of batches say, and the last one's marker."""
         has_fields = rows["magic"] >= 2
         modern = rows if has_fields.all() else rows[has_fields]
@@ -214,7 +214,7 @@ class _Pass:
             raise
         self._note_producers(modern, markers)
 
-    def _note_epochs(self, rows: Rows) -> None:
+    def _note_epochs(self, rows: BatchHeaders) -> None:
         """Enter each leader epoch that is above all known."""
         latest = self._epochs.latest_epoch
         epochs = rows["leader_epoch"]
@@ -223,7 +223,7 @@ class _Pass:
             row = rows[place]
             self._epochs.assign(int(row["leader_epoch"]), int(row["base_offset"]))
 
-    def _note_producers(self, rows: Rows, markers: Markers) -> None:
+    def _note_producers(self, rows: BatchHeaders, markers: Markers) -> None:
         producers, held = self._producers, _of_producers(rows)
         for completed in replay(producers, held, markers) if len(held) else ():
             stable = producers.last_stable_offset(completed)
@@ -259,12 +259,12 @@ def _had_slots(segment: GrowingSegment) -> bool:
         return False  # none, or none that leads to a batch
 
 
-def _of_producers(rows: Rows) -> Rows:
-    held: Rows = rows[rows["producer_id"] != NO_PRODUCER_ID]
+def _of_producers(rows: BatchHeaders) -> BatchHeaders:
+    held: BatchHeaders = rows[rows["producer_id"] != NO_PRODUCER_ID]
     return held
 
 
-def _find_torn(rows: Rows, last_offset: int) -> npt.NDArray[np.int64]:
+def _find_torn(rows: BatchHeaders, last_offset: int) -> npt.NDArray[np.int64]:
     """Find batches that a power cut tore where no checksum tells.
 
     A batch's offset lies outside of its checksum. Where a sector of the disk ends in
@@ -282,7 +282,7 @@ def _find_torn(rows: Rows, last_offset: int) -> npt.NDArray[np.int64]:
     return np.flatnonzero(torn & (rows["magic"] >= 2))
 
 
-def _runs(rows: Rows) -> Iterator[Rows]:
+def _runs(rows: BatchHeaders) -> Iterator[BatchHeaders]:
     """Part batches behind each that may end a transaction."""
     control = (rows["attributes"] & CONTROL_FLAG > 0) & (rows["magic"] >= 2)
     start = 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from kafkalog._speedups import Status
 from kafkalog.errors import InvalidRecordError
-from kafkalog.formats.entry_headers import corrupt
+from kafkalog.formats.batch_headers import decode_error
 from kafkalog.formats.layout import TimestampType
 from kafkalog.log import appending
 from kafkalog.log.leader_epochs import LeaderEpochs
@@ -206,7 +206,9 @@ def _(patch):
 @sabotage("a batch's checksum is looked at", "append-checksum")
 def _(patch):
     """All are taken for sound."""
-    patch.setattr(append_analysis, "find_unsound", lambda *_: np.empty(0, np.int64))
+    patch.setattr(
+        append_analysis, "find_crc_mismatches", lambda *_: np.empty(0, np.int64)
+    )
 
 
 @sabotage("a result tells the first offset given", "append-offsets-and-epoch")
@@ -295,7 +297,7 @@ def _(patch):
     def whole(data, position):
         size = whole_batch(data, position)
         if size is None and position < len(data):
-            raise corrupt(Status.ENTRY_TOO_SMALL, position)
+            raise decode_error(Status.ENTRY_TOO_SMALL, position)
         return size
 
     patch.setattr(append_analysis, "_whole_batch", whole)

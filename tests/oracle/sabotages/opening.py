@@ -66,7 +66,7 @@ def _(patch):
 @sabotage("a log ends at a batch with a wrong checksum", "recovery-bit-in-the-middle")
 def _(patch):
     """Checksums are not looked at."""
-    patch.setattr(segment_recovery, "find_unsound", lambda *_: ())
+    patch.setattr(segment_recovery, "find_crc_mismatches", lambda *_: ())
 
 
 @sabotage("segments behind a cut are dropped", "recovery-bit-in-the-middle")

@@ -38,7 +38,7 @@ def _(patch):
 
 @sabotage(
     "a setting out of its range is wrong",
-    test_settings.test_all_that_is_wrong_is_named_at_once,
+    test_settings.test_one_error_lists_all_faults,
 )
 def _(patch):
     """Any number will do."""
@@ -47,7 +47,7 @@ def _(patch):
 
 @sabotage(
     "all that is wrong is named at once",
-    test_settings.test_all_that_is_wrong_is_named_at_once,
+    test_settings.test_one_error_lists_all_faults,
 )
 def _(patch):
     """Only the first is."""

@@ -9,10 +9,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def with_nearest(name: object, known: Iterable[str]) -> str:
+def with_close_matches(name: object, known: Iterable[str]) -> str:
     """Return the name, and after it the known ones that it is near to.
 
-    >>> with_nearest("valeu", ["key", "value"]), with_nearest("x", ["key", "value"])
+    >>> (
+    ...     with_close_matches("valeu", ["key", "value"]),
+    ...     with_close_matches("x", ["key", "value"]),
+    ... )
     ('valeu (did you mean value?)', 'x')
     """
     near = get_close_matches(str(name), list(known))

@@ -1,4 +1,4 @@
-"""Lines that the dump kernel prints of internal records, and what they should be."""
+"""Lines that the dump kernel prints of internal records, and the expected ones."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ import kafkalog
 from kafkalog import _speedups
 from kafkalog._speedups import Halt, Want
 from kafkalog.dump.log_file import RUN
-from kafkalog.messages.internal_topics import describe_record
-from kafkalog.messages.print_tables import book_of
+from kafkalog.messages.message_parsers import describe_record
+from kafkalog.messages.schema_compiler import compile_schemas
 
 WANT = Want.DEEP | Want.PRINT | Want.ASK
 
@@ -20,13 +20,15 @@ def batch_of(records):
 
 
 def printed(kind, data, out, want=WANT):
-    """Give what the kernel wrote, a line a record, None where it left that to us."""
+    """Return the kernel's lines, one a record, None where it left it to Python."""
     run = np.zeros(1, RUN)
     run["record"] = run["last_offset"] = -1
     pairs = np.empty((64, 2), np.int64)
     lines = []
     while True:
-        halt = _speedups.dump_batches(data, run, out, pairs, want, book_of(kind))
+        halt = _speedups.dump_batches(
+            data, run, out, pairs, want, compile_schemas(kind)
+        )
         written = out[: run["written"][0]].tobytes()
         lines += written.splitlines()
         run["written"] = 0

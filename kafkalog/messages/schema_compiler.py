@@ -9,7 +9,7 @@ Laid out as the structs of ``_message_text.pxd`` and ``_message_values.pxd`` in
     structs    fields, a row each kind, nullable, place of a struct, tag, name, default
 
 A text is a start and a size among the texts. Place 0 is for what has no place: what is
-left to `kafkalog.messages.internal_topics`, which judges the kernel in the tests.
+left to `kafkalog.messages.message_parsers`, which judges the kernel in the tests.
 
 Knows: schemas. Does not know: records.
 """
@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.messages.internal_records import CONSUMER_PROTOCOL, COORDINATORS
-from kafkalog.messages.internal_topics import GROUP_METADATA, TOPICS, metadata_type
 from kafkalog.messages.message import Schema
 from kafkalog.messages.message_json import message_to_json
+from kafkalog.messages.message_parsers import GROUP_METADATA, TOPICS, metadata_type
 from kafkalog.messages.schema import Array, Field
 from kafkalog.messages.schema_tables import schemas_of
 
@@ -57,8 +57,8 @@ Book = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]
 
 
 @cache
-def book_of(kind: str) -> Book | None:
-    """Return the numbers and the texts for a kind of `internal_topics.KINDS`.
+def compile_schemas(kind: str) -> Book | None:
+    """Return the numbers and the texts for a kind of `message_parsers.KINDS`.
 
     None for ``remote-log-metadata``, whose records are not printed as JSON.
     """

@@ -1,13 +1,14 @@
-"""Where recovery would cut a segment for what was found in it.
+"""What recovery would do to one segment, and which records that would lose.
 
-Recovery looks at an entry's frame, its checksum, at how far its offset is from the
-base, and at the markers of producers' control batches; at nothing else in it. One with
-a marker that cannot be read keeps the log from opening.
+Recovery checks an entry's size, its checksum, the distance of its offset from the base
+offset, and the markers of producers' control batches; it checks nothing else in it. A
+marker that cannot be read keeps the log from opening.
 
-An offset that does not rise is noticed only where it would be indexed. Then all of the
-segment goes. That is told for Kafka's own ``index.interval.bytes``.
+Recovery notices an offset that does not rise only where it would add an index entry for
+it. It then removes the whole segment. This is computed for the default
+``index.interval.bytes``.
 
-Knows: one segment. Does not know: which segments are read through.
+Knows: one segment. Does not know: which segments recovery reads.
 Source: ``LogSegment.recover``, ``readNextOffset``; ``LocalLog.splitOverflowedSegment``,
 ``TransactionIndex.sanityCheck``.
 """
@@ -15,6 +16,7 @@ Source: ``LogSegment.recover``, ``readNextOffset``; ``LocalLog.splitOverflowedSe
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,25 +25,117 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptIndexError, CorruptRecordError, KafkaLogError
-from kafkalog.formats.entry_fields import size_field
-from kafkalog.formats.entry_headers import Bytes, Rows, find_unsound, scan_headers
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    Bytes,
+    find_crc_mismatches,
+    scan_headers,
+    size_field,
+)
 from kafkalog.formats.layout import (
-    BATCH_HEADER_BYTES,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MAX_BATCH_BYTES,
     MAX_OFFSET_DELTA,
     NO_PRODUCER_ID,
+    RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.indexes.index_table import read_slots
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.log.markers import read_markers
 from kafkalog.segment.file_batches import find_end
+from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.durable_file import DISK, DurableFile
 from kafkalog.storage.file_names import file_name
-from kafkalog.verification.report import Cause, Problem, Recovery
+from kafkalog.verification.log_checks import LogCheck
+from kafkalog.verification.sidecar_checks import NO_EPOCHS
+from kafkalog.verification.verification_report import (
+    Cause,
+    Findings,
+    Problem,
+    Recovery,
+    Severity,
+)
+
+
+class SegmentContents(NamedTuple):
+    """What a segment holds: how many records, and the offset after the last batch."""
+
+    records: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionContents:
+    """What a partition holds: its end, and its segments by their base offsets."""
+
+    end: int | None = None
+    segments: dict[int, SegmentContents] = field(default_factory=dict)
+
+
+def contents_from(path: Path, base_offset: int, position: int = 0) -> SegmentContents:
+    """Count the records of a segment from a byte on, past whatever is damaged.
+
+    A file that is missing, or was removed meanwhile, holds none.
+    """
+    try:
+        opened = FileSource(path)
+    except FileNotFoundError:
+        return SegmentContents(0, base_offset)
+    with opened as source:
+        facts = LogCheck(
+            source=source,
+            findings=Findings(path.name),
+            start=position,
+            limits=LogSegment(path, base_offset).limits,
+            epochs=NO_EPOCHS,
+            max_batch_bytes=MAX_BATCH_BYTES,
+            advance=lambda _: None,
+        ).run()
+    return SegmentContents(facts.records, facts.last_offset + 1)
+
+
+def describe_loss(
+    problem: Problem,
+    *,
+    first: int,
+    end: int,
+    records: int,
+    segments: int,
+    is_metadata: bool,
+    remedy: str = "",
+) -> Problem:
+    """Add to a problem that records from offset `first` to before `end` would go."""
+    if not records:
+        return problem
+    what = f"offsets {first} to {end - 1}, {_number(records, 'readable record')}"
+    if segments:
+        what += f", and with them {_number(segments, 'whole segment')} after this one"
+    if problem.recovery == Recovery.OVERWRITE:
+        text = f"a broker takes {first} for the end, and writes over {what}{remedy}"
+    else:
+        text = f"a start cuts off {what}"
+    if is_metadata:
+        text += (
+            "; each partition of a topic that is made in them is unknown then, "
+            "and set aside as -stray"
+        )
+    return replace(
+        problem,
+        severity=Severity.ERROR,
+        message=f"{problem.message}; {text}",
+        lost_from=first,
+        lost_to=end - 1,
+        lost_records=records,
+        lost_segments=segments,
+    )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
 
 AT_ONCE: Final = frozenset(
     {Cause.SIZE, Cause.CRC, Cause.INCOMPLETE, Cause.PREALLOCATED}
@@ -143,26 +237,26 @@ def ends_too_early(path: Path, base_offset: int) -> bool:
     return bool((entries["last_offset"] < base_offset).any())
 
 
-def _entry(source: FileSource, position: int) -> tuple[Bytes, Rows]:
+def _entry(source: FileSource, position: int) -> tuple[Bytes, BatchHeaders]:
     """Read the entry at a position, whatever its magic, like Kafka.
 
     Of one that is larger than any should be there is no row.
     """
     size = size_field(source.read(position, LOG_OVERHEAD))
-    most = min(max(LOG_OVERHEAD + size, BATCH_HEADER_BYTES), MAX_BATCH_BYTES)
+    most = min(max(LOG_OVERHEAD + size, RECORD_BATCH_OVERHEAD), MAX_BATCH_BYTES)
     data = source.read(position, min(most, source.size - position))
     rows, _, _ = scan_headers(data, 0, position, 1, any_magic=True)
     return data, rows
 
 
-def _passes(data: Bytes, rows: Rows) -> bool:
+def _passes(data: Bytes, rows: BatchHeaders) -> bool:
     """Whether an entry is sound to Kafka, which does not mind its magic."""
     return bool(len(rows)) and not len(
-        find_unsound(data, int(rows["position"][0]), rows)
+        find_crc_mismatches(data, int(rows["position"][0]), rows)
     )
 
 
-def _for_marker(data: Bytes, rows: Rows) -> Cut | None:
+def _for_marker(data: Bytes, rows: BatchHeaders) -> Cut | None:
     """Read an entry as recovery does, if it may end a transaction.
 
     One that cannot be read stays, so that producers cannot be followed past it.
@@ -177,7 +271,7 @@ def _for_marker(data: Bytes, rows: Rows) -> Cut | None:
     return None
 
 
-def _for_offset(source: FileSource, base_offset: int, rows: Rows) -> Cut | None:
+def _for_offset(source: FileSource, base_offset: int, rows: BatchHeaders) -> Cut | None:
     """Tell what an offset that cannot be does to its segment.
 
     One too far above is split off, if it is the last; and else of that nothing comes.

@@ -21,15 +21,15 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.decoding.workspace import Answer, Int64s, UnpackedBytes, Within
-from kafkalog.formats.entry_headers import Bytes, Rows
-from kafkalog.formats.layout import LEAST_RECORD_BYTES
+from kafkalog.decoding.workspace import Answer, DecompressionBuffer, Int64s, Within
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.layout import MIN_RECORD_BYTES
 
 LEAST_HEADER_BYTES: Final = 2
 FIRST_THINNESS: Final = 4
 
 
-class Strings(NamedTuple):
+class BinaryColumn(NamedTuple):
     """n byte strings: row i is ``data[offsets[i]:offsets[i + 1]]``, where `valid`."""
 
     data: npt.NDArray[np.uint8]
@@ -41,25 +41,25 @@ class Headers(NamedTuple):
     """The headers of n records: those of row i are rows ``offsets[i]`` to the next."""
 
     offsets: npt.NDArray[np.int32]
-    key: Strings
-    value: Strings
+    key: BinaryColumn
+    value: BinaryColumn
 
 
 @dataclass(frozen=True, slots=True)
-class GatheredRecords:
+class DecodedColumns:
     """Records as columns; None where one was not asked for."""
 
     offset: npt.NDArray[np.int64]
     timestamp: npt.NDArray[np.int64] | None = None
-    key: Strings | None = None
-    value: Strings | None = None
+    key: BinaryColumn | None = None
+    value: BinaryColumn | None = None
     headers: Headers | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
 
 
-class Buffers:
+class ColumnBuffers:
     """Memory for columns: fresh each time, or kept from chunk to chunk."""
 
     def __init__(self, *, kept: bool) -> None:
@@ -87,21 +87,21 @@ class Buffers:
         return filled
 
 
-class GatheringWorkspace(UnpackedBytes):
+class ColumnWorkspace(DecompressionBuffer):
     """Room for the columns asked for, of one run of records after another."""
 
-    def __init__(self, names: Container[str], buffers: Buffers) -> None:
+    def __init__(self, names: Container[str], buffers: ColumnBuffers) -> None:
         super().__init__()
         self._names = names
         self._buffers = buffers
         self._thinness = FIRST_THINNESS
         self._most = (-1, -1)  # records, and bytes, that there is room for already
-        self._room: GatheredRecords
+        self._room: DecodedColumns
 
     def find(
         self,
         data: Bytes,
-        rows: Rows,
+        rows: BatchHeaders,
         payloads: tuple[Int64s, Int64s, Int64s],
         within: Within,
         emitted: Int64s,
@@ -127,7 +127,7 @@ class GatheringWorkspace(UnpackedBytes):
             self._thinness -= 1
             self._most = (-1, -1)
 
-    def first(self, count: int) -> GatheredRecords:
+    def first(self, count: int) -> DecodedColumns:
         """Return the first `count` of the records found last."""
         room, first = self._room, self._buffers.first
         headers = room.headers
@@ -137,7 +137,7 @@ class GatheringWorkspace(UnpackedBytes):
             headers = Headers(
                 offsets, self._cut(headers.key, held), self._cut(headers.value, held)
             )
-        return GatheredRecords(
+        return DecodedColumns(
             first(room.offset, count),
             None if room.timestamp is None else first(room.timestamp, count),
             None if room.key is None else self._cut(room.key, count),
@@ -145,7 +145,7 @@ class GatheringWorkspace(UnpackedBytes):
             headers,
         )
 
-    def _take(self, records: int, size: int) -> GatheredRecords:
+    def _take(self, records: int, size: int) -> DecodedColumns:
         """Take room for so many records, whose payloads are of `size` bytes."""
         take, small = self._buffers.take, size >> self._thinness
         key = value = headers = None
@@ -153,7 +153,7 @@ class GatheringWorkspace(UnpackedBytes):
             key = self._strings("key", records, small)
         if "value" in self._names:
             # Of fewer records than the count says a value may take the place.
-            least = records * LEAST_RECORD_BYTES if self._thinness else 0
+            least = records * MIN_RECORD_BYTES if self._thinness else 0
             most = max(size - least, 0)
             value = self._strings("value", records, most)
         if "headers" in self._names:
@@ -166,18 +166,18 @@ class GatheringWorkspace(UnpackedBytes):
         offset, timestamp = (
             take(name, records, np.int64) for name in ("offset", "timestamp")
         )
-        return GatheredRecords(offset, timestamp, key, value, headers)
+        return DecodedColumns(offset, timestamp, key, value, headers)
 
-    def _strings(self, name: str, rows: int, size: int) -> Strings:
+    def _strings(self, name: str, rows: int, size: int) -> BinaryColumn:
         take = self._buffers.take
-        return Strings(
+        return BinaryColumn(
             take(f"{name} data", size, np.uint8),
             take(f"{name} offsets", rows + 1, np.int32),
             take(f"{name} valid", rows, np.uint8),
         )
 
-    def _cut(self, room: Strings, count: int) -> Strings:
+    def _cut(self, room: BinaryColumn, count: int) -> BinaryColumn:
         first = self._buffers.first
         offsets = first(room.offsets, count + 1)
         data = first(room.data, int(offsets[-1]))
-        return Strings(data, offsets, first(room.valid, count))
+        return BinaryColumn(data, offsets, first(room.valid, count))

@@ -1,0 +1,365 @@
+"""The report of `verify`: problems, each with its cause, its place and its severity.
+
+Causes are a closed list, described in ``docs/verify.md``. An *error* would mislead a
+reader or a broker, or costs records. A *warning* is a state that a crash may leave, or
+that Kafka repairs by itself without loss.
+
+Knows: problems. Does not know: files.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalog.errors import LocatedError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA: Final = 1
+SHOWN: Final = 10
+"""Problems in a report's HTML."""
+
+_NUMBERS: Final = re.compile(r"(\d+)")
+_TEXTS: Final = ("path", "cause", "severity", "message", "recovery")
+
+
+class Cause(StrEnum):
+    """The kind of a problem; ``docs/verify.md`` has the meaning of each."""
+
+    SIZE = "size"
+    MAGIC = "magic"
+    OFFSET = "offset"
+    CRC = "crc"
+    COMPRESSION = "compression"
+    RECORDS = "records"
+    TOO_LARGE = "too_large"
+    TIMESTAMP = "timestamp"
+    LEADER_EPOCH = "leader_epoch"
+    CONTROL = "control"
+    INCOMPLETE = "incomplete"
+    PREALLOCATED = "preallocated"
+    SEGMENT_SIZE = "segment_size"
+    TRUNCATED = "truncated"
+    ORDER = "order"
+    OFFSET_INDEX = "offset_index"
+    TIME_INDEX = "time_index"
+    TXN_INDEX = "txn_index"
+    MISSING = "missing"
+    ORPHAN = "orphan"
+    VERSION = "version"
+    COUNT = "count"
+    PRODUCER_STATE = "producer_state"
+    FORMAT = "format"
+    LOG_END = "log_end"
+    GAP = "gap"
+    FOREIGN = "foreign"
+    TOPIC_ID = "topic_id"
+    UNREADABLE = "unreadable"
+
+
+class Severity(StrEnum):
+    """Whether a problem would mislead a reader (error) or not (warning)."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Recovery(StrEnum):
+    """The action of a broker that starts with a problem; see ``docs/verify.md``."""
+
+    NOTHING = "nothing"
+    TRUNCATE = "truncate"
+    REBUILD = "rebuild"
+    DELETE = "delete"
+    DELETE_LOG = "delete_log"
+    RESET = "reset"
+    SPLIT = "split"
+    OVERWRITE = "overwrite"
+    STRAY = "stray"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One problem that `verify` found.
+
+    Attributes
+    ----------
+    path : str
+        The file, relative to the path verified.
+    position : int or None
+        The byte of the file at which the problem begins; None where it has none.
+    offset : int or None
+        The first offset that the problem affects; None where it affects none.
+    cause : Cause
+        The kind of problem, one of a closed list.
+    severity : Severity
+        ``error`` if it would mislead a reader or costs records, else ``warning``.
+    message : str
+        What was expected and what was found.
+    recovery : Recovery
+        What a broker does about it when it starts.
+    recovery_position : int or None
+        The byte at which a broker truncates the file, if it does.
+    last_offset : int or None
+        The last offset affected, where one problem stands for an interval of them.
+    lost_from, lost_to : int or None
+        The first and last of the offsets that can be read now and are lost when a
+        broker starts; None where none are.
+    lost_records, lost_segments : int
+        How many records, and whole segments after this one, are lost with them.
+
+    Examples
+    --------
+    >>> problem = Problem(
+    ...     path="orders-0/00000000000000000000.log",
+    ...     position=61,
+    ...     offset=7,
+    ...     cause=Cause.CRC,
+    ...     severity=Severity.ERROR,
+    ...     message="CRC mismatch",
+    ... )
+    >>> problem.cause == "crc", str(problem.recovery)
+    (True, 'nothing')
+    """
+
+    path: str
+    position: int | None
+    offset: int | None
+    cause: Cause
+    severity: Severity
+    message: str
+    recovery: Recovery = Recovery.NOTHING
+    recovery_position: int | None = None
+    last_offset: int | None = None
+    lost_from: int | None = None
+    lost_to: int | None = None
+    lost_records: int = 0
+    lost_segments: int = 0
+
+    @property
+    def order(self) -> tuple[list[str | int], int, str, list[str | int]]:
+        """Return the sort key of problems: place, cause, message."""
+        at = -1 if self.position is None else self.position
+        return _numeric(self.path), at, self.cause, _numeric(self.message)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the members that the command's JSON has, in its order."""
+        return asdict(self)
+
+
+MEMBERS: Final = tuple(one.name for one in fields(Problem))
+
+
+def _numeric(text: str) -> list[str | int]:
+    """Return a sort key by which numbers in `text` compare by value.
+
+    >>> sorted(["t-10/5.log", "t-2/9.log"], key=_numeric)
+    ['t-2/9.log', 't-10/5.log']
+    """
+    parts = _NUMBERS.split(text)
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Report:
+    """The result of `verify`: counts, and the problems found.
+
+    Attributes
+    ----------
+    files, bytes : int
+        Number of files verified, and their total size.
+    batches : int
+        Number of valid record batches (of magic 0 and 1, messages and wrappers).
+    records : int
+        Number of records in them, control records included.
+    problems : tuple of Problem
+        The problems, by path and position.
+
+    Examples
+    --------
+    >>> report = Report(files=1, bytes=0, batches=0, records=0, problems=())
+    >>> report
+    <Report: 1 file, 0 bytes, 0 batches, 0 records: 0 errors, 0 warnings>
+    >>> report.ok
+    True
+    """
+
+    files: int
+    bytes: int
+    batches: int
+    records: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no problem is an error."""
+        return not self.errors
+
+    @property
+    def errors(self) -> int:
+        """Number of problems that are errors."""
+        return sum(found.severity == Severity.ERROR for found in self.problems)
+
+    @property
+    def warnings(self) -> int:
+        """Number of problems that are warnings."""
+        return len(self.problems) - self.errors
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the object that ``kafkalog verify --format json`` prints.
+
+        Returns
+        -------
+        dict
+            The counts, and the problems as dictionaries.
+
+        Examples
+        --------
+        >>> report = Report(files=1, bytes=0, batches=0, records=0, problems=())
+        >>> list(report.as_dict())
+        ['schema', 'files', 'bytes', 'batches', 'records', 'problems']
+        """
+        return {
+            "schema": SCHEMA,
+            "files": self.files,
+            "bytes": self.bytes,
+            "batches": self.batches,
+            "records": self.records,
+            "problems": [found.as_dict() for found in self.problems],
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """Return the problems as a table, one row each.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each attribute of `Problem`, in their order.
+
+        Raises
+        ------
+        MissingDependencyError
+            If pyarrow is not installed.
+
+        Examples
+        --------
+        >>> report = Report(files=1, bytes=0, batches=0, records=0, problems=())
+        >>> report.to_arrow().column_names[:4]
+        ['path', 'position', 'offset', 'cause']
+        """
+        from kafkalog.export.optional_packages import require
+
+        arrow = require("pyarrow", "arrow")
+        columns = [
+            arrow.field(name, arrow.string() if name in _TEXTS else arrow.int64())
+            for name in MEMBERS
+        ]
+        rows = [
+            {
+                name: str(value) if name in _TEXTS else value
+                for name, value in one.items()
+            }
+            for one in (found.as_dict() for found in self.problems)
+        ]
+        return arrow.Table.from_pylist(rows, arrow.schema(columns))
+
+    def __str__(self) -> str:
+        counts = (
+            (self.files, "file", "files"),
+            (self.bytes, "byte", "bytes"),
+            (self.batches, "batch", "batches"),
+            (self.records, "record", "records"),
+            (self.errors, "error", "errors"),
+            (self.warnings, "warning", "warnings"),
+        )
+        parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in counts]
+        return f"{', '.join(parts[:4])}: {', '.join(parts[4:])}"
+
+    def __repr__(self) -> str:
+        return f"<Report: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return the counts and the first problems as HTML, for notebooks."""
+        if not self.problems:
+            return f"<p>{self}</p>"
+        shown = ("severity", "cause", "path", "position", "offset", "message")
+        head = "".join(f"<th>{name}</th>" for name in shown)
+        rows = [
+            "".join(f"<td>{_cell(getattr(one, name))}</td>" for name in shown)
+            for one in self.problems[:SHOWN]
+        ]
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        more = len(self.problems) - len(rows)
+        rest = f"<p>{more:,} more</p>" if more else ""
+        return f"<p>{self}</p><table><tr>{head}</tr>{body}</table>{rest}"
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else escape(str(value))
+
+
+@dataclass(slots=True)
+class Findings:
+    """The problems found in one file; with `lenient`, none is more than a warning.
+
+    >>> findings = Findings("a.log", lenient=True)
+    >>> findings.add(Cause.CRC, "CRC mismatch", position=61)
+    >>> findings.problems[0].severity
+    <Severity.WARNING: 'warning'>
+    """
+
+    path: str
+    lenient: bool = False
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(
+        self,
+        cause: Cause,
+        message: str,
+        *,
+        position: int | None = None,
+        offset: int | None = None,
+        severity: Severity = Severity.ERROR,
+        last_offset: int | None = None,
+    ) -> None:
+        """Add one problem, or one for an interval that ends at `last_offset`."""
+        found = Problem(
+            path=self.path,
+            position=position,
+            offset=offset,
+            cause=cause,
+            severity=Severity.WARNING if self.lenient else severity,
+            message=message,
+            last_offset=last_offset,
+        )
+        self.problems.append(found)
+
+    def warn(
+        self,
+        cause: Cause,
+        message: str,
+        *,
+        position: int | None = None,
+        offset: int | None = None,
+        last_offset: int | None = None,
+    ) -> None:
+        """Add one problem that is a warning."""
+        self.add(
+            cause,
+            message,
+            position=position,
+            offset=offset,
+            severity=Severity.WARNING,
+            last_offset=last_offset,
+        )
+
+    def add_error(self, error: LocatedError, offset: int | None = None) -> None:
+        """Add the error that a parser raised."""
+        cause = Cause(error.cause)
+        self.add(cause, error.reason, position=error.position, offset=offset)
