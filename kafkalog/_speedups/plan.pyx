@@ -172,8 +172,8 @@ cdef inline bint take_batches(
     Py_ssize_t producers, End* end, Entries* out,
 ) noexcept nogil:
     # Take the batches of one append; False where one needs the general step.
-    cdef Py_ssize_t i
-    for i in range(count):
+    cdef Py_ssize_t _
+    for _ in range(count):
         if (
             batch.magic != 2
             or batch.leader_epoch != limits.epoch
