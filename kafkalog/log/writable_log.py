@@ -11,11 +11,16 @@ Source: ``UnifiedLog.java``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
 
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.checkpoint import EpochEntry
+from kafkalog.formats.timestamps import Times
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, retention, truncation, watermarks
 from kafkalog.log import fetch_data as reading
@@ -25,8 +30,15 @@ from kafkalog.log.clock import Task
 from kafkalog.log.closing import close_in_order
 from kafkalog.log.flushing import flush_beside
 from kafkalog.log.leader_epochs import EpochEnd
-from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log
+from kafkalog.log.log import (
+    MAX_READ_BYTES,
+    NOT_FOUND,
+    aborted_between,
+    for_each_time,
+    producer_states_at,
+)
 from kafkalog.log.log_fetch import LogFetch, read_log
+from kafkalog.log.log_segments import list_segments
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
@@ -40,7 +52,8 @@ from kafkalog.log.time_lookup import TimestampOffset, find_record, tell_offset
 from kafkalog.log.topic_settings import warn_not_compacted
 from kafkalog.log.watermarks import LogIsolation
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.storage.file_names import parse_partition_dir
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import locate
 from kafkalog.validation.append_analysis import as_view, as_views
 from kafkalog.validation.appends import Origin
@@ -54,7 +67,7 @@ def _only(outcomes: list[Outcome]) -> AppendResult:
     return outcome
 
 
-class WritableLog(RecordAppends, Log):
+class WritableLog(RecordAppends):
     """A partition's log, for writing; made by ``kafkalog.open(path, "a")``.
 
     `report` says what opening it found and did; `runtime` has its clock, scheduler,
@@ -73,7 +86,21 @@ class WritableLog(RecordAppends, Log):
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<WritableLog {self.path}>"
+
     # What it is
+
+    @property
+    def segments(self) -> tuple[LogSegment, ...]:
+        """The segments there are now, as files, the lowest base offset first."""
+        return tuple(list_segments(self.path))
 
     @property
     def config(self) -> LogConfig:
@@ -348,10 +375,32 @@ class WritableLog(RecordAppends, Log):
         """
         return tell_offset(self._log, timestamp, isolation)
 
+    def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
+        """Return the first offset with a timestamp at or above each of many.
+
+        As `Log.offsets_for_times` does; each is found with the lock of the log held.
+        """
+        start = self.log_start_offset
+        return for_each_time(timestamps, lambda one: self._offset_for_time(one, start))
+
     @guarded
     def _offset_for_time(self, timestamp: int, start: int) -> int:
         found = find_record(self._log, timestamp, start)
         return NOT_FOUND if found is None else found.offset
+
+    def producer_states(self) -> npt.NDArray[np.void]:
+        """Return what the files say of each producer, as `Log.producer_states` does."""
+        return producer_states_at(self.path, self.log_end_offset)
+
+    def aborted_transactions(
+        self, start: int | None = None, end: int | None = None
+    ) -> npt.NDArray[np.void]:
+        """Return the aborted transactions that records in ``[start, end)`` belong to.
+
+        A structured array with the fields of a ``.txnindex``, where it is from.
+        """
+        first = self.log_start_offset if start is None else start
+        return aborted_between(self.path, first, MAX_OFFSET if end is None else end)
 
     @guarded
     def find_aborted(self, start: int, end: int) -> list[AbortedTransaction]:
