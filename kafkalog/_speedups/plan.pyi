@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 _Limits: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
-_End: TypeAlias = tuple[int, int, int, int, int, int, int]
+_End: TypeAlias = tuple[int, ...]  # 7 fields
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 

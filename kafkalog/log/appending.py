@@ -53,7 +53,7 @@ from kafkalog.log.producers.producer_updates import (
     continue_sequences,
     known_sequences,
 )
-from kafkalog.log.rolling import SegmentEnd, roll, should_roll
+from kafkalog.log.rolling import roll, should_roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
 from kafkalog.validation.append_analysis import analyze_appends
@@ -208,12 +208,16 @@ def write_run(log: LogState, appends: Appends, first: int, terms: AppendTerms) -
     Returns the number of the first that it does not: a roll, a new leader epoch, a
     transaction, a duplicate or a refused append is for the general step.
     """
-    segment = log.segments.active
     if (
         log.leader_epochs.latest is None
         or log.high_watermark.offset > log.end.offset  # each append lowers it
-        or not segment.has_indexes_to(log.end.offset)
     ):
+        return first
+    if log.written is not None and log.written[0] is log.end:
+        segment_end = log.written[1]
+    elif log.segments.active.has_indexes_to(log.end.offset):
+        segment_end = rolling.segment_end(log)
+    else:
         return first
     log.leader_epochs.flush()
     if terms.assigns:
@@ -229,14 +233,14 @@ def write_run(log: LogState, appends: Appends, first: int, terms: AppendTerms) -
         as_bytes(appends.info),
         first,
         rolling.segment_limits(log),
-        rolling.segment_end(log),
+        segment_end,
         as_bytes(sequences),
         log.runtime.now_ms(),
     )
     if end > first:
         start, stop = appends.byte_bounds[first], appends.byte_bounds[end]
         entries = index_entries, time_entries
-        extend(log, appends.data[start:stop].data, entries, SegmentEnd(*segment_end))
+        extend(log, appends.data[start:stop].data, entries, segment_end)
         if len(sequences):
             rows = appends.rows[appends.row_bounds[first] : appends.row_bounds[end]]
             continue_sequences(log.producers, rows)
@@ -248,13 +252,15 @@ def extend(
     log: LogState,
     data: memoryview,
     entries: tuple[bytes, bytes],
-    end: SegmentEnd,
+    segment_end: tuple[int, ...],
 ) -> None:
     """Write bytes and index entries to the active segment, and move the log's end."""
-    producers, (first, last) = log.producers, end[-2:]
-    log.segments.active.extend(data, *entries, end.bytes_since_entry, (first, last))
-    log.move_end(end.next_offset)
-    producers.map_end_offset = end.next_offset
+    next_offset, _, _, _, since, timestamp, offset = segment_end
+    producers = log.producers
+    log.segments.active.extend(data, *entries, since, (timestamp, offset))
+    log.move_end(next_offset)
+    log.written = log.end, segment_end
+    producers.map_end_offset = next_offset
     if log.first_unstable or producers.ongoing or producers.unreplicated:
         find_first_unstable(log)
 
@@ -266,6 +272,7 @@ def _try_append(
     refusal = appends.errors.get(index)
     if refusal is not None:
         return refusal
+    log.written = None  # also where a full index refuses what was written
     try:
         return _append(log, appends, index, terms)
     except KafkaLogError as error:

@@ -13,6 +13,7 @@ Source: ``LogValidator.java``, ``BrokerCompressionType.java``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from kafkalog.decoding.decompression import DECOMPRESSED_BYTES
 from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import Bytes
-from kafkalog.formats.layout import CODEC_MASK, RECORD_BATCH_OVERHEAD
+from kafkalog.formats.layout import BATCH, CODEC_MASK, RECORD_BATCH_OVERHEAD
 from kafkalog.validation.append_analysis import (
     Asked,
     analyze_appends,
@@ -42,7 +43,8 @@ from kafkalog.validation.batch_validation import judge_append
 
 __all__ = ["AppendRules", "lead_appends"]
 
-_PLACES = ["position", "size_in_bytes", "attributes"]
+_NAMES = list(BATCH.fields or ())
+_place = itemgetter(*map(_NAMES.index, ("position", "size_in_bytes", "attributes")))
 _Place: TypeAlias = tuple[Bytes, Int64s | None, Int64s | None]
 
 
@@ -138,7 +140,7 @@ def _unpacked(appends: Appends, limit: int, memory: AppendMemory) -> _Place | No
     pieces: list[bytes | memoryview] = []
     sizes: list[int] = []
     left = max(DECOMPRESSED_BYTES, limit if len(rows) == 1 else 0)
-    for position, size, attributes in rows[_PLACES].tolist():
+    for position, size, attributes in map(_place, rows.tolist()):
         piece = whole[position + RECORD_BATCH_OVERHEAD : position + size]
         try:
             unpacked = decompress(

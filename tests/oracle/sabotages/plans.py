@@ -4,9 +4,10 @@ The plan kernel and the general step take the same numbers.
 """
 
 from kafkalog.log import rolling
+from kafkalog.log.state import LogState
 from kafkalog.validation.appends import Appends
 from tests.log import test_write_runs, test_writing
-from tests.oracle.sabotages.register import sabotage
+from tests.oracle.sabotages.register import nothing, sabotage
 
 
 def change(patch, name, by):
@@ -14,6 +15,7 @@ def change(patch, name, by):
     function = "segment_limits"
     if name in rolling.SegmentEnd._fields:
         function = "segment_end"
+        patch.setattr(LogState, "written", property(lambda _: None, nothing))
     right = getattr(rolling, function)
 
     def wrong(log):

@@ -125,7 +125,7 @@ def _(patch):
     extend = appending.extend
 
     def move_end_first(log, data, entries, end):
-        log.end = log.end._replace(offset=end.next_offset)
+        log.end = log.end._replace(offset=end[0])
         sleep(0.001)
         extend(log, data, entries, end)
 
