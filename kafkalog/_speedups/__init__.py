@@ -58,6 +58,7 @@ from kafkalog._speedups.index_search import (
 from kafkalog._speedups.legacy_messages import write_messages
 from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.validate import (
+    header_fault,
     place_batches,
     stamp_batches,
     survey_batches,
@@ -90,6 +91,7 @@ __all__ = [
     "first_nonzero",
     "gather_bytes",
     "gather_records",
+    "header_fault",
     "is_next_sequence",
     "join_buffers",
     "lengths_to_offsets",

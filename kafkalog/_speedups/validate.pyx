@@ -6,7 +6,7 @@ with it, and whether it is wrong at all, is said elsewhere, one append at a time
 Rows of headers and of appends are taken as bytes: to hold an array's fields against
 those of a struct takes longer than what is to be done for one append.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from kafkalog._speedups._record_layout cimport skip_same_layout
@@ -16,7 +16,7 @@ from kafkalog._speedups._batch cimport (
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport (
-    Cursor, Status, be32, put16, put32, put64, wrapping_add
+    Cursor, Status, be32, put16, put32, put64
 )
 from kafkalog._speedups._entry cimport crc_matches, read_entry
 from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
@@ -97,17 +97,50 @@ cdef inline bint take_batch(
     )
 
 
+cdef enum HeaderFault:
+    NO_FAULT
+    OFFSET_RANGE
+    NO_RECORDS
+    RECORD_COUNT
+    CONTROL_BATCH
+    NO_SEQUENCE
+
+
+cdef inline HeaderFault find_fault(const Batch* row) noexcept nogil:
+    # What a client may not send: LogValidator.validateBatch, in its order.
+    cdef int64_t offsets = <int64_t>(
+        <uint64_t>row.last_offset - <uint64_t>row.base_offset + 1
+    )
+    if offsets <= 0:
+        return OFFSET_RANGE
+    if row.count <= 0:
+        return NO_RECORDS
+    if offsets != row.count:
+        return RECORD_COUNT
+    if row.attributes & CONTROL:
+        return CONTROL_BATCH
+    if row.producer_id >= 0 and row.base_sequence < 0:
+        return NO_SEQUENCE
+    return NO_FAULT
+
+
+def header_fault(const uint8_t[::1] row not None):
+    """Return the number of the first thing a client may not send, 0 for none.
+
+    1 offset range, 2 no records, 3 record count, 4 control batch, 5 no sequence.
+    """
+    if row.shape[0] != sizeof(Batch):
+        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
+    return <int>find_fault(<const Batch*>&row[0])
+
+
 cdef inline bint judge_header(const Batch* row, const Rules* rules) noexcept nogil:
     # Whether a batch needs no rebuilding, and says nothing that its origin may not.
     if row.magic != 2 or row.attributes & LOG_APPEND_TIME or (
         rules.codec >= 0 and row.attributes & CODEC_MASK != rules.codec
     ):
         return False
-    return not rules.from_client or (
-        row.count > 0 and not row.attributes & CONTROL
-        and wrapping_add(row.base_offset, row.count - 1) == row.last_offset
-        and (row.producer_id < 0 or row.base_sequence >= 0)
-    )
+    return not rules.from_client or find_fault(row) == NO_FAULT
 
 
 cdef inline bint survey_batch(
