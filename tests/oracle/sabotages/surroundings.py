@@ -51,8 +51,10 @@ def _(patch):
 )
 def _(patch):
     """Only the first is."""
-    refuse = settings._refuse
-    patch.setattr(settings, "_refuse", lambda faults: refuse(list(faults)[:1]))
+    raise_if_any = settings._raise_if_any
+    patch.setattr(
+        settings, "_raise_if_any", lambda faults: raise_if_any(list(faults)[:1])
+    )
 
 
 @sabotage(
