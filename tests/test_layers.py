@@ -2,11 +2,14 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import kafkalog
+from tests import golden_data
 from tests.layers import LAYERS
 
 HEIGHT_OF = {
@@ -26,13 +29,35 @@ KERNELS = [
 ]
 
 # A scan and a report convert themselves to other libraries' tables on request, and
-# import the surface that does it then. Errors import the type of a path for type
-# checkers alone.
+# import the surface that does it then.
 UPWARD = {
     ("query/scan.py", "export"),
     ("verification/verification_report.py", "export"),
-    ("errors.py", "storage"),
 }
+WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
+READERS_OF_LOGS = {
+    "control_batches", "log", "log_segments", "markers", "producers", "transactions",
+    "offset_metadata",
+}  # fmt: skip
+READINGS = {
+    "count": "kafkalog.scan(PATH).count()",
+    "chunks": "list(kafkalog.scan(PATH, isolation='read_committed').chunks())",
+    "threads": "list(kafkalog.scan(PATH, threads=2).chunks())",
+    "tail": "list(tailing.last_records(kafkalog.scan(PATH), 2).chunks())",
+    "log": "read(kafkalog.Log(PATH))",
+}
+READ = """
+import sys, kafkalog
+from kafkalog.query import tailing
+
+def read(log):
+    log.producer_states(), log.high_watermark, log.last_stable_offset, log.segments
+    log.read(log.log_start_offset, isolation="read_committed")
+    log.offsets_for_times([0]), log.aborted_transactions(), log.leader_epochs
+
+QUESTION
+print(*sys.modules)
+"""
 CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
 # A kernel reaches no file and no other resource of the operating system.
 PURE_C = {"libc.limits", "libc.math", "libc.stdint", "libc.string"}
@@ -87,6 +112,25 @@ def test_imports_go_down(path):
         if HEIGHT_OF[reached] > HEIGHT_OF[package] and (here, reached) not in UPWARD
     }
     assert not above, f"imports from the layers above: {above}"
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_reading_imports_no_module_that_writes(reading):
+    path = golden_data.logs("k431-clean") / "state.txn-0"
+    question = READINGS[reading].replace("PATH", repr(str(path)))
+    program = READ.replace("QUESTION", question)
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=PACKAGE.parent,
+    )
+    loaded = [name.split(".")[1:] for name in ran.stdout.split() if "kafkalog." in name]
+    packages = {package for package, *_ in loaded}
+    of_logs = {parts[1] for parts in loaded if parts[0] == "log" and len(parts) > 1}
+    assert not packages & WRITERS
+    assert of_logs <= READERS_OF_LOGS
 
 
 @pytest.mark.parametrize("path", COMPILED, ids=lambda path: path.name)

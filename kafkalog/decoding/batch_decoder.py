@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Generic
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from kafkalog._speedups import Status
 from kafkalog.codecs.varint_arrays import MAX_VARINT_BYTES, decode_varints
 from kafkalog.decoding.decompression import Payloads, decompress_batches
 from kafkalog.decoding.large_batches import record_error, split_large_batches
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import DecodeWorkspace, Found, RecordSpans
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes, crc_error, decode_error
@@ -38,38 +39,6 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.formats.offset_order import find_overlap
-
-FIRST: Final = -(2**63)
-LAST: Final = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """Half-open ranges of offsets and timestamps: which records to return.
-
-    With a bound on timestamps, records without a timestamp are not returned.
-    """
-
-    start_offset: int = FIRST
-    end_offset: int = LAST
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
-
-    @property
-    def timed(self) -> bool:
-        """Whether timestamps are bounded."""
-        return self.start_timestamp is not None or self.end_timestamp is not None
-
-    def as_array(self) -> npt.NDArray[np.int64]:
-        """Return the first and last offset and timestamp, for a kernel."""
-        start, end = self.start_timestamp, self.end_timestamp
-        bounds = (
-            self.start_offset,
-            LAST if self.end_offset == LAST else max(self.end_offset - 1, FIRST),
-            FIRST if start is None else start,
-            LAST if end is None else max(end - 1, FIRST),
-        )
-        return np.array(bounds, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

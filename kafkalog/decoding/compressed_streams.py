@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.codecs.compression import bounded_unpacker, decompressor
+from kafkalog.codecs.compression import bounded_decompressor, decompressor
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import CODEC_MASK
@@ -95,7 +95,7 @@ class CompressedStreams:
         streams, view, sizes = self._streams, self._place[0].data, self.sizes
         i, count, most, space = first, len(streams), len(out) // 2, len(out)
         codec = streams[first][0]
-        decompress, rejections = bounded_unpacker(codec)
+        decompress, rejections = bounded_decompressor(codec)
         try:
             while i < count:
                 other, bound, begin, end = streams[i]

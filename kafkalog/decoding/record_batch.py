@@ -16,7 +16,8 @@ import numpy as np
 
 from kafkalog._speedups import Status
 from kafkalog.codecs.bytes_text import repair_utf8
-from kafkalog.decoding.batch_decoder import Bounds, RecordViews, decode, find_headers
+from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import (

@@ -1,50 +1,23 @@
-"""The transaction markers in a step of a log, out of its control batches.
+"""Transaction markers, read from the control batches of a log.
 
-A control batch of a producer holds one record, its marker; compaction may have emptied
-it.
-
-Knows: control batches. Does not know: what a marker ends.
+Knows: markers. Does not know: what a marker ends.
 Source: ``EndTransactionMarker.java``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from kafkalog.decoding.batch_decoder import Bounds, RecordViews, decode, truncate_header
-from kafkalog.decoding.workspace import Workspace
+from kafkalog.decoding.batch_decoder import RecordViews
 from kafkalog.errors import LocatedError, LogArgumentError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
-from kafkalog.formats.layout import CONTROL_FLAG, MAX_BATCH_BYTES, NO_PRODUCER_ID
+from kafkalog.formats.control_keys import ControlRecordType, parse_control_key
+from kafkalog.log.control_batches import FirstRecords, control_records, control_rows
 from kafkalog.log.producers.producer_entry import NONE, Marker
-from kafkalog.messages.control_records import (
-    ControlRecordType,
-    control_types,
-    parse_control,
-    parse_control_key,
-)
-from kafkalog.validation.batch_records import refusal_of
-
-Int64s = npt.NDArray[np.int64]
+from kafkalog.messages.control_records import parse_control
 
 Markers = Mapping[int, Marker | None]
 """Row number of a producer's control batch -> its marker; None where it is empty."""
-
-
-class FirstRecords(NamedTuple):
-    """The first record of some control batches: number of its row, type (-1 none).
-
-    `slots` says which of the records in `views` they are.
-    """
-
-    indexes: Int64s
-    types: Int64s
-    slots: Int64s
-    views: RecordViews
 
 
 def read_markers(
@@ -56,7 +29,7 @@ def read_markers(
     Raises `InvalidRecordError` and `CompressionError` for a record that cannot be read,
     and `LogArgumentError` for one that is no marker.
     """
-    markers: dict[int, Marker | None] = dict.fromkeys(_control_rows(rows).tolist())
+    markers: dict[int, Marker | None] = dict.fromkeys(control_rows(rows).tolist())
     try:
         for found in control_records(data, rows, origin):
             for index, type_id, slot in _each(found):
@@ -68,7 +41,7 @@ def read_markers(
                         f"at offset {offset}, where only markers are"
                     )
     except LocatedError as error:
-        raise refusal_of(error) from None
+        raise error.as_rejection() from None
     return markers
 
 
@@ -77,50 +50,14 @@ def known_markers(
 ) -> dict[int, Marker | None]:
     """Read markers as `read_markers` does, with None for a record that is no marker.
 
-    For readers, who are to pass over what brokers to come may write.
+    For readers, which ignore the types of control records that later brokers add.
     """
-    markers: dict[int, Marker | None] = dict.fromkeys(_control_rows(rows).tolist())
+    markers: dict[int, Marker | None] = dict.fromkeys(control_rows(rows).tolist())
     for found in control_records(data, rows, origin):
         for index, type_id, slot in _each(found):
             if ControlRecordType(type_id).is_marker:
                 markers[index] = _marker(found.views, slot)
     return markers
-
-
-def control_records(
-    data: Bytes, rows: BatchHeaders, origin: int = 0
-) -> Iterator[FirstRecords]:
-    """Find the first record of each producer's control batch that is not empty.
-
-    What is yielded is valid until the next is taken. Raises `CorruptRecordError`.
-    """
-    which = _control_rows(rows)
-    if not len(which):
-        return
-    asked = rows[which]
-    for several in np.flatnonzero(asked["count"] > 1):
-        asked[several] = truncate_header(data, origin, asked[several], 1)
-    for views in decode(
-        data,
-        origin,
-        asked,
-        bounds=Bounds(),
-        limit=MAX_BATCH_BYTES,
-        workspace=Workspace(),
-    ):
-        if isinstance(views, LocatedError):
-            raise views
-        held = views.counts > 0
-        slots = (np.cumsum(views.counts) - views.counts)[held]
-        found = np.searchsorted(asked["position"], views.rows["position"][held])
-        keys = views.records["key_start"][slots], views.records["key_length"][slots]
-        types = control_types(views.data, *keys)
-        yield FirstRecords(which[found], types, slots, views)
-
-
-def _control_rows(rows: BatchHeaders) -> Int64s:
-    control = (rows["attributes"] & CONTROL_FLAG) != 0
-    return np.flatnonzero(control & (rows["producer_id"] > NO_PRODUCER_ID))
 
 
 def _each(found: FirstRecords) -> Iterator[tuple[int, int, int]]:

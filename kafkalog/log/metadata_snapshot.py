@@ -23,9 +23,9 @@ from typing import Any, Final
 from kafkalog.decoding.record_batch import Record, RecordBatch
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import CorruptRecordError
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.messages.control_records import (
     ControlRecord,
-    ControlRecordType,
     control_record,
     parse_control,
 )

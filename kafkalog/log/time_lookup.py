@@ -24,7 +24,6 @@ from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import LogIsolation, sight_of
 from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.validation.batch_records import refusal_of
 
 LATEST: Final = -1
 EARLIEST: Final = (-2, -4)
@@ -137,7 +136,7 @@ def _first_record(
                 known = epoch if epoch >= 0 else None
                 return TimestampOffset(record.timestamp, record.offset, known)
     except LocatedError as error:
-        error.kafka_name = refusal_of(error).kafka_name
+        error.kafka_name = error.as_rejection().kafka_name
         raise error.located(segment.path, int(row["position"])) from None
     return None
 

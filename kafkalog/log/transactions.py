@@ -1,11 +1,11 @@
-"""Which transactions were aborted, and from which offset on nothing is decided yet.
+"""The aborted transactions of a log, and its last stable offset.
 
-What a consumer with ``read_committed`` is told by its broker is worked out from the log
-itself: the headers of transactional batches, and the markers. So a transaction index
-that is missing or wrong changes nothing. A producer snapshot, whose checksum is right,
-says which transactions were open at its offset and saves reading what lies before.
+Both are computed from the log itself: from the headers of transactional batches, and
+from the markers. So a missing or wrong transaction index changes nothing. A producer
+snapshot, which has a checksum, lists the transactions open at its offset, and saves
+reading the log before it.
 
-A transaction is, of one producer, the batches between two of its markers.
+A transaction is the batches of one producer between two of its markers.
 
 Knows: transactions of one partition. Does not know: what is read, or by whom.
 Source: ``ProducerStateManager.java``, ``CompletedTxn.java``, ``UnifiedLog.java``.
@@ -21,12 +21,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.decoding.read_policy import STRICT, CrcCheck, ReadPolicy
 from kafkalog.formats.batch_headers import BatchHeaders
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kafkalog.log.control_batches import control_records
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
-from kafkalog.log.markers import control_records
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
-from kafkalog.messages.control_records import ControlRecordType
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.strays import Limits
 from kafkalog.storage.byte_source import ByteSource
@@ -35,7 +36,7 @@ from kafkalog.storage.location import Location
 ABORTED: Final = np.dtype(
     [("producer_id", np.int64), ("first_offset", np.int64), ("last_offset", np.int64)]
 )
-"""One aborted transaction: its first record's offset, and that of its marker."""
+"""An aborted transaction: the offsets of its first record and of its marker."""
 
 UNDECIDED: Final = 2**63 - 1
 ABORT: Final = int(ControlRecordType.ABORT)
@@ -47,24 +48,26 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """What is aborted, and the last stable offset: below it all is decided."""
+    """The aborted transactions, and the last stable offset: all below it is decided."""
 
     aborted: npt.NDArray[np.void]
     last_stable_offset: int = UNDECIDED
 
     def committed(self, rows: BatchHeaders) -> npt.NDArray[np.bool_]:
-        """Say which of `rows` a consumer with ``read_committed`` is given."""
-        seen = rows["last_offset"] < self.last_stable_offset
-        asked = np.flatnonzero(seen & (rows["attributes"] & TRANSACTIONAL_FLAG > 0))
-        if len(self.aborted) and len(asked):
-            seen[asked] = ~self._is_aborted(rows[asked])
-        return seen
+        """Return which of `rows` a consumer with ``read_committed`` reads."""
+        visible = rows["last_offset"] < self.last_stable_offset
+        transactional = np.flatnonzero(
+            visible & (rows["attributes"] & TRANSACTIONAL_FLAG > 0)
+        )
+        if len(self.aborted) and len(transactional):
+            visible[transactional] = ~self._is_aborted(rows[transactional])
+        return visible
 
     def _is_aborted(self, rows: BatchHeaders) -> npt.NDArray[np.bool_]:
-        """Say which of `rows` lie between the first record and the marker of one.
+        """Return which of `rows` lie between the first record and the marker of one.
 
         Transactions of a producer do not overlap, so of those that begin at or below a
-        batch only the latest can hold it: sort both together and look back.
+        batch only the latest can hold it: both are sorted together.
         """
         count = len(self.aborted)
         producers = np.concatenate((self.aborted["producer_id"], rows["producer_id"]))
@@ -84,14 +87,14 @@ class Transactions:
 
 @dataclass(slots=True)
 class TransactionReplay:
-    """Follows transactions through a log, step by step; `open` are undecided so far."""
+    """A replay of transactions, step by step; the open ones are undecided so far."""
 
     open_producers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     open_offsets: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     _aborted: list[npt.NDArray[np.void]] = field(default_factory=list)
 
     def feed(self, step: Step) -> None:
-        """Take the transactional batches of a step, in their order."""
+        """Add the transactional batches of a step, in their order."""
         attributes = step.rows["attributes"]
         chosen = (step.rows["magic"] == 2) & (attributes & TRANSACTIONAL_FLAG > 0)
         rows = step.rows[chosen]
@@ -113,7 +116,7 @@ class TransactionReplay:
         )
 
     def _advance(self, producers: Int64s, offsets: Int64s, markers: Int64s) -> None:
-        """Cut each producer's batches at its markers: every piece is a transaction."""
+        """Split each producer's batches at its markers, into transactions."""
         if not len(producers):
             return
         order = np.argsort(producers, kind="stable")
@@ -139,14 +142,14 @@ class TransactionReplay:
         return not (self.open_offsets < end_offset).any()
 
     def result(self) -> Transactions:
-        """Return what is known at this point of the log."""
+        """Return the transactions known at this point of the log."""
         aborted = np.concatenate([np.empty(0, ABORTED), *self._aborted])
         stable = int(self.open_offsets.min()) if len(self.open_offsets) else UNDECIDED
         return Transactions(aborted, stable)
 
 
 def _marker_types(step: Step, rows: BatchHeaders) -> Int64s:
-    """Type of the marker in each control batch of `rows`; -1 for all others."""
+    """Return the type of the marker in each control batch of `rows`, -1 for others."""
     types = np.full(len(rows), NO_MARKER, np.int64)
     for found in control_records(step.data, rows, step.origin):
         ends = np.isin(found.types, MARKERS)
@@ -156,35 +159,33 @@ def _marker_types(step: Step, rows: BatchHeaders) -> Int64s:
 
 def replay(
     sources: Iterable[tuple[ByteSource, Limits]],
+    policy: ReadPolicy = STRICT,
     *,
     begun: TransactionReplay | None = None,
     from_offset: int = 0,
     end_offset: int = UNDECIDED,
-    check_crcs: bool = True,
-    skip: bool = False,
 ) -> Transactions:
-    """Follow the transactions of a log's segments, so far as `end_offset` needs it.
+    """Return the transactions of a log's segments, as far as `end_offset` needs them.
 
-    `begun` are those open at `from_offset`, below which nothing is looked at. Of the
-    rest every checksum is: a header that lies about itself must not decide anything.
+    `begun` are those open at `from_offset`: batches below it are not read. Every CRC of
+    the others is checked, unless `policy` checks none: a header that a flipped bit has
+    changed must not decide about a transaction.
     """
     state = begun or TransactionReplay()
+    check: CrcCheck = "never" if policy.check_crcs == "never" else "before"
+    policy = ReadPolicy(check_crcs=check, on_corruption=policy.on_corruption)
 
-    def behind(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
+    def following(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
         return rows["last_offset"] >= from_offset, False
 
     for source, limits in sources:
         records = FileRecords(
-            source=source,
-            select=behind,
-            limits=limits,
-            check_crcs=check_crcs,
-            skip=skip,
+            source=source, select=following, limits=limits, policy=policy
         )
         for step in records:
             if isinstance(step, Step):
                 state.feed(step)
-                if limits.ordered:  # what compaction moves may come once more
+                if limits.ordered:  # compaction may move batches to a later file
                     from_offset = int(step.rows["last_offset"][-1]) + 1
                 past = int(step.rows["base_offset"][-1]) >= end_offset
                 if past and state.settled(end_offset):
@@ -196,31 +197,28 @@ def replay_partition(
     directory: Location,
     start_offset: int,
     end_offset: int,
-    *,
-    check_crcs: bool = True,
-    skip: bool = False,
+    policy: ReadPolicy = STRICT,
 ) -> Transactions:
-    """Find out what a reading of ``[start_offset, end_offset)`` must know.
+    """Return the transactions that a reading of ``[start_offset, end_offset)`` needs.
 
-    Begins at the newest sound snapshot at or below `start_offset`.
+    The replay begins at the newest valid snapshot at or below `start_offset`.
     """
     begun, base = open_at(*newest_snapshot(directory, start_offset))
     segments = from_offset(list_segments(directory), base)
     with closing(read_on(directory, segments)) as opened:
         return replay(
             ((source, segment.limits) for segment, source in opened),
+            policy,
             begun=begun,
             from_offset=base,
             end_offset=end_offset,
-            check_crcs=check_crcs,
-            skip=skip,
         )
 
 
 def open_at(
     entries: npt.NDArray[np.void], offset: int
 ) -> tuple[TransactionReplay, int]:
-    """Take what a producer snapshot at `offset` says is open, and follow on from it."""
+    """Return a replay that begins with the open transactions of a snapshot."""
     first = entries["current_txn_first_offset"].astype(np.int64)
     producers = entries["producer_id"].astype(np.int64)
     return TransactionReplay(producers[first >= 0], first[first >= 0]), offset

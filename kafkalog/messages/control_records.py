@@ -24,53 +24,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from kafkalog.errors import CorruptRecordError, InvalidRecordError
+from kafkalog.formats.control_keys import KEY, ControlRecordType, parse_control_key
 from kafkalog.messages.message import Schema
 from kafkalog.messages.schema import Message
 from kafkalog.messages.schemas import control_schemas as schemas
 
 VERSION: Final = 0
 
-_KEY: Final = struct.Struct(">hh")
 _INT16: Final = struct.Struct(">h")
-_SIGN: Final = 1 << 15
-
-Bytes = npt.NDArray[np.uint8]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-
-
-class ControlRecordType(IntEnum):
-    """What a control record is for; any other number is `UNKNOWN`.
-
-    >>> ControlRecordType(77)
-    <ControlRecordType.UNKNOWN: -1>
-    """
-
-    UNKNOWN = -1
-    ABORT = 0
-    COMMIT = 1
-    LEADER_CHANGE = 2
-    SNAPSHOT_HEADER = 3
-    SNAPSHOT_FOOTER = 4
-    KRAFT_VERSION = 5
-    KRAFT_VOTERS = 6
-
-    @classmethod
-    def _missing_(cls, value: object) -> ControlRecordType:
-        return cls.UNKNOWN
-
-    @property
-    def is_marker(self) -> bool:
-        """Whether it ends a transaction."""
-        return self in (ControlRecordType.ABORT, ControlRecordType.COMMIT)
-
 
 _KRAFT: Final[Mapping[ControlRecordType, Schema]] = {
     ControlRecordType.LEADER_CHANGE: schemas.LEADER_CHANGE,
@@ -124,41 +88,6 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     )
 
 
-def parse_control_key(key: bytes | None) -> tuple[int, int]:
-    """Read version and type out of the key of a record of a control batch.
-
-    Raises `CorruptRecordError`.
-
-    >>> parse_control_key(bytes.fromhex("00000001"))
-    (0, 1)
-    """
-    if key is None or len(key) < _KEY.size:
-        length = -1 if key is None else len(key)
-        reason = f"a control record's key has {_KEY.size} bytes, not {length}"
-        raise CorruptRecordError(reason, position=0)
-    version, type_id = _KEY.unpack_from(key)
-    if version < 0:
-        reason = f"control record key has version {version}"
-        raise CorruptRecordError(reason, position=0)
-    return version, type_id
-
-
-def control_types(data: Bytes, starts: Int32s, lengths: Int32s) -> Int64s:
-    """Read the types out of many keys, which lie in `data`; shape (n,).
-
-    -1 where a key has no type: it is too short, or null (a length of -1).
-
-    >>> keys = np.frombuffer(bytes.fromhex("000000010000"), np.uint8)
-    >>> control_types(keys, np.array([0, 4], np.int32), np.array([4, 2], np.int32))
-    array([ 1, -1])
-    """
-    keyed = lengths >= _KEY.size
-    place = np.where(keyed, starts, 0)
-    high, low = data[place + 2].astype(np.int64), data[place + 3].astype(np.int64)
-    types = ((high << 8 | low) ^ _SIGN) - _SIGN
-    return np.where(keyed, types, int(ControlRecordType.UNKNOWN))
-
-
 def end_transaction_marker(
     kind: ControlRecordType, coordinator_epoch: int
 ) -> tuple[bytes, bytes]:
@@ -172,7 +101,7 @@ def end_transaction_marker(
         raise InvalidRecordError(f"{kind.name} ends no transaction")
     message = {"coordinatorEpoch": coordinator_epoch}
     value = schemas.END_TRANSACTION_MARKER.encode(message, VERSION)
-    return _KEY.pack(VERSION, kind), _INT16.pack(VERSION) + value
+    return KEY.pack(VERSION, kind), _INT16.pack(VERSION) + value
 
 
 def control_record(
@@ -191,7 +120,7 @@ def control_record(
     known = range(schema.lowest_version, schema.highest_version + 1)
     if not isinstance(version, int) or version not in known:
         raise InvalidRecordError(f"{schema.name} has no version {version}")
-    return _KEY.pack(VERSION, kind), schema.encode(message, version)
+    return KEY.pack(VERSION, kind), schema.encode(message, version)
 
 
 def _coordinator_epoch(value: bytes | None) -> int:

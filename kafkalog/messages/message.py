@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.messages.message_reader import MessageReader
-from kafkalog.messages.message_writer import MessageWriter
 from kafkalog.messages.schema import ANY_VERSION, Field, Message
 
 
@@ -85,6 +84,8 @@ class Schema:
         >>> Schema("Point", (Field("x", "int16"),)).encode({"x": 7}, 0).hex()
         '0007'
         """
+        from kafkalog.messages.message_writer import MessageWriter  # readers need none
+
         self._check(version)
         writer = MessageWriter(version, flexible=version >= self.flexible_since)
         writer.struct(self.fields, message)

@@ -1,7 +1,7 @@
-"""What is in logs, as the headers of their batches tell it, added up.
+"""Totals of a log's batches and records, from the headers of its batches.
 
-Only headers are looked at: no checksum, nothing unpacked. The one exception are
-wrappers of magic 0 and 1, whose headers do not count what is inside.
+Only headers are read: no CRC is checked and nothing is decompressed. The exception are
+wrappers of magic 0 and 1, whose headers do not count the messages inside.
 
 Knows: headers, and sums. Does not know: how they are shown.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
@@ -27,9 +27,8 @@ from kafkalog.formats.layout import (
     LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
 )
-from kafkalog.query.part_reading import Problem, Request
-from kafkalog.query.record_counts import count_records, counting
-from kafkalog.query.sources import Part
+from kafkalog.query.header_counts import count_records, counting_reader
+from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.segment.strays import Limits
@@ -37,19 +36,18 @@ from kafkalog.storage.byte_source import only_zeros
 
 UNKNOWN_CODEC: Final = "unknown"
 MOST_PRODUCERS: Final = 100_000
-"""How many producers of a log are told apart."""
+"""How many producers of a log are counted exactly."""
 
 Range = tuple[int, int]
 
 
 @dataclass(slots=True, kw_only=True)
 class Contents:
-    """What a log holds, or several; made by `contents_of`, added up by `add`.
+    """Totals of one log, or several; made by `contents_of`, added up by `add`.
 
-    `batches` counts entries: batches, and below magic 2 messages and wrappers. Times
-    are in ms, None where there is none; `leader_epochs` the first and the last. Of
-    `producers` there are at most `MOST_PRODUCERS`, `more_producers` says if there were
-    more.
+    `batches` counts batches, and below magic 2 messages and wrappers. Timestamps are in
+    ms, None where there is none; `leader_epochs` are the first and the last. There are
+    at most `MOST_PRODUCERS` of `producers`; `more_producers` states if there were more.
     """
 
     batches: int = 0
@@ -65,7 +63,7 @@ class Contents:
     control_batches: int = 0
 
     def add(self, other: Contents) -> None:
-        """Take in what a later log holds."""
+        """Add the totals of a later log."""
         for name in ("batches", "records", "transactional_batches", "control_batches"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.codecs += other.codecs
@@ -90,8 +88,8 @@ class Contents:
             self.more_producers = True
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the members that the command's JSON has; producers by their number."""
-        untold = {"more_producers": True} if self.more_producers else {}
+        """Return the members of the command's JSON; of producers their number."""
+        more = {"more_producers": True} if self.more_producers else {}
         return {
             "batches": self.batches,
             "records": self.records,
@@ -101,7 +99,7 @@ class Contents:
             "max_timestamp": self.max_timestamp,
             "leader_epochs": self.leader_epochs and list(self.leader_epochs),
             "producers": len(self.producers),
-            **untold,
+            **more,
             "transactional_batches": self.transactional_batches,
             "control_batches": self.control_batches,
         }
@@ -109,10 +107,10 @@ class Contents:
 
 @dataclass(slots=True, kw_only=True)
 class LogContents:
-    """What one ``.log`` holds up to byte `end`, and how it goes on there.
+    """Totals of one ``.log`` up to byte `end`, and what follows there.
 
     `tail` is None at the file's end, else ``incomplete``, ``preallocated``, or
-    ``damaged``, in which case `damage` says what it is.
+    ``damaged``, with the error's text in `damage`.
     """
 
     contents: Contents
@@ -123,7 +121,7 @@ class LogContents:
 
 
 def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContents:
-    """Read the headers of a ``.log``, up to its end or to where it is damaged.
+    """Return the totals of a ``.log``, up to its end or to the first damage.
 
     Offsets must lie within `limits`, by default those of the segment.
 
@@ -135,9 +133,8 @@ def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContent
     with segment.open() as source:
         records = FileRecords(
             source=source,
-            suffice=lambda _: True,
             limits=limits or segment.limits,
-            check_crcs=False,
+            policy=ReadPolicy(needs="headers", check_crcs="never"),
         )
         wrapped = False
         try:
@@ -158,16 +155,15 @@ def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContent
 
 
 def _count(segment: LogSegment, end: int) -> int:
-    """Count the records below offset `end` of a log with wrappers: these unpacked."""
-    problems: list[Problem] = []
-    request = Request(skip=True, control_records=True)
-    bounds = Bounds(end_offset=end)
-    reading = counting(Part(file=segment.path), bounds, request)
-    return sum(count_records(reading, problems))
+    """Return the number of records below offset `end` of a log with wrappers."""
+    policy = ReadPolicy(on_corruption="skip", control_records=True)
+    source = PartitionSource(file=segment.path)
+    reader = counting_reader(source, Bounds(end_offset=end), policy)
+    return sum(count_records(reader, []))
 
 
 def _of_rows(rows: BatchHeaders) -> Contents:
-    """Add up one step's headers."""
+    """Return the totals of one step."""
     batch = rows["magic"] == 2
     flags = np.where(batch, rows["attributes"], 0)
     codes = Counter((rows["attributes"] & CODEC_MASK).tolist())
@@ -196,13 +192,13 @@ def _codec(code: int) -> str:
 
 
 def begin_times(rows: BatchHeaders) -> npt.NDArray[np.int64]:
-    """Time of each batch's first record, -1 where the header does not tell.
+    """Return the time of each batch's first record, -1 where headers lack it.
 
-    That of a batch under compaction does not: its base is the delete horizon.
+    A batch with a delete horizon lacks it: the horizon replaces the base timestamp.
     """
     attributes = rows["attributes"]
     created = (rows["magic"] == 2) & (attributes & LOG_APPEND_TIME_FLAG == 0)
     times = np.where(created, rows["base_timestamp"], rows["max_timestamp"])
-    untold = (rows["magic"] == 2) & (attributes & DELETE_HORIZON_FLAG != 0)
-    untold |= rows["count"] == 0
-    return np.where(untold, -1, times)
+    unknown = (rows["magic"] == 2) & (attributes & DELETE_HORIZON_FLAG != 0)
+    unknown |= rows["count"] == 0
+    return np.where(unknown, -1, times)

@@ -1,30 +1,45 @@
-"""`scan` and `Scan`: a source and bounds, read as chunks of columns.
+"""`scan` and `Scan`: records of a source within bounds, as chunks of columns.
 
-A `Scan` holds no file open and has read nothing: each of its methods starts the reading
-anew. Parts are read one by one, each in order of offsets, in steps of about 4 MB;
-with threads, steps are decoded side by side and given in their order.
+A `Scan` holds no open file and has read nothing: each of its methods starts a reading.
+Partitions are read one by one, each in order of offsets, in steps of about 4 MB. With
+threads, steps are decoded in parallel and returned in order.
 
-Knows: what may be asked for. Does not know: files; Arrow, but where to fetch it.
+Knows: what may be requested. Does not know: files, Arrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
-from kafkalog.decoding.batch_decoder import Bounds
+import numpy as np
+
+from kafkalog.codecs.html_text import html_table
+from kafkalog.decoding.read_policy import (
+    FIRST,
+    LAST,
+    Bounds,
+    Isolation,
+    OnCorruption,
+    ReadPolicy,
+)
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.layout import MAX_BATCH_BYTES
 from kafkalog.formats.timestamps import Time
-from kafkalog.log.log import Isolation
-from kafkalog.query import sources as plan
-from kafkalog.query.part_reading import Problem, Request
-from kafkalog.query.record_counts import count_records, counting
-from kafkalog.query.records import Records, ViewColumn
+from kafkalog.query.header_counts import count_records, counting_reader
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan_columns import choose_columns
-from kafkalog.query.scan_run import ScanRun
+from kafkalog.query.sources import (
+    Offset,
+    PartitionSource,
+    bounds_of,
+    check_known,
+    check_offset,
+    find_sources,
+)
 from kafkalog.storage.location import AnyPath
 
 if TYPE_CHECKING:
@@ -32,20 +47,23 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from kafkalog.query.records import Records, ViewColumn
+
 Source: TypeAlias = "AnyPath | BytesLike | Sequence[Source]"
 Progress = Callable[[int, int], object]
-OnCorruption: TypeAlias = Literal["raise", "skip"]
 ISOLATION: Final = get_args(Isolation)
 ON_CORRUPTION: Final = get_args(OnCorruption)
-MOST_BATCH_BYTES: Final = 1 << 30
+LIMIT_OF_BATCH_BYTES: Final = 1 << 30
+SHOWN: Final = 20
+"""How many partitions the HTML form of a scan lists."""
 
 
 def scan(
     source: Source,
     *,
     columns: Iterable[str] | None = None,
-    start_offset: plan.Offset = None,
-    end_offset: plan.Offset = None,
+    start_offset: Offset = None,
+    end_offset: Offset = None,
     start_timestamp: Time | None = None,
     end_timestamp: Time | None = None,
     isolation: Isolation = "read_uncommitted",
@@ -56,7 +74,10 @@ def scan(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Scan:
-    """Say what to read of Kafka's log, to be taken as columns.
+    """Return a `Scan` of the records of a log, a log directory, or batches in memory.
+
+    Nothing is read before a method of the `Scan` is called, and nothing is ever
+    written. The directory of a running broker may be read.
 
     Parameters
     ----------
@@ -64,42 +85,45 @@ def scan(
         A ``.log`` or ``.checkpoint`` file, a partition's directory, a log directory of
         many partitions, local or behind a URL (``s3://``, ``hdfs://``, ...; with
         options by `kafkalog.storage.remote_source.as_path`); or whole batches in
-        memory. A partition is read from its log start offset, unless `start_offset`
-        says otherwise. One that is named twice is read once. A live broker's directory
-        may be read; nothing is ever written.
+        memory. A source that is listed twice is read once. A partition is read from its
+        log start offset, unless `start_offset` is given.
     columns : iterable of str, optional
-        Which columns, in which order; the first eight of `COLUMNS` if None.
+        The columns, in this order; by default the first eight of `COLUMNS`.
     start_offset, end_offset : int or {(topic, partition): int}, optional
-        Records with ``start <= offset < end``; of partitions that are there.
+        Records with ``start <= offset < end``. The partitions of a mapping have to be
+        in the source.
     start_timestamp, end_timestamp : int or aware datetime, optional
-        Records with ``start <= timestamp < end``, in ms since 1970. One without a
-        timestamp is outside.
+        Records with ``start <= timestamp < end``, in ms since 1970. A record without a
+        timestamp is outside of any bound.
     isolation : {"read_uncommitted", "read_committed"}
-        With the latter, records of aborted transactions, and everything from the first
-        undecided one on, are left out, as a consumer would see it.
+        With the latter, as for a consumer, records of aborted transactions are missing,
+        and so is everything from the first undecided transaction on.
     control_records : bool
-        Whether transaction markers and the like are given as records.
+        Whether control records, such as transaction markers, are returned.
     check_crcs : bool
-        Whether checksums are looked at. They cost little: reading is what takes time.
-        Without, nothing is unpacked where `columns` are such that headers of batches
-        tell: all but key, value, headers and timestamp.
+        Whether CRCs are checked, which costs little. Without it, batches are not even
+        decoded where `columns` needs only their headers: that is for all columns but
+        ``key``, ``value``, ``headers`` and ``timestamp``.
     on_corruption : {"raise", "skip"}
-        With the latter, what is damaged is left out, and listed in `Scan.problems`.
+        With the latter, damage is skipped, and listed in `Scan.problems`.
     max_batch_bytes : int
-        How large a batch may be once decompressed; beyond it is damage.
+        Size of a decompressed batch above which it counts as damage.
     threads : int
-        How many steps are decoded at once.
+        How many threads decode. They end with each reading.
     progress : callable, optional
-        Called with the bytes read so far, and those of all files.
+        Called with the bytes read so far, and the bytes of all files.
+
+    Returns
+    -------
+    Scan
+        The request, with methods that read.
 
     Raises
     ------
     FileNotFoundError, NotALogDirectoryError
-        If there is nothing to read there.
+        If there is nothing to read at a path.
     TypeError, ValueError
-        If the source is none of these, or a bound or name is wrong.
-    CorruptRecordError
-        While reading, at damage: with file and byte.
+        If the source is none of these, or a bound or a name is invalid.
 
     Examples
     --------
@@ -117,27 +141,26 @@ def scan(
             raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}")
     if threads < 1:
         raise ValueError(f"threads must be 1 or more, not {threads}")
-    if not 1 <= max_batch_bytes <= MOST_BATCH_BYTES:
+    if not 1 <= max_batch_bytes <= LIMIT_OF_BATCH_BYTES:
         raise ValueError(f"max_batch_bytes must be in 1..2**30, not {max_batch_bytes}")
-    plan.check_offset("start_offset", start_offset)
-    plan.check_offset("end_offset", end_offset)
+    check_offset("start_offset", start_offset)
+    check_offset("end_offset", end_offset)
     times = (start_timestamp, end_timestamp)
-    parts = plan.find_parts(source)
-    plan.check_known("start_offset", start_offset, parts)
-    plan.check_known("end_offset", end_offset, parts)
+    found = find_sources(source)
+    check_known("start_offset", start_offset, found)
+    check_known("end_offset", end_offset, found)
     return Scan(
-        parts=tuple(
-            (part, plan.bounds_of(part, start_offset, end_offset, times))
-            for part in parts
+        sources=tuple(
+            (one, bounds_of(one, start_offset, end_offset, times)) for one in found
         ),
         columns=choose_columns(columns),
-        request=Request(
-            read_committed=isolation == "read_committed",
-            control_records=control_records,
-            check_crcs=check_crcs,
-            by_headers=not check_crcs,
-            skip=on_corruption == "skip",
+        policy=ReadPolicy(
+            needs="records" if check_crcs else "headers",
+            check_crcs="while_decoding" if check_crcs else "never",
+            on_corruption=on_corruption,
             max_batch_bytes=max_batch_bytes,
+            isolation=isolation,
+            control_records=control_records,
         ),
         threads=threads,
         progress=progress,
@@ -146,20 +169,56 @@ def scan(
 
 @dataclass(kw_only=True)
 class Scan:
-    """What is to be read, and the ways to take it; made by `scan`.
+    """A request for records, and the methods that read them; made by `scan`.
 
-    `problems` lists what the last reading left out, with ``on_corruption="skip"``.
+    Each method starts a new reading.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The requested columns, in order.
+    problems : list of ScanProblem
+        What the last reading skipped, with ``on_corruption="skip"``: ``path``,
+        ``position``, ``first_offset``, ``last_offset`` and ``reason``.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+    >>> batch.append(b"k", b"v", timestamp=1700000000000)
+    >>> scan = kafkalog.scan(batch.build(), columns=["offset", "key"])
+    >>> scan
+    <Scan of 1 source: offset, key>
+    >>> scan.count()
+    1
     """
 
-    parts: tuple[tuple[plan.Part, Bounds], ...]
+    sources: tuple[tuple[PartitionSource, Bounds], ...]
     columns: tuple[str, ...]
-    request: Request
+    policy: ReadPolicy
     threads: int = 1
     progress: Progress | None = None
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ScanProblem] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return f"<Scan of {len(self.parts)} parts: {', '.join(self.columns)}>"
+        number = len(self.sources)
+        noun = "source" if number == 1 else "sources"
+        return f"<Scan of {number} {noun}: {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the form that notebooks show: sources, bounds, columns."""
+        rows = [
+            (str(source), *_bound_labels(bounds))
+            for source, bounds in self.sources[:SHOWN]
+        ]
+        more = len(self.sources) - len(rows)
+        footer = f"{more} more sources. " if more else ""
+        return html_table(
+            "Scan",
+            ("source", "offsets", "timestamps"),
+            rows,
+            f"{footer}Columns: {', '.join(self.columns)}",
+        )
 
     @overload
     def chunks(
@@ -177,64 +236,170 @@ class Scan:
     def chunks(
         self, reuse: bool = False, views: bool = False
     ) -> Iterator[Records[Any]]:
-        """Read, and yield `Records`: NumPy columns of a megabyte or two at a time.
+        """Read the records, as NumPy columns of a megabyte or two at a time.
 
-        With `reuse` a chunk's arrays are valid only until the next is taken. With
-        `views` nothing is copied: keys and values are places in the bytes read; these
-        stay as they are, whatever becomes of the file, until `reuse` uses them again.
+        Parameters
+        ----------
+        reuse : bool
+            Whether the arrays of a chunk are valid only until the next one is taken:
+            their memory is then used again.
+        views : bool
+            Whether keys, values and headers are views of the bytes read, instead of
+            copies. The bytes stay as they are, whatever becomes of the file.
+
+        Returns
+        -------
+        iterator of Records
+            Chunks, each of one partition, in order of offsets.
+
+        Raises
+        ------
+        CorruptRecordError
+            At damage, with file and byte, unless it is skipped.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> [records] = kafkalog.scan(batch.build()).chunks()
+        >>> records.offset, records.key.to_list()
+        (array([7]), [b'k'])
         """
+        from kafkalog.query.scan_run import ScanRun  # a count decodes nothing
+
         self.problems = []
-        run = ScanRun(self, reuse=reuse, views=views)
-        return run.side_by_side() if self.threads > 1 else run.one_by_one()
+        run = ScanRun(
+            sources=self.sources,
+            columns=self.columns,
+            policy=self.policy,
+            problems=self.problems,
+            progress=self.progress,
+            reuse=reuse,
+            views=views,
+        )
+        return run.in_threads(self.threads) if self.threads > 1 else run.in_order()
 
     def count(self) -> int:
-        """Count the records, from the headers of batches alone where that is right.
+        """Return the number of records, from the headers of batches where they suffice.
 
-        Checksums are looked at only in batches that must be decoded for it: those that
-        a bound cuts, and messages of magic 0 and 1.
+        CRCs are checked only of batches that have to be decoded: those that a bound
+        divides, and messages of magic 0 and 1.
+
+        Returns
+        -------
+        int
+            How many records `chunks` would return.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder()
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> kafkalog.scan(batch.build()).count()
+        1
         """
         self.problems = []
-        tell = self.progress
-        readings = [counting(*one, self.request) for one in self.parts]
-        sizes = [0 if tell is None else one.size() for one in readings]
+        progress = self.progress
+        readers = [counting_reader(*one, self.policy) for one in self.sources]
+        sizes = [0 if progress is None else one.size() for one in readers]
         *before, total = accumulate(sizes, initial=0)
         records = 0
-        for done, reading in zip(before, readings, strict=True):
-            for more in count_records(reading, self.problems):
+        for done, reader in zip(before, readers, strict=True):
+            for more in count_records(reader, self.problems):
                 records += more
-                if tell is not None:
-                    tell(min(done + reading.bytes_done, total), total)
-        if tell is not None:
-            tell(total, total)
+                if progress is not None:
+                    progress(min(done + reader.bytes_done, total), total)
+        if progress is not None:
+            progress(total, total)
         return records
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the columns asked for; needs pyarrow."""
-        from kafkalog.export import arrow
-
-        return arrow.schema_of(self.columns)
+        """The Arrow schema of the requested columns; needs pyarrow."""
+        schema: pa.Schema = _export("arrow").schema_of(self.columns)
+        return schema
 
     def to_arrow(self) -> pa.Table:
-        """Read all into a ``pyarrow.Table``."""
-        from kafkalog.export import arrow
+        """Read all records into an Arrow table; needs pyarrow.
 
-        return arrow.to_table(self)
+        Returns
+        -------
+        pyarrow.Table
+            A table whose columns have a chunk for each chunk read.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> kafkalog.scan(batch.build(), columns=["offset"]).to_arrow().to_pydict()
+        {'offset': [7]}
+        """
+        table: pa.Table = _export("arrow").to_table(self)
+        return table
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the reading over as a stream, to whoever knows Arrow's C interface."""
-        from kafkalog.export import arrow
+        """Return the reading as a stream of Arrow's C interface.
 
-        return arrow.to_reader(self).__arrow_c_stream__(requested_schema)
+        So ``polars.DataFrame(scan)`` and ``duckdb.sql("from scan")`` work.
+        """
+        stream: object = (
+            _export("arrow").to_reader(self).__arrow_c_stream__(requested_schema)
+        )
+        return stream
 
     def to_pandas(self) -> pd.DataFrame:
-        """Read all into a ``pandas.DataFrame``."""
-        from kafkalog.export import dataframes
+        """Read all records into a pandas data frame; needs pandas and pyarrow.
 
-        return dataframes.to_pandas(self)
+        Returns
+        -------
+        pandas.DataFrame
+            A frame with bytes as objects, null as None or NaT.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> kafkalog.scan(batch.build(), columns=["offset", "key"]).to_pandas()
+           offset   key
+        0       7  b'k'
+        """
+        frame: pd.DataFrame = _export("dataframes").to_pandas(self)
+        return frame
 
     def to_polars(self) -> pl.DataFrame:
-        """Read all into a ``polars.DataFrame``."""
-        from kafkalog.export import dataframes
+        """Read all records into a Polars data frame; needs polars and pyarrow.
 
-        return dataframes.to_polars(self)
+        Returns
+        -------
+        polars.DataFrame
+            A frame with the columns of `to_arrow`.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> kafkalog.scan(batch.build(), columns=["offset"]).to_polars().shape
+        (1, 1)
+        """
+        frame: pl.DataFrame = _export("dataframes").to_polars(self)
+        return frame
+
+
+def _export(module: Literal["arrow", "dataframes"]) -> Any:
+    """Return a module of the layer above: a scan hands itself over to it."""
+    return import_module(f"kafkalog.export.{module}")
+
+
+def _bound_labels(bounds: Bounds) -> tuple[str, str]:
+    """Return the bounds on offsets and timestamps as text."""
+    first = "" if bounds.start_offset == FIRST else str(bounds.start_offset)
+    last = "" if bounds.end_offset == LAST else str(bounds.end_offset)
+    times = [
+        "" if time is None else str(np.datetime64(time, "ms"))
+        for time in (bounds.start_timestamp, bounds.end_timestamp)
+    ]
+    return f"{first} \u2013 {last}", f"{times[0]} \u2013 {times[1]}"

@@ -1,201 +1,225 @@
-"""One reading of a scan: steps decoded one by one, or side by side in threads.
+"""One run of a scan: steps decoded in order, or ahead of their turn in threads.
 
-Checksums of plain batches are looked at as they are decoded. Where one is wrong, all
-that is ahead is let go of, and the reading goes on anew from that batch, with checksums
-looked at first: what lies behind damage is for those to find who read the file.
+The CRCs of ordinary batches are checked while they are decoded. At a mismatch all steps
+read ahead are discarded, and the run resumes from that batch with CRCs checked before:
+what follows damage is known only to the reader of the file.
 
-Knows: how a reading is run. Does not know: files, columns.
+Knows: how a scan is run. Does not know: files, how columns are made.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from kafkalog.decoding.batch_decoder import Bounds, decode
-from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
+import numpy as np
+
+from kafkalog.decoding.batch_decoder import DecodedRecords, decode
+from kafkalog.decoding.decoded_columns import (
+    ColumnBuffers,
+    ColumnWorkspace,
+    DecodedColumns,
+)
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import DecodeWorkspace, Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
-from kafkalog.query.header_columns import (
-    TOLD_COLUMNS,
-    Bools,
-    runs_of_offsets,
-    stretches,
-    tell_offsets,
-)
-from kafkalog.query.part_reading import PartReading, Piece, Problem, left_out
+from kafkalog.query.header_counts import Bools, without_gaps
+from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
 from kafkalog.query.records import Origin, Records, make_records, make_views
+from kafkalog.query.scan_columns import COLUMNS
+from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.file_records import Step
 from kafkalog.storage.byte_source import Rooms, Take
 
 if TYPE_CHECKING:
-    from kafkalog.query.scan import Scan
+    from concurrent.futures import Future, ThreadPoolExecutor
 
-AHEAD: Final = 2
-"""Steps in work or waiting, for each thread."""
+HEADER_COLUMNS: Final = frozenset(COLUMNS) - {"key", "value", "headers", "timestamp"}
+"""Columns that follow from a batch header and the offset within its batch."""
+
+MAX_RECORDS: Final = 1 << 17
+"""How many records a chunk made from headers has at most."""
+
+MAX_INTERVALS: Final = 16
+"""Intervals of a step that are read differently; with more, all of it is decoded."""
+
+STEPS_AHEAD: Final = 2
+"""Steps that are decoded or waiting, for each thread."""
+
+Progress = Callable[[int, int], object]
 
 
-class Again(NamedTuple):
-    """Where the reading is to go on anew: a batch whose checksum was found wrong."""
+class CrcMismatch(NamedTuple):
+    """A batch found damaged while decoding, from which the run is to resume."""
 
-    part: int
-    piece: Piece
+    partition: int
+    step: SegmentStep
     position: int
 
 
-class Task(NamedTuple):
-    """A step to decode, whose it is, and the number of its part."""
+class DecodeTask(NamedTuple):
+    """A step to decode, its origin, and the number of its partition."""
 
-    piece: Piece
+    step: SegmentStep
     origin: Origin
-    part: int
+    partition: int
 
 
-Made = list[Records | Problem | Exception | Again]
-Work = Future[Made]
+Result: TypeAlias = Records[Any] | ScanProblem | Exception | CrcMismatch
+Results = list[Result]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ScanRun:
-    """One reading of a scan, chunk by chunk."""
+    """One run of a scan; `problems` is the list that what it skips is appended to."""
 
-    scan: Scan
-    reuse: bool
-    views: bool
-    by_headers: bool = field(init=False)
-    """Whether records are told by headers, where these suffice."""
+    sources: Sequence[tuple[PartitionSource, Bounds]]
+    columns: tuple[str, ...]
+    policy: ReadPolicy
+    problems: list[ScanProblem]
+    progress: Progress | None = None
+    reuse: bool = False
+    views: bool = False
 
     def __post_init__(self) -> None:
-        request = self.scan.request
-        asked = request.by_headers and TOLD_COLUMNS.issuperset(self.scan.columns)
-        self.by_headers = asked and not (request.skip or self.views)
+        policy = self.policy
+        header_only = HEADER_COLUMNS.issuperset(self.columns)
+        header_only &= not (policy.skips or self.views)
+        if policy.needs == "headers" and not header_only:
+            self.policy = replace(policy, needs="records")
+        elif policy.needs == "headers":
+            self.policy = policy.checking_first()
 
-    def _reading(self, part: int, take: Take | None) -> PartReading:
-        """Begin the reading of a part; what is decoded has its checksums checked then.
+    def in_order(self) -> Iterator[Records]:
+        """Yield chunks, each step decoded when it is requested."""
+        stays = self.views and not self.reuse
+        buffers = ColumnBuffers(kept=self.reuse)
+        workspace = self._workspace(buffers, stays=stays)
+        take = None if stays else Rooms().take
+        tasks = self._tasks(take, None)
+        while (task := next(tasks, None)) is not None:
+            if isinstance(task, ScanProblem):
+                self.problems.append(task)
+                continue
+            mismatch = yield from self._records(self._decode(task, workspace, buffers))
+            if mismatch is not None:
+                tasks = self._tasks(take, mismatch)
 
-        Where headers tell the rest, they are checked before, or are not asked for.
+    def in_threads(self, threads: int) -> Iterator[Records]:
+        """Yield chunks in order, with some steps decoded ahead in `threads` threads.
+
+        The threads are named ``kafkalog-scan``, and end with the run.
         """
-        which, bounds = self.scan.parts[part]
-        request = self.scan.request
-        alone = self.by_headers and not request.check_crcs
-        return PartReading(
-            part=which,
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(threads, "kafkalog-scan") as pool:
+            mismatch = yield from self._ahead(pool, threads, None)
+            while mismatch is not None:
+                mismatch = yield from self._ahead(pool, threads, mismatch)
+
+    def _reader(self, partition: int, take: Take | None) -> PartitionReader:
+        source, bounds = self.sources[partition]
+        return PartitionReader(
+            source=source,
             bounds=bounds,
-            request=request,
+            policy=self.policy,
             take=take,
-            told=self._told if alone else None,
-            defers=not self.by_headers,
+            headers_suffice=self._headers_suffice,
         )
 
-    def _told(self, rows: BatchHeaders, bounds: Bounds) -> Bools:
-        return tell_offsets(rows, bounds, self.scan.request.max_batch_bytes)
+    def _headers_suffice(self, rows: BatchHeaders, bounds: Bounds) -> Bools:
+        return without_gaps(rows, bounds, self.policy.max_batch_bytes)
 
     def _tasks(
-        self, take: Take | None, again: Again | None
-    ) -> Iterator[Task | Problem]:
-        """Yield what there is to decode and what is left out; say how far it is."""
-        tell, parts = self.scan.progress, range(len(self.scan.parts))
-        sizes = [0 if tell is None else self._reading(i, None).size() for i in parts]
+        self, take: Take | None, mismatch: CrcMismatch | None
+    ) -> Iterator[DecodeTask | ScanProblem]:
+        """Yield the steps to decode and what is skipped; report the progress."""
+        progress, numbers = self.progress, range(len(self.sources))
+        sizes = [
+            0 if progress is None else self._reader(i, None).size() for i in numbers
+        ]
         *before, total = accumulate(sizes, initial=0)
-        for i in parts[0 if again is None else again.part :]:
-            reading, part = self._reading(i, take), self.scan.parts[i][0]
-            if again is not None and again.part == i:
-                reading = reading.behind(again.piece, again.position)
-            for piece in reading.pieces():
-                if isinstance(piece, Problem):
-                    yield piece
+        for i in numbers[0 if mismatch is None else mismatch.partition :]:
+            reader, source = self._reader(i, take), self.sources[i][0]
+            if mismatch is not None and mismatch.partition == i:
+                reader = reader.resumed(mismatch.step, mismatch.position)
+            for step in reader.steps():
+                if isinstance(step, ScanProblem):
+                    yield step
                 else:
-                    origin = Origin(part.topic, part.partition, (piece.segment,))
-                    yield Task(piece, origin, i)
-                if tell is not None:
-                    tell(min(before[i] + reading.bytes_done, total), total)
-        if tell is not None:
-            tell(total, total)
+                    origin = Origin(source.topic, source.partition, (step.segment,))
+                    yield DecodeTask(step, origin, i)
+                if progress is not None:
+                    progress(min(before[i] + reader.bytes_done, total), total)
+        if progress is not None:
+            progress(total, total)
+
+    def _workspace(
+        self, buffers: ColumnBuffers, *, stays: bool
+    ) -> DecodeWorkspace[Any]:
+        """Return a workspace; one whose bytes stay is for views."""
+        if self.views:
+            return Workspace(keeps_bytes=not stays)
+        return ColumnWorkspace(self.columns, buffers)
 
     def _decode(
-        self, task: Task, room: DecodeWorkspace[Any], buffers: ColumnBuffers
-    ) -> Iterator[Records | Problem | Again]:
-        """Decode one step: columns, run by run, until a checksum is found wrong."""
-        step = task.piece.step
-        if not self.by_headers:
-            yield from self._unpack(task, step, room, buffers)
+        self, task: DecodeTask, workspace: DecodeWorkspace[Any], buffers: ColumnBuffers
+    ) -> Iterator[Records | ScanProblem | CrcMismatch]:
+        """Yield the records of a step, up to a CRC mismatch."""
+        step = task.step.step
+        if self.policy.needs == "records":
+            yield from self._decode_records(task, step, workspace, buffers)
             return
-        told = self._told(step.rows, task.piece.bounds)
-        for part, is_told in stretches(step, told):
-            if not is_told:
-                yield from self._unpack(task, part, room, buffers)
+        suffice = self._headers_suffice(step.rows, task.step.bounds)
+        for part, header_only in split_step(step, suffice):
+            if not header_only:
+                yield from self._decode_records(task, part, workspace, buffers)
                 continue
-            for run in runs_of_offsets(part.data, part.rows):
-                yield make_records(run, task.origin, self.scan.columns, buffers)
+            for run in offsets_of_batches(part.data, part.rows):
+                yield make_records(run, task.origin, self.columns, buffers)
 
-    def _unpack(
-        self, task: Task, step: Step, room: DecodeWorkspace[Any], buffers: ColumnBuffers
-    ) -> Iterator[Records[Any] | Problem | Again]:
-        """Decode what headers do not tell, until a checksum is found wrong."""
-        scan, piece = self.scan, task.piece
+    def _decode_records(
+        self,
+        task: DecodeTask,
+        step: Step,
+        workspace: DecodeWorkspace[Any],
+        buffers: ColumnBuffers,
+    ) -> Iterator[Records[Any] | ScanProblem | CrcMismatch]:
+        """Yield the records of batches that are decoded, up to a CRC mismatch."""
         found = decode(
             step.data,
             step.origin,
             step.rows,
-            bounds=piece.bounds,
-            limit=scan.request.max_batch_bytes,
-            workspace=room,
+            bounds=task.step.bounds,
+            limit=self.policy.max_batch_bytes,
+            workspace=workspace,
             before=step.before,
             split_large=True,
-            check=not step.checked,
+            check=step.crcs_deferred,
         )
         make = make_views if self.views else make_records
         for run in found:
             if not isinstance(run, LocatedError):
-                yield make(run, task.origin, scan.columns, buffers)
+                yield make(run, task.origin, self.columns, buffers)
             elif run.cause == "crc":
                 assert run.position is not None  # as of every batch
-                yield Again(task.part, piece, run.position)
+                yield CrcMismatch(task.partition, task.step, run.position)
                 return
             else:
-                yield left_out(run, piece, scan.request)
-
-    def _room(self, buffers: ColumnBuffers, *, stays: bool) -> DecodeWorkspace[Any]:
-        """Make room for what is found; unpacked bytes are of use to views alone."""
-        if self.views:
-            return Workspace(keeps_bytes=not stays)
-        return ColumnWorkspace(self.scan.columns, buffers)
-
-    def one_by_one(self) -> Iterator[Records]:
-        """Decode each step when it is asked for."""
-        stays = self.views and not self.reuse
-        buffers = ColumnBuffers(kept=self.reuse)
-        room = self._room(buffers, stays=stays)
-        take = None if stays else Rooms().take
-        tasks = self._tasks(take, None)
-        while (task := next(tasks, None)) is not None:
-            if isinstance(task, Problem):
-                self.scan.problems.append(task)
-                continue
-            again = yield from self._given(self._decode(task, room, buffers))
-            if again is not None:
-                tasks = self._tasks(take, again)
-
-    def side_by_side(self) -> Iterator[Records]:
-        """Decode some steps ahead, in threads; give them in their order."""
-        with ThreadPoolExecutor(self.scan.threads) as pool:
-            again = yield from self._ahead(pool, None)
-            while again is not None:
-                again = yield from self._ahead(pool, again)
+                yield task.step.skip(run, self.policy)
 
     def _ahead(
-        self, pool: ThreadPoolExecutor, again: Again | None
-    ) -> Generator[Records, None, Again | None]:
-        """Decode steps until there are none, or one whose checksums are wrong."""
-        most, rooms, failure = AHEAD * self.scan.threads - 1, Rooms(), None
-        line, work = _Line(rooms), self._worker()
-        tasks = self._tasks(None if self.views else rooms.take, again)
+        self, pool: ThreadPoolExecutor, threads: int, mismatch: CrcMismatch | None
+    ) -> Generator[Records, None, CrcMismatch | None]:
+        """Decode steps in threads, until there are none or a CRC differs."""
+        most, buffers, failure = STEPS_AHEAD * threads - 1, Rooms(), None
+        queue, decode_step = _DecodeQueue(buffers), self._thread_decoder()
+        tasks = self._tasks(None if self.views else buffers.take, mismatch)
         try:
             while True:
                 try:
@@ -203,94 +227,146 @@ class ScanRun:
                 except StopIteration:
                     break
                 except (LocatedError, OSError) as error:
-                    failure = error  # once those before it are given
+                    failure = error  # raised after the records before it
                     break
-                if isinstance(task, Problem):
-                    line.join(_done([task]))
+                if isinstance(task, ScanProblem):
+                    queue.append(_done([task]))
                 else:
-                    line.join(pool.submit(work, task), task.piece.step.data)
-                again = yield from self._left(line, most)
-                if again is not None:
-                    return again
-            again = yield from self._left(line, 0)
+                    data = task.step.step.data
+                    queue.append(pool.submit(decode_step, task), data)
+                mismatch = yield from self._drained(queue, most)
+                if mismatch is not None:
+                    return mismatch
+            mismatch = yield from self._drained(queue, 0)
         finally:
-            line.give_up()
-        if failure is not None and again is None:
+            queue.cancel()
+        if failure is not None and mismatch is None:
             raise failure
-        return again
+        return mismatch
 
-    def _left(self, line: _Line, most: int) -> Generator[Records, None, Again | None]:
-        """Give what comes out at the head of the line, until `most` are left in it."""
-        for made in line.leave(most):
-            again = yield from self._given(made)
-            if again is not None:
-                return again
+    def _drained(
+        self, queue: _DecodeQueue, most: int
+    ) -> Generator[Records, None, CrcMismatch | None]:
+        """Yield records from the head of the queue, until `most` steps are left."""
+        for results in queue.drain(most):
+            mismatch = yield from self._records(results)
+            if mismatch is not None:
+                return mismatch
         return None
 
-    def _worker(self) -> Callable[[Task], Made]:
-        """Make what a thread does with a step: all of it, into memory of its own."""
-        kept = threading.local()
+    def _thread_decoder(self) -> Callable[[DecodeTask], Results]:
+        """Return the function that a thread decodes a step with, in its own memory."""
+        own = threading.local()
 
-        def work(task: Task) -> Made:
-            if not hasattr(kept, "room"):
-                kept.buffers = ColumnBuffers(kept=False)
-                kept.room = self._room(kept.buffers, stays=True)
-            made: Made = []
+        def decode_step(task: DecodeTask) -> Results:
+            if not hasattr(own, "workspace"):
+                own.buffers = ColumnBuffers(kept=False)
+                own.workspace = self._workspace(own.buffers, stays=True)
+            results: Results = []
             try:
-                for one in self._decode(task, kept.room, kept.buffers):
-                    made.append(one)
+                for one in self._decode(task, own.workspace, own.buffers):
+                    results.append(one)
             except LocatedError as error:
-                made.append(error)
-            return made
+                results.append(error)
+            return results
 
-        return work
+        return decode_step
 
-    def _given(
-        self, made: Iterable[Records | Problem | Exception | Again]
-    ) -> Generator[Records, None, Again | None]:
-        """Give records, and note problems; answer whether to read anew, and where."""
-        for one in made:
+    def _records(
+        self, results: Iterable[Result]
+    ) -> Generator[Records, None, CrcMismatch | None]:
+        """Yield records and list problems; return the batch to resume from, if any."""
+        for one in results:
             if isinstance(one, Exception):
                 raise one
-            if isinstance(one, Again):
+            if isinstance(one, CrcMismatch):
                 return one
-            if isinstance(one, Problem):
-                self.scan.problems.append(one)
+            if isinstance(one, ScanProblem):
+                self.problems.append(one)
             else:
                 yield one
         return None
 
 
 @dataclass(slots=True)
-class _Line:
-    """Steps in work, in their order, and the rooms their bytes lie in."""
+class _DecodeQueue:
+    """Steps in threads, in their order, and the buffers that their bytes lie in."""
 
-    rooms: Rooms
-    waiting: deque[tuple[Work, Bytes | None]] = field(default_factory=deque)
+    buffers: Rooms
+    waiting: deque[tuple[Future[Results], Bytes | None]] = field(default_factory=deque)
 
-    def join(self, work: Work, data: Bytes | None = None) -> None:
-        """Put work at the end of the line; its `data` is held until it is done."""
+    def append(self, future: Future[Results], data: Bytes | None = None) -> None:
+        """Append a step; its `data` is held until it is decoded."""
         if data is not None:
-            self.rooms.hold(data)
-        self.waiting.append((work, data))
+            self.buffers.hold(data)
+        self.waiting.append((future, data))
 
-    def leave(self, most: int) -> Iterator[Made]:
-        """Wait for the first in line, until there are `most` left."""
+    def drain(self, most: int) -> Iterator[Results]:
+        """Yield results from the head, waiting for each, until `most` are left."""
         while len(self.waiting) > most:
-            work, data = self.waiting.popleft()
-            made = work.result()
+            future, data = self.waiting.popleft()
+            results = future.result()
             if data is not None:
-                self.rooms.let_go(data)
-            yield made
+                self.buffers.let_go(data)
+            yield results
 
-    def give_up(self) -> None:
-        """Let go of work that nobody waits for any more."""
-        for work, _ in self.waiting:
-            work.cancel()
+    def cancel(self) -> None:
+        """Cancel the steps whose results are not needed any more."""
+        for future, _ in self.waiting:
+            future.cancel()
 
 
-def _done(made: Made) -> Work:
-    """Return work that has its result already, to wait in line with the rest."""
-    work: Work = Future()
-    work.set_result(made)
-    return work
+def _done(results: Results) -> Future[Results]:
+    """Return a future that has its result, to keep the order of the queue."""
+    from concurrent.futures import Future
+
+    future: Future[Results] = Future()
+    future.set_result(results)
+    return future
+
+
+def split_step(step: Step, header_only: Bools) -> Iterator[tuple[Step, bool]]:
+    """Split a step into intervals of batches whose headers suffice, and of others."""
+    rows, before = step.rows, step.before
+    changes = np.flatnonzero(header_only[1:] != header_only[:-1]) + 1
+    if len(changes) >= MAX_INTERVALS:
+        yield step, False
+        return
+    for first, end in pairwise((0, *changes.tolist(), len(rows))):
+        if first and step.before is not None:
+            before = int(rows["last_offset"][first - 1])
+        part = replace(step, rows=rows[first:end], before=before)
+        yield part, bool(header_only[first])
+
+
+def offsets_of_batches(
+    data: Bytes, rows: BatchHeaders
+) -> Iterator[DecodedRecords[DecodedColumns]]:
+    """Yield the offsets of batches without gaps, from their headers.
+
+    >>> from kafkalog import RecordBatchBuilder
+    >>> from kafkalog.formats.batch_headers import scan_headers
+    >>> batch = RecordBatchBuilder(base_offset=7)
+    >>> for value in (b"one", b"two", b"three"):
+    ...     batch.append(None, value, timestamp=1)
+    >>> data = np.frombuffer(batch.build(), np.uint8)
+    >>> rows, _, _ = scan_headers(data)
+    >>> [run.records.offset.tolist() for run in offsets_of_batches(data, rows)]
+    [[7, 8, 9]]
+    """
+    counts = rows["count"].astype(np.int64)
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    shifts = rows["base_offset"] - starts  # from a record's number to its offset
+    total = int(ends[-1])
+    for start in range(0, total, MAX_RECORDS):
+        stop = min(start + MAX_RECORDS, total)
+        first, last = np.searchsorted(ends, (start, stop - 1), side="right").tolist()
+        held = slice(first, last + 1)
+        parts = np.minimum(ends[held], stop) - np.maximum(starts[held], start)
+        offset = np.arange(start, stop)
+        if (shifts[held] == shifts[first]).all():
+            offset += shifts[first]
+        else:
+            offset += np.repeat(shifts[held], parts)
+        yield DecodedRecords(data, rows[held], DecodedColumns(offset), parts)

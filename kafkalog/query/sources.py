@@ -1,6 +1,6 @@
-"""What a source is made of: partitions, lone files, memory. Nothing is read here.
+"""The partitions, files and buffers that a source consists of. None is read here.
 
-Knows: which bytes are asked for. Does not know: what is in them.
+Knows: which bytes are requested. Does not know: what is in them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from kafkalog.decoding.batch_decoder import FIRST, LAST, Bounds
+from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
 from kafkalog.errors import NotALogDirectoryError
 from kafkalog.formats.timestamps import Time, as_ms
 from kafkalog.segment.log_segment import LogSegment
@@ -26,7 +26,7 @@ FILE_ENDINGS: Final = tuple(
     for kind in (".log", ".checkpoint")
     for suffix in ("", ".deleted", ".cleaned", ".swap", ".part")
 )
-"""How the name of a file ends that holds entries."""
+"""How the names of files with batches end."""
 
 SHOWN: Final = 5
 """How many partitions an error names."""
@@ -34,11 +34,11 @@ SHOWN: Final = 5
 Offset = int | Mapping[tuple[str, int], int] | None
 
 
-class Span(NamedTuple):
+class ByteRange(NamedTuple):
     """Whole batches of one segment: its bytes from `begin` to `end`.
 
-    Where they were looked for in an opened file, `source` is that very file: under its
-    name there may be another by now. Who opened it closes it.
+    `source` is the opened file that they were found in, if any: another file may have
+    its name by now. Whoever opened it closes it.
     """
 
     segment: LogSegment
@@ -48,10 +48,10 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartitionSource:
     """One partition's directory, one file, or bytes in memory.
 
-    Of a directory with a `span` no more is read than that.
+    With a `byte_range`, only that range of the directory is read.
     """
 
     topic: str = ""
@@ -60,44 +60,50 @@ class Part:
     file: Location | None = None
     memory: Any = None
     log_start_offset: int = FIRST
-    span: Span | None = None
+    byte_range: ByteRange | None = None
+
+    def __str__(self) -> str:
+        place = self.file if self.directory is None else self.directory
+        return "bytes in memory" if place is None else str(place)
 
 
-def find_parts(source: Any) -> list[Part]:
-    """Return the parts of a source; of a list of sources, in its order, each once.
+def find_sources(source: Any) -> list[PartitionSource]:
+    """Return what a source, or a list of sources, consists of, in order, each once.
 
-    A directory or file that comes by several names, links among them, is one part.
+    A directory or file with several names, links among them, is listed once.
 
     Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is there and holds
     nothing of Kafka's.
     """
-    return list(_without_repeats(_all_parts(source)))
+    return list(_without_repeats(_all_sources(source)))
 
 
-def _all_parts(source: Any) -> Iterator[Part]:
+def _all_sources(source: Any) -> Iterator[PartitionSource]:
     if isinstance(source, (list, tuple)):
         for one in source:
-            yield from _all_parts(one)
+            yield from _all_sources(one)
     elif isinstance(source, (str, os.PathLike, RemotePath)):
         yield from _of_path(locate(source))
     else:
         yield _of_memory(source)
 
 
-def _without_repeats(parts: Iterator[Part]) -> Iterator[Part]:
-    """Yield each directory and file once, by whichever of its names comes first."""
+def _without_repeats(
+    sources: Iterator[PartitionSource],
+) -> Iterator[PartitionSource]:
+    """Yield each directory and file once, under the first of its names."""
     seen = set[object]()
-    for part in parts:
-        place = part.directory or part.file
+    for source in sources:
+        place = source.directory or source.file
         if place is not None:
             known = place.resolve() if isinstance(place, Path) else place
             if known in seen:
                 continue
             seen.add(known)
-        yield part
+        yield source
 
 
-def _of_memory(source: Any) -> Part:
+def _of_memory(source: Any) -> PartitionSource:
     try:
         view = memoryview(source)
     except TypeError:
@@ -107,11 +113,11 @@ def _of_memory(source: Any) -> Part:
         ) from None
     with view:
         if not view.contiguous:
-            raise ValueError("batches in memory must lie behind one another")
-    return Part(memory=source)
+            raise ValueError("batches in memory must be contiguous")
+    return PartitionSource(memory=source)
 
 
-def _of_path(path: Location) -> list[Part]:
+def _of_path(path: Location) -> list[PartitionSource]:
     if path.is_dir():
         return list(_of_directory(path))
     if not path.exists():
@@ -120,20 +126,20 @@ def _of_path(path: Location) -> list[Part]:
         reason = f"neither a .log or .checkpoint file nor a log directory: {path}"
         raise NotALogDirectoryError(reason)
     topic, partition = _named(path.absolute().parent)
-    return [Part(topic, partition, file=path)]
+    return [PartitionSource(topic, partition, file=path)]
 
 
-def _of_directory(path: Location) -> Iterator[Part]:
+def _of_directory(path: Location) -> Iterator[PartitionSource]:
     if is_partition(path):
         topic, partition = _named(path.absolute())
         starts = known_offsets(path.absolute().parent, LOG_STARTS)
         start = starts.get((topic, partition), FIRST)
-        yield Part(topic, partition, directory=path, log_start_offset=start)
+        yield PartitionSource(topic, partition, directory=path, log_start_offset=start)
         return
     starts = known_offsets(path, LOG_STARTS)
     for name, directory in list_partitions(path):
         start = starts.get((name.topic, name.partition), FIRST)
-        yield Part(
+        yield PartitionSource(
             name.topic, name.partition, directory=directory, log_start_offset=start
         )
 
@@ -144,16 +150,16 @@ def _named(directory: Location) -> tuple[str, int]:
 
 
 def bounds_of(
-    part: Part, start: Offset, end: Offset, times: tuple[Time | None, Time | None]
+    source: PartitionSource,
+    start: Offset,
+    end: Offset,
+    times: tuple[Time | None, Time | None],
 ) -> Bounds:
-    """Say which records of a part are wanted.
-
-    Without a start offset a partition is read from its log start.
-    """
-    first, last = _offset_for(part, start), _offset_for(part, end)
+    """Return the bounds of one source; without a start offset, from its log start."""
+    first, last = _offset_for(source, start), _offset_for(source, end)
     earliest, latest = (None if time is None else as_ms(time) for time in times)
     return Bounds(
-        start_offset=part.log_start_offset if first is None else _in_64_bits(first),
+        start_offset=source.log_start_offset if first is None else _in_64_bits(first),
         end_offset=LAST if last is None else _in_64_bits(last),
         start_timestamp=earliest,
         end_timestamp=latest,
@@ -161,18 +167,18 @@ def bounds_of(
 
 
 def _in_64_bits(bound: int) -> int:
-    """Return the nearest bound that fits: beyond it there is nothing to bound."""
+    """Return the nearest int64: no offset is beyond."""
     return max(FIRST, min(int(bound), LAST))
 
 
-def _offset_for(part: Part, offset: Offset) -> int | None:
+def _offset_for(source: PartitionSource, offset: Offset) -> int | None:
     if isinstance(offset, Mapping):
-        return offset.get((part.topic, part.partition))
+        return offset.get((source.topic, source.partition))
     return offset
 
 
 def check_offset(name: str, offset: Offset) -> None:
-    """Refuse what is neither an offset nor offsets by (topic, partition)."""
+    """Raise for what is neither an offset nor offsets by (topic, partition)."""
     if offset is None:
         return
     if isinstance(offset, Mapping):
@@ -195,11 +201,11 @@ def _is_partition_key(key: object) -> bool:
     return isinstance(topic, str) and is_number
 
 
-def check_known(name: str, offset: Offset, parts: Iterable[Part]) -> None:
-    """Refuse offsets of partitions that are not among `parts`, naming some that are."""
+def check_known(name: str, offset: Offset, sources: Iterable[PartitionSource]) -> None:
+    """Raise for offsets of partitions that are not in the source."""
     if not isinstance(offset, Mapping):
         return
-    there = {(part.topic, part.partition) for part in parts}
+    there = {(source.topic, source.partition) for source in sources}
     unknown = [key for key in offset if key not in there]
     if not unknown:
         return

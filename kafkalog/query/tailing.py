@@ -1,15 +1,14 @@
-"""The last records of partitions, found from the end; and what comes behind them.
+"""The last records of partitions, found from the end; and following what is appended.
 
-How far back to begin is told by the headers of batches, from places that the offset
-index knows, each farther from the end than the one before: a log is never read whole
-for its last records, unless these are all of it.
+The headers of batches show how far back to begin, from positions that the offset index
+knows, each farther from the end than the one before. So a log is read whole for its
+last records only if these are all of it.
 
-A partition that is followed is looked at again where its last segment changed, or where
-the last batch read is not there any more. What was given stays given: where a broker
-cut the log back, following goes on behind the last batch that still stands, whatever
-was written over those that do not.
+A followed partition is read again when its last segment changed, or when the last batch
+read is not in it any more. Records that were returned stay returned: where a broker
+truncated the log, following continues after the last batch that is unchanged.
 
-Knows: ends of logs, and how they move. Does not know: when to look, how records are
+Knows: ends of logs, and how they move. Does not know: when to poll, how records are
 shown.
 """
 
@@ -22,30 +21,30 @@ from typing import Final
 
 import numpy as np
 
-from kafkalog.decoding.batch_decoder import FIRST, LAST, Bounds
+from kafkalog.decoding.read_policy import FIRST, LAST, Bounds
 from kafkalog.log.log_segments import list_segments
-from kafkalog.query.header_columns import tell_all
-from kafkalog.query.part_reading import PartReading, Problem
-from kafkalog.query.read_marks import Given, stands
+from kafkalog.query.batch_history import BatchHistory, is_unchanged
+from kafkalog.query.header_counts import not_control
+from kafkalog.query.partition_reader import PartitionReader, ScanProblem
 from kafkalog.query.records import Records
 from kafkalog.query.scan import Scan
-from kafkalog.query.sources import Part, Span
+from kafkalog.query.sources import ByteRange, PartitionSource
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import Location
 
-FIRST_LOOK_BYTES: Final = 256 << 10
-FARTHER: Final = 8
-SEEN_BEFORE: Final = 64
-"""How many offsets before where following begins are watched for a cut, too."""
+FIRST_RANGE_BYTES: Final = 256 << 10
+RANGE_GROWTH: Final = 8
+OFFSETS_BEFORE: Final = 64
+"""How many offsets before the start of following are watched for a truncation, too."""
 
-Planned = tuple[Part, Bounds]
+SourceBounds = tuple[PartitionSource, Bounds]
 
 
 def last_records(scan: Scan, count: int) -> Scan:
-    """Bound a scan from below, so that it gives the last `count` records of each part.
+    """Return a scan of the last `count` records of each partition of `scan`.
 
-    Damage is passed over while they are looked for; the scan then meets it as it was
-    asked to.
+    Damage met while their start is searched is skipped; the scan returned treats it as
+    `scan` does.
 
     >>> import tempfile, kafkalog
     >>> from pathlib import Path
@@ -59,22 +58,25 @@ def last_records(scan: Scan, count: int) -> Scan:
     >>> records.value.to_list()
     [b'two', b'three']
     """
-    parts = []
-    for part, bounds in scan.parts:
-        start = _start_of_last(scan, part, bounds, count)
-        parts.append((part, replace(bounds, start_offset=start)))
-    return replace(scan, parts=tuple(parts))
+    sources = []
+    for source, bounds in scan.sources:
+        start = _start_of_last(scan, source, bounds, count)
+        sources.append((source, replace(bounds, start_offset=start)))
+    return replace(scan, sources=tuple(sources))
 
 
-def _start_of_last(scan: Scan, part: Part, bounds: Bounds, count: int) -> int:
-    """Offset of the last record but `count`; of 0, the offset behind the last one."""
-    request = replace(scan.request, skip=True)
-    start = _rough_start(PartReading(part=part, bounds=bounds, request=request), count)
+def _start_of_last(
+    scan: Scan, source: PartitionSource, bounds: Bounds, count: int
+) -> int:
+    """Return the offset of the first of the last `count` records, or after the last."""
+    policy = replace(scan.policy, on_corruption="skip")
+    reader = PartitionReader(source=source, bounds=bounds, policy=policy)
+    start = _lower_bound(reader, count)
     rough = replace(
         scan,
-        parts=((part, replace(bounds, start_offset=start)),),
+        sources=((source, replace(bounds, start_offset=start)),),
         columns=("offset",),
-        request=request,
+        policy=policy,
     )
     last = np.empty(0, np.int64)
     for records in rough.chunks():
@@ -84,231 +86,242 @@ def _start_of_last(scan: Scan, part: Part, bounds: Bounds, count: int) -> int:
     return int(last[0]) if count else int(last[-1]) + 1
 
 
-def _rough_start(reading: PartReading, count: int) -> int:
-    """Offset from which on there are `count` records or more, if so many are there."""
-    least, wanted = reading.bounds.start_offset, max(count, 1)
-    for segment in reversed(_segments(reading.part)):
-        there = 0
-        for span in _ends_of(segment):
-            there, first = _count(reading, span)
-            if there >= wanted:
+def _lower_bound(reader: PartitionReader, count: int) -> int:
+    """Return an offset from which on there are at least `count` records, if any."""
+    least, missing = reader.bounds.start_offset, max(count, 1)
+    for segment in reversed(_segments(reader.source)):
+        found = 0
+        for byte_range in _ends_of(segment):
+            found, first = _count(reader, byte_range)
+            if found >= missing:
                 return max(first, least)
-        wanted -= there
+        missing -= found
         if segment.base_offset <= least:
             break
     return least
 
 
-def _segments(part: Part) -> list[LogSegment]:
-    """List segments that can be begun anywhere: of a snapshot that is not known."""
-    if part.directory is not None:
-        return list_segments(part.directory)
-    if part.file is None or ".log" not in part.file.name:
+def _segments(source: PartitionSource) -> list[LogSegment]:
+    """List the segments that can be read from any batch: not those of a snapshot."""
+    if source.directory is not None:
+        return list_segments(source.directory)
+    if source.file is None or ".log" not in source.file.name:
         return []
-    return [LogSegment.of(part.file)]
+    return [LogSegment.of(source.file)]
 
 
-def _ends_of(segment: LogSegment) -> Iterator[Span]:
-    """Yield ends of a segment, each longer than the one before, at last all of it."""
+def _ends_of(segment: LogSegment) -> Iterator[ByteRange]:
+    """Yield ranges at the end of a segment, each longer, the last one all of it."""
     with suppress(FileNotFoundError), segment.open() as source:
-        length = FIRST_LOOK_BYTES
+        length = FIRST_RANGE_BYTES
         while length < source.size:
             near = segment.positions_near(source, [source.size - length])
             if near:
-                yield Span(segment, near[0], source.size, source)
-            length *= FARTHER
-        yield Span(segment, 0, source.size, source)
+                yield ByteRange(segment, near[0], source.size, source)
+            length *= RANGE_GROWTH
+        yield ByteRange(segment, 0, source.size, source)
 
 
-def _count(reading: PartReading, span: Span) -> tuple[int, int]:
-    """Count the records wanted in a span, at least so many; and the first's offset."""
-    bounds = reading.bounds
-    if reading.part.directory is not None:
-        base = max(bounds.start_offset, span.segment.base_offset)
+def _count(reader: PartitionReader, byte_range: ByteRange) -> tuple[int, int]:
+    """Return a lower bound of the records in a range, and the first's offset."""
+    bounds = reader.bounds
+    if reader.source.directory is not None:
+        base = max(bounds.start_offset, byte_range.segment.base_offset)
         bounds = replace(bounds, start_offset=base)
-    there, first = 0, None
-    for piece in PartReading(
-        part=replace(reading.part, span=span),
+    found, first = 0, None
+    for step in PartitionReader(
+        source=replace(reader.source, byte_range=byte_range),
         bounds=bounds,
-        request=reading.request,
-        told=tell_all,
-    ).pieces():
-        if isinstance(piece, Problem):
+        policy=replace(reader.policy, needs="headers"),
+        headers_suffice=not_control,
+    ).steps():
+        if isinstance(step, ScanProblem):
             continue
-        rows = piece.step.rows
-        there += int(np.where(rows["count"] < 0, 1, rows["count"]).sum(dtype=np.int64))
+        rows = step.step.rows
+        found += int(np.where(rows["count"] < 0, 1, rows["count"]).sum(dtype=np.int64))
         if first is None:
-            # Of a wrapper only the last offset is known, and that is one record.
+            # Only the last offset of a wrapper is known: it counts as one record.
             base = int(rows["base_offset"][0])
             first = int(rows["last_offset"][0]) if base < 0 else base
-    return there, FIRST if first is None else first
+    return found, FIRST if first is None else first
 
 
-Stamp = tuple[str, int, int]
-"""A part's last segment: its name, size and time of change."""
+FileVersion = tuple[str, int, int]
+"""A partition's last segment: its name, size and time of change."""
 
 
 @dataclass(slots=True)
-class _Followed:
-    """How far one part was given, and what it was made of then."""
+class _FollowedPartition:
+    """How far one partition was returned, and its files at that time."""
 
     next_offset: int
-    given: Given
-    stamp: Stamp | None = None
-    was_cut: bool = False  # since records were given last
+    history: BatchHistory
+    version: FileVersion | None = None
+    was_truncated: bool = False  # since records were returned last
 
 
 @dataclass(slots=True)
 class Follower:
-    """Gives what comes to partitions, look by look; `parts_now` lists them anew.
+    """Follows partitions, poll by poll; `list_sources` lists them at each one.
 
-    `scan` says what was asked of each; from where its parts start, they are followed.
+    The partitions are followed from where `scan` begins, with its columns and policy.
     """
 
     scan: Scan
-    parts_now: Callable[[], Sequence[Planned]]
-    _followed: dict[Location | None, _Followed] = field(default_factory=dict)
-    _told: set[Problem] = field(default_factory=set)
+    list_sources: Callable[[], Sequence[SourceBounds]]
+    _followed: dict[Location | None, _FollowedPartition] = field(default_factory=dict)
+    _reported: set[ScanProblem] = field(default_factory=set)
 
-    def first_look(self) -> Iterator[Records | str]:
-        """Give what the scan has to give."""
-        return self._look(self.scan.parts)
+    def first_poll(self) -> Iterator[Records | str]:
+        """Yield the records of the scan."""
+        return self._poll(self.scan.sources)
 
-    def look(self) -> Iterator[Records | str]:
-        """Give what came since the last look, and notices of what went.
+    def poll(self) -> Iterator[Records | str]:
+        """Yield what was appended since the last poll, and notices of what is gone.
 
-        Records have the column ``offset`` behind those asked for.
+        Records have the column ``offset`` after the requested ones.
         """
-        parts = self.parts_now()
-        there = {_place(part) for part, _ in parts}
-        for place in [one for one in self._followed if one not in there]:
+        sources = self.list_sources()
+        listed = {_place(source) for source, _ in sources}
+        for place in [one for one in self._followed if one not in listed]:
             del self._followed[place]
             yield f"it is gone: {place}"
-        yield from self._look(parts)
+        yield from self._poll(sources)
 
-    def _look(self, parts: Sequence[Planned]) -> Iterator[Records | str]:
-        for part, bounds in parts:
-            place = _place(part)
+    def _poll(self, sources: Sequence[SourceBounds]) -> Iterator[Records | str]:
+        for source, bounds in sources:
+            place = _place(source)
             try:
-                yield from self._of_part(part, bounds)
+                yield from self._of_source(source, bounds)
             except FileNotFoundError:
-                # Removed since it was listed: the next look says so, if it stays away.
+                # Removed since it was listed: if it stays so, the next poll reports it.
                 if place in self._followed:
-                    self._followed[place].stamp = None
+                    self._followed[place].version = None
 
-    def _of_part(self, part: Part, bounds: Bounds) -> Iterator[Records | str]:
-        place, stamp = _place(part), _stamp(part)
+    def _of_source(
+        self, source: PartitionSource, bounds: Bounds
+    ) -> Iterator[Records | str]:
+        place, version = _place(source), _version(source)
         state = self._followed.get(place)
         if state is None:
             first = bounds.start_offset
-            least = max(part.log_start_offset, first - SEEN_BEFORE)
-            state = self._followed[place] = _Followed(first, Given(least))
-        elif stamp == state.stamp and not _is_cut(part, state):
+            least = max(source.log_start_offset, first - OFFSETS_BEFORE)
+            state = _FollowedPartition(first, BatchHistory(least))
+            self._followed[place] = state
+        elif version == state.version and not _is_truncated(source, state):
             return
-        most = self.scan.request.max_batch_bytes
-        end = yield from _catch_up(part, state, most)
-        yield from _skip_to(part.log_start_offset, part, state)
-        yield from self._records(part, bounds, state, end)
-        if end < LAST and not self.scan.request.read_committed:
-            state.next_offset = max(state.next_offset, end)  # behind markers, too
-        state.stamp = stamp
+        most = self.scan.policy.max_batch_bytes
+        end = yield from _catch_up(source, state, most)
+        yield from _skip_to(source.log_start_offset, source, state)
+        yield from self._records(source, bounds, state, end)
+        if end < LAST and self.scan.policy.isolation == "read_uncommitted":
+            state.next_offset = max(state.next_offset, end)  # after markers, too
+        state.version = version
 
     def _records(
-        self, part: Part, bounds: Bounds, state: _Followed, end: int
+        self,
+        source: PartitionSource,
+        bounds: Bounds,
+        state: _FollowedPartition,
+        end: int,
     ) -> Iterator[Records | str]:
-        """Give what is there up to an offset, and tell of what is left out."""
+        """Yield the records up to an offset, and notices of what is skipped."""
         columns = self.scan.columns
         bounds = replace(bounds, start_offset=state.next_offset, end_offset=end)
         scan = replace(
             self.scan,
-            parts=((part, bounds),),
+            sources=((source, bounds),),
             columns=columns if "offset" in columns else (*columns, "offset"),
         )
         for records in scan.chunks():
             first = int(records.offset[0])
             if first > state.next_offset:  # by compaction, or retention meanwhile
-                yield from _skip_to(min(first, _first_offset(part)), part, state)
+                yield from _skip_to(min(first, _first_offset(source)), source, state)
             yield records
-            state.next_offset, state.was_cut = int(records.offset[-1]) + 1, False
+            state.next_offset = int(records.offset[-1]) + 1
+            state.was_truncated = False
         for problem in scan.problems:
-            if problem not in self._told:
-                self._told.add(problem)
-                yield f"left out: {problem}"
+            if problem not in self._reported:
+                self._reported.add(problem)
+                yield f"skipped: {problem}"
 
 
-def _place(part: Part) -> Location | None:
-    return part.file if part.directory is None else part.directory
+def _place(source: PartitionSource) -> Location | None:
+    return source.file if source.directory is None else source.directory
 
 
-def _stamp(part: Part) -> Stamp | None:
-    segments = _segments(part)
+def _version(source: PartitionSource) -> FileVersion | None:
+    segments = _segments(source)
     if not segments:
         return None
-    told = segments[-1].path.stat()
-    return segments[-1].name, told.st_size, told.st_mtime_ns
+    status = segments[-1].path.stat()
+    return segments[-1].name, status.st_size, status.st_mtime_ns
 
 
-def _is_cut(part: Part, state: _Followed) -> bool:
-    """Whether the last batch that was read does not stand any more."""
-    last = state.given.last
-    return last is not None and not stands(last, _segments(part))
+def _is_truncated(source: PartitionSource, state: _FollowedPartition) -> bool:
+    """Whether the last batch that was read is not in the log any more."""
+    last = state.history.last
+    return last is not None and not is_unchanged(last, _segments(source))
 
 
 def _catch_up(
-    part: Part, state: _Followed, max_batch_bytes: int
+    source: PartitionSource, state: _FollowedPartition, max_batch_bytes: int
 ) -> Generator[str, None, int]:
-    """Mark what is there now, from the cut on if there was one; answer how far to read.
+    """Record the batches there are now; return up to which offset to read.
 
-    It is marked first and read then: what is written over in between is found to be so
-    at the next look. What was marked before must still stand when the new is marked.
+    They are recorded first and read afterwards: the next poll finds what was
+    overwritten in between. The batches recorded before must still be unchanged then.
     """
-    given = state.given
+    history = state.history
     while True:
-        last, sound = given.last, given.extend(part, max_batch_bytes)
-        segments = _segments(part)
-        if last is None or stands(last, segments):
-            return given.end if sound else LAST
-        given.forget(last, segments)
-        if not given.marks:
-            given.start = min(given.start, _end_of(segments[-1]))
-        if given.end < state.next_offset:
-            shown, state.next_offset = state.next_offset - 1, given.end
-            state.was_cut = True
-            yield _told_of_cut(part, max(given.end, segments[0].base_offset), shown)
+        last, valid = history.last, history.extend(source, max_batch_bytes)
+        segments = _segments(source)
+        if last is None or is_unchanged(last, segments):
+            return history.end if valid else LAST
+        history.truncate(last, segments)
+        if not history.batches:
+            history.start = min(history.start, _end_of(segments[-1]))
+        if history.end < state.next_offset:
+            shown, state.next_offset = state.next_offset - 1, history.end
+            state.was_truncated = True
+            start = max(history.end, segments[0].base_offset)
+            yield _truncation_notice(source, start, shown)
 
 
-def _told_of_cut(part: Part, offset: int, last: int) -> str:
-    """Say that a log was cut, and which of the offsets given were: up to `last`."""
+def _truncation_notice(source: PartitionSource, offset: int, last: int) -> str:
+    """Return the notice of a truncation; offsets up to `last` were returned before."""
     if offset < 0:
-        return f"it was emptied: {_place(part)}"
-    message = f"it was cut back to offset {offset}: {_place(part)}"
+        return f"it was emptied: {_place(source)}"
+    message = f"it was truncated to offset {offset}: {_place(source)}"
     if offset > last:
         return message
-    return f"{message}: what was there from {offset} to {last} counts no more"
+    return f"{message}: records returned from {offset} to {last} are not in it any more"
 
 
-def _skip_to(start: int, part: Part, state: _Followed) -> Iterator[str]:
-    """Go on at the log's start, and say which offsets are never given by that.
+def _skip_to(
+    start: int, source: PartitionSource, state: _FollowedPartition
+) -> Iterator[str]:
+    """Continue at the log's start; yield a notice of the offsets that are skipped.
 
-    Nothing is skipped where no first offset was requested. After a truncation that was
-    reported it is not known what was there.
+    There is none where no first offset was requested, nor after a truncation that was
+    reported: the log's previous records are unknown then.
     """
     if start > state.next_offset:
         skipped = f"offsets {state.next_offset} to {start - 1}"
-        is_skipped = state.next_offset > FIRST and not state.was_cut
+        is_skipped = state.next_offset > FIRST and not state.was_truncated
         state.next_offset = start
         if is_skipped:
             reason = f"the log was deleted up to {start} before they were read"
-            yield f"skipped {skipped} of {part.topic}-{part.partition}: {reason}"
+            yield f"skipped {skipped} of {source.topic}-{source.partition}: {reason}"
 
 
-def _first_offset(part: Part) -> int:
-    """Offset with which the first segment that is there begins."""
-    segments = _segments(part)
+def _first_offset(source: PartitionSource) -> int:
+    """Return the base offset of the first segment."""
+    segments = _segments(source)
     return segments[0].base_offset if segments else FIRST
 
 
 def _end_of(segment: LogSegment) -> int:
-    """Offset behind the last sound batch, whatever is damaged before it."""
+    """Return the offset after the last valid batch, whatever precedes it."""
     with segment.open() as source:
         return segment.next_offset(source, past_damage=True)

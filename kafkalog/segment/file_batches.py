@@ -28,7 +28,6 @@ from kafkalog.formats.layout import (
     MIN_SIZE,
 )
 from kafkalog.storage.durable_file import DurableFile
-from kafkalog.validation.batch_records import refusal_of
 
 FIRST_STEP_BYTES: Final = 16 << 10
 STEP_BYTES: Final = 4 << 20
@@ -137,7 +136,7 @@ def _first_offset(file: DurableFile, position: int, size: int) -> int:
     try:
         return RecordBatch(file.read(position, size)).base_offset
     except LocatedError as error:
-        error.kafka_name = refusal_of(error).kafka_name
+        error.kafka_name = error.as_rejection().kafka_name
         raise error.located(file.path, position) from None
 
 

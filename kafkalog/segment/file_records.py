@@ -27,6 +27,7 @@ import numpy.typing as npt
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.decoding.large_batches import MOST_BYTES
+from kafkalog.decoding.read_policy import STRICT, ReadPolicy
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
@@ -38,7 +39,6 @@ from kafkalog.formats.batch_headers import (
 from kafkalog.formats.layout import (
     BATCH,
     LOG_OVERHEAD,
-    MAX_BATCH_BYTES,
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.formats.offset_order import misplaced_error
@@ -77,14 +77,14 @@ class Step:
     """Entries wanted and found sound: `rows`, in the bytes `data` from `origin` on.
 
     `before` is the last offset of what precedes them; None where offsets need not rise.
-    Where it is not `checked`, nobody has looked at the checksums yet.
+    With `crcs_deferred`, whoever decodes them has to check their CRCs.
     """
 
     data: Bytes
     origin: int
     rows: BatchHeaders
     before: int | None = None
-    checked: bool = True
+    crcs_deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,13 @@ class Skipped:
 
 
 def everything(_rows: BatchHeaders) -> tuple[None, bool]:
-    """Want every entry, to the end."""
+    """Select every entry, to the end."""
     return None, False
+
+
+def headers_always_suffice(_rows: BatchHeaders) -> bool:
+    """Return True: the headers of any rows suffice."""
+    return True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,28 +116,23 @@ class FileRecords:
     bytes lie in room that `take` gives, fresh if it is None; by default in one buffer,
     so that they are valid only until the next step.
 
-    With `suffice`, which says of rows whether no more is asked of them, these are given
-    with a step whose `data` has their headers, and perhaps nothing else; checksums are
-    then not to be looked at.
-
-    With `defer_crcs`, the checksums of a step of plain batches, none of which is very
-    large, are left to whoever decodes it. Who finds one wrong reads anew, without it:
-    here is known what lies behind damage.
+    The policy states what is read. Where it trusts headers, and `headers_suffice` holds
+    for the rows of a step, its `data` has their headers, and perhaps nothing else; no
+    CRC is checked then. With ``while_decoding`` the CRCs of a step of ordinary batches,
+    none of which is very large, are left to the decoder. One that finds a mismatch
+    reads again, with ``before``: only here it is known what follows damage.
     """
 
     source: ByteSource
     start: int = 0
     before: int = -(2**63)
     select: Select = everything
-    suffice: Callable[[BatchHeaders], bool] | None = None
+    headers_suffice: Callable[[BatchHeaders], bool] = headers_always_suffice
     limits: Limits = field(default_factory=Limits)
-    check_crcs: bool = True
-    defer_crcs: bool = False
-    skip: bool = False
+    policy: ReadPolicy = STRICT
     take: Take | None = field(default_factory=lambda: Rooms().take)
     first_bytes: int = FIRST_STEP_BYTES
     step_bytes: int = STEP_BYTES
-    max_batch_bytes: int = MAX_BATCH_BYTES
     end: int = 0
     """Position behind the last whole entry, so far."""
     has_tail: bool = False
@@ -155,7 +155,7 @@ class FileRecords:
         while self.end < self.source.size:
             origin, asked = self.end, length
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
-            if self.suffice and (yield from self._glance(asked, self.suffice)):
+            if self.policy.trusts_headers and (yield from self._headers_only(asked)):
                 return
             if self.end > origin:
                 continue
@@ -178,7 +178,7 @@ class FileRecords:
             size = self._entry_bytes(data, origin) if cut else 0
             if cut and origin + len(data) < self.source.size >= self.end + size:
                 length = max(length, size)
-                if size > self.max_batch_bytes + RECORD_BATCH_OVERHEAD:
+                if size > self.policy.max_batch_bytes + RECORD_BATCH_OVERHEAD:
                     yield self._too_large(size)
             elif status != Status.OK:
                 offsets = self.limits.of_a_tail
@@ -197,12 +197,10 @@ class FileRecords:
         status, count, place = _speedups.scan_batches(data, start, origin, room)
         return status, room[:count], place
 
-    def _glance(
-        self, length: int, suffice: Callable[[BatchHeaders], bool]
-    ) -> Generator[Step, None, bool]:
-        """Give what headers alone tell, and move `end` behind it, if that is all.
+    def _headers_only(self, length: int) -> Generator[Step, None, bool]:
+        """Yield a step of headers, and move `end` after it, where headers suffice.
 
-        Answers whether the rest of the file is not wanted. What is damaged is left.
+        Returns whether the rest of the file is not requested. Damage is left in place.
         """
         origin = self.end
         data = self.source.read_headers(origin, length, self.take)
@@ -213,7 +211,7 @@ class FileRecords:
             return False
         wanted, done = self.select(rows)
         chosen = rows if wanted is None else rows[wanted]
-        if not suffice(chosen):
+        if not self.headers_suffice(chosen):
             return False
         yield from self._sound(data, origin, rows, chosen)
         self.end = origin + place
@@ -232,9 +230,9 @@ class FileRecords:
             reason = f"no entry lies where a size of {size} leads"
             error = CorruptRecordError(reason, position=position, cause="size")
             return self._resume(error, position + 1)
-        reason = f"a batch of {size} bytes exceeds {self.max_batch_bytes}"
+        reason = f"a batch of {size} bytes exceeds {self.policy.max_batch_bytes}"
         too_large = BatchTooLargeError(reason, position=position)
-        if not self.skip:
+        if not self.policy.skips:
             raise too_large
         self.end += size
         return Skipped(self._located(too_large), None, None)
@@ -263,9 +261,9 @@ class FileRecords:
         choice = self._choose(data, origin, rows)
         chosen = rows if choice.wanted is None else rows[choice.wanted]
         if choice.stray is None and self._defers(chosen):
-            yield from self._sound(data, origin, rows, chosen, checked=False)
+            yield from self._sound(data, origin, rows, chosen, crcs_deferred=True)
             return choice.done, False
-        if self.check_crcs:
+        if self.policy.check_crcs != "never" and not self.policy.trusts_headers:
             unsound = find_crc_mismatches(data, origin, chosen)
         else:
             unsound = find_half_written(self.source, data, origin, rows, chosen)
@@ -275,8 +273,9 @@ class FileRecords:
         return (yield from self._around_bad(data, origin, rows, choice, unsound))
 
     def _defers(self, rows: BatchHeaders) -> bool:
-        most = min(MOST_BYTES, self.max_batch_bytes)
-        deferring = self.defer_crcs and self.check_crcs
+        most = min(MOST_BYTES, self.policy.max_batch_bytes)
+        deferring = self.policy.check_crcs == "while_decoding"
+        deferring &= self.policy.needs == "records"
         return deferring and _speedups.all_uncompressed(rows, most)
 
     def _around_bad(
@@ -329,7 +328,7 @@ class FileRecords:
             least=limits.least,
             most=limits.most,
             before=self.before if limits.ordered else None,
-            max_batch_bytes=self.max_batch_bytes,
+            max_batch_bytes=self.policy.max_batch_bytes,
         )
         kept = ~stray
         wanted, done = self.select(rows[kept])
@@ -350,13 +349,13 @@ class FileRecords:
         rows: BatchHeaders,
         chosen: BatchHeaders,
         *,
-        checked: bool = True,
+        crcs_deferred: bool = False,
     ) -> Iterator[Step]:
         """Give those `chosen` of `rows`, none of which is known to be bad."""
         ordered = self.limits.ordered
         if len(chosen):
             before = self.before if ordered else None
-            yield Step(data, origin, chosen, before, checked)
+            yield Step(data, origin, chosen, before, crcs_deferred)
         if ordered and len(rows):
             self.before = max(self.before, int(rows["last_offset"].max()))
 
@@ -379,14 +378,14 @@ class FileRecords:
         else:
             data = self.source.read(position, size)
             error = crc_error(data, position, row)
-        if self.skip and leads_on(self.source, position, position + size):
+        if self.policy.skips and leads_on(self.source, position, position + size):
             self.end = position + size
             return Skipped(self._located(error), base if base >= 0 else None, last)
         return self._resume(error, position + 1)
 
     def _resume(self, error: LocatedError, position: int) -> Skipped:
         """Move `end` to the next sound entry, or to the file's end."""
-        if not self.skip:
+        if not self.policy.skips:
             raise error
         found = find_sound_entry(self.source, position)
         least = max(self.before, self.limits.least - 1)

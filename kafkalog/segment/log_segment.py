@@ -23,6 +23,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.decoding.read_policy import SKIPPING, STRICT, ReadPolicy
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
@@ -108,8 +109,7 @@ class LogSegment:
         start: int = 0,
         select: Select = everything,
         first_bytes: int = FIRST_STEP_BYTES,
-        *,
-        skip: bool = False,
+        policy: ReadPolicy = STRICT,
     ) -> FileRecords:
         """Read its entries from a position on, within its limits."""
         return FileRecords(
@@ -118,7 +118,7 @@ class LogSegment:
             select=select,
             limits=self.limits,
             first_bytes=first_bytes,
-            skip=skip,
+            policy=policy,
         )
 
     def position_for(self, source: ByteSource, offset: int) -> int:
@@ -151,7 +151,8 @@ class LogSegment:
         for position in dict.fromkeys((start, 0)):
             found = False
             with suppress(LocatedError):
-                for step in self.records(source, position, skip=past_damage):
+                policy = SKIPPING if past_damage else STRICT
+                for step in self.records(source, position, policy=policy):
                     if isinstance(step, Step):
                         found = True
                         yield step
@@ -194,7 +195,7 @@ class LogSegment:
             return reaches, bool(reaches.any())
 
         start = self.position_for(source, offset)
-        for step in self.records(source, start, reaching, skip=True):
+        for step in self.records(source, start, reaching, policy=SKIPPING):
             if isinstance(step, Step):
                 return step.rows[:1] if _begins_by(step.rows, offset) else None
         return None

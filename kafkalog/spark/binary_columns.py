@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.decoding.read_policy import OnCorruption
 from kafkalog.errors import BatchTooLargeError, ConfigError, LocatedError
 from kafkalog.export.arrow import bitmap
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.batch_headers import Bytes, scan_headers
-from kafkalog.query.part_reading import Problem
-from kafkalog.query.scan import ON_CORRUPTION, OnCorruption
+from kafkalog.query.partition_reader import ScanProblem
+from kafkalog.query.scan import ON_CORRUPTION
 from kafkalog.spark.binary_decoding import (
     DEFAULT_RECORD_COLUMNS,
     POSITION,
@@ -227,7 +228,7 @@ class BytesDecoder:
         for group in group_rows(column):
             try:
                 for decoded in self.decoder.batches(group.data):
-                    if isinstance(decoded, Problem):
+                    if isinstance(decoded, ScanProblem):
                         where, position = self._locate(group, decoded.position)
                         text = f"{where}: {decoded.reason} at byte {position}"
                         LOGGER.warning("skipped: %s", text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.export.optional_packages import require
 from kafkalog.formats.batch_headers import BatchHeaders, find_crc_mismatches
 from kafkalog.formats.layout import (
@@ -24,9 +24,9 @@ from kafkalog.formats.layout import (
     TRANSACTIONAL_FLAG,
     TimestampType,
 )
-from kafkalog.query.part_reading import Problem, Request
+from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import Scan
-from kafkalog.query.sources import Part
+from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.file_records import FileRecords, Skipped
 from kafkalog.segment.strays import Limits
 from kafkalog.spark.row_converter import RowConverter
@@ -67,8 +67,8 @@ class BinaryDecoder(Protocol):
     def schema(self) -> pa.Schema:
         """The Arrow schema of the columns."""
 
-    def batches(self, data: Any) -> Iterator[DecodedRows | Problem]:
-        """Yield rows of `data`, and a `Problem` in place of bytes that are skipped."""
+    def batches(self, data: Any) -> Iterator[DecodedRows | ScanProblem]:
+        """Yield rows of `data`, and a `ScanProblem` for each range skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +97,20 @@ class RecordDecoder:
         """The Arrow schema of the columns."""
         return _arrow_schema(self.names)
 
-    def batches(self, data: Any) -> Iterator[DecodedRows | Problem]:
+    def batches(self, data: Any) -> Iterator[DecodedRows | ScanProblem]:
         """Yield the records of `data`; raise `CorruptRecordError` unless `skip`."""
         names = self.names
         if POSITION not in names:
             names = (*names, POSITION)
         converter = RowConverter(_arrow_schema(names))
         scan = Scan(
-            parts=((Part(memory=data), Bounds()),),
+            sources=((PartitionSource(memory=data), Bounds()),),
             columns=converter.scan_columns,
-            request=Request(skip=self.skip, control_records=self.control_records),
+            policy=ReadPolicy(
+                check_crcs="while_decoding",
+                on_corruption="skip" if self.skip else "raise",
+                control_records=self.control_records,
+            ),
         )
         for records in scan.chunks():
             for batch in converter.batches(records):
@@ -201,17 +205,18 @@ class BatchHeaderDecoder:
         types = {name: column.arrow_type for name, column in HEADER_COLUMNS.items()}
         return pa.schema(types | {IS_VALID: pa.bool_()})
 
-    def batches(self, data: Any) -> Iterator[DecodedRows | Problem]:
+    def batches(self, data: Any) -> Iterator[DecodedRows | ScanProblem]:
         """Yield the headers of `data`; raise `CorruptRecordError` unless `skip`."""
         steps = FileRecords(
             source=MemorySource(data),
             limits=Limits(ordered=False),
-            check_crcs=False,
-            skip=self.skip,
+            policy=ReadPolicy(
+                check_crcs="never", on_corruption="skip" if self.skip else "raise"
+            ),
         )
         for step in steps:
             if isinstance(step, Skipped):
-                yield Problem.of(step.error, step.first_offset, step.last_offset)
+                yield ScanProblem.of(step.error, step.first_offset, step.last_offset)
                 continue
             arrays = [
                 _codec_names(column.value(step.rows))

@@ -305,8 +305,8 @@ def list_problems(spark: SparkSession, path: Paths, **options: Any) -> DataFrame
     0
     """
     reader, tasks = plan_read(path, None, options)
-    request = replace(reader.request, skip=True)
-    problems = _Problems(replace(reader, request=request))
+    policy = replace(reader.policy, on_corruption="skip")
+    problems = _Problems(replace(reader, policy=policy))
     return dataframe_of_rows(spark, tasks, problems.run, PROBLEM_SCHEMA)
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from kafkalog.errors import ConfigError, NotALogDirectoryError
 from kafkalog.log.log import Log, find_end, find_stable
 from kafkalog.log.log_segments import list_segments
-from kafkalog.query.sources import Part, find_parts
+from kafkalog.query.sources import PartitionSource, find_sources
 from kafkalog.spark.offset_json import TopicPartition, format_partition
 from kafkalog.storage.location import Location, entries
 
@@ -27,9 +27,9 @@ class LogPartitions:
 
     def __init__(self, sources: Sequence[Any], *, read_committed: bool = False) -> None:
         self._read_committed = read_committed
-        self._parts: dict[TopicPartition, Part] = {}
+        self._parts: dict[TopicPartition, PartitionSource] = {}
         self._ends: dict[TopicPartition, int] = {}
-        for part in find_parts(list(sources)):
+        for part in find_sources(list(sources)):
             if part.directory is None:
                 raise NotALogDirectoryError(f"not a log directory: {part.file}")
             if part.directory in sources and not entries(part.directory):

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.decoding.decompression import first_offsets
+from kafkalog.decoding.read_policy import SKIPPING
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
     offset_field,
@@ -226,7 +227,7 @@ def _end_position(segment: LogSegment, source: ByteSource, stop: int) -> int:
         return reaches, bool(reaches.any())
 
     start = segment.position_for(source, stop - 1)
-    records = segment.records(source, start, reaching, skip=True)
+    records = segment.records(source, start, reaching, policy=SKIPPING)
     for step in records:
         if isinstance(step, Step):
             return int(step.rows["position"][0] + step.rows["size_in_bytes"][0])

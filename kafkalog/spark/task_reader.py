@@ -17,14 +17,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from kafkalog.decoding.batch_decoder import Bounds
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.errors import DataLossError
 from kafkalog.export.optional_packages import require
 from kafkalog.log.log import find_end
 from kafkalog.log.log_segments import list_segments
-from kafkalog.query.part_reading import Request
 from kafkalog.query.scan import Scan
-from kafkalog.query.sources import Part, Span
+from kafkalog.query.sources import ByteRange, PartitionSource
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.spark.offset_json import format_partition
 from kafkalog.spark.read_options import SourceOptions
@@ -54,23 +53,25 @@ class TaskReader:
     """
 
     schema: pa.Schema
-    request: Request
+    policy: ReadPolicy
     fail_on_data_loss: bool = True
     warn: Callable[[str], None] = LOGGER.warning
 
     @classmethod
     def from_options(cls, options: SourceOptions, schema: pa.Schema) -> Self:
         """Return the reader for a query's options."""
-        request = Request(
-            read_committed=options.read_committed,
+        policy = ReadPolicy(
+            needs="headers",
+            check_crcs="while_decoding" if options.check_crcs else "never",
+            on_corruption="skip" if options.on_corruption == "skip" else "raise",
+            isolation="read_committed"
+            if options.read_committed
+            else "read_uncommitted",
             control_records=options.control_records,
-            check_crcs=options.check_crcs,
-            by_headers=True,
-            skip=options.on_corruption == "skip",
         )
         return cls(
             schema=schema,
-            request=request,
+            policy=policy,
             fail_on_data_loss=options.fail_on_data_loss,
         )
 
@@ -106,12 +107,12 @@ class TaskReader:
                 yield (
                     segment_range,
                     Scan(
-                        parts=((part, bounds),), columns=columns, request=self.request
+                        sources=((part, bounds),), columns=columns, policy=self.policy
                     ),
                 )
         freeze_imports()
 
-    def _find(self, wanted: SegmentRange, opened: ExitStack) -> Part | None:
+    def _find(self, wanted: SegmentRange, opened: ExitStack) -> PartitionSource | None:
         """Return where the records of a segment range are; None if lost."""
         partition = (wanted.topic, wanted.partition, wanted.directory)
         with suppress(FileNotFoundError):
@@ -123,8 +124,8 @@ class TaskReader:
                     " the driver planned the query"
                 )
             elif wanted.is_unchanged(source):
-                span = Span(wanted.segment, wanted.begin, wanted.end, source)
-                return Part(*partition, span=span)
+                byte_range = ByteRange(wanted.segment, wanted.begin, wanted.end, source)
+                return PartitionSource(*partition, byte_range=byte_range)
         segments = self._segments(wanted)
         if not segments:
             return None
@@ -136,7 +137,7 @@ class TaskReader:
                 f"requested offsets [{wanted.start}, {wanted.stop}) of {name}, found"
                 f" [{first}, {end}): {wanted.directory}"
             )
-        return Part(*partition)
+        return PartitionSource(*partition)
 
     def _segments(self, wanted: SegmentRange) -> list[LogSegment]:
         """Return the partition's segments now, if this machine sees the directory."""

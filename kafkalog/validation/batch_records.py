@@ -14,19 +14,17 @@ import numpy as np
 from kafkalog._speedups import Status
 from kafkalog.codecs.compression import Codec
 from kafkalog.decoding.batch_decoder import (
-    Bounds,
     DecodedRecords,
     RecordViews,
     find_records,
     truncate_header,
 )
 from kafkalog.decoding.decompression import Payloads, decompress_batches
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import RecordSpans, Workspace
 from kafkalog.errors import (
     BatchTooLargeError,
-    CompressionError,
     InvalidRecordError,
-    KafkaLogError,
     LocatedError,
     RecordValidationError,
 )
@@ -111,21 +109,12 @@ def _passed_over(
     packed = row["magic"] == 2 and int(row["attributes"]) & CODEC_MASK
     large = row["count"] > _MOST_PASSED or isinstance(error, BatchTooLargeError)
     if not packed or large:
-        raise refusal_of(error)
+        raise error.as_rejection()
     places = pass_over(data, row, as_it_came=as_it_came)
     if not as_it_came:
-        raise refusal_of(error)
+        raise error.as_rejection()
     rows, counts = np.array([row]), np.array([len(places)], np.int64)
     return Found(DecodedRecords(data, rows, places, counts), [])
-
-
-def refusal_of(error: LocatedError) -> KafkaLogError:
-    """Say as an append's refusal what is wrong with bytes."""
-    if isinstance(error, BatchTooLargeError):
-        return error
-    if error.cause == "compression":
-        return CompressionError(error.reason)
-    return InvalidRecordError(error.reason)
 
 
 def read_through(
@@ -155,13 +144,13 @@ def _count(data: Bytes, row: np.void, limit: int) -> int:
     (payload,) = decompress_batches(data, 0, np.array([row]), limit, Workspace())
     if isinstance(payload, LocatedError):
         _passed_over(data, row, payload, as_it_came=False)
-        raise refusal_of(payload)
+        raise payload.as_rejection()
     if row["magic"] < 2:
         return _count_wrapped(payload, row)
     found = next(find_records(payload, Bounds(), Workspace()))
     if isinstance(found, LocatedError):
         _passed_over(data, row, found, as_it_came=False)
-        raise refusal_of(found)
+        raise found.as_rejection()
     return int(found.counts.sum())
 
 

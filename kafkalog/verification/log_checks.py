@@ -24,7 +24,8 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.decoding.batch_decoder import Bounds, RecordViews, decode
+from kafkalog.decoding.batch_decoder import RecordViews, decode
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats.batch_headers import (
@@ -32,6 +33,7 @@ from kafkalog.formats.batch_headers import (
     find_crc_mismatches,
     scan_headers,
 )
+from kafkalog.formats.control_keys import control_types
 from kafkalog.formats.layout import (
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
@@ -39,7 +41,6 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
 )
-from kafkalog.messages.control_records import control_types
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
 from kafkalog.segment.strays import Limits
 from kafkalog.storage.byte_source import ByteSource, only_zeros
@@ -130,8 +131,9 @@ class LogCheck:
             source=self.source,
             start=self.start,
             limits=self.limits,
-            skip=True,
-            max_batch_bytes=self.max_batch_bytes,
+            policy=ReadPolicy(
+                on_corruption="skip", max_batch_bytes=self.max_batch_bytes
+            ),
         )
         for step in records:
             if isinstance(step, Step):

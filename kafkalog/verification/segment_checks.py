@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.messages.control_records import ControlRecordType
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.segment.strays import Limits
 from kafkalog.storage.byte_source import FileSource

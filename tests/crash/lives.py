@@ -20,8 +20,9 @@ import kafkalog
 from kafkalog import testing
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.batch_headers import scan_headers
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.testing import ManualClock, ManualScheduler
 
 PARTITION = "orders-0"

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.decoding import decompression
-from kafkalog.decoding.batch_decoder import Bounds, decode, truncate_header
+from kafkalog.decoding.batch_decoder import decode, truncate_header
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats.batch_headers import scan_headers

@@ -9,13 +9,14 @@ import pytest
 
 import kafkalog
 from kafkalog.decoding import large_batches
-from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import scan_headers
-from kafkalog.query.finding import Condition, find_places
+from kafkalog.query.record_search import Condition, locate_records
 from tests.query.batches import KINDS, build
 from tests.query.test_memory import batch_of
 
@@ -157,6 +158,6 @@ def test_its_last_byte_decides_before_anything_of_it_is_given(dense):
 
 def test_what_is_found_keeps_its_place_in_the_batch(small_pieces):
     data = mixed("none")
-    found = list(find_places(kafkalog.scan(data), Condition()))
+    found = list(locate_records(kafkalog.scan(data), Condition()))
     assert [place.record_index for place in found] == [*range(11)] * 2
     assert [place.offset for place in found] == [*range(22)]

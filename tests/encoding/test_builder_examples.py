@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog.encoding.batch_builder import RecordBatchBuilder, empty_batch
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import TimestampType
-from kafkalog.messages.control_records import (
-    ControlRecordType,
-    control_record,
-    end_transaction_marker,
-)
+from kafkalog.messages.control_records import control_record, end_transaction_marker
 from tests import reference
 
 T = 1_700_000_000_000

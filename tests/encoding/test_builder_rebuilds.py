@@ -11,8 +11,9 @@ import base64
 import pytest
 
 from kafkalog.encoding.batch_builder import RecordBatchBuilder, empty_batch
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import TimestampType
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from tests import golden_data, oracle_data, reference
 
 # ------------------------------------------------------------------ from what is read

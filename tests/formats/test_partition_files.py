@@ -115,14 +115,14 @@ def test_a_later_version_of_the_topic_id_is_read():
         (b"version:0\ntopic_id: x", "line of ", 0),
         (b"version: \ntopic_id: x", "line of ", 0),
         (b"version: 0: 0\ntopic_id: x", "line of ", 0),
-        (b"version: x\ntopic_id: x", "'x' is not an int32", 0),
+        (b"version: x\ntopic_id: x", "'x', expected an int32", 0),
         (
             b"version: -1\ntopic_id: " + TOPIC_ID.encode(),
             "version -1, expected at least 0",
             0,
         ),
         (b"version: 0\ntopic_id", "line of ", 11),
-        (b"version: 0\ntopic_id: x", "'x' is not 22 characters", 11),
+        (b"version: 0\ntopic_id: x", "'x', expected 22 characters", 11),
         (b"version: 0\ntopic_id: \xff", "line with invalid UTF-8", 21),
         (
             b"version: 0\ntopic_id: " + b"A" * 22,

@@ -133,10 +133,10 @@ def test_both_versions_are_read(text, expected):
 @pytest.mark.parametrize(
     ("text", "reason", "position"),
     [
-        (b"#\nversion=x", "version 'x' is not an int32", 2),
-        (b"#\nbroker.id=", "broker.id '' is not an int32", 2),
-        (b"#\nbroker.id=2147483648", "broker.id '2147483648' is not an int32", 2),
-        (b"#\ndirectory.id=c", "directory.id 'c' is not 22 characters", 2),
+        (b"#\nversion=x", "version 'x', expected an int32", 2),
+        (b"#\nbroker.id=", "broker.id '', expected an int32", 2),
+        (b"#\nbroker.id=2147483648", "broker.id '2147483648', expected an int32", 2),
+        (b"#\ndirectory.id=c", "directory.id 'c', expected 22 characters", 2),
         (b"version=1\ncluster.id=c", "version 1 without node.id", 0),
         (b"version=1", "version 1 without cluster.id and node.id", 0),
     ],

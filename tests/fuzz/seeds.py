@@ -7,11 +7,12 @@ from pathlib import Path
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.codecs.compression import compress
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.indexes.index_table import IndexTable
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.storage.file_names import parse_partition_dir
 from tests import golden_data
 from tests.fuzz.archives import PARTITION, pack

@@ -23,7 +23,7 @@ from kafkalog import LogConfig
 from kafkalog.codecs.checksum import crc32c
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.checkpoint import EpochEntry, parse_epochs
-from kafkalog.messages.control_records import ControlRecordType
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,

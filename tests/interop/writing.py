@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kafkalog import RecordBatchBuilder
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import end_transaction_marker
 
 T = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

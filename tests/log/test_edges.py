@@ -3,7 +3,8 @@
 import pytest
 
 from kafkalog import BrokerConfig, IndexFullError, LogConfig, RecordBatchBuilder
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import end_transaction_marker
 from tests.log.writing import NOW, batch, load, offsets_in
 
 PAYER = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}

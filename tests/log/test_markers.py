@@ -10,9 +10,10 @@ from kafkalog.errors import (
     LogArgumentError,
 )
 from kafkalog.formats.batch_headers import scan_headers
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.markers import known_markers, read_markers
 from kafkalog.log.producers.producer_entry import Marker
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from tests.log.producing import NOW, PRODUCER
 
 

@@ -17,8 +17,9 @@ from kafkalog import (
     UnexpectedAppendOffsetError,
 )
 from kafkalog.formats.batch_headers import scan_headers
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.recovery.log_loading import load_log
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.durable_file import Disk
 from kafkalog.testing import ManualClock, ManualScheduler, SingleWriteDisk

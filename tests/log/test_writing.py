@@ -19,8 +19,9 @@ from kafkalog import (
 )
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.log.append_result import AppendResult
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.testing import FailingDisk, ManualClock, ManualScheduler, TracingDisk
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 

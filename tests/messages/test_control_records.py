@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from kafkalog.codecs.uuid_text import uuid_to_text
 from kafkalog.errors import CorruptRecordError, InvalidRecordError
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.messages.control_records import (
-    ControlRecordType,
     control_record,
     end_transaction_marker,
     parse_control,
@@ -220,8 +220,8 @@ def test_higher_versions_are_read_as_known_ones():
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        (None, b"", "a control record's key has 4 bytes, not -1"),
-        (b"\0\0\0", b"", "a control record's key has 4 bytes, not 3"),
+        (None, b"", "control record key of -1 bytes, expected at least 4"),
+        (b"\0\0\0", b"", "control record key of 3 bytes, expected at least 4"),
         (b"\xff\xff\0\0", b"", "control record key has version -1"),
         (b"\0\0\0\0", None, "a control record's value has a version, not -1 bytes"),
         (b"\0\0\0\1", b"\0", "a control record's value has a version, not 1 bytes"),

@@ -10,10 +10,10 @@ from tests.oracle.sabotages import (
     appends,
     keeping,
     opening,
+    plans,
     producers,
     reading,
     refusals,
-    runs,
     segments,
     surroundings,
 )
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 PARTS = [
     appends,
     refusals,
-    runs,
+    plans,
     producers,
     segments,
     keeping,
@@ -47,7 +47,7 @@ def test_a_rule_that_is_taken_out_is_missed(sabotage, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_long_way_alone_is_not_missed(name, tmp_path, monkeypatch):
+def test_the_general_step_alone_is_not_missed(name, tmp_path, monkeypatch):
     one_by_one(monkeypatch)
     assert not differences(name, tmp_path).count
 

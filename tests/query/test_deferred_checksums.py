@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog import _speedups
-from kafkalog.decoding.batch_decoder import Bounds, decode
+from kafkalog.decoding.batch_decoder import decode
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import scan_headers

@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.query.scan import scan
-from kafkalog.query.sources import bounds_of, find_parts
+from kafkalog.query.sources import bounds_of, find_sources
 from kafkalog.query.tailing import Follower, last_records
 
 NOW = 1_700_000_000_000
@@ -45,11 +45,11 @@ class Looks:
     def __init__(self, path, count=1000):
         def parts():
             return [
-                (p, bounds_of(p, None, None, (None, None))) for p in find_parts(path)
+                (p, bounds_of(p, None, None, (None, None))) for p in find_sources(path)
             ]
 
         self._follower = Follower(last_records(scan(path), count), parts)
-        self._looks = self._follower.first_look
+        self._looks = self._follower.first_poll
         self.told = []
 
     def take(self):
@@ -59,7 +59,7 @@ class Looks:
                 self.told.append(found.partition(": ")[0])
             else:
                 values += found.value.to_list()
-        self._looks = self._follower.look
+        self._looks = self._follower.poll
         return [value.decode() for value in values]
 
 
@@ -83,7 +83,7 @@ def test_what_replaces_a_part_that_was_cut_is_given_though_the_log_grew(
     log.cut(3)
     log.append(b"new", *range(3, 8))
     assert looks.take() == spelled("new", *range(3, 8))
-    assert looks.told == ["it was cut back to offset 3"]
+    assert looks.told == ["it was truncated to offset 3"]
     assert looks.take() == []
 
 
@@ -97,7 +97,7 @@ def test_what_replaces_a_part_that_was_cut_is_given_though_the_log_shrank(
     log.cut(2)
     log.append(b"new", 2)
     assert looks.take() == spelled("new", 2)
-    assert looks.told == ["it was cut back to offset 2"]
+    assert looks.told == ["it was truncated to offset 2"]
 
 
 def test_what_replaces_as_many_bytes_at_the_same_time_is_given(tmp_path, lone):
@@ -110,7 +110,7 @@ def test_what_replaces_as_many_bytes_at_the_same_time_is_given(tmp_path, lone):
     log.append(b"new", 4, 5)
     os.utime(log.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert looks.take() == spelled("new", 4, 5)
-    assert looks.told == ["it was cut back to offset 4"]
+    assert looks.told == ["it was truncated to offset 4"]
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -144,7 +144,7 @@ def test_a_log_made_again_is_given_from_its_start(tmp_path, lone):
     log.path.unlink()
     log.append(b"new", *range(9))
     assert looks.take() == spelled("new", *range(9))
-    assert looks.told == ["it was cut back to offset 0"]
+    assert looks.told == ["it was truncated to offset 0"]
 
 
 def test_a_file_that_is_emptied_is_told_so_and_given_anew(tmp_path):
@@ -200,7 +200,7 @@ def test_a_cut_that_was_written_over_across_a_new_segment_is_seen(tmp_path):
     log.append(b"new", *range(3, 6))
     log.path.with_name(f"{6:020d}.log").write_bytes(encoded(6, b"new"))
     assert looks.take() == spelled("new", *range(3, 7))
-    assert looks.told == ["it was cut back to offset 3"]
+    assert looks.told == ["it was truncated to offset 3"]
 
 
 def test_segments_that_retention_deletes_are_no_cut(tmp_path):

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 STEPS = 1_000
 SEED = 2_026
 SKIPPED = re.compile(r"skipped offsets (\d+) to (\d+) of ")
-CUT_BACK = re.compile(r"it was cut back to offset (\d+): ")
+CUT_BACK = re.compile(r"it was truncated to offset (\d+): ")
 COLUMNS = ["offset", "key", "value", "timestamp"]
 SCANS = [{}, {"threads": 2}, {"isolation": "read_committed"}, {"check_crcs": False}]
 
@@ -94,8 +94,8 @@ def check_reads(reads, place, journal, is_over):
 def follow(place, journal, is_over):
     """Follow the log until all is over; check what is given, and count the looks."""
     scan = kafkalog.scan(place, columns=COLUMNS)
-    follower = Follower(scan, lambda: kafkalog.scan(place).parts)
-    look, ends, given, last = follower.first_look, Counter(), {}, -1
+    follower = Follower(scan, lambda: kafkalog.scan(place).sources)
+    look, ends, given, last = follower.first_poll, Counter(), {}, -1
     cuts = [NEVER, NEVER]
     while not is_over():
         found, ended = [], None
@@ -121,8 +121,8 @@ def follow(place, journal, is_over):
             is_next = first == last + 1 or last < first <= journal.start
             assert is_next or min(cuts) <= last, (first, last)
             last = max(numbers)
-        look = follower.look
-    for one in follower.look():
+        look = follower.poll
+    for one in follower.poll():
         given |= {} if isinstance(one, str) else journal.check(rows_of([one]))
     change = journal.catch_up()
     journal.check_missed(journal.sure(), given, change._replace(cut=NEVER))

@@ -239,8 +239,9 @@ print(int("offsets do not rise" in ran.output), peak() - before)
 """
 FIND = """
 import re
-from kafkalog.query.finding import Condition, find_places
-found = list(find_places(kafkalog.scan(sys.argv[1]), Condition(value=re.compile(b"x"))))
+from kafkalog.query.record_search import Condition, locate_records
+condition = Condition(value=re.compile(b"x"))
+found = list(locate_records(kafkalog.scan(sys.argv[1]), condition))
 assert not found
 print(kafkalog.scan(sys.argv[1]).count(), peak() - before)
 """

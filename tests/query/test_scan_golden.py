@@ -178,7 +178,7 @@ def test_a_directory_marked_as_deleted_is_read_when_it_is_named():
     name, directory = next(one for one in DIRECTORIES if one[1].endswith("-delete"))
     scan = all_columns(golden_data.logs(name) / directory)
     assert told.from_chunks(scan.chunks()) == expected(name, directory)
-    topics = {part.topic for part, _ in all_columns(golden_data.logs(name)).parts}
+    topics = {part.topic for part, _ in all_columns(golden_data.logs(name)).sources}
     assert told.split_name(directory)[0] not in topics
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafkalog.decoding.read_policy import ReadPolicy
 from kafkalog.errors import CorruptRecordError
-from kafkalog.query.part_reading import Request
 from kafkalog.spark import job_parquet
 from kafkalog.spark.job_output import locked
 from kafkalog.spark.job_parquet import TaskWriter, by_date, file_columns, read_schema
@@ -43,7 +43,8 @@ def tasks_of(logs):
 
 
 def writer_into(staging, *, columns=COLUMNS, skip=False):
-    reader = TaskReader(schema=read_schema(columns), request=Request(skip=skip))
+    policy = ReadPolicy(on_corruption="skip" if skip else "raise")
+    reader = TaskReader(schema=read_schema(columns), policy=policy)
     return TaskWriter(
         reader=reader, columns=columns, staging=staging, compression="zstd"
     )

@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkalog import _speedups
-from kafkalog.decoding.batch_decoder import Bounds, DecodedRecords, decode, find_headers
+from kafkalog.decoding.batch_decoder import DecodedRecords, decode, find_headers
 from kafkalog.decoding.decoded_columns import ColumnBuffers, ColumnWorkspace
+from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.encoding.batch_builder import RecordBatchBuilder

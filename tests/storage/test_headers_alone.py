@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import kafkalog
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import LocatedError
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import RECORD_BATCH_OVERHEAD
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.query.tailing import last_records
 from kafkalog.storage.byte_source import FileSource
 from tests.query.batches import build, offsets_until

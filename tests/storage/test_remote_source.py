@@ -174,7 +174,7 @@ def test_a_path_shows_its_credentials_to_nobody(path):
     assert again.parent == path
     assert {KEY, SECRET} <= set(dict(path.options).values())
     shown = [str(path), repr(path), f"{path}", repr(again), repr([path.options])]
-    shown.append(repr(kafkalog.query.sources.Part(directory=path)))
+    shown.append(repr(kafkalog.query.sources.PartitionSource(directory=path)))
     for text in shown:
         assert KEY not in text
         assert "wJalr" not in text

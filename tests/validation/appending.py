@@ -12,8 +12,9 @@ from kafkalog.codecs.compression import Codec, compress
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.encoding.message_sets import encode_messages
 from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
+from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import TimestampType
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.validation.append_analysis import analyze_appends
 from kafkalog.validation.append_policy import AppendRules
 from kafkalog.validation.appends import AppendMemory, AppendOrigin

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog import KafkaLogError, LogConfig, RecordBatchBuilder
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from kafkalog.verification.path_verification import verify
 from kafkalog.verification.verification_report import Cause, Recovery, Severity

@@ -8,7 +8,6 @@ Source: ``UnifiedLog.java`` (``analyzeAndValidateProducerState``, ``updateProduc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -17,9 +16,7 @@ import numpy as np
 from kafkalog.errors import InvalidTxnStateError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
-    BATCH,
     CONTROL_FLAG,
-    NO_PRODUCER_ID,
     TRANSACTIONAL_FLAG,
 )
 from kafkalog.log.markers import Markers
@@ -28,6 +25,7 @@ from kafkalog.log.producers.hash_order import computed_order
 from kafkalog.log.producers.producer_append import TV_UNKNOWN, ProducerAppendInfo
 from kafkalog.log.producers.producer_entry import (
     NO_GUARD,
+    NONE,
     BatchMetadata,
     CompletedTxn,
     Marker,
@@ -37,29 +35,24 @@ from kafkalog.log.producers.producer_manager import (
     ProducerStateManager,
     check_epoch_is_current,
 )
+from kafkalog.log.producers.producer_state import OwnedBatch, owned_batches
 from kafkalog.validation.appends import AppendOrigin
 
 NO_MARKERS: Final[Markers] = MappingProxyType({})
 
-_COLUMNS: Final = (
-    "position",
-    "base_offset",
-    "last_offset",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "attributes",
+SEQUENCE: Final = np.dtype(
+    [
+        ("producer_id", np.int64),
+        ("least", np.int64),
+        ("last", np.int32),
+        ("epoch", np.int16),
+        ("_unused", np.int16),
+    ]
 )
-_NAMES: Final = list(BATCH.fields or ())
-_PRODUCER_ID: Final = _NAMES.index("producer_id")
-_pick: Final = itemgetter(*map(_NAMES.index, _COLUMNS))
+"""A producer without an open transaction: its epoch and last sequence.
 
-FEW_ROWS: Final = 8
-"""Up to so many rows are taken one by one faster than column by column."""
-
-OwnedBatch = tuple[int, int, int, int, int, int, int, int]
-"""A batch's `_COLUMNS`."""
+A sequence below `least` may be that of a duplicate.
+"""
 
 
 class ProducerUpdates:
@@ -198,6 +191,36 @@ class ProducerUpdates:
                 del verifications[producer_id]
 
 
+def known_sequences(
+    producers: ProducerStateManager, rows: BatchHeaders
+) -> BatchHeaders:
+    """Return a row of `SEQUENCE` for each producer of `rows` that may just continue.
+
+    One that is known, has no open transaction, and of which none is being verified.
+    """
+    found = []
+    for producer_id in dict.fromkeys(rows["producer_id"].tolist()):
+        entry = producers.last_entry(producer_id)
+        if (
+            entry is not None
+            and entry.batches
+            and entry.txn_first_offset == NONE
+            and producer_id not in producers.verifications
+        ):
+            least = max(batch.first_sequence for batch in entry.batches) + 1
+            epoch = entry.producer_epoch
+            found.append((producer_id, least, entry.last_sequence, epoch, 0))
+    return np.array(found, SEQUENCE)
+
+
+def continue_sequences(producers: ProducerStateManager, rows: BatchHeaders) -> None:
+    """Add written batches to their producers, whose sequences they continue."""
+    for _, row in owned_batches(rows):
+        _, base, last, timestamp, producer_id, epoch, sequence, _ = row
+        entry, delta = producers.producers[producer_id], last - base
+        entry.add(epoch, BatchMetadata(sequence + delta, last, delta, timestamp))
+
+
 def replay(
     producers: ProducerStateManager, rows: BatchHeaders, markers: Markers
 ) -> Iterator[CompletedTxn]:
@@ -233,18 +256,3 @@ def _append(
         *(epoch, sequence, last_sequence, timestamp, place, last, transactional)
     )
     return None
-
-
-def owned_batches(rows: BatchHeaders) -> list[tuple[int, OwnedBatch]]:
-    """Return the batches that have a producer: row number, and what matters of each."""
-    if len(rows) <= FEW_ROWS:
-        return [
-            (index, _pick(row))
-            for index, row in enumerate(rows.tolist())
-            if row[_PRODUCER_ID] > NO_PRODUCER_ID
-        ]
-    which = np.flatnonzero(rows["producer_id"] > NO_PRODUCER_ID)
-    if not len(which):
-        return []
-    columns = [rows[name][which].tolist() for name in _COLUMNS]
-    return list(zip(which.tolist(), zip(*columns, strict=True), strict=True))

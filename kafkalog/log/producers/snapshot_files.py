@@ -14,16 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from kafkalog.errors import CorruptSnapshotError
-from kafkalog.formats.producer_snapshot import ENTRY, format_snapshot, parse_snapshot
+from kafkalog.formats.producer_snapshot import format_snapshot, parse_snapshot
 from kafkalog.log.producers.producer_entry import (
     NONE,
-    BatchMetadata,
     ProducerStateEntry,
 )
+from kafkalog.log.producers.producer_state import entries_of, rows_of
 from kafkalog.log.recovery.leftover_files import file_names, offset_of
 from kafkalog.storage.byte_source import read_plain
 from kafkalog.storage.durable_file import Disk
@@ -147,34 +144,3 @@ def format_entries(entries: Iterable[ProducerStateEntry]) -> bytes:
 last_timestamp=1700000000000, txn_first_offset=-1, batches=deque([], maxlen=5))
     """
     return format_snapshot(rows_of(entries))
-
-
-def entries_of(rows: npt.NDArray[np.void]) -> list[ProducerStateEntry]:
-    """Take the rows of a snapshot for producers."""
-    entries = []
-    for row in rows.tolist():
-        producer_id, epoch, sequence, last, delta, time, coordinator, first = row
-        first = first if first >= 0 else NONE
-        entry = ProducerStateEntry(producer_id, epoch, coordinator, time, first)
-        if last >= 0:
-            entry.add(epoch, BatchMetadata(sequence, last, delta, time))
-        entries.append(entry)
-    return entries
-
-
-def rows_of(entries: Iterable[ProducerStateEntry]) -> npt.NDArray[np.void]:
-    """Take producers for the rows of a snapshot."""
-    rows = [
-        (
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.last_sequence,
-            entry.last_offset,
-            entry.offset_delta,
-            entry.last_timestamp,
-            entry.coordinator_epoch,
-            entry.txn_first_offset,
-        )
-        for entry in entries
-    ]
-    return np.array(rows, ENTRY)

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 import kafkalog
 from kafkalog import RecordBatchBuilder
 from kafkalog.errors import CorruptRecordError, UnsupportedFormatError
-from kafkalog.messages.control_records import ControlRecordType, end_transaction_marker
-from kafkalog.query import header_columns, scan_run
-from kafkalog.query.header_columns import TOLD_COLUMNS
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import end_transaction_marker
+from kafkalog.query import scan_run
 from kafkalog.query.scan_columns import COLUMNS
+from kafkalog.query.scan_run import HEADER_COLUMNS
 from tests import golden_data
 
 from .batches import KINDS, build, offsets_until
 
-NAMES = tuple(name for name in COLUMNS if name in TOLD_COLUMNS)
+NAMES = tuple(name for name in COLUMNS if name in HEADER_COLUMNS)
 WAYS = {"one by one": {}, "side by side": {"threads": 3}}
 
 
@@ -80,7 +81,7 @@ def rows(scan):
 def of_source(source, columns=NAMES, **options):
     """Return a scan that unpacks all, and one that goes by headers as Spark's does."""
     scan = kafkalog.scan(source, columns=columns, **options)
-    return scan, replace(scan, request=replace(scan.request, by_headers=True))
+    return scan, replace(scan, policy=replace(scan.policy, needs="headers"))
 
 
 @given(
@@ -108,8 +109,8 @@ def test_headers_tell_what_unpacking_finds(
     options |= {"control_records": control, **WAYS[way]}
     checked, told = of_source(source, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(header_columns, "MOST_RECORDS", most)
-        patch.setattr(header_columns, "MOST_STRETCHES", changes)
+        patch.setattr(scan_run, "MAX_RECORDS", most)
+        patch.setattr(scan_run, "MAX_INTERVALS", changes)
         assert rows(told) == rows(checked)
         unchecked = kafkalog.scan(source, columns=NAMES, check_crcs=False, **options)
         assert rows(unchecked) == rows(checked)
@@ -134,7 +135,7 @@ def test_only_what_a_header_tells_is_told_by_it(column, monkeypatch):
     monkeypatch.setattr(scan_run, "decode", never)
     data = build(2, "zstd", 100)
     _, told = of_source(data, (column,))
-    if column not in TOLD_COLUMNS:
+    if column not in HEADER_COLUMNS:
         with pytest.raises(AssertionError, match="unpacked"):
             list(told.chunks())
         return
@@ -226,7 +227,7 @@ def test_a_run_is_no_longer_than_what_is_promised():
     _, told = of_source(data, ("offset", "sequence"))
     lengths = [len(chunk) for chunk in told.chunks()]
     assert sum(lengths) == 200_000
-    assert max(lengths) <= header_columns.MOST_RECORDS
+    assert max(lengths) <= scan_run.MAX_RECORDS
     assert [offset for offset, _ in rows(told)] == list(range(200_000))
 
 

@@ -1,0 +1,114 @@
+"""What a reader requests: `Bounds` on records, and a `ReadPolicy` for batches.
+
+One policy object goes from the surface down to the files. Each layer reads the fields
+it needs, and none adds flags of its own:
+
+    surface      makes the policy from its options (scan, Spark's options, a command)
+    query        narrows it with `replace`: `needs` by the columns, `check_crcs` by what
+                 happens to the records
+    segment      reads only headers where `needs` is ``headers`` and they suffice;
+                 checks CRCs before a step is used, or leaves them to the decoder
+    decoding     checks the CRC of each batch whose step was not checked
+
+Knows: requests. Does not know: files, columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.formats.layout import MAX_BATCH_BYTES
+
+FIRST: Final = -(2**63)
+LAST: Final = 2**63 - 1
+
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
+OnCorruption: TypeAlias = Literal["raise", "skip"]
+CrcCheck: TypeAlias = Literal["before", "while_decoding", "never"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Which records are requested: offsets and timestamps, each [start, end).
+
+    A record without a timestamp is outside of any bound on timestamps.
+    """
+
+    start_offset: int = FIRST
+    end_offset: int = LAST
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether there is a bound on timestamps."""
+        return self.start_timestamp is not None or self.end_timestamp is not None
+
+    def as_array(self) -> npt.NDArray[np.int64]:
+        """Return the first and last offset and timestamp, inclusive, for kernels."""
+        start, end = self.start_timestamp, self.end_timestamp
+        bounds = (
+            self.start_offset,
+            LAST if self.end_offset == LAST else max(self.end_offset - 1, FIRST),
+            FIRST if start is None else start,
+            LAST if end is None else max(end - 1, FIRST),
+        )
+        return np.array(bounds, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPolicy:
+    """What is read of each batch, when its CRC is checked, and what damage does.
+
+    Parameters
+    ----------
+    needs : {"records", "headers"}
+        With ``headers``, batches are not decoded where their headers suffice, and only
+        headers are read where they suffice for a whole step.
+    check_crcs : {"before", "while_decoding", "never"}
+        ``before``: the CRCs of a step are checked before anything in it is used, which
+        reads all its bytes. ``while_decoding``: only batches that are decoded are
+        checked, right before their records. ``never``: no CRC is checked.
+    on_corruption : {"raise", "skip"}
+        Whether damage is raised, or skipped and listed among the problems.
+    max_batch_bytes : int
+        Size of a decompressed batch above which it counts as damage.
+    isolation : {"read_uncommitted", "read_committed"}
+        With the latter, records of aborted and of undecided transactions are missing.
+    control_records : bool
+        Whether control records are among the records.
+    """
+
+    needs: Literal["records", "headers"] = "records"
+    check_crcs: CrcCheck = "before"
+    on_corruption: OnCorruption = "raise"
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    isolation: Isolation = "read_uncommitted"
+    control_records: bool = False
+
+    @property
+    def skips(self) -> bool:
+        """Whether damage is skipped."""
+        return self.on_corruption == "skip"
+
+    @property
+    def trusts_headers(self) -> bool:
+        """Whether headers are used before their CRCs are checked."""
+        return self.needs == "headers" and self.check_crcs != "before"
+
+    def checking_first(self) -> ReadPolicy:
+        """Return this policy with every CRC checked before, if they are checked."""
+        if self.check_crcs != "while_decoding":
+            return self
+        return replace(self, check_crcs="before")
+
+
+STRICT: Final = ReadPolicy()
+"""Records are read, every CRC is checked before, damage is raised."""
+
+SKIPPING: Final = ReadPolicy(on_corruption="skip")
+"""The same, but damage is skipped."""

@@ -1,0 +1,150 @@
+"""What batch headers state about records: how many there are, and all their offsets.
+
+A batch of magic 2 that compaction removed nothing from has all offsets from its first
+to its last. So no record of it is decoded for a count, or for a column that needs
+neither keys, values, headers nor timestamps.
+
+Knows: when a header suffices. Does not know: files, columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
+from kafkalog.errors import LocatedError
+from kafkalog.formats.batch_headers import (
+    BatchHeaders,
+    crc_error,
+    find_crc_mismatches,
+)
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    CODECS,
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    MIN_RECORD_BYTES,
+    RECORD_BATCH_OVERHEAD,
+)
+from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
+from kafkalog.query.sources import PartitionSource
+
+if TYPE_CHECKING:
+    from kafkalog.decoding.workspace import Workspace
+
+Bools = npt.NDArray[np.bool_]
+
+
+def not_control(rows: BatchHeaders, _bounds: Bounds) -> Bools:
+    """Return which batches are no control batches, by their headers.
+
+    Whether a batch is a control batch is certain only once its CRC is checked.
+    """
+    control: Bools = rows["attributes"] & CONTROL_FLAG != 0
+    return (rows["magic"] < 2) | ~control
+
+
+def wholly_within(rows: BatchHeaders, bounds: Bounds) -> Bools:
+    """Return which data batches lie wholly within the bounds, by their headers."""
+    within: Bools = (rows["magic"] == 2) & (rows["count"] >= 0)
+    within &= rows["attributes"] & CONTROL_FLAG == 0
+    within &= rows["base_offset"] >= bounds.start_offset
+    within &= rows["last_offset"] < bounds.end_offset
+    if bounds.timed:
+        within &= rows["attributes"] & LOG_APPEND_TIME_FLAG != 0
+        within &= rows["max_timestamp"] >= 0
+        if bounds.start_timestamp is not None:
+            within &= rows["max_timestamp"] >= bounds.start_timestamp
+        if bounds.end_timestamp is not None:
+            within &= rows["max_timestamp"] < bounds.end_timestamp
+    return within
+
+
+def without_gaps(rows: BatchHeaders, bounds: Bounds, max_batch_bytes: int) -> Bools:
+    """Return which batches within the bounds have every offset of their range.
+
+    `max_batch_bytes` is the largest decompressed size of a batch. A count that does not
+    fit into a batch of that size is not believed.
+    """
+    count = rows["count"]
+    whole = wholly_within(rows, bounds)
+    whole &= count == rows["last_offset"] - rows["base_offset"] + 1
+    codec = rows["attributes"] & CODEC_MASK
+    uncompressed = rows["size_in_bytes"] - RECORD_BATCH_OVERHEAD
+    most = np.where(codec == 0, uncompressed, max_batch_bytes)
+    return whole & (codec < len(CODECS)) & (count <= most // MIN_RECORD_BYTES)
+
+
+def counting_reader(
+    source: PartitionSource, bounds: Bounds, policy: ReadPolicy
+) -> PartitionReader:
+    """Return a reader of a partition whose steps `count_records` counts."""
+    if policy.check_crcs == "before":
+        policy = replace(policy, check_crcs="while_decoding")
+    return PartitionReader(
+        source=source,
+        bounds=bounds,
+        policy=replace(policy, needs="headers"),
+        headers_suffice=wholly_within,
+    )
+
+
+def count_records(
+    reader: PartitionReader, problems: list[ScanProblem]
+) -> Iterator[int]:
+    """Yield the number of records of each step; append to `problems`."""
+    workspace: Workspace | None = None
+    for step in reader.steps():
+        if isinstance(step, ScanProblem):
+            problems.append(step)
+            continue
+        rows = step.step.rows
+        whole = wholly_within(rows, step.bounds)
+        records = int(rows["count"][whole].sum(dtype=np.int64))
+        if not whole.all():
+            from kafkalog.decoding.workspace import Workspace  # headers need none
+
+            workspace = workspace or Workspace()
+            records += _count_decoded(step, ~whole, reader.policy, problems, workspace)
+        yield records
+
+
+def _count_decoded(
+    step: SegmentStep,
+    which: Bools,
+    policy: ReadPolicy,
+    problems: list[ScanProblem],
+    workspace: Workspace,
+) -> int:
+    """Return the number of records of batches that have to be decoded for it."""
+    from kafkalog.decoding.batch_decoder import decode
+
+    data, origin, rows = step.step.data, step.step.origin, step.step.rows[which]
+    if policy.check_crcs != "never":
+        bad = find_crc_mismatches(data, origin, rows)
+        problems += [
+            step.skip(crc_error(data, origin, row), policy) for row in rows[bad]
+        ]
+        rows = np.delete(rows, bad)
+    found = decode(
+        data,
+        origin,
+        rows,
+        bounds=step.bounds,
+        limit=policy.max_batch_bytes,
+        workspace=workspace,
+        before=step.step.before,
+        split_large=True,
+    )
+    total = 0
+    for views in found:
+        if isinstance(views, LocatedError):
+            problems.append(step.skip(views, policy))
+        else:
+            total += len(views.records)
+    return total

@@ -1,0 +1,373 @@
+"""One partition's batches, read in order of offsets, as far as a policy requests them.
+
+Batches are selected by their headers twice. First by offsets, which no CRC covers.
+Then, after the CRCs were checked, by the rest of a header: control flag, timestamps,
+transactions. So a flipped bit in a header hides no record. Where only offsets select,
+the CRCs of ordinary batches are left to the decoder.
+
+Knows: which batches are requested, where indexes place them. Does not know: columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog import _speedups
+from kafkalog.decoding.read_policy import FIRST, LAST, Bounds, ReadPolicy
+from kafkalog.errors import LocatedError
+from kafkalog.formats.batch_headers import BatchHeaders, find_crc_mismatches
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    RECORD_BATCH_OVERHEAD,
+)
+from kafkalog.log.log_segments import (
+    find_lost_tail,
+    from_offset,
+    list_segments,
+    read_on,
+)
+from kafkalog.query.sources import PartitionSource
+from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Skipped, Step
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.segment.strays import Limits
+from kafkalog.storage.byte_source import ByteSource, MemorySource, Rooms, Take
+from kafkalog.storage.file_names import MAX_OFFSET
+from kafkalog.storage.location import Location
+
+if TYPE_CHECKING:
+    from kafkalog.log.transactions import Transactions
+
+HEADER_STEP_BYTES: Final = 64 << 20
+"""Size of a step of which only the headers are read, in memory."""
+
+Bools = npt.NDArray[np.bool_]
+Suffice = Callable[[BatchHeaders, Bounds], Bools]
+"""Returns for which rows the header is all that is requested, within bounds."""
+
+
+def all_suffice(rows: BatchHeaders, _bounds: Bounds) -> Bools:
+    """Return that the header of every batch suffices."""
+    return np.ones(len(rows), np.bool_)
+
+
+class ScanProblem(NamedTuple):
+    """A range that a scan skipped: bytes from `position` on, and the offsets lost.
+
+    `path` is None for bytes in memory; offsets are None where they are unknown.
+    """
+
+    path: Location | None
+    position: int | None
+    first_offset: int | None
+    last_offset: int | None
+    reason: str
+
+    @classmethod
+    def of(cls, error: LocatedError, first: int | None, last: int | None) -> Self:
+        """Return the problem that an error is listed as."""
+        return cls(error.path, error.position, first, last, error.reason)
+
+    def __str__(self) -> str:
+        """Return one line: the reason, the place, and the offsets.
+
+        >>> from pathlib import Path
+        >>> print(ScanProblem(Path("a.log"), 17, 4, 6, "crc differs"))
+        crc differs: a.log at byte 17, offsets 4 to 6
+        """
+        place = "" if self.path is None else f": {self.path}"
+        byte = "" if self.position is None else f" at byte {self.position}"
+        if self.first_offset is None or self.last_offset is None:
+            return f"{self.reason}{place}{byte}"
+        lost = f"offsets {self.first_offset} to {self.last_offset}"
+        return f"{self.reason}{place}{byte}, {lost}"
+
+
+class ResumePoint(NamedTuple):
+    """The batch from which a reading resumes: its file, position and header.
+
+    `before` is the last offset before it.
+    """
+
+    segment: str
+    position: int
+    header: bytes
+    before: int | None
+
+    def is_in(self, segment: LogSegment | None, source: ByteSource) -> bool:
+        """Whether the batch is still there; compaction may have replaced the file."""
+        if segment is not None and segment.name != self.segment:
+            return False
+        return source.read(self.position, len(self.header)).tobytes() == self.header
+
+
+class SegmentStep(NamedTuple):
+    """Batches of one segment to decode, and which of their records are requested.
+
+    `bytes_before` is the size of the partition's files before this one.
+    """
+
+    step: Step
+    segment: str
+    path: Location | None
+    bounds: Bounds
+    bytes_before: int
+
+    def resume_point(self, position: int) -> ResumePoint:
+        """Return the point from which a reading resumes at the batch at `position`."""
+        step, rows = self.step, self.step.rows
+        before, i = step.before, int(np.searchsorted(rows["position"], position))
+        if before is not None and i:
+            before = int(rows["last_offset"][i - 1])
+        start = position - step.origin
+        header = step.data[start : start + RECORD_BATCH_OVERHEAD].tobytes()
+        return ResumePoint(self.segment, position, header, before)
+
+    def skip(self, error: LocatedError, policy: ReadPolicy) -> ScanProblem:
+        """Return a damaged batch as a problem, or raise it if damage is raised."""
+        if self.path is not None:
+            error.located(self.path)
+        if not policy.skips:
+            raise error
+        rows = self.step.rows
+        damaged = rows[rows["position"] <= error.position][-1]
+        base, last = int(damaged["base_offset"]), int(damaged["last_offset"])
+        return ScanProblem.of(error, base if base >= 0 else None, last)
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionReader:
+    """One reading of a partition; `bytes_done` rises up to `size` meanwhile.
+
+    Where headers are needed, `headers_suffice` returns for which rows they are all that
+    is requested. With a `resume_point`, the reading begins there.
+    """
+
+    source: PartitionSource
+    bounds: Bounds
+    policy: ReadPolicy
+    take: Take | None = field(default_factory=lambda: Rooms().take)
+    headers_suffice: Suffice = all_suffice
+    resume_point: ResumePoint | None = None
+    bytes_done: int = 0
+    _transactions: Transactions | None = field(default=None)
+
+    def resumed(self, step: SegmentStep, position: int) -> PartitionReader:
+        """Return a reader from the batch of `step` at `position` on.
+
+        It checks every CRC before a batch is used.
+        """
+        bounds, point = step.bounds, step.resume_point(position)
+        if point.before is not None:
+            start = max(bounds.start_offset, point.before + 1)
+            bounds = replace(bounds, start_offset=start)
+        return replace(
+            self,
+            bounds=bounds,
+            resume_point=point,
+            bytes_done=step.bytes_before,
+            policy=self.policy.checking_first(),
+        )
+
+    def steps(self) -> Iterator[SegmentStep | ScanProblem]:
+        """Yield the requested batches in order of offsets, and what is skipped."""
+        segments = self._segments()
+        self._transactions = self._replay_transactions(segments)
+        for segment, source, limits in self._sources(segments):
+            if limits.least >= self.bounds.end_offset:
+                return
+            before = self.bytes_done
+            yield from self._of_segment(segment, source, limits)
+            self.bytes_done = before + source.size
+
+    def size(self) -> int:
+        """Return how many bytes there are to read, now."""
+        total = 0
+        for segment in self._segments():
+            with suppress(FileNotFoundError):
+                total += segment.size_in_bytes
+        return total
+
+    def _segments(self) -> list[LogSegment]:
+        source = self.source
+        if source.byte_range is not None:
+            return [source.byte_range.segment]
+        if source.directory is None:
+            return [] if source.file is None else [LogSegment.of(source.file)]
+        listed = list_segments(source.directory)
+        return from_offset(listed, self.bounds.start_offset)
+
+    def _sources(
+        self, segments: list[LogSegment]
+    ) -> Iterator[tuple[LogSegment | None, ByteSource, Limits]]:
+        whole = self.source
+        if whole.memory is not None:
+            yield None, MemorySource(whole.memory), Limits(ordered=False)
+        elif whole.byte_range is not None:
+            segment, _, end, opened = whole.byte_range
+            with segment.open() if opened is None else nullcontext(opened) as source:
+                source.size = min(source.size, end)
+                yield segment, source, segment.limits
+        elif whole.directory is not None:
+            for segment, source in read_on(whole.directory, segments):
+                yield segment, source, segment.limits
+        else:
+            with segments[0].open() as source:
+                yield segments[0], source, Limits()
+
+    def _replay_transactions(self, segments: list[LogSegment]) -> Transactions | None:
+        """Return the transactions of the log, as far as this reading needs them."""
+        if self.policy.isolation == "read_uncommitted":
+            return None
+        from kafkalog.log.transactions import replay, replay_partition
+
+        start, end = self.bounds.start_offset, self.bounds.end_offset
+        if self.source.directory is not None:
+            return replay_partition(self.source.directory, start, end, self.policy)
+        sources = ((source, limits) for _, source, limits in self._sources(segments))
+        return replay(sources, self.policy, end_offset=end)
+
+    def _of_segment(
+        self, segment: LogSegment | None, source: ByteSource, limits: Limits
+    ) -> Iterator[SegmentStep | ScanProblem]:
+        name = "" if segment is None else segment.name
+        bytes_before, reached = self.bytes_done, self.bounds.start_offset
+        point, self.resume_point = self.resume_point, None
+        if point is not None and point.is_in(segment, source):
+            start, before = point.position, point.before
+        else:
+            start, before = self._start(segment, source), None
+        policy = self.policy
+        if policy.needs == "records" and not self._by_offset_alone:
+            policy = policy.checking_first()
+        records = FileRecords(
+            source=source,
+            start=start,
+            before=FIRST if before is None else before,
+            select=self._by_offset,
+            headers_suffice=self._all_suffice,
+            limits=limits,
+            policy=policy,
+            take=self.take,
+            step_bytes=self._step_bytes(),
+        )
+        for step in records:
+            self.bytes_done = bytes_before + records.end
+            if isinstance(step, Skipped):
+                yield ScanProblem.of(step.error, step.first_offset, step.last_offset)
+                continue
+            selected = step.rows if step.crcs_deferred else self._by_header(step)
+            if len(selected):
+                if selected is not step.rows:
+                    step = replace(step, rows=selected)
+                yield SegmentStep(step, name, source.path, self.bounds, bytes_before)
+            if limits.ordered:
+                reached = max(reached, int(step.rows["last_offset"][-1]) + 1)
+        yield from self._lost_tail(segment, records)
+        # Compaction may replace the segment: the next one then starts from here.
+        self.bounds = replace(self.bounds, start_offset=reached)
+
+    def _lost_tail(
+        self, segment: LogSegment | None, records: FileRecords
+    ) -> Iterator[ScanProblem]:
+        """Raise, or with ``skip`` yield, that a segment has lost records at its end."""
+        directory = self.source.directory
+        if directory is None or segment is None:
+            return
+        lost = find_lost_tail(directory, segment, records)
+        if lost is None or lost.first_offset >= self.bounds.end_offset:
+            return
+        if not self.policy.skips:
+            raise lost.error
+        yield ScanProblem.of(lost.error, lost.first_offset, lost.last_offset)
+
+    def _step_bytes(self) -> int:
+        """Return the size of a step, large where only headers in memory are read."""
+        in_memory = self.policy.trusts_headers and self.source.memory is not None
+        return HEADER_STEP_BYTES if in_memory and not self.bounds.timed else STEP_BYTES
+
+    def _start(self, segment: LogSegment | None, source: ByteSource) -> int:
+        """Return the position from which on all requested batches of a segment lie."""
+        if segment is None:
+            return 0
+        if self.source.byte_range is not None:
+            return self.source.byte_range.begin
+        start, bounds = 0, self.bounds
+        if bounds.start_offset > max(segment.base_offset, 0):
+            start = segment.position_for(source, min(bounds.start_offset, MAX_OFFSET))
+        if bounds.start_timestamp is not None:
+            by_time = segment.position_for_time(source, bounds.start_timestamp)
+            start = max(start, by_time)
+        return start
+
+    def _all_suffice(self, rows: BatchHeaders) -> bool:
+        """Whether the headers of `rows` are all that is requested of them."""
+        return bool(self.headers_suffice(rows, self.bounds).all())
+
+    def _by_offset(self, rows: BatchHeaders) -> tuple[Bools | None, bool]:
+        """Select by offsets alone; return, too, whether the rest is beyond the end."""
+        start, end = self.bounds.start_offset, self.bounds.end_offset
+        rise = self.source.memory is None and len(rows)
+        if end == LAST and (start <= 0 or (rise and rows["base_offset"][0] >= start)):
+            return None, False
+        last = rows["last_offset"]
+        base = np.where(rows["base_offset"] < 0, last, rows["base_offset"])
+        if self.source.memory is not None:
+            return (last >= start) & ((base < end) | (rows["base_offset"] < 0)), False
+        # A wrapper begins after the previous entry. A batch may reach up to the next
+        # one: the last offset in its header is certain only once its CRC is checked.
+        begins = np.where(rows["base_offset"] < 0, np.append(-1, last[:-1]) + 1, base)
+        reach = np.where(rows["magic"] == 2, np.append(begins[1:], LAST) - 1, last)
+        done = (begins >= end).any() or (last[-1:] >= end - 1).any()
+        return (np.maximum(last, reach) >= start) & (begins < end), bool(done)
+
+    @property
+    def _by_offset_alone(self) -> bool:
+        """Whether data batches are selected by their offsets, and by nothing else."""
+        return self._transactions is None and not self.bounds.timed
+
+    def _by_header(self, step: Step) -> BatchHeaders:
+        """Select by everything else in a header, which the CRC covers."""
+        rows = step.rows
+        if self._by_offset_alone and _speedups.all_uncompressed(rows, MAX_OFFSET):
+            return rows
+        selected: Bools = rows["count"] != 0
+        batch = rows["magic"] == 2
+        attributes = rows["attributes"]
+        if not self.policy.control_records:
+            control = batch & (attributes & CONTROL_FLAG != 0)
+            if self.policy.trusts_headers and self.policy.check_crcs != "never":
+                # A damaged batch stays selected: its damage is to be found.
+                damaged = find_crc_mismatches(step.data, step.origin, rows[control])
+                control[np.flatnonzero(control)[damaged]] = False
+            selected &= ~control
+        if self._transactions is not None:
+            selected &= self._transactions.committed(rows)
+        if self.bounds.timed:
+            selected &= self._by_time(rows, batch, attributes)
+        return rows[selected]
+
+    def _by_time(
+        self, rows: BatchHeaders, batch: Bools, attributes: npt.NDArray[np.int16]
+    ) -> Bools:
+        """Exclude batches that certainly hold no record within the time bounds.
+
+        For a wrapper that is never certain: some clients wrote other times into it.
+        """
+        start, end = self.bounds.start_timestamp, self.bounds.end_timestamp
+        latest = rows["max_timestamp"]
+        message = (rows["magic"] == 1) & (attributes & CODEC_MASK == 0)
+        selected: Bools = rows["magic"] > 0
+        if start is not None:
+            selected &= ~(batch | message) | (latest >= start)
+        if end is not None:
+            log_append = batch & (attributes & LOG_APPEND_TIME_FLAG != 0)
+            selected &= ~(log_append | message) | (latest < end)
+        return selected

@@ -1,0 +1,235 @@
+"""The records of a scan that meet conditions, located by file and byte.
+
+Batches whose headers exclude them are not decoded. In the others, keys, values and
+headers are searched in place, without a copy.
+
+Knows: conditions, and where a record is. Does not know: how a location is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.decoding.batch_decoder import RecordViews, decode, find_headers
+from kafkalog.decoding.read_policy import Bounds
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.errors import LocatedError
+from kafkalog.formats.batch_headers import Bytes
+from kafkalog.formats.layout import NO_TIMESTAMP
+from kafkalog.query.partition_reader import PartitionReader, ScanProblem, SegmentStep
+from kafkalog.query.scan import Scan
+from kafkalog.query.sources import PartitionSource
+from kafkalog.storage.location import Location
+
+Pattern = re.Pattern[bytes]
+Bools = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Conditions on a record, all of which it has to meet.
+
+    `key` and `value` are patterns to be found in it; null never matches. `headers` are
+    pairs of a key and a pattern or None, each of which some header has to match. The
+    producer has to be one of `producer_ids`, if there are any.
+    """
+
+    key: Pattern | None = None
+    value: Pattern | None = None
+    headers: tuple[tuple[bytes, Pattern | None], ...] = ()
+    producer_ids: tuple[int, ...] = ()
+
+
+class RecordLocation(NamedTuple):
+    """A record found, in the batch at byte `position` of `path`.
+
+    `record_index` counts the batch's records from 0; `timestamp` is in ms, None where
+    it has none.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    path: Location | None
+    position: int
+    record_index: int
+
+
+def locate_records(
+    scan: Scan, condition: Condition, *, first: bool = False
+) -> Iterator[RecordLocation]:
+    """Yield the locations of the records in a scan that meet a condition.
+
+    With `first`, only the first one of each partition. Damage that is skipped is listed
+    in the scan's `problems`.
+
+    >>> import kafkalog
+    >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
+    >>> batch.append(b"a", b"one", timestamp=1)
+    >>> batch.append(b"b", b"two", timestamp=2)
+    >>> condition = Condition(value=re.compile(b"^t"))
+    >>> [found] = locate_records(kafkalog.scan(batch.build()), condition)
+    >>> found.offset, found.position, found.record_index
+    (8, 0, 1)
+    """
+    scan.problems = []
+    for source, bounds in scan.sources:
+        for location in _of_source(scan, source, bounds, condition):
+            yield location
+            if first:
+                break
+
+
+def _of_source(
+    scan: Scan, source: PartitionSource, bounds: Bounds, condition: Condition
+) -> Iterator[RecordLocation]:
+    policy = replace(scan.policy.checking_first(), needs="records")
+    workspace = Workspace()
+    for step in PartitionReader(source=source, bounds=bounds, policy=policy).steps():
+        if isinstance(step, ScanProblem):
+            scan.problems.append(step)
+            continue
+        last, passed = -1, 0  # the batch that may continue, and its records so far
+        for views in _decoded(scan, step, condition, workspace):
+            first = int(views.rows["position"][0])
+            passed = passed if first == last else 0
+            matches = _matches(views, step.bounds, condition)
+            yield from _locations(source, step, views, matches, passed)
+            last = int(views.rows["position"][-1])
+            passed = int(views.counts[-1]) + passed * (first == last)
+
+
+def _locations(
+    source: PartitionSource,
+    step: SegmentStep,
+    views: RecordViews,
+    matches: Numbers,
+    passed: int,
+) -> Iterator[RecordLocation]:
+    """Yield the locations of matches; `passed` records of the first batch precede."""
+    ends = np.cumsum(views.counts)
+    batches = np.searchsorted(ends, matches, side="right")
+    indexes = matches - (ends - views.counts)[batches]
+    indexes[batches == 0] += passed
+    times = views.records["timestamp"][matches].tolist()
+    for offset, time, position, index in zip(
+        views.records["offset"][matches].tolist(),
+        times,
+        views.rows["position"][batches].tolist(),
+        indexes.tolist(),
+        strict=True,
+    ):
+        yield RecordLocation(
+            source.topic,
+            source.partition,
+            offset,
+            None if time == NO_TIMESTAMP else time,
+            step.path,
+            position,
+            index,
+        )
+
+
+def _decoded(
+    scan: Scan, step: SegmentStep, condition: Condition, workspace: Workspace
+) -> Iterator[RecordViews]:
+    """Decode the batches that may hold a match, each of them whole."""
+    rows = step.step.rows
+    if condition.producer_ids:
+        rows = rows[np.isin(rows["producer_id"], condition.producer_ids)]
+        step = step._replace(step=replace(step.step, rows=rows))
+    found = decode(
+        step.step.data,
+        step.step.origin,
+        rows,
+        bounds=Bounds(),
+        limit=scan.policy.max_batch_bytes,
+        workspace=workspace,
+        before=step.step.before,
+        split_large=True,
+    )
+    for views in found:
+        if isinstance(views, LocatedError):
+            scan.problems.append(step.skip(views, scan.policy))
+        else:
+            yield views
+
+
+def _matches(views: RecordViews, bounds: Bounds, condition: Condition) -> Numbers:
+    """Return the numbers of the records within bounds that meet the condition."""
+    records = views.records
+    matches = np.flatnonzero(_within(views, bounds))
+    for name, pattern in (("key", condition.key), ("value", condition.value)):
+        if pattern is not None:
+            starts, lengths = records[f"{name}_start"], records[f"{name}_length"]
+            places = starts[matches], lengths[matches]
+            matches = matches[_contains(pattern, views.data, *places)]
+    if condition.headers and len(matches):
+        matches = _with_headers(condition.headers, views, matches)
+    return matches
+
+
+def _within(views: RecordViews, bounds: Bounds) -> Bools:
+    """Return which records lie within bounds; without a timestamp, within no time."""
+    first, last, earliest, latest = bounds.as_array().tolist()
+    offset, time = views.records["offset"], views.records["timestamp"]
+    within: Bools = (offset >= first) & (offset <= last)
+    if bounds.timed:
+        within &= (time != NO_TIMESTAMP) & (time >= earliest) & (time <= latest)
+    return within
+
+
+def _contains(
+    pattern: Pattern,
+    data: Bytes,
+    starts: npt.NDArray[np.int32],
+    lengths: npt.NDArray[np.int32],
+) -> Bools:
+    """Return which byte strings the pattern occurs in; a length of -1 is null."""
+    search, buffer = pattern.search, data.data
+    return np.fromiter(
+        (
+            length >= 0 and search(buffer[start : start + length]) is not None
+            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+        ),
+        np.bool_,
+        len(starts),
+    )
+
+
+def _with_headers(
+    wanted: tuple[tuple[bytes, Pattern | None], ...],
+    views: RecordViews,
+    matches: Numbers,
+) -> Numbers:
+    """Return those of `matches` that have a header for each of `wanted`."""
+    offsets, places = find_headers(views)
+    buffer = views.data.data
+    kept = []
+    for match in matches.tolist():
+        here = places[:, offsets[match] : offsets[match + 1]].T.tolist()
+        headers = [
+            (bytes(buffer[a : a + m]), None if n < 0 else buffer[b : b + n])
+            for a, m, b, n in here
+        ]
+        kept.append(all(_has(headers, *one) for one in wanted))
+    return matches[np.array(kept, np.bool_)]
+
+
+def _has(
+    headers: list[tuple[bytes, memoryview | None]], name: bytes, pattern: Pattern | None
+) -> bool:
+    """Whether one of the headers has that key, and a value with the pattern."""
+    return any(
+        key == name
+        and (pattern is None or (value is not None and bool(pattern.search(value))))
+        for key, value in headers
+    )
