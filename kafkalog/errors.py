@@ -356,7 +356,7 @@ class LogLockedError(LogStateError):
     kafka_name = "KafkaException"
 
 
-class ReadOnlyLogError(LogStateError):
+class ReadOnlyLogError(LogStateError, AttributeError):
     """Raised where a log that is open for reading is to be changed."""
 
     kafka_name = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,28 @@ from kafkalog.storage.location import AnyPath, Location, locate
 
 MAX_READ_BYTES: Final = 1 << 20
 NOT_FOUND: Final = -1
+
+WRITING: Final = (
+    "append",
+    "append_many",
+    "append_as_follower",
+    "append_many_as_follower",
+    "append_records",
+    "start_verification",
+    "assign_epoch",
+    "update_high_watermark",
+    "increment_high_watermark",
+    "roll",
+    "flush",
+    "delete_old_segments",
+    "delete_records",
+    "truncate_to",
+    "truncate_fully",
+    "update_config",
+    "take_producer_snapshot",
+    "delete",
+)
+"""Methods of `WritableLog` that a log open for reading does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +146,16 @@ class Log:
     def __repr__(self) -> str:
         return f"<Log {self.path}>"
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in WRITING:
+                raise ReadOnlyLogError(
+                    f"{name}: the log is open for reading, expected mode 'a': "
+                    f"{self.path}"
+                )
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
     @property
     def segments(self) -> tuple[LogSegment, ...]:
         """The segments there are now, the lowest base offset first."""
@@ -167,11 +199,7 @@ class Log:
         A structured array with the fields of a snapshot's entries: the newest snapshot,
         and what the log says behind it.
         """
-        entries, offset = newest_snapshot(self.path, self.log_end_offset)
-        producers = from_entries(entries)
-        for step in self._steps(offset):
-            apply(producers, step)
-        return as_entries(producers)
+        return producer_states_at(self.path, self.log_end_offset)
 
     def aborted_transactions(
         self, start: int | None = None, end: int | None = None
@@ -182,31 +210,24 @@ class Log:
         """
         first = self.log_start_offset if start is None else start
         last = MAX_OFFSET if end is None else end
-        found = [np.empty(0, TransactionIndex.ENTRY)]
-        for segment in from_offset(list_segments(self.path), first):
-            path = segment.path.with_suffix(".txnindex")
-            if path.exists():
-                index = TransactionIndex.read(path, segment.base_offset)
-                found.append(index.aborted(first, last))
-                if index.covers(last):
-                    break
-        return np.concatenate(found)
+        return aborted_between(self.path, first, last)
 
     def read(
         self,
         offset: int,
         *,
         max_bytes: int = MAX_READ_BYTES,
-        isolation: Isolation = "read_uncommitted",
+        isolation: Literal["log_end"] | Isolation = "log_end",
     ) -> LogRead:
         """Read whole batches from the one on that holds `offset`, or the next one.
 
         One batch comes in any case, if there is one; more while they fit `max_bytes`
-        and lie in the same segment.
+        and lie in the same segment. With ``read_committed`` they end at the last stable
+        offset, with ``log_end`` and ``read_uncommitted`` at the log's end.
 
         Raises `OffsetOutOfRangeError` outside log start to log end.
         """
-        if isolation not in get_args(Isolation):
+        if isolation not in ("log_end", *get_args(Isolation)):
             raise ValueError(f"no such isolation: {isolation!r}")
         committed = isolation == "read_committed"
         start, end = self.log_start_offset, self.log_end_offset
@@ -216,7 +237,9 @@ class Log:
         if committed:
             transactions = replay_partition(self.path, start, end)
             limit = min(end, transactions.last_stable_offset)
-        for step in self._steps(offset, limit, max(max_bytes, FIRST_STEP_BYTES)):
+        for step in entry_steps(
+            self.path, offset, limit, max(max_bytes, FIRST_STEP_BYTES)
+        ):
             rows = step.rows
             ends = np.cumsum(rows["size_in_bytes"])
             rows = rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]
@@ -265,31 +288,57 @@ class Log:
                 raise lost.error
         return NOT_FOUND
 
-    def _steps(
-        self, offset: int, end: int = MAX_OFFSET, first_bytes: int = FIRST_STEP_BYTES
-    ) -> Iterator[Step]:
-        """Yield the entries that reach `offset` and begin before `end`."""
-
-        def wanted(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
-            behind = rows["last_offset"] >= offset
-            return behind & (rows["base_offset"] < end), False
-
-        segments = from_offset(list_segments(self.path), offset)
-        for segment, source in read_on(self.path, segments):
-            start = segment.position_for(source, offset)
-            records = segment.records(source, start, wanted, first_bytes)
-            for step in records:
-                if isinstance(step, Step):
-                    yield step
-                    offset = int(step.rows["last_offset"][-1]) + 1
-            lost = find_lost_tail(self.path, segment, records)
-            if lost is not None and lost.first_offset < end:
-                raise lost.error
-
     def _checkpointed(self, name: str, default: int) -> int:
         """Read this partition's line of a checkpoint in the log directory."""
         offsets = known_offsets(self.path.absolute().parent, name)
         return offsets.get((self.topic, self.partition), default)
+
+
+def entry_steps(
+    path: Location,
+    offset: int,
+    end: int = MAX_OFFSET,
+    first_bytes: int = FIRST_STEP_BYTES,
+) -> Iterator[Step]:
+    """Yield the entries that reach `offset` and begin before `end`."""
+
+    def wanted(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
+        behind = rows["last_offset"] >= offset
+        return behind & (rows["base_offset"] < end), False
+
+    segments = from_offset(list_segments(path), offset)
+    for segment, source in read_on(path, segments):
+        start = segment.position_for(source, offset)
+        records = segment.records(source, start, wanted, first_bytes)
+        for step in records:
+            if isinstance(step, Step):
+                yield step
+                offset = int(step.rows["last_offset"][-1]) + 1
+        lost = find_lost_tail(path, segment, records)
+        if lost is not None and lost.first_offset < end:
+            raise lost.error
+
+
+def producer_states_at(path: Location, end: int) -> npt.NDArray[np.void]:
+    """Return what is known of each producer at the log's end, as `Log` does."""
+    entries, offset = newest_snapshot(path, end)
+    producers = from_entries(entries)
+    for step in entry_steps(path, offset):
+        apply(producers, step)
+    return as_entries(producers)
+
+
+def aborted_between(path: Location, first: int, last: int) -> npt.NDArray[np.void]:
+    """Return the aborted transactions of records in ``[first, last)``."""
+    found = [np.empty(0, TransactionIndex.ENTRY)]
+    for segment in from_offset(list_segments(path), first):
+        index_path = segment.path.with_suffix(".txnindex")
+        if index_path.exists():
+            index = TransactionIndex.read(index_path, segment.base_offset)
+            found.append(index.aborted(first, last))
+            if index.covers(last):
+                break
+    return np.concatenate(found)
 
 
 def find_end(
@@ -345,45 +394,3 @@ def for_each_time(
     wanted, places = np.unique(asked, return_inverse=True)
     found = [find(int(one)) for one in wanted]
     return np.array(found, np.int64)[places].reshape(asked.shape)
-
-
-CHANGING: Final = (
-    "append",
-    "append_many",
-    "append_as_follower",
-    "append_many_as_follower",
-    "append_records",
-    "start_verification",
-    "assign_epoch",
-    "update_high_watermark",
-    "increment_high_watermark",
-    "roll",
-    "flush",
-    "delete_old_segments",
-    "delete_records",
-    "truncate_to",
-    "truncate_fully",
-    "update_config",
-    "take_producer_snapshot",
-    "delete",
-)
-"""Methods of `WritableLog` that change a log: refused by a log open for reading."""
-
-
-def _refused(name: str) -> Callable[..., Any]:
-    """Make the method of a log open for reading that refuses to change it."""
-
-    def refuse(self: Log, *_: Any, **__: Any) -> Any:
-        raise ReadOnlyLogError(
-            f"{name}: the log is open for reading, expected mode 'a': {self.path}"
-        )
-
-    refuse.__name__, refuse.__qualname__ = name, f"Log.{name}"
-    refuse.__doc__ = f"Raise `ReadOnlyLogError`; `WritableLog.{name}` does it."
-    return refuse
-
-
-for (
-    _name
-) in CHANGING:  # which type checkers do not see: to them there is no such method
-    setattr(Log, _name, _refused(_name))
