@@ -1,7 +1,7 @@
-"""How long until it begins? Importing kafkalog, and its help, in processor time.
+"""Importing kafkalog, and its help, in processor time of a whole process.
 
-What is compared is a whole process of Python: importing kafkalog behind NumPy with
-importing NumPy alone, and ``kafkalog --help`` with a process that imports click.
+Importing kafkalog after NumPy is compared with importing NumPy alone, and
+``kafkalog --help`` with a process that imports click.
 """
 
 import resource
@@ -15,7 +15,7 @@ ROUNDS = 11
 
 
 def processor_seconds(*arguments):
-    """Run Python, and return what it took, whatever else the machine is doing."""
+    """Run Python, and return its processor seconds, which other load hardly changes."""
     begun = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -23,7 +23,7 @@ def processor_seconds(*arguments):
 
 
 def in_turn(ours, theirs):
-    """Run both in turn; medians of what they took."""
+    """Run both in turn; return the medians of what they took."""
     taken = [
         (processor_seconds(*ours), processor_seconds(*theirs)) for _ in range(ROUNDS)
     ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,28 @@ MAX_READ_BYTES: Final = 1 << 20
 NOT_FOUND: Final = -1
 SHOWN: Final = 20
 """How many segments the HTML form of a log lists."""
+
+WRITING: Final = (
+    "append",
+    "append_many",
+    "append_as_follower",
+    "append_many_as_follower",
+    "append_records",
+    "start_verification",
+    "assign_epoch",
+    "update_high_watermark",
+    "increment_high_watermark",
+    "roll",
+    "flush",
+    "delete_old_segments",
+    "delete_records",
+    "truncate_to",
+    "truncate_fully",
+    "update_config",
+    "take_producer_snapshot",
+    "delete",
+)
+"""Methods of `WritableLog` that a log open for reading does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +200,16 @@ class Log:
         footer = f"{more} earlier segments" if more else ""
         return html_table(f"Log {self.path}", ("segment", "bytes"), rows, footer)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in WRITING:
+                raise ReadOnlyLogError(
+                    f"{name}: the log is open for reading, expected mode 'a': "
+                    f"{self.path}"
+                )
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
     @property
     def segments(self) -> tuple[LogSegment, ...]:
         """The segments, in order of their base offsets."""
@@ -238,11 +270,7 @@ class Log:
         ...     kafkalog.Log(directory).producer_states().size
         0
         """
-        entries, offset = newest_snapshot(self.path, self.log_end_offset)
-        producers = from_entries(entries)
-        for step in self._steps(offset):
-            apply(producers, step)
-        return as_entries(producers)
+        return producer_states_at(self.path, self.log_end_offset)
 
     def aborted_transactions(
         self, start: int | None = None, end: int | None = None
@@ -273,22 +301,14 @@ class Log:
         """
         first = self.log_start_offset if start is None else start
         last = MAX_OFFSET if end is None else end
-        found = [np.empty(0, TransactionIndex.ENTRY)]
-        for segment in from_offset(list_segments(self.path), first):
-            path = segment.path.with_suffix(".txnindex")
-            if path.exists():
-                index = TransactionIndex.read(path, segment.base_offset)
-                found.append(index.aborted(first, last))
-                if index.covers(last):
-                    break
-        return np.concatenate(found)
+        return aborted_between(self.path, first, last)
 
     def read(
         self,
         offset: int,
         *,
         max_bytes: int = MAX_READ_BYTES,
-        isolation: Isolation = "read_uncommitted",
+        isolation: Literal["log_end"] | Isolation = "log_end",
     ) -> LogRead:
         """Read whole batches, from the one that holds `offset`, or the next one, on.
 
@@ -299,9 +319,9 @@ class Log:
         max_bytes : int
             How many bytes to read at most. The first batch is returned in any case,
             others while they fit and are in the same segment.
-        isolation : {"read_uncommitted", "read_committed"}
-            With the latter, the log is read up to the last stable offset, and the
-            aborted transactions are listed.
+        isolation : {"log_end", "read_uncommitted", "read_committed"}
+            With ``read_committed``, the log is read up to the last stable offset, and
+            the aborted transactions are listed; else up to the log end offset.
 
         Returns
         -------
@@ -326,9 +346,8 @@ class Log:
         >>> read.base_offset
         5
         """
-        if isolation not in get_args(Isolation):
-            known = ", ".join(get_args(Isolation))
-            raise ValueError(f"isolation {isolation!r}, expected {known}")
+        if isolation not in ("log_end", *get_args(Isolation)):
+            raise ValueError(f"no such isolation: {isolation!r}")
         committed = isolation == "read_committed"
         start, end = self.log_start_offset, self.log_end_offset
         if not start <= offset <= end:
@@ -337,7 +356,9 @@ class Log:
         if committed:
             transactions = replay_partition(self.path, start, end)
             limit = min(end, transactions.last_stable_offset)
-        for step in self._steps(offset, limit, max(max_bytes, FIRST_STEP_BYTES)):
+        for step in entry_steps(
+            self.path, offset, limit, max(max_bytes, FIRST_STEP_BYTES)
+        ):
             rows = step.rows
             ends = np.cumsum(rows["size_in_bytes"])
             rows = rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]
@@ -405,31 +426,57 @@ class Log:
                 raise lost.error
         return NOT_FOUND
 
-    def _steps(
-        self, offset: int, end: int = MAX_OFFSET, first_bytes: int = FIRST_STEP_BYTES
-    ) -> Iterator[Step]:
-        """Yield the batches that reach `offset` and begin before `end`."""
-
-        def wanted(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
-            following = rows["last_offset"] >= offset
-            return following & (rows["base_offset"] < end), False
-
-        segments = from_offset(list_segments(self.path), offset)
-        for segment, source in read_on(self.path, segments):
-            start = segment.position_for(source, offset)
-            records = segment.records(source, start, wanted, first_bytes)
-            for step in records:
-                if isinstance(step, Step):
-                    yield step
-                    offset = int(step.rows["last_offset"][-1]) + 1
-            lost = find_lost_tail(self.path, segment, records)
-            if lost is not None and lost.first_offset < end:
-                raise lost.error
-
     def _checkpointed(self, name: str, default: int) -> int:
         """Return this partition's offset in a checkpoint of the log directory."""
         offsets = known_offsets(self.path.absolute().parent, name)
         return offsets.get((self.topic, self.partition), default)
+
+
+def entry_steps(
+    path: Location,
+    offset: int,
+    end: int = MAX_OFFSET,
+    first_bytes: int = FIRST_STEP_BYTES,
+) -> Iterator[Step]:
+    """Yield the batches that reach `offset` and begin before `end`."""
+
+    def wanted(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
+        following = rows["last_offset"] >= offset
+        return following & (rows["base_offset"] < end), False
+
+    segments = from_offset(list_segments(path), offset)
+    for segment, source in read_on(path, segments):
+        start = segment.position_for(source, offset)
+        records = segment.records(source, start, wanted, first_bytes)
+        for step in records:
+            if isinstance(step, Step):
+                yield step
+                offset = int(step.rows["last_offset"][-1]) + 1
+        lost = find_lost_tail(path, segment, records)
+        if lost is not None and lost.first_offset < end:
+            raise lost.error
+
+
+def producer_states_at(path: Location, end: int) -> npt.NDArray[np.void]:
+    """Return the state of each producer at the log's end, as `Log` does."""
+    entries, offset = newest_snapshot(path, end)
+    producers = from_entries(entries)
+    for step in entry_steps(path, offset):
+        apply(producers, step)
+    return as_entries(producers)
+
+
+def aborted_between(path: Location, first: int, last: int) -> npt.NDArray[np.void]:
+    """Return the aborted transactions of records in ``[first, last)``."""
+    found = [np.empty(0, TransactionIndex.ENTRY)]
+    for segment in from_offset(list_segments(path), first):
+        index_path = segment.path.with_suffix(".txnindex")
+        if index_path.exists():
+            index = TransactionIndex.read(index_path, segment.base_offset)
+            found.append(index.aborted(first, last))
+            if index.covers(last):
+                break
+    return np.concatenate(found)
 
 
 def _size_of(segment: LogSegment) -> int | str:
@@ -491,45 +538,3 @@ def for_each_time(
     distinct, places = np.unique(times, return_inverse=True)
     found = [find(int(one)) for one in distinct]
     return np.array(found, np.int64)[places].reshape(times.shape)
-
-
-CHANGING: Final = (
-    "append",
-    "append_many",
-    "append_as_follower",
-    "append_many_as_follower",
-    "append_records",
-    "start_verification",
-    "assign_epoch",
-    "update_high_watermark",
-    "increment_high_watermark",
-    "roll",
-    "flush",
-    "delete_old_segments",
-    "delete_records",
-    "truncate_to",
-    "truncate_fully",
-    "update_config",
-    "take_producer_snapshot",
-    "delete",
-)
-"""Methods of `WritableLog` that change a log: a `Log` rejects them."""
-
-
-def _refused(name: str) -> Callable[..., Any]:
-    """Return the method of a `Log` that raises `ReadOnlyLogError`."""
-
-    def refuse(self: Log, *_: Any, **__: Any) -> Any:
-        raise ReadOnlyLogError(
-            f"{name}: the log is open for reading, expected mode 'a': {self.path}"
-        )
-
-    refuse.__name__, refuse.__qualname__ = name, f"Log.{name}"
-    refuse.__doc__ = f"Raise `ReadOnlyLogError`; `WritableLog.{name}` does it."
-    return refuse
-
-
-for (
-    _name
-) in CHANGING:  # which type checkers do not see: to them there is no such method
-    setattr(Log, _name, _refused(_name))

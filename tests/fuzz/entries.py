@@ -12,7 +12,7 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog.codecs import gzip_members
-from kafkalog.codecs.compression import bounded_unpacker, compress, decompress
+from kafkalog.codecs.compression import bounded_decompressor, compress, decompress
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.layout import BATCH
@@ -135,7 +135,7 @@ def check_kernel(data: bytes, codec: int, found: bytes | None, limit: int) -> No
     assert not done or out[:size].tobytes() == found
     _speedups.bound_decompressed_sizes(source, rows, *places, limit, sizes)
     if sizes[0] > 0:
-        unpack, refusals = bounded_unpacker(codec)
+        unpack, refusals = bounded_decompressor(codec)
         with contextlib.suppress(*refusals):
             assert unpack(memoryview(data), int(sizes[0])) == found
 

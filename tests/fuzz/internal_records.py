@@ -7,7 +7,7 @@ import numpy as np
 from kafkalog.errors import CorruptMessageError, UnsupportedFormatError
 from kafkalog.messages.internal_records import decode_internal
 from kafkalog.messages.message_parsers import KINDS, TOPICS
-from tests.dump.books import batch_of, contents, printed
+from tests.dump.kernel_lines import batch_of, contents, printed
 from tests.messages import internal_messages
 
 ROOM = np.empty(1 << 18, np.uint8)
