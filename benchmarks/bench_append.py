@@ -93,7 +93,7 @@ def run(benchmark, workload, options, ours):
 @pytest.mark.parametrize("shape", ["log100", "json1k", "tiny16"])
 def bench_append_records(benchmark, tmp_path, shape, codec, size):
     columns, batch_bytes = columns_of(shape), SIZES[size]
-    settings, room = BatchSettings(codec=codec), np.ones(2 * VALUE_BYTES, np.uint8)
+    settings, out = BatchSettings(codec=codec), np.ones(2 * VALUE_BYTES, np.uint8)
 
     def ours():
         log = load_log(tmp_path / "bench-0", config(1 << 30), **WHEN)
@@ -107,7 +107,7 @@ def bench_append_records(benchmark, tmp_path, shape, codec, size):
 
     def theirs():
         return seconds(
-            lambda: encode_batches(columns, batch_bytes, settings=settings, out=room)
+            lambda: encode_batches(columns, batch_bytes, settings=settings, out=out)
         )
 
     def measure():

@@ -26,11 +26,11 @@ from kafkalog.formats.layout import CODECS
 @pytest.mark.parametrize("shape", SHAPES)
 def bench_encode_columns(benchmark, shape, codec, size):
     columns = columns_of(shape)
-    room = np.ones(2 * VALUE_BYTES, np.uint8)
+    out = np.ones(2 * VALUE_BYTES, np.uint8)
     data = benchmark.pedantic(
         encode_batches,
         (columns, BATCH_BYTES[size]),
-        {"settings": BatchSettings(codec=codec), "out": room},
+        {"settings": BatchSettings(codec=codec), "out": out},
         rounds=3 if codec == "gzip" else 5,
         warmup_rounds=1,
     )
@@ -81,8 +81,8 @@ def aiokafka_batches(rows, batch_bytes):
 @pytest.mark.parametrize("shape", SHAPES)
 def bench_encode(benchmark, shape, codec, size):
     columns = columns_of(shape)
-    room = np.ones(2 * VALUE_BYTES, np.uint8)
-    ours = partial(encode_batches, columns, BATCH_BYTES[size], out=room)
+    out = np.ones(2 * VALUE_BYTES, np.uint8)
+    ours = partial(encode_batches, columns, BATCH_BYTES[size], out=out)
     theirs = partial(aiokafka_batches, rows_of(columns), BATCH_BYTES[size])
     written = benchmark.pedantic(ours, rounds=5, warmup_rounds=1)
     assert abs(theirs() / len(written) - 1) < 0.01

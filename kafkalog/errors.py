@@ -16,6 +16,57 @@ import os
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+__all__ = [
+    "BatchTooLargeError",
+    "CompressionError",
+    "ConfigError",
+    "CorruptCheckpointError",
+    "CorruptIndexError",
+    "CorruptMessageError",
+    "CorruptRecordError",
+    "CorruptSnapshotError",
+    "CorruptionError",
+    "DataLossError",
+    "InconsistentTopicIdError",
+    "IndexFullError",
+    "IndexOffsetOverflowError",
+    "InvalidAppendError",
+    "InvalidOffsetError",
+    "InvalidProducerEpochError",
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "InvalidTxnStateError",
+    "KafkaLogError",
+    "KafkaLogWarning",
+    "LocatedError",
+    "LogArgumentError",
+    "LogClosedError",
+    "LogLockedError",
+    "LogRollError",
+    "LogSegmentOffsetOverflowError",
+    "LogStateError",
+    "LostOffsetsWarning",
+    "MissingDependencyError",
+    "NotALogDirectoryError",
+    "NotCompactedWarning",
+    "OffsetNotAvailableError",
+    "OffsetOutOfRangeError",
+    "OffsetsOutOfOrderError",
+    "OutOfOrderSequenceError",
+    "ReadOnlyLogError",
+    "RecordBatchTooLargeError",
+    "RecordTooLargeError",
+    "RecordValidationError",
+    "StrayFileError",
+    "TransactionCoordinatorFencedError",
+    "UnevenOffsetsError",
+    "UnexpectedAppendOffsetError",
+    "UnfitRecordsError",
+    "UnknownSettingsWarning",
+    "UnsupportedFormatError",
+    "UnsupportedIndexError",
+]
+
 
 class KafkaLogError(Exception):
     """Base class of all errors of this library."""
@@ -356,7 +407,7 @@ class LogLockedError(LogStateError):
     kafka_name = "KafkaException"
 
 
-class ReadOnlyLogError(LogStateError):
+class ReadOnlyLogError(LogStateError, AttributeError):
     """Raised where a log that is open for reading is to be changed."""
 
     kafka_name = None

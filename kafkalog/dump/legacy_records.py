@@ -167,7 +167,7 @@ def _base_offset(wrapper: Message, last: int) -> int:
 
 def _inner(wrapper: Message) -> list[Message]:
     """Decompress a wrapper; return its messages up to one that is truncated."""
-    stream = _unpacked(wrapper)
+    stream = _decompressed(wrapper)
     content = memoryview(stream.content)
     clock = None
     if wrapper.magic == 1 and wrapper.attributes & LOG_APPEND_TIME_FLAG:
@@ -191,7 +191,7 @@ def _inner(wrapper: Message) -> list[Message]:
     return found
 
 
-def _unpacked(wrapper: Message) -> JavaStream:
+def _decompressed(wrapper: Message) -> JavaStream:
     codec, value = wrapper.attributes & CODEC_MASK, wrapper.read_value()
     if codec == Codec.ZSTD:
         raise ToolEnded(

@@ -120,10 +120,10 @@ class LogDump:
 
     def _batches(self, data: Bytes) -> None:
         """Print the batches that are whole in `data`."""
-        want, book = self._printer.want, self._printer.book
+        want, schemas = self._printer.want, self._printer.schemas
         while True:
             halt = _speedups.dump_batches(
-                data, self._run, self._out, self._pairs, want, book
+                data, self._run, self._out, self._pairs, want, schemas
             )
             if halt == Halt.MORE:
                 return
@@ -153,11 +153,11 @@ class LogDump:
         payload = self._payload(entry, attributes & CODEC_MASK)
         is_control = bool(attributes & CONTROL_FLAG)
         want = self._printer.want | (Want.ASK if is_control else 0)
-        book = None if is_control else self._printer.book
+        schemas = None if is_control else self._printer.schemas
         self._run["next"] = 0
         while True:
             halt = _speedups.dump_records(
-                entry, payload, self._run, self._out, self._pairs, want, book
+                entry, payload, self._run, self._out, self._pairs, want, schemas
             )
             if halt == Halt.DONE:
                 return

@@ -25,10 +25,10 @@ RECORD: Final = "| "
 
 
 class Printer(Protocol):
-    """Outputs lines; `want` and `book` are options of the kernel."""
+    """Outputs lines; `want` and `schemas` are options of the kernel."""
 
     want: int
-    book: Any
+    schemas: Any
 
     def lines(self, text: memoryview) -> None:
         """Output what the kernel wrote."""
@@ -68,7 +68,7 @@ class LinePrinter:
     ) -> None:
         asks = options.print_contents and describe is not None
         self.want = _want(options, asks=asks)
-        self.book = (
+        self.schemas = (
             None if options.decoder is None else compile_schemas(options.decoder)
         )
         self._prints, self._bare = options.print_contents, options.skip_metadata
@@ -105,7 +105,7 @@ class DataPrinter:
         self, options: DumpOptions, describe: Describe | None, streams: Streams
     ) -> None:
         self.want = _want(options, asks=options.deep or options.print_contents)
-        self.book = None
+        self.schemas = None
         self._prints, self._bare = options.print_contents, options.skip_metadata
         self._describe = describe
         self._spells_json = options.decoder is not None

@@ -111,11 +111,6 @@ class GrowingSegment(SegmentFiles):
         self.offset_index.load()
         return self.offset_index.holds_offset(offset)
 
-    def waited_ms(self, now_ms: int, timestamp: int) -> int:
-        """How long the segment has been filling, by timestamps where it has them."""
-        first = self.rolling_timestamp
-        return timestamp - first if first >= 0 else now_ms - self.created_ms
-
     def append(self, data: Bytes, rows: BatchHeaders, last_offset: int) -> None:
         """Write batches behind the last, and make the entries of the indexes.
 

@@ -73,7 +73,7 @@ def test_csv_holds_what_the_lines_hold(name, long_cells):
     "value", [b"", b"\x7f", b"a\x7fb", b'"\\\x00\n', b"\xff", "é\u2028".encode(), None]
 )
 @pytest.mark.parametrize("other", [b"plain", b"", None, b"\x7f", b"\xff\xfe"])
-def test_bytes_survive_json_whatever_they_are(value, other):
+def test_any_bytes_survive_json(value, other):
     batch = kafkalog.RecordBatchBuilder(base_offset=7)
     batch.append(value, other, timestamp=-1, headers=[("h", value), ("h", other)])
     batch.append(other, value, timestamp=5)

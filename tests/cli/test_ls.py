@@ -123,8 +123,8 @@ def test_sorting_by_size_uses_all_files(path):
     sizes = [row["all_files_bytes"] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
     assert len({*sizes}) > 1
-    plain = objects(call("ls", path).stdout)
-    assert sorted(map(str, rows)) == sorted(map(str, plain)) != list(map(str, rows))
+    by_name = objects(call("ls", path).stdout)
+    assert sorted(map(str, rows)) == sorted(map(str, by_name)) != list(map(str, rows))
 
 
 def test_the_unused_space_of_an_open_index_is_not_counted(tmp_path):

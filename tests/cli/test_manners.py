@@ -133,7 +133,7 @@ def test_an_os_error_ends_with_3(monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", str(ORDERS))
 
-    monkeypatch.setattr("kafkalog.query.sources.find_sources", refuse)
+    monkeypatch.setattr("kafkalog.query.scan.find_sources", refuse)
     ran = call("cat", ORDERS)
     assert (ran.exit_code, ran.stdout) == (3, "")
     assert ran.stderr == f"kafkalog: Permission denied: {ORDERS}\n"
@@ -143,7 +143,7 @@ def test_a_bug_is_not_hidden(monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("kafkalog.query.sources.find_sources", fail)
+    monkeypatch.setattr("kafkalog.query.scan.find_sources", fail)
     with pytest.raises(ZeroDivisionError):
         main(["cat", str(ORDERS)])
 
@@ -256,7 +256,7 @@ def test_the_help_names_every_column_in_order():
     assert tuple(names.split(". ")[0].rstrip(".").split(", ")) == COLUMNS
 
 
-def test_data_is_utf8_whatever_the_locale():
+def test_data_is_utf8_in_any_locale():
     ran = run("cat", ORDERS, env={"LC_ALL": "C", "PYTHONUTF8": "0", "PATH": ""})
     assert ran.returncode == 0
     assert "ünïcödé" in ran.stdout.decode()
