@@ -1,12 +1,13 @@
-"""Importing kafkalog, and its help, in processor time of a whole process.
+"""Importing kafkalog, a first count, and the help, in processor time of a process.
 
-Importing kafkalog after NumPy is compared with importing NumPy alone, and
-``kafkalog --help`` with a process that imports click.
+Importing kafkalog after NumPy, and counting the records of a partition, are compared
+with importing NumPy alone, and ``kafkalog --help`` with a process that imports click.
 """
 
 import resource
 import subprocess
 import sys
+from pathlib import Path
 from statistics import median
 
 from interleaved import outcome
@@ -32,6 +33,16 @@ def in_turn(ours, theirs):
 
 def bench_import(benchmark):
     code = ("-c", "import numpy, kafkalog")
+    benchmark.pedantic(processor_seconds, code, rounds=1)
+    ours, theirs = in_turn(code, ("-c", "import numpy"))
+    benchmark.extra_info |= outcome("numpy", ours, theirs)
+    benchmark.extra_info["beyond_numpy"] = ours - theirs
+
+
+def bench_first_count(benchmark):
+    path = Path(__file__).parents[1] / "tests/golden/k431-clean/logs/orders.zstd-0"
+    count = f"import numpy, kafkalog; kafkalog.scan({str(path)!r}).count()"
+    code = ("-c", count)
     benchmark.pedantic(processor_seconds, code, rounds=1)
     ours, theirs = in_turn(code, ("-c", "import numpy"))
     benchmark.extra_info |= outcome("numpy", ours, theirs)

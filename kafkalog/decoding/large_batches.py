@@ -18,12 +18,11 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.decoding.decompression import Payloads
+from kafkalog.decoding.read_policy import LARGE_BATCH_BYTES
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, decode_error
 from kafkalog.formats.layout import MIN_RECORD_BYTES, RECORD_BATCH_OVERHEAD
 
-MOST_BYTES: Final = 4 << 20
-"""Size of a part, which its last record may exceed."""
 MOST_RECORDS: Final = 1 << 16
 
 
@@ -33,11 +32,11 @@ def split_large_batches(payloads: Payloads) -> Iterator[Payloads | LocatedError]
     A part is a payload whose row is the header of its batch, with the count of the
     part. A batch with a corrupt record is an error.
     """
-    if payloads.lengths.max(initial=0) <= MOST_BYTES:
+    if payloads.lengths.max(initial=0) <= LARGE_BATCH_BYTES:
         yield payloads
         return
     count, lengths = payloads.rows["count"], payloads.lengths
-    large = (lengths > MOST_BYTES) & (payloads.rows["magic"] == 2) & (count > 0)
+    large = (lengths > LARGE_BATCH_BYTES) & (payloads.rows["magic"] == 2) & (count > 0)
     # A greater count is corrupt, which the decoder reports.
     large &= count <= lengths // MIN_RECORD_BYTES
     first = 0
@@ -73,7 +72,7 @@ def _split(payloads: Payloads, index: int) -> Iterator[Payloads] | LocatedError:
     end = place + int(payloads.lengths[index])
     spans = []
     while left:
-        most = (min(left, MOST_RECORDS), MOST_BYTES)
+        most = (min(left, MOST_RECORDS), LARGE_BATCH_BYTES)
         status, stop, count = _speedups.skip_records(
             payloads.data, row, place, end, *most
         )
