@@ -146,3 +146,12 @@ def test_a_public_callable_documents_its_parameters_and_its_result(name):
     if signature.return_annotation not in (None, "None"):
         assert "Returns" in found or "Yields" in found
     assert "Examples" in found
+
+
+def test_scans_and_logs_have_a_form_for_notebooks(tmp_path):
+    scan = kafkalog.scan(ORDERS, start_offset=7)
+    assert "<td>7 \u2013 </td>" in scan._repr_html_()
+    assert "Columns: topic, partition" in scan._repr_html_()
+    assert ".log</td>" in kafkalog.open(ORDERS)._repr_html_()
+    with kafkalog.open(tmp_path / "t-0", "a", kafkalog.LogConfig()) as log:
+        assert "WritableLog" in log._repr_html_()

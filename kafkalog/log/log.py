@@ -11,7 +11,7 @@ Source: ``UnifiedLog.java``, ``LocalLog.java``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
@@ -194,11 +194,7 @@ class Log:
 
     def _repr_html_(self) -> str:
         """Return the form that notebooks show: the segments' names and sizes."""
-        segments = self.segments
-        rows = [(one.name, _size_of(one)) for one in segments[-SHOWN:]]
-        more = len(segments) - len(rows)
-        footer = f"{more} earlier segments" if more else ""
-        return html_table(f"Log {self.path}", ("segment", "bytes"), rows, footer)
+        return segments_html(f"Log {self.path}", self.segments)
 
     if not TYPE_CHECKING:
 
@@ -477,6 +473,14 @@ def aborted_between(path: Location, first: int, last: int) -> npt.NDArray[np.voi
             if index.covers(last):
                 break
     return np.concatenate(found)
+
+
+def segments_html(title: str, segments: Sequence[LogSegment]) -> str:
+    """Return an HTML table of the last segments: their names and sizes."""
+    rows = [(one.name, _size_of(one)) for one in segments[-SHOWN:]]
+    more = len(segments) - len(rows)
+    footer = f"{more} earlier segments" if more else ""
+    return html_table(title, ("segment", "bytes"), rows, footer)
 
 
 def _size_of(segment: LogSegment) -> int | str:

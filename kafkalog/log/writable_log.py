@@ -36,6 +36,7 @@ from kafkalog.log.log import (
     aborted_between,
     for_each_time,
     producer_states_at,
+    segments_html,
 )
 from kafkalog.log.log_fetch import LogFetch, read_log
 from kafkalog.log.log_segments import list_segments
@@ -94,6 +95,10 @@ class WritableLog(RecordAppends):
 
     def __repr__(self) -> str:
         return f"<WritableLog {self.path}>"
+
+    def _repr_html_(self) -> str:
+        """Return the form that notebooks show: the segments' names and sizes."""
+        return segments_html(f"WritableLog {self.path}", self.segments)
 
     # What it is
 
