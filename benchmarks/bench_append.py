@@ -1,12 +1,14 @@
-"""How fast is a log written, recovered and opened? Against Kafka's own engine.
+"""Appending to, recovering and opening a log, compared with Kafka's own engine.
 
-The calls are those of users, with producers, epochs and index work on, nothing forced
-to disk; the same bytes, in processor seconds of the calling thread. Batches are those
-that Kafka's encoder makes, 16 KB or 1 MB before compression. Needs Java and Maven.
+The calls are those of users, with producers, epochs and indexes, and without fsync.
+Both sides process the same bytes and are measured in processor seconds of the calling
+thread. Batches are made by Kafka's encoder, 16 KB or 1 MB before compression. Needs
+Java and Maven.
 
-Records appended as columns are held against the encoder alone, into memory that is
-kept, in wall time, as a second thread encodes ahead; in brackets is what all threads
-took. Without compression the rest is mostly the copy into the file.
+Records appended as columns are compared with the encoder alone, which writes into a
+reused buffer. That is measured in wall time, as a second thread encodes ahead; the
+processor seconds of all threads are in brackets. Without compression the difference is
+mostly the copy into the file.
 """
 
 import shutil
@@ -29,7 +31,7 @@ from kafkalog.testing import ManualClock, ManualScheduler
 FIRST_TIMESTAMP = 1_700_000_000_000
 CLOCK = ManualClock(FIRST_TIMESTAMP + 86_400_000)
 WHEN = {"clock": CLOCK, "scheduler": ManualScheduler(CLOCK)}
-"""What is put off, forcing a rolled segment to disk, is not done: nor by the engine."""
+"""Rolled segments are not flushed, by neither side."""
 PER_CALL = 64
 APPENDED_MB, RECOVERED_MB, SEGMENTS = 256, 1024, 1000
 ROUNDS, WARM_ROUNDS = 25, 10
@@ -50,12 +52,12 @@ def config(segment_bytes):
 
 
 def in_calls(batches, count):
-    """Part batches into calls of so many."""
+    """Split batches into calls of at most `size` each."""
     return [batches[at : at + count] for at in range(0, len(batches), count)]
 
 
 def numbered(batches):
-    """Give batches the offsets and the epoch that a leader would have."""
+    """Return batches with the offsets and the epoch that a leader assigns."""
     offset, numbered = 0, []
     for batch in batches:
         head = offset.to_bytes(8, "big") + batch[8:12] + bytes(4)
@@ -65,7 +67,7 @@ def numbered(batches):
 
 
 def seconds_of(folder, calls, method, *, segment_bytes=1 << 30):
-    """Append all that is in `calls` to a fresh log; processor seconds."""
+    """Append all `calls` to a new log; return the processor seconds."""
     root = Path(tempfile.mkdtemp(dir=folder))
     log = load_log(root / "bench-0", config(segment_bytes), **WHEN)
     append = getattr(log, method)
@@ -79,7 +81,7 @@ def seconds_of(folder, calls, method, *, segment_bytes=1 << 30):
 
 
 def run(benchmark, workload, options, ours):
-    """Compare, and leave the result where ``results.py`` looks."""
+    """Compare, and store the result for ``results.py``."""
     measured = benchmark.pedantic(
         kafka_engine.compare, (workload, options, ours), rounds=1
     )
@@ -91,7 +93,7 @@ def run(benchmark, workload, options, ours):
 @pytest.mark.parametrize("shape", ["log100", "json1k", "tiny16"])
 def bench_append_records(benchmark, tmp_path, shape, codec, size):
     columns, batch_bytes = columns_of(shape), SIZES[size]
-    settings, room = BatchSettings(codec=codec), np.ones(2 * VALUE_BYTES, np.uint8)
+    settings, out = BatchSettings(codec=codec), np.ones(2 * VALUE_BYTES, np.uint8)
 
     def ours():
         log = load_log(tmp_path / "bench-0", config(1 << 30), **WHEN)
@@ -100,12 +102,12 @@ def bench_append_records(benchmark, tmp_path, shape, codec, size):
             lambda: log.append_records(columns, codec=codec, batch_bytes=batch_bytes)
         )
         log.abandon()
-        shutil.rmtree(log.path)  # and the next has its memory, which is mapped
+        shutil.rmtree(log.path)  # the next round reuses its memory, which is mapped
         return used
 
     def theirs():
         return seconds(
-            lambda: encode_batches(columns, batch_bytes, settings=settings, out=room)
+            lambda: encode_batches(columns, batch_bytes, settings=settings, out=out)
         )
 
     def measure():
@@ -121,7 +123,7 @@ def bench_append_records(benchmark, tmp_path, shape, codec, size):
 
 
 def seconds(way):
-    """Do something; seconds of wall time, and of all threads' processors."""
+    """Return the wall seconds of a call, and the processor seconds of all threads."""
     start = perf_counter(), process_time()
     way()
     return perf_counter() - start[0], process_time() - start[1]

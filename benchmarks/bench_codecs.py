@@ -1,13 +1,13 @@
-"""How fast are the four codecs? Both ways, at the two sizes batches come in.
+"""The four codecs in both directions, at the two sizes of batches.
 
-Against the fastest call of each package, which has no limit and no manners: what is
-lost is what the bound, the framing and the refusals cost.
+Compared with the fastest call of each package, which has no limit and no framing: the
+difference is the cost of the limit, the framing and the error handling.
 """
 
 import numpy as np
 import pytest
 from interleaved import compare
-from limits import unpacker
+from limits import decompressor_of
 
 from kafkalog.codecs.compression import Codec, compress, decompress
 
@@ -19,7 +19,7 @@ CODECS = [codec.name.lower() for codec in Codec if codec]
 
 
 def log_lines(size):
-    """Lines of common and of rare words, as a log has them."""
+    """Return lines of common and rare words, as a log has them."""
     random = np.random.default_rng(SEED)
     letters = random.integers(97, 123, (1024, 9), dtype=np.uint8)
     words = [word.tobytes() for word in letters]
@@ -33,11 +33,11 @@ def bench_decompress(benchmark, codec, size):
     data = log_lines(BATCH_BYTES[size])
     kind = Codec[codec.upper()]
     stream = compress(kind, data)
-    pieces = benchmark(decompress, kind, stream, limit=LIMIT)
-    assert b"".join(pieces) == data
+    chunks = benchmark(decompress, kind, stream, limit=LIMIT)
+    assert b"".join(chunks) == data
     seconds = benchmark.stats["median"]
     benchmark.extra_info["bytes_per_second"] = len(data) / seconds
-    theirs = unpacker(kind)
+    theirs = decompressor_of(kind)
     rounds = range(ROUNDS[size])
     benchmark.extra_info |= compare(
         lambda: [decompress(kind, stream, limit=LIMIT) for _ in rounds],

@@ -1,9 +1,9 @@
-"""How long does a whole program take for a segment of 0.9 GB? Against Kafka's tool.
+"""A whole process that reads a segment of 0.9 GB, compared with Kafka's tool.
 
-Kafka's ``kafka-dump-log --print-data-log`` is what there is to read a segment without a
-broker. Ours prints the same text, or reads all columns into chunks that are used again.
-All are run in turn, each a process of its own, started anew every time, with its output
-thrown away; Kafka's as its script starts it.
+Kafka's ``kafka-dump-log --print-data-log`` is Kafka's way to read a segment without a
+broker. Ours prints the same text, or reads all columns into chunks that are reused.
+Each run is a new process, in turn, with its output discarded; Kafka's is started as its
+script starts it.
 """
 
 import subprocess
@@ -32,7 +32,7 @@ OPTIONS = [
     "-XX:+ExplicitGCInvokesConcurrent",
     "-XX:MaxInlineLevel=15",
 ]
-"""Those of ``kafka-run-class.sh``, beside the heap of 256 MB."""
+"""Those of ``kafka-run-class.sh``, and the heap of 256 MB."""
 READ_COLUMNS = """
 import sys, kafkalog
 names = ["offset", "timestamp", "key", "value", "headers"]
@@ -49,7 +49,7 @@ wall = time.perf_counter() - start
 print(wall, used.ru_utime + used.ru_stime, used.ru_maxrss)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
-"""A process of its own: the peak of memory would else begin with that of its parent."""
+"""A process between: a child's peak of memory begins with that of its parent."""
 
 pytestmark = [
     pytest.mark.skipif(bool(LACKS), reason=f"{PEER} cannot be measured: no {LACKS}"),
@@ -61,11 +61,11 @@ pytestmark = [
 
 
 def commands(path):
-    """What is run: a way's name, and its command."""
-    asked = ["--print-data-log", "--files", str(path)]
-    java, *rest = java_command(TOOL, *asked)
+    """Return the commands to run, by the name of the way."""
+    flags = ["--print-data-log", "--files", str(path)]
+    java, *rest = java_command(TOOL, *flags)
     return {
-        "text": [sys.executable, "-m", "kafkalog", "dump", *asked],
+        "text": [sys.executable, "-m", "kafkalog", "dump", *flags],
         "columns": [sys.executable, "-c", READ_COLUMNS, str(path)],
         PEER: [java, *OPTIONS, *rest],
     }
@@ -73,7 +73,7 @@ def commands(path):
 
 @pytest.fixture(scope="module")
 def runs():
-    """Run all on a segment, in turn; what each run took, by the way's name."""
+    """Run all on a segment, in turn; return what each run took, by the way's name."""
     made = {}
 
     def run(*case):
@@ -89,20 +89,20 @@ def runs():
 
 
 def measured(command):
-    """Run a command: wall and processor seconds, and bytes of memory at its peak."""
-    told = subprocess.run(
+    """Run a command; return wall and processor seconds, and its peak memory."""
+    timed = subprocess.run(
         [sys.executable, "-S", "-E", "-c", RUNNER, *command],
         check=True,
         capture_output=True,
         text=True,
         cwd=ROOT,
     )
-    wall, processor, kilobytes = map(float, told.stdout.split())
+    wall, processor, kilobytes = map(float, timed.stdout.split())
     return wall, processor, kilobytes * 1024
 
 
 def medians(taken, way):
-    """Wall seconds, processor seconds and bytes, each of ours and of theirs."""
+    """Return wall seconds, processor seconds and bytes, each of ours and of theirs."""
     return [
         [median(run[place] for run in taken[name]) for name in (way, PEER)]
         for place in range(3)

@@ -1,7 +1,7 @@
-"""How fast are records written? Columns into batches, and one record after another.
+"""Encoding records: columns into batches, and one record after another.
 
 Three shapes: lines of 100 bytes, documents of 1 KB with keys and headers, and values of
-16 bytes. 16 MB of values, into memory that is kept, as a writer of files keeps it.
+16 bytes. 16 MB of values are encoded into a reused buffer, as a writer of files does.
 """
 
 import itertools
@@ -26,11 +26,11 @@ from kafkalog.formats.layout import CODECS
 @pytest.mark.parametrize("shape", SHAPES)
 def bench_encode_columns(benchmark, shape, codec, size):
     columns = columns_of(shape)
-    room = np.ones(2 * VALUE_BYTES, np.uint8)
+    out = np.ones(2 * VALUE_BYTES, np.uint8)
     data = benchmark.pedantic(
         encode_batches,
         (columns, BATCH_BYTES[size]),
-        {"settings": BatchSettings(codec=codec), "out": room},
+        {"settings": BatchSettings(codec=codec), "out": out},
         rounds=3 if codec == "gzip" else 5,
         warmup_rounds=1,
     )
@@ -41,7 +41,7 @@ def bench_encode_columns(benchmark, shape, codec, size):
 
 
 def cells_of(column):
-    """The byte strings of a column, None for null."""
+    """Return the byte strings of a column, None for null."""
     data, starts, lengths = column.data.tobytes(), *map(list, column[1:])
     return [
         None if length < 0 else data[start : start + length]
@@ -50,7 +50,7 @@ def cells_of(column):
 
 
 def rows_of(columns):
-    """The records as one would append them: timestamp, key, value, headers."""
+    """Return the records as arguments of an append: timestamp, key, value, headers."""
     keys, values = cells_of(columns.key), cells_of(columns.value)
     headers = [[]] * len(keys)
     if columns.headers is not None:
@@ -62,7 +62,7 @@ def rows_of(columns):
 
 
 def aiokafka_batches(rows, batch_bytes):
-    """Have aiokafka build batches, each as full as it takes; count their bytes."""
+    """Build batches with aiokafka, each as full as possible; return their size."""
     from aiokafka.record._crecords.default_records import DefaultRecordBatchBuilder
 
     total = done = 0
@@ -81,8 +81,8 @@ def aiokafka_batches(rows, batch_bytes):
 @pytest.mark.parametrize("shape", SHAPES)
 def bench_encode(benchmark, shape, codec, size):
     columns = columns_of(shape)
-    room = np.ones(2 * VALUE_BYTES, np.uint8)
-    ours = partial(encode_batches, columns, BATCH_BYTES[size], out=room)
+    out = np.ones(2 * VALUE_BYTES, np.uint8)
+    ours = partial(encode_batches, columns, BATCH_BYTES[size], out=out)
     theirs = partial(aiokafka_batches, rows_of(columns), BATCH_BYTES[size])
     written = benchmark.pedantic(ours, rounds=5, warmup_rounds=1)
     assert abs(theirs() / len(written) - 1) < 0.01

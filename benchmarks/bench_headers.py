@@ -1,7 +1,7 @@
-"""How fast are the headers of a segment's batches found? In a file of 1 GB.
+"""Scanning the batch headers of a segment of 1 GB.
 
-It is in the page cache; mapped once, and passed over before, mapped anew each time, or
-read. The limit is to look at a byte of each header, by one who knows where they are.
+The file is in the page cache; it is mapped once and scanned before, or mapped anew each
+time, or read. The limit is to access one byte of each header at known positions.
 """
 
 import mmap
@@ -51,6 +51,6 @@ def bench_headers(benchmark, shape, codec, size, mapping, way):
         return np.frombuffer(data(), np.uint8)[positions]
 
     assert benchmark.pedantic(ours, rounds=5, warmup_rounds=1) == expected[way]
-    told = compare(ours, touch, peer="limit", of=len(rows))
-    rates = {side: 1 / told[side] for side in ("ours", "theirs")}
-    benchmark.extra_info |= told | rates | {"unit": "batches/s"}
+    timing = compare(ours, touch, peer="limit", of=len(rows))
+    rates = {side: 1 / timing[side] for side in ("ours", "theirs")}
+    benchmark.extra_info |= timing | rates | {"unit": "batches/s"}

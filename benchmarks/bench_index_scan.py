@@ -1,7 +1,7 @@
-"""How fast are all indexes of a partition one array? 1,000 segments, against NumPy.
+"""All indexes of a partition as one array: 1,000 segments, compared with NumPy.
 
-Each index has 2,000 entries, as a segment of 8 MiB at one entry per 4096 bytes has. The
-peer maps or reads each file with NumPy, widens its columns, and concatenates.
+Each index has 2,000 entries, as a segment of 8 MiB with one entry per 4096 bytes has.
+The peer maps or reads each file with NumPy, widens its columns, and concatenates.
 """
 
 import numpy as np
@@ -41,7 +41,7 @@ def partition(tmp_path_factory):
 
 
 def numpy_scan(folder):
-    """What one writes in a notebook: a structured array a file, put together."""
+    """Read the indexes as in a notebook: an array for each file, concatenated."""
     parts = []
     for path in sorted(folder.glob("*.index")):
         entries = np.fromfile(path, ENTRY)
@@ -73,7 +73,7 @@ def bench_scan_of_time_indexes(benchmark, partition):
 
 
 def bench_map_each_segment(benchmark, partition):
-    """The same indexes one by one, mapped and checked: for what looks at a few."""
+    """The same indexes one by one, mapped and checked: for access to a few."""
     paths = sorted(partition.glob("*.index"))
 
     def checked(path):
@@ -98,7 +98,7 @@ def bench_map_each_segment(benchmark, partition):
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
 def bench_lookup_over_all_segments(benchmark, partition, order):
-    """Where a million offsets of the partition lie: segment and byte."""
+    """The segment and byte of a million offsets of the partition."""
     scan = scan_offset_indexes(partition)
     column = np.ascontiguousarray(scan.entries["offset"])
     targets = np.random.default_rng(SEED).integers(column[0], column[-1], MANY)

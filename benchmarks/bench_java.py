@@ -1,8 +1,8 @@
-"""How fast are records in memory read? Against Kafka's own classes, in warm Java.
+"""Reading records in memory, compared with Kafka's own classes in warmed-up Java.
 
-All check every checksum, and read the same bytes in turn. Where Java gathers columns,
-so do ours, with the headers, which Java's leave out; where it looks at its records and
-drops them, ours are views.
+All verify every checksum, and read the same bytes in turn. Where Java collects columns,
+ours do too, and headers, which Java's omit; where it visits its records and drops them,
+ours are views.
 """
 
 import java_classes
@@ -14,7 +14,7 @@ from kafkalog.formats.layout import CODECS
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
 CASES = [(shape, "none") for shape in SHAPES]
-PACKED = [("log100", codec) for codec in CODECS if codec != "none"]
+COMPRESSED = [("log100", codec) for codec in CODECS if codec != "none"]
 LACKS = java_classes.missing()
 
 
@@ -22,7 +22,7 @@ LACKS = java_classes.missing()
     bool(LACKS), reason=f"java-columns, java-iterate cannot be measured: no {LACKS}"
 )
 @pytest.mark.parametrize("size", ["16k"])
-@pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
+@pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
 @pytest.mark.parametrize("way", ["columns", "views"])
 def bench_read_beside_java(benchmark, segment, shape, codec, size, way):
     path, count = segment(shape, codec, size)

@@ -1,8 +1,8 @@
-"""How fast is a lookup? One offset (a fetch) and many (a join), against NumPy.
+"""Index lookups: one offset (a fetch) and many (a join), compared with NumPy.
 
-The index is that of a segment of 5 GiB at one entry per 4096 bytes, 10 MB: what a full
-`segment.index.bytes` holds. NumPy searches a native int64 column, made beforehand; for
-one lookup, also the big-endian field, as one would naively.
+The index is that of a segment of 5 GiB with one entry per 4096 bytes, 10 MB: the
+default of `segment.index.bytes`. NumPy searches a native int64 column made beforehand;
+for one lookup, also the big-endian field, as naive code does.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ def targets_in(column, count, order):
 
 
 def numpy_lookup(column, values, targets, missing):
-    """What one writes without an index class: search a native column, take, default."""
+    """Look up without an index class: search a native column, take, default."""
     slots = np.searchsorted(column, targets, side="right") - 1
     return np.where(slots < 0, missing, values[slots])
 
@@ -67,7 +67,7 @@ def bench_lookup(benchmark, index, count, order):
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
 def bench_search_alone(benchmark, index, order):
-    """The search without taking what it finds, against ``np.searchsorted`` alone."""
+    """The search without taking what it finds, compared with ``np.searchsorted``."""
     targets, column = targets_in(index.offsets, MANY, order), index.offsets
 
     def theirs():
@@ -109,7 +109,7 @@ def bench_one_lookup(benchmark, index):
 
 
 def bench_one_lookup_in_the_big_endian_field(benchmark, index):
-    """As before, against a search that copies and swaps the column each time."""
+    """As before, compared with a search that copies and swaps the column each time."""
     targets = targets_in(index.offsets, 100, "shuffled").tolist()
     field, values = index.entries["relative_offset"], index.entries["position"]
 

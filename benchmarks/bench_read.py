@@ -1,8 +1,8 @@
-"""How fast are records in memory read? Against who else reads them.
+"""Reading records in memory, compared with other readers.
 
-All check every checksum, and read the same bytes in turn. Ours are columns, all of them
-gathered, and where the peer only looks at its records and drops them, there are views
-beside them. Two threads can at best take half the wall time that one takes.
+All verify every checksum, and read the same bytes in turn. Ours returns columns, all of
+them; where the peer only visits its records and drops them, views of ours are measured
+as well. Two threads can at best take half the wall time of one.
 """
 
 import subprocess
@@ -26,19 +26,19 @@ from kafkalog.formats.layout import CODECS
 ROOT = Path(__file__).parents[1]
 COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
 CASES = [(shape, "none") for shape in SHAPES]
-PACKED = [("log100", codec) for codec in CODECS if codec != "none"]
+COMPRESSED = [("log100", codec) for codec in CODECS if codec != "none"]
 SLOW = {"kafka-python": 4}
-"""Peers that are given a part of the records, one of so many, lest it take minutes."""
+"""Peers that read one part of the records in this many, as all would take minutes."""
 
 
 def ours(data, *, threads=1, **options):
-    """Read all columns, chunk by chunk, into memory that is used again."""
+    """Read all columns, chunk by chunk, into reused memory."""
     scan = kafkalog.scan(data, columns=COLUMNS, threads=threads)
     return sum(map(len, scan.chunks(**options)))
 
 
 def first_of(data, parts):
-    """Count the records in the first of so many parts, and take its bytes."""
+    """Return the records in the first of this many parts, and its bytes."""
     rows = rows_of(np.frombuffer(data, np.uint8))
     rows = rows[: len(rows) // parts]
     end = int(rows["position"][-1] + rows["size_in_bytes"][-1])
@@ -61,7 +61,7 @@ def against(benchmark, segment, case, peer, **options):
 
 @needs("aiokafka")
 @pytest.mark.parametrize("size", ["16k"])
-@pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
+@pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
 @pytest.mark.parametrize("way", ["columns", "views"])
 def bench_read(benchmark, segment, shape, codec, size, way):
     views = way == "views"
@@ -85,19 +85,19 @@ def bench_read_beside_python(benchmark, segment, shape, codec, size):
 
 
 @pytest.mark.parametrize("size", ["16k"])
-@pytest.mark.parametrize(("shape", "codec"), CASES + PACKED)
+@pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
 def bench_two_threads(benchmark, segment, shape, codec, size):
     path, count = segment(shape, codec, size)
     data = path.read_bytes()
     two, one = partial(ours, data, threads=2), partial(ours, data)
     assert benchmark.pedantic(two, rounds=5, warmup_rounds=1) == count
-    told = compare(two, one, peer="limit", of=count, clock=perf_counter)
-    half = told["theirs"] / 2
-    benchmark.extra_info.update(outcome("limit", told["ours"], half))
+    timing = compare(two, one, peer="limit", of=count, clock=perf_counter)
+    half = timing["theirs"] / 2
+    benchmark.extra_info.update(outcome("limit", timing["ours"], half))
 
 
 def peak_bytes(way, path):
-    """Return what a process of its own held at most."""
+    """Return the peak memory of a process of its own."""
     command = [sys.executable, "-m", "benchmarks.python_readers", way, path]
     done = subprocess.run(command, capture_output=True, check=True, cwd=ROOT)
     return int(done.stdout)

@@ -1,8 +1,8 @@
-"""How fast is a segment read into columns? Against what the memory allows.
+"""Reading a segment into columns, compared with what the memory allows.
 
-The limit of reading uncompressed batches is their checksum and one copy of them, and of
-compressed ones their decompressor's time: both are measured in turn with the scan, of
-the same bytes in memory. Ways to read a file come after that.
+The limit for uncompressed batches is their checksum and one copy, and for compressed
+ones the time of their decompressor: both are measured in turn with the scan, on the
+same bytes in memory. Ways to read a file follow.
 """
 
 import numpy as np
@@ -29,8 +29,8 @@ def bench_columns(benchmark, segment, shape, codec, size):
         return sum(map(len, chunks))
 
     assert benchmark.pedantic(read, rounds=5, warmup_rounds=1) == count
-    told = compare(read, limit_of(data), peer="limit", of=count)
-    benchmark.extra_info.update(told)
+    timing = compare(read, limit_of(data), peer="limit", of=count)
+    benchmark.extra_info.update(timing)
     benchmark.extra_info["records_per_second"] = count / benchmark.stats["median"]
 
 

@@ -1,10 +1,10 @@
-"""How fast does Spark read a log? Against its own Parquet reader, on the same rows.
+"""Spark reading a log, compared with its own Parquet reader on the same rows.
 
-Three million rows of log100 in four partitions, by two cores, in a warm session with a
-heap of 1 GiB. A count of one column shows what pruning is worth, against reading all;
-the limit for it is a source that has nothing to read, as long as each record is a row
-of Spark's: `count_records` makes none. A segment of 1 GiB shows that nothing is held
-whole.
+Three million rows of log100 in four partitions, on two cores, in a warm session with a
+heap of 1 GiB. A count of one column shows the effect of pruning, compared with reading
+all; its limit is a source that reads nothing, as long as each record is a row of
+Spark's: `count_records` makes none. A segment of 1 GiB shows that no segment is held as
+a whole.
 """
 
 import pytest
@@ -15,7 +15,7 @@ from tests.spark import session
 
 PARTITIONS, TIMES = 4, 18
 AS_WARM = 12
-"""Counts before one is timed: about as often as all has been read by then."""
+"""Counts before one is timed: about as many as reads of all columns before it."""
 SEGMENT_BYTES = 1 << 30
 TIMES_OF_A_GIB = 60
 
@@ -94,10 +94,10 @@ def bench_spark_counts_one_column(
     benchmark, spark, rows, shape, size, codec, checksums
 ):
     logs, _ = rows(codec)
-    asked = {"kafka.check.crcs": checksums}
+    options = {"kafka.check.crcs": checksums}
 
     def ours():
-        return read(spark, logs, "offset bigint", **asked).count()
+        return read(spark, logs, "offset bigint", **options).count()
 
     count_against_all_columns(benchmark, spark, logs, ours)
 
@@ -124,7 +124,7 @@ def bench_spark_counts_what_need_not_be_read(benchmark, spark, rows):
 
 
 def source_at_hand():
-    """Make a source of one column whose batches are at hand: none does less."""
+    """Return a source of one column whose batches are in memory: the least work."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class Reader(DataSourceReader):

@@ -1,9 +1,9 @@
-"""How fast does Spark read what a broker wrote? Against its own Kafka source.
+"""Spark reading what a broker wrote, compared with its own Kafka source.
 
 The rows of `bench_spark`, in a topic of four partitions on a local broker, in 16 KB
-batches. The peer reads them from the broker, as it comes and with the fetch sizes that
-a patient user sets; ours from the broker's log directory. Processor seconds include the
-broker's. Run where Spark's Kafka source is: ``make bench-spark_kafka``.
+batches. The peer reads them from the broker, with default fetch sizes and with larger
+ones; ours reads the broker's log directory. Processor seconds include the broker's.
+``make bench-spark_kafka`` installs Spark's Kafka source and runs it.
 """
 
 import pytest
@@ -50,7 +50,7 @@ def broker(folder):
 
 @pytest.fixture(scope="module")
 def topic(spark, broker, folder):
-    """Have Spark write the rows to a topic, once a codec; give name and count."""
+    """Write the rows to a topic with Spark, once a codec; return name and count."""
     made = {}
 
     def make(codec):

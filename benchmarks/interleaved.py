@@ -1,4 +1,4 @@
-"""Two ways to do the same, timed in turn: what slows one slows the other."""
+"""Two ways to do the same, timed in turn: other load slows both."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def compare(
     of: int,
     clock: Callable[[], float] = process_time,
 ) -> dict[str, Any]:
-    """Time both `ROUNDS` times; seconds for one of `of`, and theirs over ours.
+    """Time both `ROUNDS` times; return seconds for one of `of`, and theirs over ours.
 
-    Processor seconds of this process, which others on the machine change least.
+    Processor seconds of this process, which other load changes least.
     """
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
@@ -35,7 +35,7 @@ def compare(
 def outcome(
     peer: str, mine: float, other: float, *, unit: str = "s", **more: float
 ) -> dict[str, Any]:
-    """Tell what ours and the peer took, less being better; a ratio above 1 is ours.
+    """Return what ours and the peer took, less being better, and their ratio.
 
     `more` are ``ours_processor`` and ``theirs_processor``, where the time is wall time.
     """

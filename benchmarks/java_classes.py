@@ -1,10 +1,11 @@
-"""Kafka's own classes, timed in a warmed Java machine beside ours.
+"""Kafka's own classes, timed in a warmed-up Java machine in turn with ours.
 
-Each segment, and each way to read it, has a machine of its own (``java/Reader.java``),
-so that Java compiles it for nothing else. It passes over the segment when a line asks
-it to, and waits while ours runs. Both are told by processor seconds of the process,
-Java's with those of its compiler and its collector. Needs Linux, whose clocks tell of
-other processes, the jars that ``make`` puts into ``build/interop``, and Java.
+Each segment, and each way to read it, has a Java machine of its own
+(``java/Reader.java``), so that Java compiles for nothing else. It reads the segment
+once for each line of input, and waits while ours runs. Both are measured in processor
+seconds of the process, Java's including its compiler and garbage collector. Needs
+Linux, whose clocks measure other processes, the jars that ``make`` puts into
+``build/interop``, and Java.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WARM_SECONDS, PASSES = 3, 2
 
 
 def missing() -> str:
-    """Name what Kafka's classes need and is not there; empty if all is."""
+    """Return what Kafka's classes need and is missing; empty if nothing is."""
     if shutil.which(java_command("")[0]) is None:
         return "java"
     return "" if (JARS / "broker" / "done").exists() else "jars in build/interop"
@@ -36,7 +37,7 @@ def missing() -> str:
 def compare(
     way: str, segment: Path, ours: Callable[[], object], records: int
 ) -> dict[str, Any]:
-    """Run both in turn, `PASSES` passes each time; seconds for one record."""
+    """Run both in turn, `PASSES` passes each time; return seconds for one record."""
     mine, theirs = [], []
     with started(way, segment) as (process, seconds):
         end = perf_counter() + WARM_SECONDS
@@ -55,7 +56,7 @@ def compare(
 
 
 def ask(process: subprocess.Popen[str], passes: int) -> int:
-    """Have it pass over the segment; the records that it found."""
+    """Make it read the segment; return the number of records."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{passes}\n")
@@ -67,7 +68,7 @@ def ask(process: subprocess.Popen[str], passes: int) -> int:
 def started(
     way: str, segment: Path
 ) -> Iterator[tuple[subprocess.Popen[str], Callable[[], float]]]:
-    """Start a Java machine; it, and what tells the processor seconds it took."""
+    """Start a Java machine; return it, and a clock of its processor seconds."""
     with subprocess.Popen(
         java_command(SOURCE, way, segment, heap="1g"),
         stdin=subprocess.PIPE,

@@ -1,8 +1,8 @@
-"""Kafka's own storage engine, timed in a warmed Java machine beside ours.
+"""Kafka's own storage engine, timed in a warmed-up Java machine in turn with ours.
 
 Its player (``tests/oracle/player``) measures itself, round by round, by the processor
-time of the thread that calls. Between two of its rounds it is stopped while ours runs:
-what slows one slows the other, and neither takes the other's processor.
+time of the calling thread. Between two of its rounds it is stopped while ours runs:
+other load slows both, and neither uses the other's processor.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Line = dict[str, Any]
 
 
 def missing() -> str:
-    """Name what the engine needs and is not there; empty if all is."""
+    """Return what the engine needs and is missing; empty if nothing is."""
     return ", ".join(tool for tool in ("java", "mvn") if shutil.which(tool) is None)
 
 
 def batches_of(folder: Path, codec: str, size: str, megabytes: int) -> list[bytes]:
-    """Have the engine's encoder make batches, as a producer sends them."""
+    """Return batches of the engine's encoder, as a producer sends them."""
     path = folder / f"{codec}-{size}-{megabytes}"
     if not path.exists():
         options = {"codec": codec, "batch": size, "mb": megabytes, "out": path}
@@ -48,7 +48,7 @@ def batches_of(folder: Path, codec: str, size: str, megabytes: int) -> list[byte
 def compare(
     workload: str, options: dict[str, Any], ours: Callable[[], float]
 ) -> dict[str, Any]:
-    """Run both in turn; `ours` answers the processor seconds of one round."""
+    """Run both in turn; `ours` returns the processor seconds of one round."""
     theirs, mine = [], []
     ours()
     for line in _rounds(workload, options):
@@ -65,9 +65,9 @@ def compare(
 
 
 def _rounds(workload: str, options: dict[str, Any]) -> Iterator[Line]:
-    """Give what the engine says of each round; it stands still meanwhile."""
-    asked = {"rounds": ROUNDS, "warmup": WARM_ROUNDS} | options
-    with _started(workload, asked) as process:
+    """Yield what the engine measured in each round; it is stopped meanwhile."""
+    settings = {"rounds": ROUNDS, "warmup": WARM_ROUNDS} | options
+    with _started(workload, settings) as process:
         assert process.stdout is not None
         for text in process.stdout:
             process.send_signal(signal.SIGSTOP)
@@ -80,9 +80,9 @@ def _rounds(workload: str, options: dict[str, Any]) -> Iterator[Line]:
 @contextmanager
 def _started(workload: str, options: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     BUILD.mkdir(parents=True, exist_ok=True)
-    asked = [text for name, one in options.items() for text in (f"--{name}", str(one))]
+    flags = [text for name, one in options.items() for text in (f"--{name}", str(one))]
     with subprocess.Popen(
-        ["sh", str(PLAYER / "run.sh"), "bench", workload, *asked],
+        ["sh", str(PLAYER / "run.sh"), "bench", workload, *flags],
         env=os.environ | {"BUILD": str(BUILD)},
         stdout=subprocess.PIPE,
         text=True,

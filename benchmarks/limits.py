@@ -1,7 +1,7 @@
-"""What no reader does faster: the least work that a segment's bytes make.
+"""The least work that reading a segment's bytes takes.
 
-Batches as they are must be checked and moved once; packed ones must be unpacked, here
-by the fastest call of each codec's package, which trusts what it is given.
+Uncompressed batches must be checked and copied once; compressed ones must be
+decompressed, here by the fastest call of each codec's package, without checks.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ try:
 except ImportError:
     from zlib import decompress as gzip_decompress
 
-Unpack = Callable[[bytes], object]
-PIECE_BYTES = 4 << 20
+Decompress = Callable[[bytes], object]
+COPY_BYTES = 4 << 20
 XERIAL_HEADER_BYTES = 16
 GZIP_WINDOW_BITS = 31
 
@@ -37,28 +37,28 @@ def rows_of(data: npt.NDArray[np.uint8]) -> BatchHeaders:
 
 
 def limit_of(data: npt.NDArray[np.uint8]) -> Callable[[], object]:
-    """Prepare the least work that the batches of `data` make."""
+    """Return the least work for the batches of `data`, as a function."""
     codec = int(rows_of(data)["attributes"][0]) & 7
-    return unpack_alone(data, Codec(codec)) if codec else check_and_copy(data)
+    return decompress_alone(data, Codec(codec)) if codec else check_and_copy(data)
 
 
 def check_and_copy(data: npt.NDArray[np.uint8]) -> Callable[[], object]:
-    """Check every checksum, and move every byte once, into memory that is kept."""
+    """Check every checksum, and copy every byte once, into a reused buffer."""
     rows = rows_of(data)
-    sound, room = np.empty(len(rows), np.uint8), np.ones(PIECE_BYTES, np.uint8)
+    results, buffer = np.empty(len(rows), np.uint8), np.ones(COPY_BYTES, np.uint8)
 
     def work() -> None:
-        assert _speedups.check_batches(data, 0, rows, sound) == 0
-        for start in range(0, len(data), PIECE_BYTES):
-            part = data[start : start + PIECE_BYTES]
-            room[: len(part)] = part
+        assert _speedups.check_batches(data, 0, rows, results) == 0
+        for start in range(0, len(data), COPY_BYTES):
+            part = data[start : start + COPY_BYTES]
+            buffer[: len(part)] = part
 
     return work
 
 
-def unpack_alone(data: npt.NDArray[np.uint8], codec: Codec) -> Callable[[], object]:
-    """Unpack every batch, and nothing else."""
-    whole, unpack = data.tobytes(), unpacker(codec)
+def decompress_alone(data: npt.NDArray[np.uint8], codec: Codec) -> Callable[[], object]:
+    """Decompress every batch, and nothing else."""
+    whole, decompress = data.tobytes(), decompressor_of(codec)
     parts = [
         whole[start + RECORD_BATCH_OVERHEAD : start + size]
         for row in rows_of(data)
@@ -67,33 +67,33 @@ def unpack_alone(data: npt.NDArray[np.uint8], codec: Codec) -> Callable[[], obje
 
     def work() -> None:
         for part in parts:
-            unpack(part)
+            decompress(part)
 
     return work
 
 
-def unpacker(codec: Codec) -> Unpack:
-    """Choose the fastest call of a codec's package."""
+def decompressor_of(codec: Codec) -> Decompress:
+    """Return the fastest call of a codec's package."""
     match codec:
         case Codec.GZIP:
-            return unpack_member
+            return decompress_member
         case Codec.SNAPPY:
-            return unpack_xerial
+            return decompress_xerial
         case Codec.LZ4:
             return lz4_decompress
     decompressor = zstandard.ZstdDecompressor()
     return lambda stream: decompressor.decompressobj().decompress(stream)
 
 
-def unpack_member(stream: bytes) -> bytes:
-    """Unpack a gzip member into room of the size that its end tells."""
+def decompress_member(stream: bytes) -> bytes:
+    """Decompress a gzip member into a buffer of the size in its trailer."""
     size = int.from_bytes(stream[-4:], "little")
-    unpacked: bytes = gzip_decompress(stream, GZIP_WINDOW_BITS, size)
-    return unpacked
+    content: bytes = gzip_decompress(stream, GZIP_WINDOW_BITS, size)
+    return content
 
 
-def unpack_xerial(stream: bytes) -> list[bytes]:
-    """Unpack the blocks behind the header that Java's snappy writes."""
+def decompress_xerial(stream: bytes) -> list[bytes]:
+    """Decompress the blocks after the header that snappy-java writes."""
     blocks, at = [], XERIAL_HEADER_BYTES
     while at < len(stream):
         end = at + 4 + int.from_bytes(stream[at : at + 4], "big")

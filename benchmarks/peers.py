@@ -1,4 +1,4 @@
-"""Peers that may not be installed: what needs them is left out, by name."""
+"""Peers that may not be installed: benchmarks that need them are skipped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import pytest
 
 
 def needs(module: str, package: str | None = None) -> pytest.MarkDecorator:
-    """Leave a benchmark out, saying why, where `module` is not there."""
+    """Skip a benchmark, with the reason, if `module` is not installed."""
     there = importlib.util.find_spec(module) is not None
     return pytest.mark.skipif(not there, reason=f"{package or module} is not installed")

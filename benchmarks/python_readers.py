@@ -1,9 +1,9 @@
-"""How other Python packages read a segment's records; each checks every checksum.
+"""Other Python packages that read a segment's records; each verifies every checksum.
 
     python -m benchmarks.python_readers WAY SEGMENT
 
-reads a segment by one of `WAYS` and prints the bytes that were resident at most beyond
-what was after the import.
+reads a segment by one of `WAYS` and prints the peak of resident memory, less that after
+the import.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 
 def _aiokafka(data: bytes) -> Iterator[Any]:
-    """Yield batch after batch, as aiokafka's consumer goes through what it fetched."""
+    """Yield batch after batch, as aiokafka's consumer reads what it fetched."""
     from aiokafka.record._crecords.memory_records import MemoryRecords
 
     records = MemoryRecords(data)
@@ -29,7 +29,7 @@ def _aiokafka(data: bytes) -> Iterator[Any]:
 
 
 def aiokafka(data: bytes) -> int:
-    """Look at each record, and drop it."""
+    """Visit each record, and drop it."""
     count = 0
     for batch in _aiokafka(data):
         for _record in batch:
@@ -38,7 +38,7 @@ def aiokafka(data: bytes) -> int:
 
 
 def aiokafka_columns(data: bytes) -> int:
-    """Put the records into columns, as kindly as it can be written."""
+    """Collect the records into columns, in the best way the package allows."""
     gc.disable()
     offset, timestamp, headers = [], [], []
     key: list[bytes | None] = []
@@ -63,7 +63,7 @@ def aiokafka_columns(data: bytes) -> int:
 
 
 def kafka_python(data: bytes) -> int:
-    """Look at each record, and drop it."""
+    """Visit each record, and drop it."""
     from kafka.record.memory_records import MemoryRecords
 
     count = 0
@@ -92,7 +92,7 @@ WAYS: dict[str, Callable[[bytes], int]] = {
 
 
 def resident(field: str) -> int:
-    """Return what the kernel tells of this process's memory, in bytes."""
+    """Return the resident memory of this process, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if field in line)
 
@@ -100,7 +100,7 @@ def resident(field: str) -> int:
 if __name__ == "__main__":
     read, data = WAYS[sys.argv[1]], Path(sys.argv[2]).read_bytes()
     start = data[: 12 + int.from_bytes(data[8:12])]
-    read(start)  # which imports what it needs
+    read(start)  # imports the package
     before = resident("VmRSS")
     read(data)
     print(resident("VmHWM") - before)

@@ -1,13 +1,12 @@
-"""Put what the benchmarks measured beside a peer into ``results.json``.
+"""Write the results of the comparisons with peers into ``results.json``.
 
     python benchmarks/results.py MEASURED... RESULTS
 
-``MEASURED`` is what pytest-benchmark wrote with ``--benchmark-json``. What it measured
-takes the place of what ``RESULTS``, if there is such a file, has of the same name,
-corpus, codec and peer; all else in there stays. A ratio above 1 is better for us,
-always. Where kafkalog is compared with itself, there is no peer, and no result. Where
-several processes work on a thing, there are also the seconds that all their processors
-took.
+``MEASURED`` is a file of pytest-benchmark's ``--benchmark-json``. Its results replace
+those in ``RESULTS``, if that exists, of the same name, corpus, codec and peer; the
+others stay. A ratio above 1 is always better for us. Benchmarks that compare kafkalog
+with itself have no peer, and no result. If several processes work together, the
+processor seconds of all of them are included.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 
 
 def results_of(measured: dict) -> list[dict]:
-    """Give one result for each benchmark that compared itself with a peer."""
+    """Return one result for each benchmark with a peer."""
     return [
         {
             "name": benchmark["name"],
@@ -37,7 +36,7 @@ def results_of(measured: dict) -> list[dict]:
 
 
 def corpus_of(params: dict) -> str | None:
-    """Name what was read or written, as ``log100-16k``; None where it has no name."""
+    """Return the name of the data, as ``log100-16k``; None if it has no name."""
     return (
         f"{params['shape']}-{params['size']}"
         if {"shape", "size"} <= set(params)
@@ -46,12 +45,12 @@ def corpus_of(params: dict) -> str | None:
 
 
 def merged(known: list[dict], measured: list[dict]) -> list[dict]:
-    """Put results among known ones, in the places of those that they replace."""
+    """Return the known results, replaced by those measured."""
     return list({identity(one): one for one in known + measured}.values())
 
 
 def identity(result: dict) -> tuple:
-    """Tell which comparison a result is of."""
+    """Return the identity of a result's comparison."""
     return tuple(result[key] for key in ("name", "corpus", "codec", "peer"))
 
 

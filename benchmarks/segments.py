@@ -1,6 +1,6 @@
-"""Segments that hold a shape's batches again and again, with offsets that go on.
+"""Segments that repeat a shape's batches, with consecutive offsets.
 
-As large as Kafka makes them they are made once and kept in ``build/benchmarks``.
+Those as large as Kafka's are made once and kept in ``build/benchmarks``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ FOLDER = Path(__file__).parents[1] / "build" / "benchmarks"
 
 
 def large_segment(shape: str, codec: str, size: str, least_bytes: int) -> Path:
-    """Write a shape's batches again and again, with offsets that go on, if not there.
+    """Write a segment that repeats a shape's batches, unless it exists.
 
-    A name says all that the bytes depend on; offsets lie outside of the checksums.
+    The name has all that the bytes depend on; offsets are not part of the checksums.
     """
     name = f"{shape}-{size}-{codec}-{least_bytes}-{SEED}"
     path = FOLDER / name / f"{20 * '0'}.log"
@@ -28,19 +28,19 @@ def large_segment(shape: str, codec: str, size: str, least_bytes: int) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    write_again(
+    write_repeated(
         partial, shape, codec, size, lambda times, each: times * each < least_bytes
     )
     partial.rename(path)
     return path
 
 
-def write_again(
+def write_repeated(
     path: Path, shape: str, codec: str, size: str, more: Callable[[int, int], bool]
 ) -> int:
-    """Write a shape's batches while `more` wants it; how many records there are.
+    """Write a shape's batches while `more` returns true; return the number of records.
 
-    `more` is asked with how often they are written and how many bytes they are.
+    `more` is called with the number of repetitions and the size of the batches.
     """
     columns, settings = columns_of(shape), BatchSettings(codec=codec)
     data = bytearray(encode_batches(columns, BATCH_BYTES[size], settings=settings))

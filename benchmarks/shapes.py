@@ -1,8 +1,8 @@
-"""What the benchmarks read and write: three shapes of records, by a fixed seed.
+"""The data of the benchmarks: three shapes of records, from a fixed seed.
 
 ``log100``  lines of 100 bytes: the time in digits, then words, common ones often
 ``json1k``  documents of about 1 KB, with a key of 13 bytes and two headers
-``tiny16``  16 bytes: a number that counts, and one that wanders
+``tiny16``  16 bytes: a counter, and a random walk
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SEED = 20_241_117
 VALUE_BYTES = 16 << 20
 BATCH_BYTES = {"16k": 16 * 1024, "1m": 1024 * 1024}
 SHAPES = {"log100": 100, "json1k": 960, "tiny16": 16}
-"""The bytes of a value, on an average; values of json1k are of 790 to 1070."""
+"""The average size of a value in bytes; values of json1k have 790 to 1070."""
 FIRST_TIMESTAMP = 1_700_000_000_000
 WORDS, DRAWN_WORDS = 2000, 400_000
 HEADERS = (b"trace-id", b"content-type")
@@ -27,7 +27,7 @@ HEADERS = (b"trace-id", b"content-type")
 
 @cache
 def columns_of(shape: str) -> RecordColumns:
-    """Make the records of a shape, 16 MB of values; they are not to be changed."""
+    """Return the records of a shape, 16 MB of values; they must not be changed."""
     rows = VALUE_BYTES // SHAPES[shape]
     random = np.random.default_rng(SEED)
     timestamp = FIRST_TIMESTAMP + np.cumsum(random.integers(0, 4, rows))
@@ -46,7 +46,7 @@ def columns_of(shape: str) -> RecordColumns:
 
 
 def text_of(random: np.random.Generator) -> bytes:
-    """Give words of 2 to 10 letters, some far more often than others."""
+    """Return words of 2 to 10 letters, some far more often than others."""
     lengths = random.integers(2, 11, WORDS)
     words = [random.integers(97, 123, size, np.uint8).tobytes() for size in lengths]
     return b" ".join(words[i] for i in random.zipf(1.3, DRAWN_WORDS) % WORDS)
@@ -93,7 +93,7 @@ def documents(
 
 
 def counters(random: np.random.Generator, rows: int) -> ByteColumn:
-    """Give an int64 that counts and a float64 that wanders, both big-endian."""
+    """Return values of an int64 counter and a float64 random walk, both big-endian."""
     value = np.empty(rows, [("count", ">i8"), ("walk", ">f8")])
     value["count"] = np.arange(rows)
     value["walk"] = (100 + np.cumsum(random.normal(0, 1, rows).round(2))).round(2)
@@ -103,7 +103,7 @@ def counters(random: np.random.Generator, rows: int) -> ByteColumn:
 def headers(
     random: np.random.Generator, rows: int
 ) -> tuple[npt.NDArray[np.int64], ByteColumn, ByteColumn]:
-    """Give two headers a record: 16 bytes that no other has, and 16 that all have."""
+    """Return two headers a record: 16 unique bytes, and 16 that are always the same."""
     traces = random.integers(0, 256, (rows, 16), np.uint8)
     kinds = np.broadcast_to(np.frombuffer(b"application/json", np.uint8), (rows, 16))
     values = np.stack([traces, kinds], axis=1).reshape(-1)

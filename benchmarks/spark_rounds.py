@@ -1,6 +1,6 @@
 """Spark for the benchmarks: a warm session, logs of many rows, ways timed in turn.
 
-Beside wall time, the processor time of all processes below this one: Spark's Java
+Besides wall time, the processor time of all child processes is measured: Spark's Java
 machine, its Python workers, and a broker, if there is one.
 """
 
@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 def write_log(folder, codec, times, segment_bytes):
-    """Write the rows of log100 as often as said, in segments; return how many."""
+    """Write the rows of log100 several times, in segments; return their number."""
     columns = columns_of(SHAPE)
     config = LogConfig.from_properties({"segment.bytes": str(segment_bytes)})
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -40,12 +40,12 @@ def write_log(folder, codec, times, segment_bytes):
 
 
 def noop(frame):
-    """Read all of a frame, and do nothing with it."""
+    """Read all of a frame, and discard it."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def compare(ours, theirs, *, peer, of):
-    """Time both in turn; seconds for one of `of`, and theirs over ours."""
+    """Time both in turn; return seconds for one of `of`, and theirs over ours."""
     walls, cpus = ([], []), ([], [])
     for round_number in range(-WARM_ROUNDS, ROUNDS):
         for way, wall, cpu in zip((ours, theirs), walls, cpus, strict=True):
@@ -65,7 +65,7 @@ def compare(ours, theirs, *, peer, of):
 
 
 def processor_seconds():
-    """Seconds of this process and all below it, with those that have ended."""
+    """Return the processor seconds of this process and its children, ended ones too."""
     used, children = {}, {}
     for place in Path("/proc").glob("[0-9]*"):
         try:

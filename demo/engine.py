@@ -1,7 +1,7 @@
-"""The writing part of the demo: a log whose writer is killed, and what becomes of it.
+"""The writing part of the demo: a log whose writer is killed, then recovered.
 
 ``demo/run.py`` runs it in a process of its own: ``engine.py LOGS``, a directory for it.
-It ends with 1 where a file is found damaged, or a record is not what was written.
+The exit code is 1 if a file is corrupt, or a record differs from what was written.
 """
 
 from __future__ import annotations
@@ -18,44 +18,50 @@ import kafkalog
 MORTAL = str(Path(__file__).with_name("mortal.py"))
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line of the page."""
     print(f"  {line}")
 
 
 def killed(directory: Path) -> None:
-    """Have a writer append, and die in the middle of it."""
+    """Start a writer that dies in the middle of an append."""
     command = [sys.executable, MORTAL, str(directory)]
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     flushed, end = child.stdout.split()
-    say(f"appended  records 0 to {int(end) - 1}; flushed, checkpointed up to {flushed}")
-    say(f"killed    by signal {-child.returncode}, half of the next batch written")
+    print_line(
+        f"appended  records 0 to {int(end) - 1}; flushed, checkpointed up to {flushed}"
+    )
+    print_line(
+        f"killed    by signal {-child.returncode}, half of the next batch written"
+    )
 
 
 def recovered(directory: Path) -> None:
-    """Open what it left, and tell what that took; then go on, and keep 3 MiB."""
+    """Open the log, report what recovery did; then append again, and retain 3 MiB."""
     with kafkalog.LogManager(directory, mortal.CONFIG) as logs:
         log = logs["orders", 0]
         for one in log.report.recovered:
             why = one.damage or "the last batch was not whole"
-            cut = f"{one.bytes_cut} bytes cut, as {why}" if one.bytes_cut else "sound"
-            say(f"opened    segment {one.base_offset:>5} {one.why}: read, {cut}")
-        say(f"          the log ends at {log.log_end_offset}, and is appended to again")
+            cut = f"{one.bytes_cut} bytes cut, as {why}" if one.bytes_cut else "valid"
+            print_line(f"opened    segment {one.base_offset:>5} {one.why}: read, {cut}")
+        print_line(
+            f"          the log ends at {log.log_end_offset}, and is appended to again"
+        )
         mortal.append(log)
         log.update_high_watermark(log.log_end_offset)
         keep = {"retention.bytes": 3 << 20}
         logs.update_config("orders", mortal.CONFIG.with_changes(keep))
-        say(f"retained  3 MiB: {logs.retain()} segments deleted")
+        print_line(f"retained  3 MiB: {logs.retain()} segments deleted")
 
 
 def verified(logs: Path) -> int:
-    """Have every file looked at; answers how many problems there are."""
+    """Verify every file; return the number of problems."""
     command = [sys.executable, "-m", "kafkalog", "verify", str(logs)]
     ran = subprocess.run(
         [*command, "--format", "json"], capture_output=True, text=True, check=False
     )
     found = json.loads(ran.stdout)
-    say(
+    print_line(
         f"verified  {found['files']} files, {found['batches']} batches,"
         f" {len(found['problems'])} problems"
     )
@@ -63,12 +69,12 @@ def verified(logs: Path) -> int:
 
 
 def read_back(logs: Path) -> int:
-    """Compare each record with what was written; answers how many differ."""
+    """Compare each record with what was written; return how many differ."""
     table = kafkalog.scan(logs, columns=["offset", "value"]).to_arrow()
     rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
     wrong = sum(value != mortal.value_of(offset) for offset, value in rows)
     first, last = table["offset"][0], table["offset"][-1]
-    say(f"read      {table.num_rows} records, {first} to {last}; {wrong} differ")
+    print_line(f"read      {table.num_rows} records, {first} to {last}; {wrong} differ")
     return wrong
 
 

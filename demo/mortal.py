@@ -1,7 +1,7 @@
 """A writer that is killed in mid-append: the demo runs it as ``mortal.py LOGS``.
 
-It prints up to where the log was forced to disk and where it ends, then dies by SIGKILL
-when half of the next batch is written.
+It prints up to where the log was flushed and where it ends, then dies by SIGKILL when
+half of the next batch is written.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CONFIG = kafkalog.LogConfig(segment_bytes=1 << 20, retention_ms=-1)
 
 
 def value_of(offset: int) -> bytes:
-    """Make the value of the record at an offset."""
+    """Return the value of the record at an offset."""
     return b"%08d " % offset * 40
 
 
 def append(log: kafkalog.WritableLog) -> None:
-    """Append a batch of records, whose values tell the offsets they get."""
+    """Append a batch of records, whose values contain their offsets."""
     offsets = range(log.log_end_offset, log.log_end_offset + RECORDS)
     rows = {
         "key": [str(offset) for offset in offsets],
@@ -38,7 +38,7 @@ def append(log: kafkalog.WritableLog) -> None:
 
 
 class MortalDisk(Disk):
-    """The machine's disk, until it is told to take the process with it."""
+    """The machine's disk, until it kills the process."""
 
     last_write = False
 

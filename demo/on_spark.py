@@ -19,7 +19,7 @@ LINE = "  {:<22} {:>8} {:>11} {:>8} {:>11}"
 
 
 def main(lake: str, shown: str, *others: str) -> int:
-    """Count every log directory, ask one in SQL, and compare it with its Parquet."""
+    """Count every log directory, query one in SQL, and compare it with its Parquet."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = start_spark("local[2]", {"spark.ui.enabled": "false"})
     reader = spark.read.format("kafkalog").option("includeHeaders", True)

@@ -1,4 +1,4 @@
-"""The main job: log directories that brokers wrote, from listing to Spark; and its own.
+"""The demo: log directories that brokers wrote, from listing to Spark; and its own.
 
 ``make demo`` runs this. It reads ``tests/golden`` and writes only into ``demo-out``.
 """
@@ -29,11 +29,11 @@ FIND_JAVA = str(ROOT / "tests" / "spark" / "java.sh")
 LINES = 6
 WIDTH = 110
 COLUMNS = "offset,timestamp,key,value,headers"
-TOLD = re.compile("run |nothing new")
+SUMMARY = re.compile("run |nothing new")
 FOUND_DAMAGE = 1  # the exit code of a command that found some
 
 
-def say(step: str) -> None:
+def print_heading(step: str) -> None:
     """Print the heading of a step."""
     print(f"\n== {step}")
 
@@ -46,7 +46,7 @@ def run(*arguments: str | Path) -> str:
 def python(
     *arguments: str | Path, fine: tuple[int, ...] = (0,)
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python, and end the demo unless that ends with one of the codes `fine`."""
+    """Run Python; exit unless its exit code is one of `fine`."""
     ran = subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
@@ -56,8 +56,8 @@ def python(
     )
     if ran.returncode not in fine:
         print(ran.stdout, ran.stderr, sep="\n", file=sys.stderr)
-        told = " ".join(map(str, arguments))
-        raise SystemExit(f"python {told}: ended with {ran.returncode}")
+        command = " ".join(map(str, arguments))
+        raise SystemExit(f"python {command}: exit code {ran.returncode}")
     return ran
 
 
@@ -71,17 +71,17 @@ def show(text: str) -> None:
 
 
 def listed() -> None:
-    """List one log directory and show its first records."""
-    say(f"kafkalog ls {SHOWN.relative_to(ROOT)}")
+    """List one log directory and print its first records."""
+    print_heading(f"kafkalog ls {SHOWN.relative_to(ROOT)}")
     show(run("ls", SHOWN, "--format", "table"))
-    say("kafkalog head -n 3 .../orders.zstd-0")
+    print_heading("kafkalog head -n 3 .../orders.zstd-0")
     orders = SHOWN / "orders.zstd-0"
     show(run("head", orders, "-n", "3", "--columns", COLUMNS, "--format", "jsonl"))
 
 
 def verified() -> None:
     """Verify every set, a line each."""
-    say("kafkalog verify, each set")
+    print_heading("kafkalog verify, each set")
     for logs in SETS:
         found = json.loads(run("verify", logs, "--format", "json"))
         errors = [p for p in found["problems"] if p["severity"] == "error"]
@@ -94,7 +94,7 @@ def verified() -> None:
 
 def read() -> None:
     """Read every set into columns, a line each."""
-    say("kafkalog.scan(...).to_arrow(), each set")
+    print_heading("kafkalog.scan(...).to_arrow(), each set")
     for logs in SETS:
         started = time.perf_counter()
         table = kafkalog.scan(logs).to_arrow()
@@ -106,8 +106,8 @@ def read() -> None:
 
 
 def exported() -> None:
-    """Write Parquet, and read it back to count."""
-    say("kafkalog export --to parquet, each set")
+    """Write Parquet, and count the rows in it."""
+    print_heading("kafkalog export --to parquet, each set")
     for logs in SETS:
         out = OUT / logs.parent.name
         run("export", logs, out, "--to", "parquet")
@@ -117,25 +117,29 @@ def exported() -> None:
 
 
 def on_spark() -> None:
-    """Have the job write Parquet, twice, and Spark count, ask and compare."""
+    """Write Parquet with the job, twice; count, query and compare with Spark."""
     found = subprocess.run([FIND_JAVA], capture_output=True, text=True, check=False)
     if found.returncode:
-        say(f"left out: Spark, as there is {found.stdout.strip()}")
+        print_heading(f"skipped: Spark, as there is {found.stdout.strip()}")
         return
     lake = OUT / "lake"
     source = SHOWN.relative_to(ROOT)
-    say(f"python -m kafkalog.spark.job --source {source} --to parquet lake; twice")
-    asked = ("--source", SHOWN, "--to", "parquet", lake, "--include-headers")
+    print_heading(
+        f"python -m kafkalog.spark.job --source {source} --to parquet lake; twice"
+    )
+    options = ("--source", SHOWN, "--to", "parquet", lake, "--include-headers")
     for _ in range(2):
-        said = python(*JOB, *asked).stderr.splitlines()
-        print(f"  {next(line for line in said if TOLD.match(line))}")
-    say('spark.read.format("kafkalog"), in SQL, and beside that Parquet')
+        lines = python(*JOB, *options).stderr.splitlines()
+        print(f"  {next(line for line in lines if SUMMARY.match(line))}")
+    print_heading('spark.read.format("kafkalog"), in SQL, compared with that Parquet')
     print(python(ON_SPARK, lake, SHOWN, *SETS).stdout, end="")
 
 
 def written() -> None:
-    """Write a log, have its writer killed, recover, retain, verify and read it."""
-    say("kafkalog.LogManager: a log is written, its writer killed, and it goes on")
+    """Write a log, kill its writer, recover, retain, verify and read it."""
+    print_heading(
+        "kafkalog.LogManager: write a log, kill the writer, recover, append again"
+    )
     print(python(ENGINE, OUT / "written").stdout, end="")
 
 

@@ -1,39 +1,95 @@
-"""Every error kafkalog raises on purpose, on one page.
+"""The errors and warnings that kafkalog raises.
 
 Names keep Kafka's stem and end in ``Error``: ``CorruptIndexException`` in a broker's
-log is `CorruptIndexError` here; `kafka_name` says which, or is None where Kafka has no
-such exception. This module imports nothing from kafkalog, but for type checkers.
+log is `CorruptIndexError` here. `kafka_name` is the name of the exception that Kafka
+throws in the same case, or None if it throws none. This module imports nothing from
+kafkalog.
 
 A message is one line: what was expected and found, in which file, at which byte.
-Advice goes in notes (``error.__notes__``), which tracebacks print and log lines do not.
-An `OSError` passes through untouched: the disk is not ours to rename.
+Advice is in notes (``error.__notes__``), which tracebacks print and log lines do not.
+An `OSError` of the operating system is raised unchanged.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-if TYPE_CHECKING:
-    from kafkalog.storage.location import AnyPath
-    from kafkalog.storage.remote_source import RemotePath
+__all__ = [
+    "BatchTooLargeError",
+    "CompressionError",
+    "ConfigError",
+    "CorruptCheckpointError",
+    "CorruptIndexError",
+    "CorruptMessageError",
+    "CorruptRecordError",
+    "CorruptSnapshotError",
+    "CorruptionError",
+    "DataLossError",
+    "InconsistentTopicIdError",
+    "IndexFullError",
+    "IndexOffsetOverflowError",
+    "InvalidAppendError",
+    "InvalidOffsetError",
+    "InvalidProducerEpochError",
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "InvalidTxnStateError",
+    "KafkaLogError",
+    "KafkaLogWarning",
+    "LocatedError",
+    "LogArgumentError",
+    "LogClosedError",
+    "LogLockedError",
+    "LogRollError",
+    "LogSegmentOffsetOverflowError",
+    "LogStateError",
+    "LostOffsetsWarning",
+    "MissingDependencyError",
+    "NotALogDirectoryError",
+    "NotCompactedWarning",
+    "OffsetNotAvailableError",
+    "OffsetOutOfRangeError",
+    "OffsetsOutOfOrderError",
+    "OutOfOrderSequenceError",
+    "ReadOnlyLogError",
+    "RecordBatchTooLargeError",
+    "RecordTooLargeError",
+    "RecordValidationError",
+    "StrayFileError",
+    "TransactionCoordinatorFencedError",
+    "UnevenOffsetsError",
+    "UnexpectedAppendOffsetError",
+    "UnfitRecordsError",
+    "UnknownSettingsWarning",
+    "UnsupportedFormatError",
+    "UnsupportedIndexError",
+]
 
 
 class KafkaLogError(Exception):
-    """Base class: ``except KafkaLogError`` catches this library and nothing else."""
+    """Base class of all errors of this library."""
 
     kafka_name: str | None = None
 
 
 class LocatedError(KafkaLogError):
-    """Something about bytes: `reason`, at `position` of `path`.
+    """Base class of errors about bytes in a buffer or file.
 
-    `position` counts bytes from the start of the buffer being decoded, until a floor
-    that knows the file calls `located`; from then on, from the start of `path`.
-    `cause` names the kind of damage in a word, from the list in ``docs/verify.md``.
-    `path` is a `Path`, or what stands for one behind a URL. Where Kafka has another
-    name for just this, `kafka_name` is that.
+    Attributes
+    ----------
+    reason : str
+        What was expected and what was found.
+    position : int or None
+        Byte from the start of the buffer that was read; once `located` was called, from
+        the start of `path`. None if the error is about the file as a whole.
+    path : Path or RemotePath or None
+        The file, if it is known.
+    cause : str
+        The kind of damage, one of the list in ``docs/verify.md``.
+    kafka_name : str or None
+        Name of the exception that Kafka throws in this case.
     """
 
     usual_cause: ClassVar[str] = "format"
@@ -52,10 +108,18 @@ class LocatedError(KafkaLogError):
             self.kafka_name = kafka_name
         self.position = position
         self.cause = self.usual_cause if cause is None else cause
-        self.path: Path | RemotePath | None = None
+        self.path: Any = None
 
-    def located(self, path: AnyPath | None, origin: int = 0) -> Self:
-        """Return this error placed in `path`, where its buffer began at `origin`."""
+    def located(self, path: object, origin: int = 0) -> Self:
+        """Return this error with its file, in which the buffer begins at `origin`.
+
+        Parameters
+        ----------
+        path : str, path-like, RemotePath or None
+            The file that the buffer was read from.
+        origin : int
+            Position of the buffer in the file, which is added to `position`.
+        """
         self.path = Path(path) if isinstance(path, (str, os.PathLike)) else path
         self.position = None if self.position is None else origin + self.position
         return self
@@ -74,24 +138,25 @@ class LocatedError(KafkaLogError):
 
 
 class CorruptionError(LocatedError):
-    """Bytes on disk break the format's promise."""
+    """Base class of the errors raised where bytes on disk are corrupt."""
 
 
 class CorruptRecordError(CorruptionError):
-    """A record batch, or a record inside one, cannot be what its writer wrote.
+    """Raised where a record batch, or a record in one, is corrupt.
 
-    >>> str(CorruptRecordError("crc differs", position=17).located(Path("a.log"), 4096))
-    'crc differs: a.log at byte 4113'
+    >>> error = CorruptRecordError("record count 0, expected 1", position=17)
+    >>> str(error.located("a.log", 4096))
+    'record count 0, expected 1: a.log at byte 4113'
     """
 
     kafka_name = "CorruptRecordException"
 
 
 class CorruptMessageError(CorruptRecordError):
-    """A record of an internal topic is sound, but what it says has not its form.
+    """Raised where a record of an internal topic does not match its schema.
 
-    `kafka_message` is what Kafka's own exception says, and its tool prints: the reason,
-    but where that has more than Kafka would say.
+    `kafka_message` is the message of Kafka's exception, which kafka-dump-log prints; it
+    is `reason`, except where that states more.
     """
 
     kafka_name = "RuntimeException"
@@ -104,67 +169,70 @@ class CorruptMessageError(CorruptRecordError):
 
 
 class CorruptIndexError(CorruptionError):
-    """An offset, time or transaction index contradicts itself; rebuild it."""
+    """Raised where an index is corrupt; it can be rebuilt from its log."""
 
     kafka_name = "CorruptIndexException"
 
 
 class CorruptSnapshotError(CorruptionError):
-    """A producer snapshot is torn, or its checksum differs."""
+    """Raised where a producer snapshot is truncated, or its CRC does not match."""
 
     kafka_name = "CorruptSnapshotException"
 
 
 class CorruptCheckpointError(CorruptionError):
-    """A text checkpoint or properties file does not have its form."""
-
-    kafka_name = "KafkaStorageException"
+    """Raised where a checkpoint or properties file is not in its format."""
 
     kafka_name = "KafkaStorageException"
 
 
 class UnsupportedFormatError(LocatedError):
-    """Sound bytes we do not speak: a version or a compression type."""
+    """Raised for a version or compression type that is not supported."""
 
 
 class UnsupportedIndexError(UnsupportedFormatError):
-    """A transaction index has an entry of a later version."""
+    """Raised where a transaction index has an entry of a later version."""
 
     kafka_name = "KafkaException"
 
 
 class BatchTooLargeError(LocatedError):
-    """A batch decompresses to more than ``max_batch_bytes`` allows."""
+    """Raised where a batch is larger than ``max_batch_bytes``, uncompressed."""
 
     usual_cause = "too_large"
 
 
 class OffsetOutOfRangeError(KafkaLogError, LookupError):
-    """An offset lies outside [log_start_offset, log_end_offset]."""
+    """Raised for an offset outside of log start offset to log end offset."""
 
     kafka_name = "OffsetOutOfRangeException"
 
 
 class DataLossError(KafkaLogError):
-    """Offsets that a reading was to give are gone, or their partition is."""
+    """Raised where offsets to read, or their partition, no longer exist."""
 
 
 class NotALogDirectoryError(KafkaLogError, ValueError):
-    """The path exists and holds nothing of Kafka's."""
+    """Raised where a path exists but has no file of Kafka's."""
 
 
 class InvalidAppendError(KafkaLogError, ValueError):
-    """An append is refused: no record of it is readable afterwards."""
+    """Raised where an append is rejected; the base class of these.
+
+    None of its records can be read afterwards.
+    """
 
 
 class InvalidRecordError(InvalidAppendError):
-    """Records that cannot be written: no format has room for them, or may not be."""
+    """Raised where records violate a rule of the format or of the topic."""
 
     kafka_name = "InvalidRecordException"
 
 
 class UnfitRecordsError(KafkaLogError, ValueError):
-    """What was given to be appended is no records; `faults` is all that is wrong.
+    """Raised where data passed to an append cannot be converted to records.
+
+    `faults` has all that is wrong with it.
 
     >>> str(UnfitRecordsError("value: float64", "no such columns: valeu"))
     'value: float64; no such columns: valeu'
@@ -172,7 +240,7 @@ class UnfitRecordsError(KafkaLogError, ValueError):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong, one by one."""
+        """The faults, one string each."""
         return self.args
 
     def __str__(self) -> str:
@@ -180,20 +248,20 @@ class UnfitRecordsError(KafkaLogError, ValueError):
 
 
 class InvalidTimestampError(InvalidAppendError):
-    """A record's timestamp is out of range, or of a type that its producer may not set.
+    """Raised where a record's timestamp is out of range, or of a wrong type.
 
-    The cause of a `RecordValidationError`.
+    It is the ``__cause__`` of a `RecordValidationError`.
     """
 
     kafka_name = "InvalidTimestampException"
 
 
 class RecordValidationError(InvalidAppendError):
-    """Single records of a batch are refused, and with them the whole append.
+    """Raised where records of a batch are invalid; the whole append is rejected.
 
-    `record_errors` has each one's index in the batch, and why. ``__cause__`` is an
-    `InvalidTimestampError` if any is refused for its timestamp, else an
-    `InvalidRecordError`.
+    `record_errors` has each invalid record's index in the batch, and the reason.
+    ``__cause__`` is an `InvalidTimestampError` if any is rejected for its timestamp,
+    else an `InvalidRecordError`.
     """
 
     kafka_name = "RecordValidationException"
@@ -207,40 +275,43 @@ class RecordValidationError(InvalidAppendError):
 
 
 class CompressionError(InvalidAppendError):
-    """A compressed batch that is to be appended does not unpack."""
+    """Raised where a compressed batch to append cannot be decompressed."""
 
     kafka_name = "KafkaException"
 
 
 class UnevenOffsetsError(InvalidAppendError):
-    """Offsets inside a compressed batch do not count from 0: it cannot be kept as is.
+    """Raised where relative offsets in a compressed batch do not count up from 0.
 
-    A broker would build the batch anew, and fails at that.
+    A broker would have to rebuild the batch, which fails.
     """
 
     kafka_name = "UnsupportedOperationException"
 
 
 class OffsetsOutOfOrderError(InvalidAppendError):
-    """Offsets of a follower's batches do not rise."""
+    """Raised where offsets of a follower's append do not increase."""
 
     kafka_name = "OffsetsOutOfOrderException"
 
 
 class RecordTooLargeError(InvalidAppendError):
-    """A batch exceeds ``max.message.bytes``."""
+    """Raised where a batch is larger than ``max.message.bytes``."""
 
     kafka_name = "RecordTooLargeException"
 
 
 class RecordBatchTooLargeError(InvalidAppendError):
-    """What is appended at once exceeds ``segment.bytes``."""
+    """Raised where one append is larger than ``segment.bytes``."""
 
     kafka_name = "RecordBatchTooLargeException"
 
 
 class UnexpectedAppendOffsetError(InvalidAppendError):
-    """A follower's batches begin below the log's end: `first_offset`, `last_offset`."""
+    """Raised where a follower's append begins below the log end offset.
+
+    `first_offset` and `last_offset` are those of the append.
+    """
 
     kafka_name = "UnexpectedAppendOffsetException"
 
@@ -251,135 +322,136 @@ class UnexpectedAppendOffsetError(InvalidAppendError):
 
 
 class LogSegmentOffsetOverflowError(InvalidAppendError):
-    """An offset lies too far from its segment's base to be stored relative to it."""
+    """Raised where an offset is too far from its segment's base offset for an int32."""
 
     kafka_name = "LogSegmentOffsetOverflowException"
 
 
 class InvalidProducerEpochError(InvalidAppendError):
-    """A producer or a transaction marker has an epoch that a later one has replaced."""
+    """Raised where a batch or transaction marker has an epoch older than the latest."""
 
     kafka_name = "InvalidProducerEpochException"
 
 
 class OutOfOrderSequenceError(InvalidAppendError):
-    """A client's batch does not follow its producer's last one."""
+    """Raised where a batch's sequence does not follow its producer's last one."""
 
     kafka_name = "OutOfOrderSequenceException"
 
 
 class InvalidTxnStateError(InvalidAppendError):
-    """A batch does not go with its producer's transaction, or with there being none."""
+    """Raised where a batch contradicts the state of its producer's transaction."""
 
     kafka_name = "InvalidTxnStateException"
 
 
 class TransactionCoordinatorFencedError(InvalidAppendError):
-    """A transaction marker is of a coordinator that another has replaced."""
+    """Raised where a transaction marker is from a coordinator that was replaced."""
 
     kafka_name = "TransactionCoordinatorFencedException"
 
 
 class LogStateError(KafkaLogError):
-    """What was asked cannot be done to the log as it is."""
+    """Raised where the state of the log does not allow the operation."""
 
     kafka_name: str | None = "IllegalStateException"
 
 
 class LogArgumentError(LogStateError, ValueError):
-    """What was asked cannot be done to any log, or not to this one: an argument."""
+    """Raised where an argument is invalid for the operation, or for this log."""
 
     kafka_name = "IllegalArgumentException"
 
 
 class IndexFullError(LogArgumentError):
-    """An index has no slot for another entry.
+    """Raised where an index has no slot for another entry.
 
-    `kafka_name` is ``BufferOverflowException`` where the slot that was missing is the
-    one kept for the closing entry of a time index.
+    `kafka_name` is ``BufferOverflowException`` if the missing slot is the one reserved
+    for the last entry of a time index.
     """
 
 
 class LogRollError(LogStateError):
-    """A segment cannot begin where it was to: one is there, or beyond it."""
+    """Raised where a new segment would not begin above the active segment."""
 
     kafka_name = "KafkaException"
 
 
 class InvalidOffsetError(LogStateError):
-    """An index has an entry for this offset, or for one above it."""
+    """Raised where an index already has an entry for this offset or a higher one."""
 
     kafka_name = "InvalidOffsetException"
 
 
 class OffsetNotAvailableError(LogStateError):
-    """Since an election it is not known yet how far the log is replicated."""
+    """Raised where the high watermark is unknown yet after a leader election."""
 
     kafka_name = "OffsetNotAvailableException"
 
 
 class IndexOffsetOverflowError(LogStateError):
-    """An offset lies too far from its index's base to be stored relative to it."""
+    """Raised where an offset is too far from its index's base offset for an int32."""
 
     kafka_name = "IndexOffsetOverflowException"
 
 
 class LogClosedError(LogStateError):
-    """The log was closed, or closed itself: the disk failed, or a call was cut off."""
+    """Raised where the log is closed, by its user or after a failed write."""
 
     kafka_name = "KafkaStorageException"
 
 
 class LogLockedError(LogStateError):
-    """The log directory is being written to: by a broker, or by kafkalog elsewhere."""
+    """Raised where another process has the log directory open for writing."""
 
     kafka_name = "KafkaException"
 
 
-class ReadOnlyLogError(LogStateError):
-    """A log that was opened for reading is to be changed."""
+class ReadOnlyLogError(LogStateError, AttributeError):
+    """Raised where a log that is open for reading is to be changed."""
 
     kafka_name = None
 
 
 class InconsistentTopicIdError(LogStateError):
-    """``partition.metadata`` has another topic's id."""
+    """Raised where ``partition.metadata`` has the id of another topic."""
 
     kafka_name = "InconsistentTopicIdException"
 
 
 class StrayFileError(LogStateError, ValueError):
-    """A file in a partition's directory is named like a log's, but for the offset."""
+    """Raised where a file in a partition's directory has no offset in its name."""
 
     kafka_name = "NumberFormatException"
 
 
 class ConfigError(KafkaLogError, ValueError):
-    """A setting is out of range, or is not a setting."""
+    """Raised where a setting is invalid or unknown."""
 
     kafka_name = "ConfigException"
 
 
 class KafkaLogWarning(UserWarning):
-    """Base class of all warnings that this library gives."""
+    """Base class of all warnings of this library."""
 
 
 class UnknownSettingsWarning(KafkaLogWarning):
-    """Nothing of a log is deleted, as its settings are not known."""
+    """Issued where nothing of a log is deleted, as its settings are unknown."""
 
 
 class NotCompactedWarning(KafkaLogWarning):
-    """A log's settings ask for compaction, which does not exist yet."""
+    """Issued where a log's settings require compaction, which does not exist yet."""
 
 
 class LostOffsetsWarning(KafkaLogWarning):
-    """Opening a log has set its end before records that are in its files."""
+    """Issued where opening a log sets its end before records that are in its files."""
 
 
 class MissingDependencyError(KafkaLogError, ImportError):
-    """An optional package is not installed; the message gives the pip line.
+    """Raised where an optional package is not installed.
 
-    `extra` is that of kafkalog which brings it, None where there is none.
+    The message has the pip command. `extra` is the extra of kafkalog that installs the
+    package, or None.
     """
 
     def __init__(self, package: str, extra: str | None) -> None:

@@ -1,5 +1,7 @@
-"""The front door: what `import kafkalog` offers, and what it must not cost."""
+"""The public names of `kafkalog`: they resolve, are documented, and import lazily."""
 
+import inspect
+import re
 import subprocess
 import sys
 import types
@@ -7,6 +9,8 @@ import types
 import pytest
 
 import kafkalog
+from kafkalog import errors
+from kafkalog.query import index_scan
 from tests import golden_data
 
 HEAVY = (
@@ -40,11 +44,33 @@ ROOT = golden_data.GOLDEN.parents[1]
 
 
 @pytest.mark.parametrize("name", kafkalog.__all__)
-def test_what_is_offered_is_there_each_time(name):
+def test_a_public_name_resolves_to_the_same_object_each_time(name):
     first, second = getattr(kafkalog, name), getattr(kafkalog, name)
     assert first is second
     assert not isinstance(first, types.ModuleType)
     assert name in dir(kafkalog)
+
+
+def test_about_thirty_names_are_public():
+    assert 25 <= len(kafkalog.__all__) <= 35
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_an_error_that_was_public_before_still_resolves(name):
+    assert getattr(kafkalog, name) is getattr(errors, name)
+
+
+@pytest.mark.parametrize("kind", ["offset", "time", "transaction"])
+def test_the_index_scan_of_each_kind_still_resolves(kind):
+    name = f"scan_{kind}_indexes"
+    assert getattr(kafkalog, name) is getattr(index_scan, name)
+    found = kafkalog.scan_indexes(ORDERS, kind=kind)
+    assert type(found) is type(getattr(kafkalog, name)(ORDERS))
+
+
+def test_there_is_no_other_kind_of_index():
+    with pytest.raises(ValueError, match="kind 'size', expected offset, time or"):
+        kafkalog.scan_indexes(ORDERS, kind="size")
 
 
 def test_dir_lists_the_public_names_and_no_others():
@@ -68,12 +94,64 @@ def test_each_function_may_be_called_twice():
     assert ends[0] == ends[1] > 0
 
 
-def test_importing_every_room_takes_no_name_away():
+def test_importing_every_module_replaces_no_public_name():
     count, end = run(IMPORT_EVERYTHING.replace("PATH", repr(str(ORDERS))))
     assert int(count) > 0
     assert int(end) > 0
 
 
-def test_the_front_door_imports_nothing_heavy():
+def test_importing_the_package_imports_nothing_heavy():
     loaded = run("import sys, kafkalog; print(*sys.modules)")
     assert not set(HEAVY) & set(loaded)
+
+
+def public_callables():
+    """Yield each public callable of the package, with its name."""
+    for name in kafkalog.__all__:
+        found = getattr(kafkalog, name)
+        if inspect.isfunction(found):
+            yield name, found
+        elif inspect.isclass(found) and not issubclass(found, Exception):
+            for member, value in vars(found).items():
+                function = getattr(value, "__func__", value)
+                if inspect.isfunction(function) and not member.startswith("_"):
+                    yield f"{name}.{member}", function
+
+
+CALLABLES = dict(public_callables())
+UNDOCUMENTED = {
+    "AppendResult", "BrokerConfig", "InternalRecord", "LogConfig", "LogManager",
+    "OffsetIndex", "Problem", "Record", "RecordBatch", "RecordBatchBuilder", "Report",
+    "TimeIndex", "TransactionIndex", "WritableLog", "decode_internal",
+    "encode_batches", "read_properties",
+}  # fmt: skip
+"""Names whose docstrings have no sections yet."""
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_a_public_callable_documents_its_parameters_and_its_result(name):
+    function = CALLABLES[name]
+    document = inspect.getdoc(function) or ""
+    assert document, "no docstring"
+    if name.split(".")[0] in UNDOCUMENTED:
+        return
+    signature = inspect.signature(function)
+    parameters = [one for one in signature.parameters if one not in ("self", "cls")]
+    sections = re.split(r"^([A-Z][a-z]+)\n-+$", document, flags=re.MULTILINE)
+    found = dict(zip(sections[1::2], sections[2::2], strict=True))
+    if parameters:
+        listed = re.findall(r"^(\S.*?) :", found["Parameters"], re.MULTILINE)
+        names = {one.strip("* ") for line in listed for one in line.split(",")}
+        assert set(parameters) == names
+    if signature.return_annotation not in (None, "None"):
+        assert "Returns" in found or "Yields" in found
+    assert "Examples" in found
+
+
+def test_scans_and_logs_have_a_form_for_notebooks(tmp_path):
+    scan = kafkalog.scan(ORDERS, start_offset=7)
+    assert "<td>7 \u2013 </td>" in scan._repr_html_()
+    assert "Columns: topic, partition" in scan._repr_html_()
+    assert ".log</td>" in kafkalog.open(ORDERS)._repr_html_()
+    with kafkalog.open(tmp_path / "t-0", "a", kafkalog.LogConfig()) as log:
+        assert "WritableLog" in log._repr_html_()

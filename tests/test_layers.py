@@ -29,12 +29,10 @@ KERNELS = [
 ]
 
 # A scan and a report convert themselves to other libraries' tables on request, and
-# import the surface that does it then. Errors import the type of a path for type
-# checkers alone.
+# import the surface that does it then.
 UPWARD = {
     ("query/scan.py", "export"),
     ("verification/verification_report.py", "export"),
-    ("errors.py", "storage"),
 }
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
 READERS_OF_LOGS = {

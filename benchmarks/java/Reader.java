@@ -12,20 +12,20 @@ import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.CloseableIterator;
 
 /**
- * Reads a segment in memory with Kafka's own classes, as often as it is told to.
+ * Reads a segment in memory with Kafka's own classes, as often as requested.
  *
  *     java -cp 'JARS/*' Reader.java WAY SEGMENT
  *
- * Each line of standard input is a number of passes; the answer to it, when they are
- * done, is the number of records in one, and the bytes of their keys and values. Every
- * checksum is looked at. As Kafka's consumer does, buffers are kept from batch to batch.
+ * Each line of standard input is a number of passes; when they are done, it prints
+ * the number of records in one, and the bytes of their keys and values. Every
+ * checksum is verified. As Kafka's consumer does, buffers are kept from batch to batch.
  */
 public final class Reader {
     private interface Way {
         void take(Record record);
     }
 
-    /** Looks at each record, and drops it. */
+    /** Visits each record, and drops it. */
     private static final class Iterate implements Way {
         private long seen;
 
@@ -43,7 +43,7 @@ public final class Reader {
         }
     }
 
-    /** Gathers offsets, timestamps, keys and values into arrays, which are kept. */
+    /** Collects offsets, timestamps, keys and values into arrays, which are retained. */
     private static final class Columns implements Way {
         private int rows;
         private long[] offset = new long[1 << 16];

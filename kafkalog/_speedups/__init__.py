@@ -1,8 +1,8 @@
 """Compiled kernels: typed loops over arrays that the caller owns.
 
 A kernel takes arrays and scalars, and fills arrays. It makes no system call, keeps no
-state between calls (except `Tail`, which a log's writer owns), and raises no error on
-data: it returns a `Status`, from which its caller makes an error with file and byte.
+state between calls, and raises no error on data: it returns a `Status`, from which its
+caller makes an error with file and byte.
 """
 
 from pathlib import Path
@@ -56,8 +56,9 @@ from kafkalog._speedups.index_search import (
     widen_slots,
 )
 from kafkalog._speedups.legacy_messages import write_messages
-from kafkalog._speedups.runs import Tail
+from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.validate import (
+    header_fault,
     place_batches,
     stamp_batches,
     survey_batches,
@@ -69,7 +70,6 @@ __all__ = [
     "FrameStatus",
     "Halt",
     "Status",
-    "Tail",
     "Want",
     "all_uncompressed",
     "best_path",
@@ -91,14 +91,18 @@ __all__ = [
     "first_nonzero",
     "gather_bytes",
     "gather_records",
+    "header_fault",
+    "is_next_sequence",
     "join_buffers",
     "lengths_to_offsets",
     "locate_payloads",
     "measure_frame",
     "measure_records",
     "measure_wrappers",
+    "must_roll",
     "offsets_in_order",
     "place_batches",
+    "plan_run",
     "scan_batches",
     "search_ranges",
     "search_slots",

@@ -41,3 +41,4 @@ def place_batches(
     next_offset: int,
     data: npt.NDArray[np.uint8],  # uint8_t[::1], (nbytes,), filled
 ) -> int: ...  # next offset, or -1
+def header_fault(row: npt.NDArray[np.uint8]) -> int: ...  # one Batch

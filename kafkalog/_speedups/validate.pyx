@@ -6,7 +6,7 @@ with it, and whether it is wrong at all, is said elsewhere, one append at a time
 Rows of headers and of appends are taken as bytes: to hold an array's fields against
 those of a struct takes longer than what is to be done for one append.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from kafkalog._speedups._record_layout cimport skip_same_layout
@@ -16,7 +16,7 @@ from kafkalog._speedups._batch cimport (
 )
 from kafkalog._speedups._crc cimport CRC32C, crc, crc_setup
 from kafkalog._speedups._cursor cimport (
-    Cursor, Status, be32, put16, put32, put64, wrapping_add
+    Cursor, Status, be32, put16, put32, put64
 )
 from kafkalog._speedups._entry cimport crc_matches, read_entry
 from kafkalog._speedups._buffers cimport Buffers, hold_buffers, release_buffers
@@ -28,6 +28,36 @@ cdef enum:
     LAST_CODEC = 4
     CONTROL = 0x20
     KNOWN_ATTRIBUTES = 0x7F
+
+
+cdef struct Wanted:
+    # Of a batch that comes in.
+    bint from_zero
+    bint rising
+    int32_t least_epoch
+    int32_t greatest_epoch
+    int64_t most_bytes
+
+
+cdef struct Rules:
+    # Of a batch that a leader takes.
+    bint from_client
+    bint keyed
+    int codec  # -1 any
+    int64_t least_timestamp
+    int64_t greatest_timestamp
+
+
+cdef struct Found:
+    Batch* at
+    Py_ssize_t rows
+    Py_ssize_t room
+
+
+cdef struct Stamp:
+    bint at_append
+    int32_t leader_epoch
+    int64_t now_ms
 
 
 cdef inline void begin_append(Append* info) noexcept nogil:
@@ -67,17 +97,50 @@ cdef inline bint take_batch(
     )
 
 
+cdef enum HeaderFault:
+    NO_FAULT
+    OFFSET_RANGE
+    NO_RECORDS
+    RECORD_COUNT
+    CONTROL_BATCH
+    NO_SEQUENCE
+
+
+cdef inline HeaderFault find_fault(const Batch* row) noexcept nogil:
+    # What a client may not send: LogValidator.validateBatch, in its order.
+    cdef int64_t offsets = <int64_t>(
+        <uint64_t>row.last_offset - <uint64_t>row.base_offset + 1
+    )
+    if offsets <= 0:
+        return OFFSET_RANGE
+    if row.count <= 0:
+        return NO_RECORDS
+    if offsets != row.count:
+        return RECORD_COUNT
+    if row.attributes & CONTROL:
+        return CONTROL_BATCH
+    if row.producer_id >= 0 and row.base_sequence < 0:
+        return NO_SEQUENCE
+    return NO_FAULT
+
+
+def header_fault(const uint8_t[::1] row not None):
+    """Return the number of the first thing a client may not send, 0 for none.
+
+    1 offset range, 2 no records, 3 record count, 4 control batch, 5 no sequence.
+    """
+    if row.shape[0] != sizeof(Batch):
+        raise ValueError(f"row of {row.shape[0]} bytes, expected {sizeof(Batch)}")
+    return <int>find_fault(<const Batch*>&row[0])
+
+
 cdef inline bint judge_header(const Batch* row, const Rules* rules) noexcept nogil:
     # Whether a batch needs no rebuilding, and says nothing that its origin may not.
     if row.magic != 2 or row.attributes & LOG_APPEND_TIME or (
         rules.codec >= 0 and row.attributes & CODEC_MASK != rules.codec
     ):
         return False
-    return not rules.from_client or (
-        row.count > 0 and not row.attributes & CONTROL
-        and wrapping_add(row.base_offset, row.count - 1) == row.last_offset
-        and (row.producer_id < 0 or row.base_sequence >= 0)
-    )
+    return not rules.from_client or find_fault(row) == NO_FAULT
 
 
 cdef inline bint survey_batch(
@@ -121,7 +184,7 @@ cdef Rules rules_of(tuple rules) except *:
     return Rules(rules[0], rules[1], rules[2], rules[3], rules[4])
 
 
-cdef bint take_append(
+cdef inline bint take_append(
     const uint8_t* src, int64_t pos, int64_t end, const Wanted* wanted, Found* found,
     Append* info
 ) noexcept nogil:
@@ -367,31 +430,3 @@ def place_batches(
             )
             next_offset += info_at[i].records
     return next_offset
-
-
-cdef bint take_led(
-    const uint8_t* piece, Py_ssize_t size, uint8_t* to, int64_t pos,
-    const Wanted* wanted, const Rules* rules, Batch* row, Append* info,
-) noexcept nogil:
-    cdef Found found = Found(row, 0, 1)
-    memcpy(to + pos, piece, size)
-    return (
-        take_append(to, pos, pos + size, wanted, &found, info)
-        and survey_append(to, rules, &found, 0, info)
-    )
-
-
-cdef bint survey_unpacked(
-    const uint8_t* records, Py_ssize_t size, const Batch* row, const Rules* rules,
-    Append* info,
-) noexcept nogil:
-    cdef Cursor at = Cursor(data=records, pos=0, end=size)
-    return survey_batch(&at, row, rules, info)
-
-
-cdef bint stamp_led(
-    uint8_t* at, const Stamp* stamp, int64_t next_offset, Batch* row, Append* info
-) noexcept nogil:
-    stamp_batch(at, stamp, row, info)
-    place_batch(at, next_offset, row, info)
-    return info.records > 0

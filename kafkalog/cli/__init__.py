@@ -1,1 +1,1 @@
-"""Floor 10: the command line, one module a command."""
+"""The command line: one module for each command."""

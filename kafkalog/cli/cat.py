@@ -29,7 +29,9 @@ from kafkalog.cli.command_options import (
 )
 @paths_argument
 @scan_options
-@click.option("-n", "limit", type=click.IntRange(min=0), help="At most so many.")
+@click.option(
+    "-n", "limit", type=click.IntRange(min=0), help="Print at most this many records."
+)
 @decode_option
 @format_options
 def command(
@@ -42,10 +44,10 @@ def command(
 ) -> None:
     """Print the records of files, partitions or whole log directories.
 
-    Partitions come one after another, by topic and number, each in order of offsets.
-    As JSON, a byte string is text where it is valid UTF-8, and otherwise an object with
-    its base64; timestamps are ms since 1970, or null. With --decode, keys and values of
-    Kafka's internal topics are objects: what coordinators and controllers wrote there.
+    Partitions are printed one after another, by topic and number, each in offset order.
+    In JSON, bytes are a string if they are valid UTF-8, and otherwise an object with
+    their base64; timestamps are milliseconds since 1970, or null. With --decode, the
+    keys and values of Kafka's internal topics are printed as decoded JSON objects.
     """
     scan = options.scan(paths)
     command_output.print_records(

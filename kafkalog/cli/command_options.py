@@ -1,6 +1,7 @@
-"""Options that commands share, spelled and explained once.
+"""Options that several commands share, and their shell completion.
 
-Knows: words of the command line. Does not know: what a command does with them.
+Completion of ``--topic`` and ``--partition`` reads only directory names: those at and
+below the paths that are on the command line already.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 class LocalPath(click.Path):
-    """A path of this machine. URLs are refused: they may hold secrets."""
+    """A path on this machine. URLs are rejected: they may contain secrets."""
 
     def __init__(self) -> None:
         super().__init__(readable=False, path_type=Path)
@@ -40,25 +41,25 @@ class LocalPath(click.Path):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
-        """Return the path; `click.UsageError` for a URL."""
+        """Return the path. Raise `click.UsageError` for a URL."""
         refuse_url(str(value))
         return super().convert(value, param, ctx)
 
 
 def refuse_url(text: str) -> None:
-    """Raise `click.UsageError` for a URL, of which the scheme alone is shown."""
+    """Raise `click.UsageError` for a URL; the message shows only its scheme."""
     if found := URL.match(text):
         reason = f"{found[1]}:// URLs are not supported on the command line"
         raise click.UsageError(reason)
 
 
 def examples(*commands: str) -> str:
-    """Lay out what ``--help`` ends with: commands as they would be typed."""
+    """Return the examples at the end of a command's ``--help``."""
     return "\n".join(("\b", "Examples:", *(f"  {command}" for command in commands)))
 
 
 def read_time(text: str) -> int | datetime:
-    """Read ms since 1970, or ISO 8601 with a zone: without one it is no point in time.
+    """Read milliseconds since 1970, or ISO 8601 with a time zone.
 
     >>> read_time("1700000000000")
     1700000000000
@@ -70,16 +71,18 @@ def read_time(text: str) -> int | datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        reason = f"{text!r} is neither ms since 1970 nor ISO 8601"
+        reason = f"{text!r} is not a time, expected milliseconds since 1970 or ISO 8601"
         raise click.BadParameter(reason) from None
     if time.tzinfo is None:
-        reason = f"{text!r} has no zone; say 2026-01-31T12:00Z, or +02:00"
+        reason = (
+            f"{text!r} has no time zone, expected one as in 2026-01-31T12:00Z or +02:00"
+        )
         raise click.BadParameter(reason)
     return time
 
 
 def read_columns(text: str) -> tuple[str, ...]:
-    """Read names of columns with commas between, in the order given."""
+    """Read column names separated by commas, in the order given."""
     from kafkalog.query.scan_columns import choose_columns
 
     try:
@@ -89,20 +92,20 @@ def read_columns(text: str) -> tuple[str, ...]:
 
 
 def max_batch_bytes_option(most: int | None) -> Callable[[Function], Function]:
-    """Make ``--max-batch-bytes``, up to `most` of them; no bound if None."""
+    """Return the option ``--max-batch-bytes``; `most` is its maximum, if any."""
     return click.option(
         "--max-batch-bytes",
         type=click.IntRange(1, most),
         default=64 << 20,
         show_default=True,
-        help="How much a batch may take, unpacked.",
+        help="Maximum size of a batch in bytes, uncompressed.",
     )
 
 
 def complete_topics(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
-    """Offer the topics below the paths given so far."""
+    """Return the topics below the paths given so far."""
     topics = {name.topic for name in _partitions(context)}
     return sorted(topic for topic in topics if topic.startswith(incomplete))
 
@@ -110,7 +113,7 @@ def complete_topics(
 def complete_partitions(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
-    """Offer the numbers of their partitions."""
+    """Return the partition numbers below the paths given so far."""
     numbers = sorted({name.partition for name in _partitions(context)})
     return [str(one) for one in numbers if str(one).startswith(incomplete)]
 
@@ -118,7 +121,7 @@ def complete_partitions(
 def complete_columns(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
-    """Offer a column more, behind those that stand before the last comma."""
+    """Return the columns that may follow the last comma."""
     from kafkalog.query.scan_columns import COLUMNS
 
     before, comma, begun = incomplete.rpartition(",")
@@ -131,10 +134,10 @@ def complete_columns(
 
 
 def _partitions(context: click.Context) -> Iterator[PartitionDir]:
-    """Yield what the live directories at and below the paths are named for.
+    """Yield the partitions that directory names at and below the paths stand for.
 
-    The option that is being completed has no value yet, so that click has not come to
-    tell arguments from one another: they are what is left over.
+    While an option is being completed, click has not assigned the arguments to
+    parameters yet: they are in `click.Context.args`.
     """
     from kafkalog.storage.file_names import parse_partition_dir
 
@@ -161,26 +164,27 @@ SELECTION: Final = (
         multiple=True,
         type=click.IntRange(min=0),
         shell_complete=complete_partitions,
-        help="Only partitions of this number; may be repeated.",
+        help="Only partitions with this number; may be repeated.",
     ),
 )
 
 BOUNDS: Final = (
     click.option(
-        "--start-offset", type=int, help="First offset; by default the log start."
+        "--start-offset", type=int, help="First offset; default: the log start offset."
     ),
-    click.option("--end-offset", type=int, help="Offset before which to end."),
+    click.option("--end-offset", type=int, help="Offset to stop before."),
     click.option(
         "--start-timestamp",
         type=read_time,
         metavar="TIME",
-        help="Earliest timestamp: ms since 1970, or ISO 8601 with a zone.",
+        help="Earliest timestamp: milliseconds since 1970, or ISO 8601 with a time "
+        "zone.",
     ),
     click.option(
         "--end-timestamp",
         type=read_time,
         metavar="TIME",
-        help="Timestamp before which to end.",
+        help="Timestamp to stop before.",
     ),
 )
 
@@ -190,8 +194,8 @@ COLUMNS: Final = (
         type=read_columns,
         metavar="NAMES",
         shell_complete=complete_columns,
-        help="Columns, with commas between, in the order wanted: topic, partition, "
-        "offset, timestamp, timestamp_type, key, value, headers (these by default), "
+        help="Columns to print, in this order, separated by commas: topic, partition, "
+        "offset, timestamp, timestamp_type, key, value, headers (the default), "
         "leader_epoch, producer_id, producer_epoch, sequence, is_transactional, "
         "is_control, magic, codec, segment, position.",
     ),
@@ -203,19 +207,20 @@ WHICH: Final = (
         type=click.Choice(["read_uncommitted", "read_committed"]),
         default="read_uncommitted",
         show_default=True,
-        help="Whether to leave out what is aborted or undecided.",
+        help="Whether records of aborted and open transactions are skipped.",
     ),
     click.option(
         "--on-corruption",
         type=click.Choice(["raise", "skip"]),
         default="raise",
         show_default=True,
-        help="End at damage, or leave it out and go on; the exit code is 1 either way.",
+        help="At corrupt data, stop or skip it and continue; the exit code is 1 "
+        "either way.",
     ),
     click.option(
         "--control-records",
         is_flag=True,
-        help="Show transaction markers and the like, too.",
+        help="Include control records, such as transaction markers.",
     ),
     max_batch_bytes_option(1 << 30),
 )
@@ -226,13 +231,13 @@ THREADS: Final = (
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="How many threads decode.",
+        help="Number of threads that decode.",
     ),
 )
 
-READING: Final = (*SELECTION, *BOUNDS, *COLUMNS, *WHICH, *THREADS)
-FINDING: Final = (*SELECTION, *BOUNDS, *WHICH)
-TAILING: Final = (*SELECTION, *COLUMNS, *WHICH)
+SCAN: Final = (*SELECTION, *BOUNDS, *COLUMNS, *WHICH, *THREADS)
+FIND: Final = (*SELECTION, *BOUNDS, *WHICH)
+TAIL: Final = (*SELECTION, *COLUMNS, *WHICH)
 
 COMPRESSION: Final = (
     click.option(
@@ -240,7 +245,7 @@ COMPRESSION: Final = (
         type=click.Choice(["zstd", "snappy", "gzip", "lz4", "none"]),
         default="zstd",
         show_default=True,
-        help="Of Parquet's columns.",
+        help="Compression of Parquet's columns.",
     ),
 )
 
@@ -249,15 +254,15 @@ PRINTING: Final = (
         "--format",
         "form",
         type=click.Choice(FORMATS),
-        help="By default a table on a terminal, JSON Lines in a pipe.",
+        help="Default: a table on a terminal, JSON Lines in a pipe.",
     ),
-    click.option("--no-color", is_flag=True, help="No colour; as NO_COLOR=1 does."),
+    click.option("--no-color", is_flag=True, help="No colour; the same as NO_COLOR=1."),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
-    """What is asked of a scan, as the options gave it."""
+    """The options that select what a command scans."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
@@ -273,9 +278,9 @@ class ScanOptions:
     threads: int = 1
 
     def scan(self, paths: Sequence[Path], progress: Progress | None = None) -> Scan:
-        """Make the scan of what lies under `paths`, as far as it was selected.
+        """Return the scan of the selected partitions under `paths`.
 
-        Raises `FileNotFoundError` where a topic or partition asked for is not there.
+        Raises `FileNotFoundError` if a selected topic or partition does not exist.
         """
         from kafkalog.query.scan import scan
         from kafkalog.storage.log_directory import choose_partitions
@@ -299,9 +304,9 @@ class ScanOptions:
         return replace(whole, sources=tuple(whole.sources[i] for i in chosen))
 
     def parts(self, paths: Sequence[Path]) -> list[SourceBounds]:
-        """List anew what lies under `paths` and was selected, from its start on.
+        """List the selected partitions under `paths` again, each from its start.
 
-        That a topic or partition is not there is no error.
+        A topic or partition that does not exist is no error.
         """
         from kafkalog.query.sources import bounds_of, find_sources
 
@@ -331,7 +336,7 @@ def format_options(function: Function) -> Function:
 
 
 def compression_option(function: Function) -> Function:
-    """Add ``--compression``, of Parquet files."""
+    """Add ``--compression``, for Parquet files."""
     return _with(COMPRESSION, function)
 
 
@@ -340,35 +345,37 @@ def decode_option(function: Function) -> Function:
     return click.option(
         "--decode",
         is_flag=True,
-        help="Show what records of internal topics say, in place of their bytes.",
+        help="Print records of internal topics decoded, instead of as bytes.",
     )(function)
 
 
 def scan_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a scan; the function is given them as one, `reading`."""
-    return _gathering(READING, function)
+    """Add all options of a scan, as one parameter `options`."""
+    return _collecting(SCAN, function)
 
 
 def find_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add those that say where to look, and for what kind of records; as `reading`."""
-    return _gathering(FINDING, function)
+    """Add the options of a scan that ``find`` has, as one parameter `options`."""
+    return _collecting(FIND, function)
 
 
 def tail_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add those of a scan that bound nothing; as `reading`."""
-    return _gathering(TAILING, function)
+    """Add the options of a scan that ``tail`` has, as one parameter `options`."""
+    return _collecting(TAIL, function)
 
 
-def _gathering(
+def _collecting(
     options: Sequence[Callable[..., Any]], function: Callable[..., None]
 ) -> Callable[..., None]:
     @wraps(function)
-    def gathering(**given: Any) -> None:
-        names = [field.name for field in fields(ScanOptions) if field.name in given]
-        asked = {name: given.pop(name) for name in names}
-        function(options=ScanOptions(**asked), **given)
+    def collecting(**parameters: Any) -> None:
+        names = [
+            field.name for field in fields(ScanOptions) if field.name in parameters
+        ]
+        selected = {name: parameters.pop(name) for name in names}
+        function(options=ScanOptions(**selected), **parameters)
 
-    return _with(options, gathering)
+    return _with(options, collecting)
 
 
 def _with(options: Sequence[Callable[[Function], Function]], to: Function) -> Function:

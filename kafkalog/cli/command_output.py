@@ -1,8 +1,6 @@
-"""Data on standard output: a table, JSON Lines, JSON or CSV; of rows, or of records.
+"""Standard output of the commands: tables, JSON Lines, JSON and CSV.
 
-To a terminal nothing is sent that it would obey, whatever the format.
-
-Knows: formats. Does not know: what is printed.
+On a terminal, control characters in the data are escaped in every format.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TableField:
-    """A member of rows: how a table heads it and spells it."""
+    """A member of a row: its heading and how its values are formatted in a table."""
 
     name: str
     title: str
@@ -37,7 +35,7 @@ class TableField:
 
 
 def chosen_format(form: str | None) -> str:
-    """Return the format asked for, or the one that fits where the output goes."""
+    """Return the requested format, or the default for where standard output goes."""
     return form or ("table" if sys.stdout.isatty() else "jsonl")
 
 
@@ -48,13 +46,13 @@ def print_rows(
     *,
     no_color: bool = False,
 ) -> None:
-    """Print rows as they come; of their members a table shows only `fields`."""
+    """Print rows as they arrive; a table shows only `fields` of their members."""
     if form == "table":
         columns = [TableColumn(f.title, f.right, f.may_be_cut) for f in fields]
         cells = (cells_of(row, fields) for row in rows)
         _print_table(columns, cells, no_color=no_color)
     elif form == "csv":
-        _print(_csv_of(rows), terminal.harmless_lines)
+        _print(_csv_of(rows), terminal.escape_lines)
     else:
         texts = (json.dumps(row, ensure_ascii=False) for row in rows)
         _print_json(([text] for text in texts), form)
@@ -68,9 +66,9 @@ def print_records(
     no_color: bool = False,
     decode: bool = False,
 ) -> None:
-    """Print the first `limit` records of a scan, all if None, as they are read.
+    """Print the first `limit` records of a scan as they are read; all if None.
 
-    Then tell what it passed over.
+    Then report the problems that the scan skipped.
     """
     left = sys.maxsize if limit is None else limit
     shown, form = scan.columns, chosen_format(form)
@@ -86,7 +84,7 @@ def print_records(
 
 
 def decodable(scan: Scan) -> Scan:
-    """Add to a scan the columns without which records cannot be decoded."""
+    """Return a scan with the columns that decoding needs, all of them read."""
     from kafkalog.export.internal_topic_json import NEEDED
 
     more = (name for name in NEEDED if name not in scan.columns)
@@ -94,12 +92,11 @@ def decodable(scan: Scan) -> Scan:
 
 
 class RecordPrinter:
-    """Prints chunks of records, one behind the other, as one table, list or stream.
+    """Prints chunks of records one after another, as one table, list or stream.
 
-    With `decode`, what records of internal topics say takes the place of their bytes.
-
-    A table is held back until there are rows enough to see how wide its columns are;
-    `flush` prints what there is. Leaving ends the list that ``json`` is.
+    With `decode`, records of internal topics are printed decoded. A table is held back
+    until there are enough rows to determine its column widths; `flush` prints the rows
+    held back. Leaving the context ends the list of ``json``.
     """
 
     def __init__(
@@ -119,7 +116,7 @@ class RecordPrinter:
         self._rows: list[tuple[str, ...]] = []
         self._before = "["
         if form == "csv":
-            self._emit(f"{text_lines.csv_header(columns)}\n", terminal.harmless_lines)
+            self._emit(f"{text_lines.csv_header(columns)}\n", terminal.escape_lines)
 
     def __enter__(self) -> Self:
         return self
@@ -132,7 +129,7 @@ class RecordPrinter:
             emit("]\n" if self._before == BETWEEN else "[]\n")
 
     def show(self, records: Records, most: int = sys.maxsize) -> int:
-        """Print the first `most` of a chunk; answer how many that are."""
+        """Print the first `most` records of a chunk; return how many were printed."""
         from kafkalog.cli import record_cells
         from kafkalog.export import text_lines
 
@@ -146,16 +143,16 @@ class RecordPrinter:
         spell = text_lines.csv_lines if self._form == "csv" else text_lines.json_lines
         lines = spell(records, self._columns, decode=self._decode)[:most]
         if self._form == "csv":
-            self._emit("\n".join(lines) + "\n", terminal.harmless_lines)
+            self._emit("\n".join(lines) + "\n", terminal.escape_lines)
         elif self._form == "jsonl":
-            self._emit("\n".join(lines) + "\n", terminal.harmless_json)
+            self._emit("\n".join(lines) + "\n", terminal.escape_json)
         else:
-            self._emit(self._before + BETWEEN.join(lines), terminal.harmless_json)
+            self._emit(self._before + BETWEEN.join(lines), terminal.escape_json)
             self._before = BETWEEN
         return len(lines)
 
     def flush(self) -> None:
-        """Print the rows of a table that are held back."""
+        """Print the table rows that are held back."""
         if self._rows:
             self._print_rows()
 
@@ -174,17 +171,17 @@ class RecordPrinter:
         for line in map(self._table.line, rows):
             emit(f"{line}\n")
 
-    def _emit(self, text: str, harmless: Callable[[str], str]) -> None:
-        emit(harmless(text) if self._on_terminal else text)
+    def _emit(self, text: str, escape: Callable[[str], str]) -> None:
+        emit(escape(text) if self._on_terminal else text)
 
 
 def cells_of(row: Row, fields: Sequence[TableField]) -> list[str]:
-    """Spell a row's members for a table; a terminal obeys nothing in them."""
+    """Return a row's cells for a table, with control characters escaped."""
     return [_cell(field, row) for field in fields]
 
 
 def table_of(fields: Sequence[TableField], rows: Sequence[Sequence[str]]) -> Table:
-    """Begin a table for the terminal, as wide as its first rows ask for."""
+    """Return a table for the terminal, with widths that fit `rows`."""
     return Table(
         [TableColumn(f.title, f.right, f.may_be_cut) for f in fields],
         rows,
@@ -195,7 +192,7 @@ def table_of(fields: Sequence[TableField], rows: Sequence[Sequence[str]]) -> Tab
 
 def _cell(field: TableField, row: Row) -> str:
     value = row.get(field.name)
-    return "-" if value is None else terminal.harmless(field.spell(value))
+    return "-" if value is None else terminal.escape(field.spell(value))
 
 
 def _print_table(
@@ -212,7 +209,7 @@ def _print_table(
 
 
 def _csv_of(rows: Iterable[Row]) -> Iterator[list[str]]:
-    """Spell rows as CSV; where their members change, another heading begins."""
+    """Yield rows as CSV lines; another heading begins where their members change."""
     names: list[str] = []
     for row in rows:
         lines = []
@@ -224,39 +221,39 @@ def _csv_of(rows: Iterable[Row]) -> Iterator[list[str]]:
 
 
 def csv_line(cells: Iterable[Any]) -> str:
-    """Spell a row of CSV, without its end."""
+    """Return a line of CSV, without its end."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(cells)
     return line.getvalue()
 
 
-def _print(blocks: Iterable[list[str]], harmless: Callable[[str], str]) -> None:
+def _print(blocks: Iterable[list[str]], escape: Callable[[str], str]) -> None:
     on_terminal = sys.stdout.isatty()
     for lines in blocks:
         text = "\n".join(lines) + "\n"
-        emit(harmless(text) if on_terminal else text)
+        emit(escape(text) if on_terminal else text)
 
 
 BETWEEN: Final = ",\n"
 
 
 def _print_json(blocks: Iterable[list[str]], form: str) -> None:
-    """Print objects, one a line; for ``json`` as one list, closed whatever happens."""
+    """Print objects, one a line; as ``json``, a list that is closed after an error."""
     if form == "jsonl":
-        _print(blocks, terminal.harmless_json)
+        _print(blocks, terminal.escape_json)
         return
     on_terminal = sys.stdout.isatty()
     before = "["
     try:
         for lines in blocks:
             text = BETWEEN.join(lines)
-            emit(before + (terminal.harmless_json(text) if on_terminal else text))
+            emit(before + (terminal.escape_json(text) if on_terminal else text))
             before = BETWEEN
     finally:
         emit("]\n" if before == BETWEEN else "[]\n")
 
 
 def emit(text: str) -> None:
-    """Write text to standard output, as UTF-8 whatever the locale says."""
+    """Write text to standard output, as UTF-8 in any locale."""
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))

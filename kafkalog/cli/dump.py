@@ -1,7 +1,4 @@
-"""``kafkalog dump``: what kafka-dump-log prints, from its own flags.
-
-Knows: what those flags ask for. Does not know: what a file holds.
-"""
+"""``kafkalog dump``: what kafka-dump-log prints, with its flags."""
 
 from __future__ import annotations
 
@@ -41,16 +38,16 @@ DUMPED: Final = frozenset(
 )
 TOOL_VERSION: Final = "4.3.1"
 NO_VALUE: Final = "\0"
-"""Stands for a value that was not given: no argument can hold it."""
+"""Stands for a value that was not given: no argument contains this character."""
 
 
 class DumpCommand(click.Command):
-    """A command that takes the tool's flags as the tool does."""
+    """A command that reads its arguments as kafka-dump-log does."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; ends with 1 where the tool ends by an exception.
+        """Read the arguments; exit with 1 where the tool ends with an exception.
 
-        No argument of the tool's is a URL: one is refused before anything prints it.
+        The tool takes no URL: one is rejected before anything prints it.
         """
         for part in re.split("[=,]", ",".join(args)):
             refuse_url(part)
@@ -83,7 +80,7 @@ class DumpCommand(click.Command):
 @click.option(
     "--files", multiple=True, metavar="FILE,...", help="Files to dump, in this order."
 )
-@click.option("--print-data-log", is_flag=True, help="Print keys and values, too.")
+@click.option("--print-data-log", is_flag=True, help="Print keys and values.")
 @click.option("--deep-iteration", is_flag=True, help="Print a line for each record.")
 @click.option(
     "--verify-index-only", is_flag=True, help="Check indexes, print no entries."
@@ -91,19 +88,19 @@ class DumpCommand(click.Command):
 @click.option(
     "--index-sanity-check",
     is_flag=True,
-    help="Only look whether a broker would take the index when it starts.",
+    help="Only run the check that a broker runs on the index when it starts.",
 )
 @click.option(
     "--max-message-size",
     multiple=True,
     metavar="BYTES",
-    help="How many bytes to look at from where an index points: 5242880 by default.",
+    help="Maximum bytes read from where an index entry points; default: 5242880.",
 )
 @click.option(
     "--max-bytes",
     multiple=True,
     metavar="BYTES",
-    help="How many bytes of a log to read: 2147483647, or all, by default.",
+    help="Maximum bytes read of a log; default: 2147483647, which is all.",
 )
 @click.option(
     "--key-decoder-class",
@@ -111,7 +108,7 @@ class DumpCommand(click.Command):
     is_flag=False,
     flag_value=NO_VALUE,
     metavar="[CLASS]",
-    help="Kafka's class that decodes keys; prints them.",
+    help="Kafka's decoder class for keys; implies --print-data-log.",
 )
 @click.option(
     "--value-decoder-class",
@@ -119,7 +116,7 @@ class DumpCommand(click.Command):
     is_flag=False,
     flag_value=NO_VALUE,
     metavar="[CLASS]",
-    help="Kafka's class that decodes values; prints them.",
+    help="Kafka's decoder class for values; implies --print-data-log.",
 )
 @click.option("--offsets-decoder", is_flag=True, help="Decode __consumer_offsets.")
 @click.option(
@@ -139,23 +136,28 @@ class DumpCommand(click.Command):
 @click.option(
     "--skip-record-metadata",
     is_flag=True,
-    help="Print of records only keys and values.",
+    help="Print only keys and values of records.",
 )
-@click.option("--version", is_flag=True, help="Print which Kafka's tool this is like.")
+@click.option(
+    "--version",
+    is_flag=True,
+    help="Print the version of Kafka whose tool this reproduces.",
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="Give the same as data, instead of in the lines of kafka-dump-log.",
+    help="Print the same content as data, instead of kafka-dump-log's lines.",
 )
 def command(
-    paths: tuple[Path, ...], form: str | None, version: bool, **asked: Any
+    paths: tuple[Path, ...], form: str | None, version: bool, **flags: Any
 ) -> None:
     """Print batches, records and indexes as kafka-dump-log does, line for line.
 
-    Of a directory, the files in it by name. The flags are those of Kafka 4.3, and so is
-    all that is printed, on both streams. Ends with 1 where Kafka's tool ends by an
-    exception. Key and value go to a terminal as they are, but for --format.
+    For a directory, its files are dumped in the order of their names. The flags are
+    those of Kafka 4.3, and so are both output streams. The exit code is 1 where Kafka's
+    tool ends with an exception. Keys and values go to a terminal unescaped, except with
+    --format.
     """
     from kafkalog.dump.tool import dump_files
 
@@ -164,11 +166,11 @@ def command(
     if version:
         click.echo(TOOL_VERSION)
         return
-    if not asked["files"] and not paths:
+    if not flags["files"] and not paths:
         click.echo('Missing required argument "[files]"', err=True)
         click.echo(context.get_help(), err=True)
         context.exit(Exit.DAMAGE)
-    options, files = _options(asked), Argument("files", "", asked["files"])
+    options, files = _options(flags), Argument("files", "", flags["files"])
     if form or paths:
         named = [*_checked(options, files), *_within(paths)]
         printer = RowPrinter(form, columns_of(named, options)) if form else None
@@ -181,8 +183,8 @@ def command(
 
 
 def _named(files: Argument) -> Iterator[str]:
-    """Split names at commas as Java does: empty ones at the end are none."""
-    if not files.given:
+    """Split names at commas as Java does: empty ones at the end are dropped."""
+    if not files.values:
         return
     text = files.text()
     named = text.rstrip(",")
@@ -191,9 +193,9 @@ def _named(files: Argument) -> Iterator[str]:
 
 
 def _checked(options: DumpOptions, files: Argument) -> list[str]:
-    """Name the files of ``--files``; what Kafka's tool would find later comes first.
+    """Return the files of ``--files``, with the faults that Kafka's tool finds later.
 
-    Raises `OSError` for a file that is not there, or may not be read.
+    Raises `OSError` for a file that does not exist or may not be read.
     """
     try:
         options.max_bytes.number()
@@ -207,60 +209,67 @@ def _checked(options: DumpOptions, files: Argument) -> list[str]:
 
 
 def _expect(path: Path) -> None:
-    """Raise `OSError` where `path` is not there, or may not be read."""
+    """Raise `OSError` if `path` does not exist or may not be read."""
     path.stat()
     if not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def _within(paths: tuple[Path, ...]) -> Iterator[str]:
-    """Give paths, and in place of a directory its files that can be dumped.
+    """Yield paths, and for a directory its files that can be dumped.
 
-    Links, and what is no file, are none of these. Raises `OSError` for a path that is
-    not there, or may not be read.
+    Symbolic links and anything but regular files are skipped. Raises `OSError` for a
+    path that does not exist or may not be read.
     """
     for path in paths:
         _expect(path)
         if path.is_dir():
             with os.scandir(path) as listing:
-                plain = [
-                    one.name for one in listing if one.is_file(follow_symlinks=False)
+                names = [
+                    entry.name
+                    for entry in listing
+                    if entry.is_file(follow_symlinks=False)
                 ]
-            files = [path / name for name in plain if Path(name).suffix in DUMPED]
+            files = [path / name for name in names if Path(name).suffix in DUMPED]
             if not files:
-                raise NotALogDirectoryError(f"nothing in it can be dumped: {path}")
+                known = ", ".join(sorted(DUMPED))
+                raise NotALogDirectoryError(
+                    f"no file to dump, expected one of {known}: {path}"
+                )
             yield from map(str, sorted(files))
         else:
             yield str(path)
 
 
-def _options(asked: dict[str, Any]) -> DumpOptions:
+def _options(flags: dict[str, Any]) -> DumpOptions:
     from kafkalog.messages.message_parsers import KINDS
 
-    kinds = [kind for kind in KINDS if asked[f"{kind.replace('-', '_')}_decoder"]]
+    kinds = [kind for kind in KINDS if flags[f"{kind.replace('-', '_')}_decoder"]]
     return DumpOptions(
         print_contents=bool(
-            asked["print_data_log"]
+            flags["print_data_log"]
             or kinds
-            or asked["key_decoder_class"]
-            or asked["value_decoder_class"]
+            or flags["key_decoder_class"]
+            or flags["value_decoder_class"]
         ),
-        deep=asked["deep_iteration"],
-        skip_metadata=asked["skip_record_metadata"],
-        verify_only=asked["verify_index_only"],
-        sanity_only=asked["index_sanity_check"],
+        deep=flags["deep_iteration"],
+        skip_metadata=flags["skip_record_metadata"],
+        verify_only=flags["verify_index_only"],
+        sanity_only=flags["index_sanity_check"],
         decoder=kinds[0] if kinds else None,
-        max_bytes=_given(MAX_BYTES, asked),
-        max_message_bytes=_given(MAX_MESSAGE_BYTES, asked),
-        key_decoder=_given(KEY_DECODER, asked),
-        value_decoder=_given(VALUE_DECODER, asked),
+        max_bytes=_with_value(MAX_BYTES, flags),
+        max_message_bytes=_with_value(MAX_MESSAGE_BYTES, flags),
+        key_decoder=_with_value(KEY_DECODER, flags),
+        value_decoder=_with_value(VALUE_DECODER, flags),
     )
 
 
-def _given(argument: Argument, asked: dict[str, Any]) -> Argument:
-    """Fill in what was given; a class's flag may have come without one."""
-    values = asked[argument.flag.replace("-", "_")]
-    return replace(argument, given=tuple(one for one in values if one != NO_VALUE))
+def _with_value(argument: Argument, flags: dict[str, Any]) -> Argument:
+    """Return an argument with the values given for it; a class's flag may have none."""
+    values = flags[argument.flag.replace("-", "_")]
+    return replace(
+        argument, values=tuple(value for value in values if value != NO_VALUE)
+    )
 
 
 def _streams(rows: RowPrinter | None) -> Streams:

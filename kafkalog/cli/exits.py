@@ -1,17 +1,15 @@
-"""How a command ends: exit codes, and which error means which.
+"""Exit codes, and which error leads to which.
 
-    0    fine
-    1    damage, or differences, in files that can be read; what was sound is given
+    0    success
+    1    corrupt data, or differences, in readable files; valid data was printed
     2    usage
     3    no such file, no permission, not a log directory; a missing optional package
     4    refused for safety
     130  interrupted
 
-A pipe that its reader closed ends a command quietly, with 0. Where standard output was
-closed from the beginning, a command that has something to print ends with 3; where
-standard error was, what would be told there is not.
-
-Knows: errors and codes. Does not know: commands.
+A pipe closed by its reader ends a command quietly, with 0. If standard output was
+closed from the beginning, a command that has something to print exits with 3; if
+standard error was, messages are dropped.
 """
 
 from __future__ import annotations
@@ -46,11 +44,11 @@ class Exit(IntEnum):
 
 
 class Refused(Exception):
-    """What was asked for would destroy something; the message says what."""
+    """The request would destroy something; the message states what."""
 
 
 class Damaged(Exception):
-    """Damage was found and reported; what was sound has been given."""
+    """Corrupt data was found and reported; the valid data was printed."""
 
 
 CODES: Final[tuple[tuple[type[BaseException], Exit], ...]] = (
@@ -62,11 +60,11 @@ CODES: Final[tuple[tuple[type[BaseException], Exit], ...]] = (
     (OSError, Exit.UNREADABLE),
     (KeyboardInterrupt, Exit.INTERRUPTED),
 )
-"""The first that fits counts."""
+"""The first that matches counts."""
 
 
 def code_of(error: BaseException) -> Exit | None:
-    """Return the exit code of an error; None for one that is a bug of ours.
+    """Return the exit code of an error; None for an error that is a bug in kafkalog.
 
     >>> code_of(FileNotFoundError(2, "No such file or directory"))
     <Exit.UNREADABLE: 3>
@@ -79,8 +77,8 @@ def code_of(error: BaseException) -> Exit | None:
 
 @contextmanager
 def reported(context: click.Context) -> Iterator[None]:
-    """Turn what ends a command into a line on standard error and an exit code."""
-    _stand_in_for_closed()
+    """Report the error that ends a command on standard error, and set the exit code."""
+    _replace_closed_streams()
     code: Exit | None = Exit.FINE
     try:
         try:
@@ -92,39 +90,39 @@ def reported(context: click.Context) -> Iterator[None]:
             if code is None:
                 raise
             sys.stdout.flush()
-            complain(describe(error))
+            print_error(describe(error))
         sys.stdout.flush()
     except BrokenPipeError:
-        _let_go_of_stdout()
+        _discard_stdout()
     if code:
         context.exit(code)
 
 
 def report_problems(problems: Sequence[ScanProblem]) -> None:
-    """Tell what a scan left out, a line each; raises `Damaged` if there is any."""
+    """Print the problems that a scan skipped, a line each; raise `Damaged` if any."""
     for problem in problems:
-        complain(f"left out: {problem}")
+        print_error(f"skipped: {problem}")
     if problems:
         times = "once" if len(problems) == 1 else f"{len(problems)} times"
-        raise Damaged(f"damage was passed over {times}")
+        raise Damaged(f"corrupt data was skipped {times}")
 
 
 def describe(error: BaseException) -> str:
-    """Say in a line what an error is about."""
+    """Return an error's message as one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {os.fsdecode(error.filename)}"
     return str(error) or "interrupted"
 
 
-def complain(message: str) -> None:
-    """Print a line on standard error, harmless whatever is in it."""
-    from kafkalog.cli.terminal import harmless
+def print_error(message: str) -> None:
+    """Print a message on standard error, with control characters escaped."""
+    from kafkalog.cli.terminal import escape
 
-    click.echo(f"kafkalog: {without_urls(harmless(message))}", err=True)
+    click.echo(f"kafkalog: {without_urls(escape(message))}", err=True)
 
 
 def without_urls(text: str) -> str:
-    """Leave of each URL in a text its scheme: the rest may be secret.
+    """Return the text with each URL reduced to its scheme: the rest may be secret.
 
     >>> without_urls("no such file: s3://KEY:SECRET@bucket/x")
     'no such file: s3://...'
@@ -133,17 +131,17 @@ def without_urls(text: str) -> str:
 
 
 class _ClosedOutput(io.FileIO):
-    """Standard output that was closed: writing to it fails, and says what it was."""
+    """Standard output that was closed: every write raises `OSError`."""
 
     def write(self, _: object) -> int:
         reason = os.strerror(errno.EBADF)
         raise OSError(errno.EBADF, reason, "standard output")
 
 
-def _stand_in_for_closed() -> None:
-    """Put streams in the place of those that Python has found closed, and has not.
+def _replace_closed_streams() -> None:
+    """Replace standard streams that were closed when Python started.
 
-    A file opened later could not take their numbers then.
+    Otherwise a file opened later could get their descriptor numbers.
     """
     if sys.stdout is None:
         raw = _ClosedOutput(os.open(os.devnull, os.O_RDONLY), "w")
@@ -153,8 +151,8 @@ def _stand_in_for_closed() -> None:
         sys.stderr = os.fdopen(nowhere, "w", encoding="utf-8")
 
 
-def _let_go_of_stdout() -> None:
-    """Have what is still buffered go nowhere, instead of failing once more at exit."""
+def _discard_stdout() -> None:
+    """Send what is still buffered to /dev/null, so that exit does not fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -15,13 +15,13 @@ from kafkalog.cli.command_options import (
     examples,
     scan_options,
 )
-from kafkalog.cli.terminal import bar
+from kafkalog.cli.terminal import progress_bar
 
 FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
 COMPRESSED: Final = frozenset(
     ("gz", "gzip", "zst", "zstd", "bz2", "xz", "lz4", "snappy", "sz", "br", "zip")
 )
-"""Extensions that say a file is compressed as a whole: none is."""
+"""Extensions of files that are compressed as a whole, which is not supported."""
 
 
 @click.command(
@@ -39,12 +39,12 @@ COMPRESSED: Final = frozenset(
     "--to",
     "form",
     type=click.Choice(FORMATS),
-    help="The format; by default told by the extension of OUT, parquet of none.",
+    help="Output format; default: the extension of OUT, or parquet without one.",
 )
 @scan_options
 @compression_option
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
 def command(
     path: Path,
     out: Path,
@@ -56,14 +56,14 @@ def command(
 ) -> None:
     """Write the records under PATH as files.
 
-    OUT without an extension, or a directory that is there, is a directory, for
-    OUT/topic=T/partition=P/part-00000.parquet and so on. With one it is a file:
-    .parquet, .jsonl, .csv or .arrow say its format; any other extension needs --to, and
-    one that says another format, or a compression (.parquet.gz), is refused. The
-    directory of OUT must be there. Files get their names when all are whole. Where
-    damage ends the reading, the valid records before it are written.
+    If OUT has no extension, or is an existing directory, it is a directory that gets
+    OUT/topic=T/partition=P/part-00000.parquet and so on. Otherwise it is a file whose
+    extension is its format: .parquet, .jsonl, .csv or .arrow. Any other extension needs
+    --to; one that contradicts --to or names a compression (.parquet.gz) is rejected.
+    The parent directory of OUT must exist. Files get their final names once all are
+    complete. If corrupt data ends the scan, the valid records before it are written.
 
-    Parquet and Arrow need pyarrow; without it the command ends with 3.
+    Parquet and Arrow need pyarrow; without it the exit code is 3.
     """
     from kafkalog.export import file_export
 
@@ -73,8 +73,8 @@ def command(
     except (FileExistsError, PermissionError) as error:
         raise exits.Refused(exits.describe(error)) from None
     file_export.check_parent(out)
-    with bar(out.name, quiet=quiet) as tell:
-        scan = options.scan([path], tell)
+    with progress_bar(out.name, quiet=quiet) as progress:
+        scan = options.scan([path], progress)
         done = file_export.write_files(scan, out, form, compression=compression)
     if not quiet:
         click.echo(f"{done.records:,} records, files: {len(done.files):,}", err=True)
@@ -82,20 +82,20 @@ def command(
 
 
 def _form_of(out: Path, form: str | None) -> str:
-    """Return the format of OUT; `click.UsageError` where its extension misleads."""
+    """Return the format of OUT. Raise `click.UsageError` for a wrong extension."""
     extension = out.suffix[1:].lower()
     if not extension or out.is_dir():
         return form or "parquet"
-    known = ", ".join(f".{one}" for one in FORMATS)
+    known = ", ".join(f".{name}" for name in FORMATS)
     if extension in COMPRESSED:
-        reason = f"no file is compressed as a whole, as .{extension} would say"
-        raise click.UsageError(f"{reason}; OUT may end with {known}")
+        reason = f"OUT ends with .{extension}, and files are not compressed as a whole"
+        raise click.UsageError(f"{reason}: expected one of {known}")
     if extension in FORMATS:
         if form not in (None, extension):
-            reason = f"OUT ends with .{extension}, and --to says {form}"
-            raise click.UsageError(f"{reason}: end it with .{form}")
+            reason = f"OUT ends with .{extension}, but --to is {form}"
+            raise click.UsageError(f"{reason}: expected .{form}")
         return extension
     if form is None:
-        reason = f".{extension} says no format: OUT may end with {known}"
-        raise click.UsageError(f"{reason}; or say which by --to")
+        reason = f"OUT ends with .{extension}, expected one of {known}"
+        raise click.UsageError(f"{reason}; or give the format with --to")
     return form

@@ -1,4 +1,4 @@
-"""``kafkalog find``: where records lie, by what is in them."""
+"""``kafkalog find``: search for records by their content."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Header = tuple[bytes, Pattern | None]
 
 
 def read_pattern(text: str) -> Pattern:
-    r"""Read a pattern of Python's ``re``, for bytes.
+    r"""Read a regular expression of Python's ``re``, for bytes.
 
     >>> read_pattern("^order-[0-9]+\\xff")
     re.compile(b'^order-[0-9]+\\xff')
@@ -50,7 +50,9 @@ def read_pattern(text: str) -> Pattern:
     try:
         return re.compile(os.fsencode(text))
     except re.error as error:
-        raise click.BadParameter(f"{text!r} is no pattern: {error}") from None
+        raise click.BadParameter(
+            f"{text!r} is not a regular expression: {error}"
+        ) from None
 
 
 def read_header(text: str) -> Header:
@@ -78,14 +80,17 @@ def read_header(text: str) -> Header:
     "--timestamp",
     type=read_time,
     metavar="TIME",
-    help="The first record of each partition at that time or later: ms since 1970, or "
-    "ISO 8601 with a zone.",
+    help="The first record of each partition at this time or later: milliseconds since "
+    "1970, or ISO 8601 with a time zone.",
 )
 @click.option(
-    "--key", type=read_pattern, metavar="PATTERN", help="What occurs in the key."
+    "--key", type=read_pattern, metavar="PATTERN", help="Pattern to find in the key."
 )
 @click.option(
-    "--value", type=read_pattern, metavar="PATTERN", help="What occurs in the value."
+    "--value",
+    type=read_pattern,
+    metavar="PATTERN",
+    help="Pattern to find in the value.",
 )
 @click.option(
     "--header",
@@ -93,17 +98,19 @@ def read_header(text: str) -> Header:
     type=read_header,
     metavar="NAME[=PATTERN]",
     multiple=True,
-    help="A header of that name, with the pattern in its value; may be repeated.",
+    help="Header with this name, and the pattern in its value; may be repeated.",
 )
 @click.option(
     "--producer-id",
     "producer_ids",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Who wrote it; may be repeated, for any of them.",
+    help="Producer id; may be repeated, to match any of them.",
 )
 @find_options
-@click.option("-n", "limit", type=click.IntRange(min=0), help="At most so many.")
+@click.option(
+    "-n", "limit", type=click.IntRange(min=0), help="Print at most this many records."
+)
 @format_options
 def command(
     paths: tuple[Path, ...],
@@ -113,25 +120,26 @@ def command(
     limit: int | None,
     form: str | None,
     no_color: bool,
-    **asked: Any,
+    **filters: Any,
 ) -> None:
-    r"""Find records, and print where they lie: file, byte of the batch, place in it.
+    r"""Find records, and print their location.
 
-    All that is asked for must hold. A PATTERN is a regular expression over bytes, and
-    may occur anywhere in them: ^ and $ tie it to the ends, \xff is a byte. Offsets and
-    times are looked up in the indexes.
+    The location is a file, the byte position of the batch in it, and the index of the
+    record in the batch. A record must match all filters. A PATTERN is a regular
+    expression over bytes that may match anywhere: ^ and $ anchor it, \xff is a byte.
+    Offsets and times are looked up in the indexes.
 
-    Ends with 0 even if nothing was found, and says so on standard error; also that a
-    control record lies at the offset.
+    The exit code is 0 even if nothing was found; a message on standard error states
+    that, and whether a control record is at the offset.
     """
     from kafkalog.query.record_search import locate_records
 
-    if offset is None and timestamp is None and not any(asked.values()):
-        raise click.UsageError("say what to find: --offset, --timestamp, --key, ...")
+    if offset is None and timestamp is None and not any(filters.values()):
+        raise click.UsageError("no filter, expected --offset, --timestamp, --key, ...")
     options = _narrowed(options, offset, timestamp)
     scan = options.scan(paths)
     first = timestamp is not None
-    places = locate_records(scan, _condition(**asked), first=first)
+    places = locate_records(scan, _condition(**filters), first=first)
     found = 0
 
     def counted() -> Iterator[command_output.Row]:
@@ -144,28 +152,30 @@ def command(
         counted(), FIELDS, command_output.chosen_format(form), no_color=no_color
     )
     if not found:
-        exits.complain(f"nothing found, partitions and files: {len(scan.sources)}")
-        if offset is not None and not any(asked.values()):
-            _tell_of_control_records(options, paths, offset)
+        exits.print_error(
+            f"no record found, partitions and files searched: {len(scan.sources)}"
+        )
+        if offset is not None and not any(filters.values()):
+            _report_control_record(options, paths, offset)
     exits.report_problems(scan.problems)
 
 
-def _tell_of_control_records(
+def _report_control_record(
     options: ScanOptions, paths: Sequence[Path], offset: int
 ) -> None:
-    """Say whether a control record lies at the offset, within the reading's bounds."""
+    """Report on standard error whether a control record is at the offset."""
     if options.control_records:
         return
     whole = replace(options, columns=("is_control",), control_records=True)
     if any(records.is_control.any() for records in whole.scan(paths).chunks()):
-        where = f"at offset {offset} a control record lies"
-        exits.complain(f"{where}: --control-records shows it")
+        found = f"the record at offset {offset} is a control record"
+        exits.print_error(f"{found}: --control-records includes it")
 
 
 def _narrowed(
     options: ScanOptions, offset: int | None, timestamp: int | datetime | None
 ) -> ScanOptions:
-    """Bound a reading by the offset and time to be found, where that is narrower."""
+    """Return the options narrowed to the offset and the time to find."""
     if offset is not None:
         start, end = options.start_offset, options.end_offset
         options = replace(
@@ -175,7 +185,9 @@ def _narrowed(
         )
     if timestamp is not None:
         if options.start_timestamp is not None:
-            raise click.UsageError("--timestamp is a --start-timestamp by itself")
+            raise click.UsageError(
+                "expected either --timestamp or --start-timestamp, found both"
+            )
         options = replace(options, start_timestamp=timestamp)
     return options
 

@@ -33,7 +33,7 @@ from kafkalog.cli.command_options import (
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="How many records, in all.",
+    help="Number of records in total.",
 )
 @decode_option
 @format_options
@@ -45,7 +45,7 @@ def command(
     form: str | None,
     no_color: bool,
 ) -> None:
-    """Print the first records, and read no more than is needed for it."""
+    """Print the first records, and read no more than they need."""
     scan = options.scan(paths)
     command_output.print_records(
         scan, form, limit=limit, no_color=no_color, decode=decode

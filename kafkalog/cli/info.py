@@ -1,4 +1,4 @@
-"""``kafkalog info``: what a file, a partition or a log directory is and holds."""
+"""``kafkalog info``: describe a file, a partition or a log directory."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SEGMENT: Final = (
     TableField("max_timestamp", "latest time, UTC", terminal.in_seconds),
     TableField("tail", "tail"),
 )
-BESIDE: Final = (
-    TableField("file", "beside"),
+OTHER_FILES: Final = (
+    TableField("file", "other files"),
     TableField("kind", "kind"),
     TableField("size_in_bytes", "size", terminal.in_units, right=True),
     TableField("entries", "entries", right=True),
@@ -47,15 +47,16 @@ SCHEMA: Final = 1
 @paths_argument
 @format_options
 def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
-    """Say what each PATH is, and what it holds.
+    """Describe each PATH: what it is and what it contains.
 
     PATH is a log directory, a partition's directory, or any file that Kafka writes
-    there. Of logs the headers of batches are read, checksums are not looked at: that is
-    what verify does. What lies beside a log is listed with its state: sound, missing,
-    preallocated (as a broker has it open, or a crash leaves it), or damaged. Of a log
-    100,000 producers are told apart; where there are more, it says so.
+    there. Of logs only batch headers are read; checksums are not verified, use verify
+    for that. Indexes, snapshots and checkpoints are listed with their state: sound
+    (valid), missing, preallocated (open in a broker, or left so by a crash), or
+    damaged. At most 100,000 producers of a log are counted; if there are more, the
+    output states so.
 
-    Ends with 1 if what was read is damaged.
+    The exit code is 1 if corrupt data was found.
     """
     from kafkalog.query.description import damages, describe
 
@@ -75,39 +76,41 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
             [{"schema": SCHEMA, **one} for one in facts], (), form
         )
     if damaged:
-        raise exits.Damaged(f"damaged places: {damaged}")
+        raise exits.Damaged(
+            f"corrupt data in {damaged} place{'' if damaged == 1 else 's'}"
+        )
 
 
 def _flat(facts: list[command_output.Row]) -> Iterator[command_output.Row]:
-    """Give each member as a row of its own; what is no number or text as JSON."""
+    """Yield each member as a row of its own; lists and objects as JSON text."""
     for one in facts:
         for name, value in one.items():
             nested = isinstance(value, (dict, list))
-            told = json.dumps(value, ensure_ascii=False) if nested else value
-            yield {"path": one["path"], "name": name, "value": told}
+            shown = json.dumps(value, ensure_ascii=False) if nested else value
+            yield {"path": one["path"], "name": name, "value": shown}
 
 
 def _print_one(facts: command_output.Row, *, no_color: bool) -> None:
-    """Print the plain members a line each, then segments and what lies beside."""
-    segments, beside = facts.get("segments"), list(facts.get("beside", []))
-    plain = {name: value for name, value in facts.items() if name != "beside"}
+    """Print scalar members a line each, then segments and the other files as tables."""
+    segments, others = facts.get("segments"), list(facts.get("beside", []))
+    scalars = {name: value for name, value in facts.items() if name != "beside"}
     if isinstance(segments, list):
-        plain["segments"] = len(segments)
-        beside = [one for row in segments for one in row["beside"]] + beside
-    if plain.pop("more_producers", False):
-        plain["producers"] = f"at least {plain['producers']}"
-    width = max(map(len, plain))
-    for name, value in plain.items():
+        scalars["segments"] = len(segments)
+        others = [file for row in segments for file in row["beside"]] + others
+    if scalars.pop("more_producers", False):
+        scalars["producers"] = f"at least {scalars['producers']}"
+    width = max(map(len, scalars))
+    for name, value in scalars.items():
         words = name.replace("_", " ")
         command_output.emit(
-            f"{words:<{width}}  {terminal.harmless(_spell(name, value))}\n"
+            f"{words:<{width}}  {terminal.escape(_spell(name, value))}\n"
         )
     if isinstance(segments, list) and segments:
         command_output.emit("\n")
         command_output.print_rows(segments, SEGMENT, "table", no_color=no_color)
-    if beside:
+    if others:
         command_output.emit("\n")
-        command_output.print_rows(beside, BESIDE, "table", no_color=no_color)
+        command_output.print_rows(others, OTHER_FILES, "table", no_color=no_color)
 
 
 def _spell(name: str, value: Any) -> str:
@@ -129,7 +132,7 @@ def _spell(name: str, value: Any) -> str:
 
 
 def _spell_epochs(epochs: list[Any]) -> str:
-    """Give first and last epoch; or each with the offset from which it is in force.
+    """Return the first and last epoch; or each epoch with its start offset.
 
     >>> _spell_epochs([3, 5]), _spell_epochs([[0, 0], [2, 41]])
     ('3 to 5', '0 from 0, 2 from 41')

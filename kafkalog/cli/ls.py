@@ -69,7 +69,7 @@ SEGMENT: Final = (
     type=click.Choice(["name", "size"]),
     default="name",
     show_default=True,
-    help="By size: the most bytes of all files first.",
+    help="Sort by name, or by the size of all files, largest first.",
 )
 @format_options
 def command(
@@ -82,15 +82,16 @@ def command(
 ) -> None:
     """List the partitions of a log directory, or the segments of a partition.
 
-    Of a partition: its .log files and their size, the size of all its files, log start
-    and end offset, the time of its first batch and the latest time. Directories marked
-    -delete, -future or -stray are listed, too, with their state. Of a segment: the size
-    of its .log, and of all its files, the entries of its indexes (- where one is
-    missing), times, and .deleted, .cleaned, .swap as state.
+    For a partition: its segments, the size of its .log files and of all its files, log
+    start offset and log end offset, and the times of the first batch and of the latest
+    record. Directories marked -delete, -future or -stray are listed with their state.
+    For a segment: the size of its .log file and of all its files, the number of entries
+    of its indexes (- if one is missing), times, and its state: .deleted, .cleaned or
+    .swap.
 
-    Segments and sizes count all files there are, those marked .deleted, .cleaned or
-    .swap, too: their space is taken until they are removed. Of an open index the room
-    that is not used yet is not counted.
+    Segments and sizes include files marked .deleted, .cleaned or .swap, which take
+    space until they are removed. The unused space of a preallocated index is not
+    counted.
     """
     from kafkalog.query.listing import list_path
 
@@ -120,12 +121,12 @@ def _are_partitions(rows: Sequence[command_output.Row]) -> bool:
 
 
 def _title(path: Path, rows: Sequence[command_output.Row]) -> str:
-    """Say what is listed, how much it is, and whether its broker stopped in order."""
+    """Return a heading: path, number and size of the rows, kind of shutdown."""
     size = terminal.in_units(sum(row["size_in_bytes"] for row in rows))
     of_partitions = _are_partitions(rows)
     what = "partition" if of_partitions else "segment"
     plural = "" if len(rows) == 1 else "s"
-    title = f"{terminal.harmless(str(path))}: {len(rows)} {what}{plural}, {size}"
+    title = f"{terminal.escape(str(path))}: {len(rows)} {what}{plural}, {size}"
     if not of_partitions:
         return title
     return f"{title}, {'' if rows[0]['clean_shutdown'] else 'not '}shut down cleanly"

@@ -1,7 +1,4 @@
-"""``kafkalog``: the list of commands. Each is a module of its own, imported when run.
-
-Knows: which commands there are. Does not know: what they do.
-"""
+"""``kafkalog``: the group of commands, each a module that is imported to run it."""
 
 from __future__ import annotations
 
@@ -17,27 +14,27 @@ from kafkalog.cli import exits
 
 COMMANDS: Final = {
     "ls": "List partitions, or the segments of one.",
-    "info": "Say what a path is, and what it holds.",
+    "info": "Describe a file, a partition or a log directory.",
     "cat": "Print records.",
     "head": "Print the first records.",
-    "tail": "Print the last records, and follow what comes.",
-    "find": "Find records, and print where they lie.",
-    "dump": "Print files as kafka-dump-log does, by its own flags.",
+    "tail": "Print the last records, and follow a growing log.",
+    "find": "Find records, and print their location.",
+    "dump": "Print files as kafka-dump-log does, with its flags.",
     "export": "Write records as Parquet, JSON Lines, CSV or Arrow files.",
-    "verify": "Look for damage in every file.",
+    "verify": "Verify every file, and report what is corrupt.",
 }
-"""Module, name and one line of help, in the order that ``--help`` shows."""
+"""The name of each command, which is its module's too, and its line of help."""
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is called, and ends as `exits` says."""
+    """A group that imports a command when it is called, with the codes of `exits`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands."""
+        """Return the names of the commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; whatever it is called, it is ``command`` in its module."""
+        """Import a command: the function ``command`` of its module."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"kafkalog.cli.{cmd_name}")
@@ -47,12 +44,12 @@ class Commands(click.Group):
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        """List the commands without importing them."""
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; say what ended it, if anything did."""
+        """Run a command; report the error that ends it, if any."""
         with exits.reported(ctx):
             try:
                 return super().invoke(ctx)
@@ -68,8 +65,8 @@ class Commands(click.Group):
 def group() -> None:
     """Read Apache Kafka's log directories: no broker, no JVM, no byte changed.
 
-    Exit codes: 0 fine; 1 damage (what is sound is given); 2 usage; 3 no such file, no
-    permission, or not a log directory; 4 refused for safety; 130 interrupted.
+    Exit codes: 0 success; 1 corrupt data (valid data is printed); 2 usage; 3 no such
+    file, no permission, or not a log directory; 4 refused for safety; 130 interrupted.
     """
 
 

@@ -1,27 +1,27 @@
-"""Records as cells of a table, for people to look at: cut, and with no byte obeyed.
+"""Records as cells of a table: shortened, with control characters escaped.
 
-Knows: how a column is shown. Does not know: the table.
+A module of its own because it needs NumPy, which most commands do not load.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from kafkalog.cli.terminal import harmless, in_utc
+from kafkalog.cli.terminal import escape, in_utc
 from kafkalog.cli.text_table import TableColumn
 from kafkalog.export.internal_topic_json import decoded_cells
 from kafkalog.query.records import BytesColumn, HeadersColumn, Records
 
 NULL: Final = "null"
 SHOWN_BYTES: Final = 1024
-"""More of a value is not looked at: no terminal is that wide."""
+"""The rest of a value is ignored: no terminal is that wide."""
 CUTTABLE: Final = ("key", "value", "headers")
 DECODED: Final = ("key", "value")
 LEFT: Final = ("topic", "timestamp", "codec", "segment", *CUTTABLE)
 
 
 def table_columns(names: tuple[str, ...], *, decode: bool = False) -> list[TableColumn]:
-    """Head the columns of a scan; of what is decoded nothing is cut."""
+    """Return the table's columns for those of a scan; decoded columns are never cut."""
     return [
         TableColumn(
             name,
@@ -36,10 +36,10 @@ def table_columns(names: tuple[str, ...], *, decode: bool = False) -> list[Table
 def rows(
     records: Records, columns: tuple[str, ...], *, decode: bool = False
 ) -> list[tuple[str, ...]]:
-    """Spell each record as cells, in the order of `columns`."""
+    """Return each record's cells, in the order of `columns`."""
     decoded = decoded_cells(records) if decode else {}
     cells = (
-        [NULL if cell is None else harmless(cell) for cell in decoded[name]]
+        [NULL if cell is None else escape(cell) for cell in decoded[name]]
         if name in decoded
         else _cells(name, records)
         for name in columns
@@ -49,7 +49,7 @@ def rows(
 
 def _cells(name: str, records: Records) -> list[str]:
     if name == "topic":
-        return [harmless(records.topic)] * len(records)
+        return [escape(records.topic)] * len(records)
     column = getattr(records, name)
     if isinstance(column, BytesColumn):
         return [_shown(value) for value in column.to_list()]
@@ -63,11 +63,11 @@ def _cells(name: str, records: Records) -> list[str]:
         return [in_utc(None if value == -1 else value) for value in values]
     if name in ("codec", "segment"):
         names = records.codecs if name == "codec" else records.segments
-        return [harmless(names[code]) for code in values]
+        return [escape(names[code]) for code in values]
     return [str(value).lower() for value in values]
 
 
 def _shown(value: bytes | None) -> str:
     if value is None:
         return NULL
-    return harmless(value[:SHOWN_BYTES].decode("utf-8", "backslashreplace"))
+    return escape(value[:SHOWN_BYTES].decode("utf-8", "backslashreplace"))

@@ -1,7 +1,4 @@
-"""Rows on standard output that come one by one, of several kinds, in any format.
-
-Knows: formats, and that a heading comes once. Does not know: what is printed.
-"""
+"""Rows of several kinds on standard output, as they arrive, in any format."""
 
 from __future__ import annotations
 
@@ -18,15 +15,15 @@ from kafkalog.cli.text_table import SAMPLE_ROWS, Table
 FIELDS: Final = (
     TableField("file", "file"),
     TableField("kind", "kind"),
-    TableField("says", "says", may_be_cut=True),
+    TableField("members", "members", may_be_cut=True),
 )
-"""A table's columns: rows of all kinds have them, the last says all else."""
+"""A table's columns: what all rows have, and one for their other members."""
 
 
 class RowPrinter(AbstractContextManager["RowPrinter"]):
-    """Prints rows as they come; of a table the first when it is seen how wide it is.
+    """Prints rows as they arrive; the first rows of a table determine its widths.
 
-    Of CSV, `columns` are all that a row may have; what one has not is an empty cell.
+    For CSV, `columns` are all that a row may have; a missing member is an empty cell.
     """
 
     def __init__(self, form: str, columns: Sequence[str] = ()) -> None:
@@ -38,7 +35,7 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
         self._table: Table | None = None
 
     def print(self, row: Row) -> None:
-        """Print a row, or keep it until a table's widths are found."""
+        """Print a row, or keep it until a table's widths are known."""
         match self._form:
             case "jsonl":
                 self._emit_json(f"{_json(row)}\n")
@@ -49,17 +46,17 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
                 self._emit_csv(self._csv_cells(row))
             case "table":
                 rest = {name: row[name] for name in row if name not in ("file", "kind")}
-                says = ", ".join(f"{name} {_cell(rest[name])}" for name in rest)
-                self._show(command_output.cells_of({**row, "says": says}, FIELDS))
+                members = ", ".join(f"{name} {_cell(rest[name])}" for name in rest)
+                self._show(command_output.cells_of({**row, "members": members}, FIELDS))
 
     def __enter__(self) -> RowPrinter:
-        """Name the columns of CSV."""
+        """Print the heading of CSV."""
         if self._form == "csv":
             self._emit_csv(self._columns)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close what is open."""
+        """Print the end of a list, or a table shorter than its sample."""
         if self._form == "json":
             command_output.emit("[]\n" if self._before == "[" else "]\n")
         elif self._form == "table":
@@ -74,7 +71,7 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
             self._begin_table()
 
     def _begin_table(self) -> None:
-        """Print the heading, and the rows kept; once."""
+        """Print the heading and the rows kept, once."""
         if self._table is None:
             self._table = command_output.table_of(FIELDS, self._kept)
             command_output.emit(f"{self._table.heading}\n")
@@ -83,7 +80,7 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
             self._kept.clear()
 
     def _csv_cells(self, row: Row) -> Iterator[str]:
-        """Spell a row's members; text is quoted: an empty one is not as none."""
+        """Yield a row's cells; text is quoted: an empty string differs from null."""
         from kafkalog.export.text_lines import quote_csv
 
         assert row.keys() <= self._known
@@ -96,12 +93,10 @@ class RowPrinter(AbstractContextManager["RowPrinter"]):
 
     def _emit_csv(self, cells: Iterable[str]) -> None:
         line = ",".join(cells) + "\n"
-        command_output.emit(
-            terminal.harmless_lines(line) if self._on_terminal else line
-        )
+        command_output.emit(terminal.escape_lines(line) if self._on_terminal else line)
 
     def _emit_json(self, text: str) -> None:
-        command_output.emit(terminal.harmless_json(text) if self._on_terminal else text)
+        command_output.emit(terminal.escape_json(text) if self._on_terminal else text)
 
 
 def _json(value: Any) -> str:
@@ -109,5 +104,5 @@ def _json(value: Any) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Spell what is no plain value as JSON."""
+    """Return a list, object or boolean as JSON, and anything else unchanged."""
     return _json(value) if isinstance(value, dict | list | bool) else value

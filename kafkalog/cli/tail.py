@@ -1,4 +1,4 @@
-"""``kafkalog tail``: print the last records, and those that come."""
+"""``kafkalog tail``: print the last records, and follow a growing log."""
 
 from __future__ import annotations
 
@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="How many records of each partition.",
+    help="Number of records of each partition.",
 )
 @click.option(
-    "-f", "--follow", is_flag=True, help="Go on with what is written from now on."
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Follow the log: print records as they are written.",
 )
 @click.option(
     "--interval",
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait before looking again.",
+    help="Time between two checks for new records.",
 )
 @decode_option
 @format_options
@@ -66,13 +69,14 @@ def command(
     form: str | None,
     no_color: bool,
 ) -> None:
-    """Print the last records of each partition, found from its end.
+    """Print the last records of each partition.
 
-    With -f the command goes on until it is interrupted, or nobody reads its output any
-    more. It follows a log that is being written to across new segments, retention and
-    partitions that come and go. Where a broker cuts a log back, that is told on
-    standard error, and what is written behind the cut comes next. So are offsets that
-    are skipped, since retention deleted them before they were read.
+    They are found from the end of the log. With -f the command runs until it is
+    interrupted, or its output is closed. It follows a growing log across new segments,
+    retention, and partitions that are created and deleted. If a broker truncates a log,
+    a message on standard error states that, and the records written after the
+    truncation are printed next. Offsets deleted by retention before they were read are
+    reported in the same way.
     """
     from kafkalog.query.tailing import last_records
 
@@ -108,10 +112,10 @@ def _follow(
 def _show(
     follower: Follower, printer: command_output.RecordPrinter, *, first: bool = False
 ) -> None:
-    """Print what a poll returns, at once."""
+    """Print what one poll for new records returns, at once."""
     for found in follower.first_poll() if first else follower.poll():
         if isinstance(found, str):
-            exits.complain(found)
+            exits.print_error(found)
         else:
             printer.show(found)
     printer.flush()

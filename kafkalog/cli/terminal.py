@@ -1,9 +1,7 @@
-r"""What a terminal needs: harmless text, units for people, colour, widths.
+r"""Text for terminals: escaped control characters, units, colour, progress.
 
-Keys, values and topics are anybody's bytes, and a terminal obeys some of them. So all
-that it would not simply show is spelled with a backslash: ``\x1b``, ``\u202e``.
-
-Knows: people and their terminals. Does not know: records.
+Keys, values and topics are arbitrary bytes, and a terminal obeys some of them. So
+control and invisible characters are escaped with a backslash: ``\x1b``, ``\u202e``.
 """
 
 from __future__ import annotations
@@ -32,24 +30,24 @@ _CONTROLS_IN_JSON: Final = re.compile(f"[{_INVISIBLE}]")
 _SHORT: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
-def harmless(text: str) -> str:
-    r"""Spell out what a terminal would obey, or hide.
+def escape(text: str) -> str:
+    r"""Escape control and invisible characters.
 
-    >>> print(harmless("red: \x1b[31m, line\nbreak"))
+    >>> print(escape("red: \x1b[31m, line\nbreak"))
     red: \x1b[31m, line\nbreak
     """
     return _CONTROLS.sub(_spelled, text)
 
 
-def harmless_lines(text: str) -> str:
-    """Like `harmless`, but leave line ends and tabs as they are."""
+def escape_lines(text: str) -> str:
+    """Escape control and invisible characters, except line ends and tabs."""
     return _CONTROLS_IN_LINES.sub(_spelled, text)
 
 
-def harmless_json(text: str) -> str:
-    r"""Escape in JSON what a terminal would obey or hide; it stays the same JSON.
+def escape_json(text: str) -> str:
+    r"""Escape control and invisible characters in JSON, which stays equivalent.
 
-    >>> print(harmless_json('{"key": "\x9b31m"}'))
+    >>> print(escape_json('{"key": "\x9b31m"}'))
     {"key": "\u009b31m"}
     """
     return _CONTROLS_IN_JSON.sub(_escaped, text)
@@ -72,7 +70,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def in_units(size_in_bytes: int) -> str:
-    """Give a size as people read it.
+    """Return a size in binary units.
 
     >>> in_units(999), in_units(1536), in_units(3 << 30)
     ('999 B', '1.5 KiB', '3.0 GiB')
@@ -84,7 +82,7 @@ def in_units(size_in_bytes: int) -> str:
 
 
 def in_utc(timestamp: int | None) -> str:
-    """Give ms since 1970 as ISO 8601; as the number where no calendar has it.
+    """Return milliseconds since 1970 as ISO 8601; as a number where it is out of range.
 
     >>> in_utc(1700000000123), in_utc(None), in_utc(2**62)
     ('2023-11-14T22:13:20.123Z', '-', '4611686018427387904')
@@ -99,7 +97,7 @@ def in_utc(timestamp: int | None) -> str:
 
 
 def in_seconds(timestamp: int | None) -> str:
-    """Give ms since 1970 as people read it, in UTC, to the second.
+    """Return milliseconds since 1970 as UTC date and time, to the second.
 
     >>> in_seconds(1700000000123), in_seconds(None)
     ('2023-11-14 22:13:20', '-')
@@ -109,22 +107,23 @@ def in_seconds(timestamp: int | None) -> str:
 
 
 def is_coloured(*, no_color: bool = False) -> bool:
-    """Whether standard output is a terminal that shows colour, to one who wants it."""
+    """Return whether colour is wanted, and standard output is a terminal with it."""
     unwanted = no_color or bool(os.environ.get("NO_COLOR"))
     return not unwanted and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def columns_wide() -> int:
-    """How many characters a line of the table may have."""
+    """Return the maximum width of a table's lines, in characters."""
     return shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
 
 
-Tell = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
+"""Called with the bytes done and the total."""
 
 
 @contextmanager
-def bar(label: str, *, quiet: bool = False) -> Iterator[Tell | None]:
-    """Give what is told (bytes done, bytes in all); None where no one would see it."""
+def progress_bar(label: str, *, quiet: bool = False) -> Iterator[Progress | None]:
+    """Show a progress bar on standard error; yield None unless that is a terminal."""
     if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
@@ -132,11 +131,11 @@ def bar(label: str, *, quiet: bool = False) -> Iterator[Tell | None]:
     from rich.progress import (
         BarColumn,
         DownloadColumn,
-        Progress,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
+    from rich.progress import Progress as ProgressBar
 
     parts = (
         TextColumn("{task.description}", markup=False),
@@ -145,10 +144,10 @@ def bar(label: str, *, quiet: bool = False) -> Iterator[Tell | None]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*parts, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(harmless(label), total=None)
+    with ProgressBar(*parts, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(escape(label), total=None)
 
-        def tell(done: int, in_all: int) -> None:
-            shown.update(task, completed=done, total=in_all)
+        def update(done: int, total: int) -> None:
+            shown.update(task, completed=done, total=total)
 
-        yield tell
+        yield update

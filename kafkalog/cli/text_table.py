@@ -1,8 +1,7 @@
-"""Tables for people: aligned, as wide as the terminal, long cells cut or wrapped.
+"""Tables of text: aligned, as wide as the terminal, long cells cut or wrapped.
 
-Widths are found from the first rows and kept, so that rows can be printed as they come.
-
-Knows: cells of text. Does not know: what they mean.
+Column widths are determined from the first rows, so that rows can be printed as they
+arrive.
 """
 
 from __future__ import annotations
@@ -18,17 +17,16 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 GAP: Final = "  "
 CUT: Final = "…"
 SAMPLE_ROWS: Final = 200
-"""Rows from which the widths are found."""
+"""Rows from which column widths are determined."""
 LEAST_WIDTH: Final = 8
-"""To which a column is cut before a line is longer than the terminal."""
+"""Width to which columns shrink before lines exceed the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A heading, to which side its cells lean, and whether they may be cut, or wrapped.
+    """A heading, the alignment of its cells, and whether they may be cut or wrapped.
 
-    Of a column that wraps, too, the width is made smaller; what does not fit goes into
-    further lines of the row.
+    Both shrink a column to the terminal. A wrapped cell takes several lines of its row.
     """
 
     title: str
@@ -38,7 +36,7 @@ class TableColumn:
 
     @property
     def may_shrink(self) -> bool:
-        """Whether it may be narrower than its cells."""
+        """Whether the column may be narrower than its cells."""
         return self.may_be_cut or self.wraps
 
 
@@ -49,7 +47,7 @@ def lines_of(
     width: int,
     coloured: bool = False,
 ) -> Iterator[str]:
-    """Yield the heading, then each row, as lines of at most `width` where they can be.
+    """Yield the heading, then each row, as lines of at most `width` where possible.
 
     >>> columns = [
     ...     TableColumn("offset", right=True),
@@ -73,7 +71,7 @@ def lines_of(
 
 
 class Table:
-    """A heading, and lines as wide as the rows of which it is made ask for.
+    """A heading and lines, with column widths that fit the rows given.
 
     >>> table = Table([TableColumn("offset", right=True)], [["1000"]], width=20)
     >>> table.heading, table.line(["7"])
@@ -94,7 +92,7 @@ class Table:
         self.heading = click.style(heading, bold=True) if coloured else heading
 
     def line(self, cells: Sequence[str]) -> str:
-        """Put cells into their columns: of one that wraps, in further lines."""
+        """Return a row; several lines if a cell wraps."""
         parted = [
             _wrapped(cell, width) if column.wraps else [cell]
             for cell, column, width in zip(
@@ -111,7 +109,7 @@ class Table:
 def _first_of(
     rows: Iterator[Sequence[str]],
 ) -> tuple[list[Sequence[str]], Exception | None]:
-    """Take the rows to look at; with those before a failure, that comes later."""
+    """Return the first rows; if one raises, those before it and the exception."""
     first: list[Sequence[str]] = []
     try:
         for row in islice(rows, SAMPLE_ROWS):
@@ -124,19 +122,19 @@ def _first_of(
 def _widths(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int
 ) -> list[int]:
-    """Widths that fit the rows, then the widest that may be cut made smaller."""
+    """Return widths that fit the rows, after narrowing columns that may shrink."""
     widths = [
         max(cell_len(cell) for cell in (column.title, *cells))
         for column, *cells in zip(columns, *rows, strict=True)
     ]
-    room = width - len(GAP) * (len(columns) - 1)
+    available = width - len(GAP) * (len(columns) - 1)
     cuttable = [i for i, column in enumerate(columns) if column.may_shrink]
-    while cuttable and sum(widths) > room:
+    while cuttable and sum(widths) > available:
         widest = max(cuttable, key=lambda i: widths[i])
         others = [widths[i] for i in cuttable if widths[i] < widths[widest]]
         least = max(LEAST_WIDTH, *others) if others else LEAST_WIDTH
         alike = sum(widths[i] == widths[widest] for i in cuttable)
-        excess = -(-(sum(widths) - room) // alike)
+        excess = -(-(sum(widths) - available) // alike)
         if widths[widest] <= LEAST_WIDTH:
             break
         widths[widest] = max(least, widths[widest] - excess, LEAST_WIDTH)
@@ -144,7 +142,7 @@ def _widths(
 
 
 def _wrapped(cell: str, width: int) -> list[str]:
-    """Part a cell into lines of at most `width`, of which nothing is lost."""
+    """Split a cell into lines of at most `width`."""
     return chop_cells(cell, width) or [""]
 
 

@@ -1,7 +1,4 @@
-"""``kafkalog verify``: whether everything under a path is as Kafka wrote it.
-
-Knows: how a report is shown. Does not know: what is asked of a log.
-"""
+"""``kafkalog verify``: check that everything under a path is as Kafka wrote it."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from kafkalog.cli.command_options import (
 )
 from kafkalog.cli.command_output import TableField
 from kafkalog.cli.exits import Exit
-from kafkalog.cli.terminal import bar
+from kafkalog.cli.terminal import progress_bar
 
 if TYPE_CHECKING:
     from kafkalog.verification.verification_report import Report
@@ -57,10 +54,10 @@ FIELDS: Final = (
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="How many segments are read at a time.",
+    help="Number of segments that are read at the same time.",
 )
 @max_batch_bytes_option(None)
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
 @format_options
 def command(
     paths: tuple[Path, ...],
@@ -72,37 +69,38 @@ def command(
     form: str | None,
     no_color: bool,
 ) -> None:
-    """Look at everything under each PATH, and list what is wrong with it.
+    """Verify everything under each PATH, and list the problems found.
 
-    PATH is a log directory, a partition's directory or a file of one. Every batch is
-    held to its checksum and to all that the checksum does not cover; indexes,
-    snapshots and checkpoints are held to the log. No byte is changed.
+    PATH is a log directory, a partition's directory or one of its files. Every batch is
+    checked against its checksum and against the rules that the checksum does not cover;
+    indexes, snapshots and checkpoints are checked against the log. No byte is changed.
 
-    With each problem goes what a broker would do about it when it starts: nothing;
-    truncate the log at a byte; overwrite what is in it; rebuild, delete or reset the
-    file; split the segment; delete_log; set the partition aside as a stray; or refuse
-    to start with it. Where records would go, the message says which.
+    Each problem states what a broker does about it when it starts: nothing; truncate
+    the log at a byte; overwrite part of it; rebuild, delete or reset the file; split
+    the segment; delete_log; set the partition aside as a stray; or refuse to start. If
+    records would be lost, the message states which.
 
-    The path of a problem is relative to PATH; where there are several, it begins with
-    the PATH it lies under, and the counts of all add up. With --topic or --partition a
-    log directory's own files are looked at, too.
+    Paths of problems are relative to PATH; with several, they begin with their PATH,
+    and the counts are added up. With --topic or --partition, the files of the log
+    directory itself are verified as well.
 
-    Ends with 1 if there is an error: what would mislead a reader, what a broker does
-    not start with, and what costs records. A warning is what a crash may leave behind,
-    and what a broker mends by itself. A PATH that is not Kafka's ends with 3.
+    The exit code is 1 if there is an error: something that misleads a reader, that
+    keeps a broker from starting, or that loses records. A warning is what a crash may
+    leave behind and a broker repairs by itself. If PATH has no file of Kafka's, the
+    exit code is 3.
     """
     from kafkalog.storage.log_directory import choose_partitions, partitions_under
     from kafkalog.verification.path_verification import combine_reports, verify
 
     if topics or partitions:
         choose_partitions(
-            [one for path in paths for one in partitions_under(path)],
+            [place for path in paths for place in partitions_under(path)],
             topics,
             partitions,
         )
     reports = []
     for path in paths:
-        with bar(path.name, quiet=quiet) as progress:
+        with progress_bar(path.name, quiet=quiet) as progress:
             report = verify(
                 path,
                 topics=topics,
@@ -123,9 +121,7 @@ def _show(report: Report, form: str, *, no_color: bool) -> None:
     if form == "json":
         text = json.dumps(report.as_dict(), ensure_ascii=False)
         on_terminal = sys.stdout.isatty()
-        command_output.emit(
-            f"{terminal.harmless_json(text) if on_terminal else text}\n"
-        )
+        command_output.emit(f"{terminal.escape_json(text) if on_terminal else text}\n")
         return
     if report.problems or form != "table":
         rows = (problem.as_dict() for problem in report.problems)

@@ -1,1 +1,1 @@
-"""Floor 1: bytes <-> numbers. Knows encodings. Does not know what they encode."""
+"""Encodings of bytes: compression, checksums, varints, text."""

@@ -1,7 +1,4 @@
-"""A byte string as data that text formats have: text if it is UTF-8, else base64.
-
-Knows: which it is. Does not know: how strings and objects are written.
-"""
+"""Bytes as text: for text formats, and as Java decodes UTF-8."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ AsData = str | dict[str, str]
 
 
 def bytes_as_data(value: bytes) -> AsData:
-    r"""Give a byte string as the text it is, or else as an object with its base64.
+    r"""Return bytes as a string if they are valid UTF-8, else as an object with base64.
 
     >>> bytes_as_data(b"text"), bytes_as_data(b"\xff")
     ('text', {'base64': '/w=='})
@@ -29,7 +26,7 @@ _REPLACEMENT: Final = "�".encode()
 
 
 def repair_utf8(data: bytes) -> str:
-    r"""Decode UTF-8, one U+FFFD in place of each fault, as Java counts them.
+    r"""Decode UTF-8, with U+FFFD for each invalid sequence, counted as in Java.
 
     >>> repair_utf8(b"caf\xc3\xa9 \xff \xed\xa0\x80")
     'café � �'

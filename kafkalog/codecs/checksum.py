@@ -1,9 +1,9 @@
-"""The two checksums of a log directory, of one buffer at a time.
+"""The two checksums in a log directory, for one buffer at a time.
 
-CRC-32C (Castagnoli) guards batches of magic 2 and producer snapshots; CRC-32 (zlib's)
-guards messages of magic 0 and 1. Checksums of many batches at once are a kernel's work.
+CRC-32C (Castagnoli) protects batches of magic 2 and producer snapshots; CRC-32
+(zlib's) protects messages of magic 0 and 1. A kernel computes the checksums of many
+batches at once.
 
-Knows: polynomials. Does not know: which bytes of a structure are covered.
 Source: ``Crc32C.java``, and ``java.util.zip.CRC32`` as ``LegacyRecord.java`` uses it.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def crc32c(data: ReadableBuffer) -> int:
-    """CRC-32C of `data`, unsigned.
+    """Return the CRC-32C of `data`, unsigned.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -28,7 +28,7 @@ def crc32c(data: ReadableBuffer) -> int:
 
 
 def crc32(data: ReadableBuffer) -> int:
-    """CRC-32 of `data`, unsigned.
+    """Return the CRC-32 of `data`, unsigned.
 
     >>> hex(crc32(b"123456789"))
     '0xcbf43926'
@@ -47,7 +47,7 @@ def crc_mismatch(stored: int, computed: int) -> str:
 
 @cache
 def _castagnoli() -> Callable[[ReadableBuffer], int]:
-    # Importing the package reads its own metadata from disk: 60 ms, so not before use.
+    # The import takes 60 ms: the package reads its own metadata from disk.
     from crc32c import crc32c as castagnoli
 
     return castagnoli

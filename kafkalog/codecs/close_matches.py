@@ -1,7 +1,4 @@
-"""What a name that does not exist may have been meant for.
-
-Knows: names. Does not know: what they name.
-"""
+"""Suggestions for mistyped names of columns, options and settings."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from difflib import get_close_matches
 
 
 def with_close_matches(name: object, known: Iterable[str]) -> str:
-    """Return the name, and after it the known ones that it is near to.
+    """Return `name`, followed by the known names that are similar to it.
 
     >>> (
     ...     with_close_matches("valeu", ["key", "value"]),

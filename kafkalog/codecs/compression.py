@@ -1,10 +1,9 @@
-"""The four codecs of Kafka's batches, each as a stream with an end and a bound.
+"""The four compression types of Kafka's batches.
 
-A batch's records, or a wrapper message's value, are one stream of the codec that the
-attributes name by its id. A stream may swell a thousandfold and more, so nothing here
-is unpacked without a limit: `decompress` stops before it holds more than it may.
+The records of a batch, or the value of a wrapper message, are one compressed stream.
+The attributes have the id of its compression type. A stream may decompress to a
+thousand times its size and more, so nothing is decompressed without a limit.
 
-Knows: which codec is which. Does not know: what the bytes are.
 Source: ``CompressionType.java``, ``GzipCompression.java``, ``SnappyCompression.java``,
 ``Lz4Compression.java``, ``ZstdCompression.java``.
 """
@@ -26,13 +25,15 @@ from kafkalog.errors import (
 )
 
 Decompress = Callable[[bytes | memoryview, int], list[bytes]]
-"""Unpacks a stream, to pieces of so many bytes at most together."""
-BoundedUnpacker = tuple[Callable[[memoryview, int], bytes], tuple[type[Exception], ...]]
-"""Unpacks a stream that becomes so many bytes at most; and what it refuses one with."""
+"""Decompresses a stream to chunks of at most this many bytes in total."""
+BoundedDecompress = tuple[
+    Callable[[memoryview, int], bytes], tuple[type[Exception], ...]
+]
+"""Decompresses a stream of a known maximum size; and the exceptions it raises."""
 
 
 class Codec(IntEnum):
-    """A compression type, by its id in bits 0 to 2 of the attributes."""
+    """A compression type, with its id in bits 0 to 2 of the attributes."""
 
     NONE = 0
     GZIP = 1
@@ -46,20 +47,20 @@ LEVELS: Final = {
     Codec.LZ4: (lz4_frames.LEAST_LEVEL, lz4_frames.MOST_LEVEL),
     Codec.ZSTD: (zstd_frames.LEAST_LEVEL, zstd_frames.MOST_LEVEL),
 }
-"""The range of ``compression.<codec>.level``, for the codecs that have levels."""
+"""The range of ``compression.<codec>.level``, for codecs that have levels."""
 
 
 def decompress(
     codec: int, data: bytes | memoryview, *, limit: int, magic: int = 2
 ) -> list[bytes]:
-    """Unpack one stream: its content in pieces, in order, `limit` bytes at most.
+    """Decompress one stream: return its content as chunks of `limit` bytes in total.
 
-    `data` is the whole stream, contiguous; `magic` that of its batch or message. An
-    error's `position` counts from the start of `data`.
+    `data` is the whole stream, contiguous; `magic` is that of its batch or message. The
+    `position` of an error counts from the start of `data`.
 
     Raises `BatchTooLargeError` before more than `limit` bytes are held,
-    `CorruptRecordError` where Kafka's reader would refuse the stream, or where it ends
-    early, and `UnsupportedFormatError` for a codec that does not exist.
+    `CorruptRecordError` where Kafka's reader rejects the stream, or where it is
+    truncated, and `UnsupportedFormatError` for an unknown compression type.
 
     >>> stream = compress(Codec.SNAPPY, b"to be or not to be")
     >>> b"".join(decompress(Codec.SNAPPY, stream, limit=1 << 20))
@@ -70,33 +71,33 @@ def decompress(
 
 @functools.cache
 def decompressor(codec: int, magic: int) -> Decompress:
-    """Settle once for many streams of a kind what `decompress` is to do with them.
+    """Return the function that decompresses streams of this type and magic.
 
-    What it gives is called with a stream and a limit; errors are those of `decompress`.
+    It takes a stream and a limit; its errors are those of `decompress`.
 
     >>> len(decompressor(Codec.NONE, 2)(b"to be", 5))
     1
     """
     if magic < 2:
         if codec == Codec.ZSTD:
-            reason = f"zstd in a message of magic {magic}, which cannot have it"
+            reason = f"compression type zstd in magic {magic}, expected magic 2"
             raise CorruptRecordError(reason)
         if codec == Codec.LZ4 and magic == 0:
             return functools.partial(lz4_frames.decompress, checked=False)
-    unpack = _DECOMPRESS.get(codec)
-    if unpack is None:
-        raise UnsupportedFormatError(f"there is no compression type {codec}")
-    return unpack
+    found = _DECOMPRESS.get(codec)
+    if found is None:
+        raise UnsupportedFormatError(f"compression type {codec}, expected 0 to 4")
+    return found
 
 
-def _as_it_is(data: bytes | memoryview, limit: int) -> list[bytes]:
+def _uncompressed(data: bytes | memoryview, limit: int) -> list[bytes]:
     if len(data) > limit:
-        raise BatchTooLargeError(f"{len(data)} bytes, the limit is {limit}")
+        raise BatchTooLargeError(f"{len(data)} bytes, expected at most {limit}")
     return [bytes(data)]
 
 
 _DECOMPRESS: Final[dict[int, Decompress]] = {
-    Codec.NONE: _as_it_is,
+    Codec.NONE: _uncompressed,
     Codec.GZIP: gzip_members.decompress,
     Codec.SNAPPY: xerial_snappy.decompress,
     Codec.LZ4: lz4_frames.decompress,
@@ -104,19 +105,20 @@ _DECOMPRESS: Final[dict[int, Decompress]] = {
 }
 
 
-def bounded_unpacker(codec: int) -> BoundedUnpacker:
-    """Return the fast path for streams of a bound from `bound_decompressed_sizes`.
+def bounded_decompressor(codec: int) -> BoundedDecompress:
+    """Return the fast decompressor for streams whose maximum size is known.
 
-    These are of gzip or zstd, in the form that Kafka's writers give. It serves the
-    thread that asked. What it refuses, `decompress` judges.
+    `bound_decompressed_sizes` determines that size, for gzip and zstd streams in the
+    form that Kafka's writers use. The function may be used by the calling thread only.
+    A stream that it rejects is left to `decompress`, which raises the error.
 
-    >>> unpack, refusals = bounded_unpacker(Codec.GZIP)
-    >>> unpack(memoryview(compress(Codec.GZIP, b"to be")), 5)
+    >>> inflate, errors = bounded_decompressor(Codec.GZIP)
+    >>> inflate(memoryview(compress(Codec.GZIP, b"to be")), 5)
     b'to be'
     """
     if codec == Codec.GZIP:
-        return gzip_members.bounded_unpacker()
-    return zstd_frames.bounded_unpacker()
+        return gzip_members.bounded_decompressor()
+    return zstd_frames.bounded_decompressor()
 
 
 def compress(
@@ -126,21 +128,23 @@ def compress(
     level: int | None = None,
     magic: int = 2,
 ) -> bytes:
-    """Pack `data` into one stream as Kafka's producer and broker write it.
+    """Compress `data` into one stream as Kafka's producer and broker write it.
 
-    `level` is that of ``compression.<codec>.level``, None for Kafka's default; `magic`
-    that of the batch or message the stream goes into.
+    `level` is the value of ``compression.<codec>.level``, None for Kafka's default;
+    `magic` is that of the batch or message that the stream goes into.
 
     Raises `ConfigError` for a level the codec does not have, `InvalidRecordError` for
-    zstd below magic 2, and `UnsupportedFormatError` for a codec that does not exist.
+    zstd below magic 2, and `UnsupportedFormatError` for an unknown compression type.
 
     >>> compress(Codec.LZ4, b"").hex(" ", 4)
     '04224d 18604082 00000000'
     """
     if not 0 <= codec < len(Codec):
-        raise UnsupportedFormatError(f"there is no compression type {codec}")
+        raise UnsupportedFormatError(f"compression type {codec}, expected 0 to 4")
     if magic < 2 and codec == Codec.ZSTD:
-        raise InvalidRecordError(f"zstd cannot be used with magic {magic}")
+        raise InvalidRecordError(
+            f"compression type zstd in magic {magic}, expected magic 2"
+        )
     check_level(Codec(codec), level)
     match codec:
         case Codec.GZIP:
@@ -155,15 +159,12 @@ def compress(
 
 
 def check_level(codec: Codec, level: int | None) -> None:
-    """Refuse a level outside its codec's range, as Kafka's configuration does.
-
-    Raises `ConfigError`; None is any codec's.
-    """
+    """Raise `ConfigError` for a level outside of its codec's range; None is valid."""
     if level is None:
         return
     key = f"compression.{codec.name.lower()}.level"
     if codec not in LEVELS:
-        raise ConfigError(f"{key} is not a setting: {codec.name.lower()} has no levels")
+        raise ConfigError(f"unknown setting {key}: {codec.name.lower()} has no levels")
     least, most = LEVELS[codec]
     if not least <= level <= most or (codec == Codec.GZIP and level == 0):
-        raise ConfigError(f"{key} is {level}, not in {least} to {most}")
+        raise ConfigError(f"{key} is {level}, expected {least} to {most}")

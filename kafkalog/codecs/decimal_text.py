@@ -1,9 +1,8 @@
-"""Decimal numbers in text, as strictly as Java's ``Integer.parseInt`` takes them.
+"""Decimal integers in text, as strict as Java's ``Integer.parseInt``.
 
-A sign or none, then digits, of which leading zeros do not count; no blanks, no
-underscores. ASCII digits alone, although Java takes those of other scripts, too.
+An optional sign, then digits with any leading zeros; no blanks, no underscores. Only
+ASCII digits, although Java accepts those of other scripts as well.
 
-Knows: numbers. Does not know: where the text stood.
 Source: ``java.lang.Integer.parseInt``, ``java.lang.Long.parseLong``.
 """
 
@@ -17,7 +16,7 @@ _SHOWN: Final = 64
 
 
 def shown(text: str) -> str:
-    """Quote `text` for a message, and cut it where it is long.
+    """Return `text` quoted for a message, shortened if it is long.
 
     >>> shown("12x")
     "'12x'"
@@ -26,7 +25,7 @@ def shown(text: str) -> str:
 
 
 def int_from_text(text: str, bits: int) -> int:
-    """Read a signed integer of `bits`; `ValueError` where `text` is none.
+    """Read a signed integer of `bits`. Raise `ValueError` if `text` is not one.
 
     >>> int_from_text("-007", 32)
     -7
@@ -35,4 +34,4 @@ def int_from_text(text: str, bits: int) -> int:
         value = int(match[1] + match[2])
         if -(1 << bits - 1) <= value < 1 << bits - 1:
             return value
-    raise ValueError(f"{shown(text)} is not an int{bits}")
+    raise ValueError(f"{shown(text)}, expected an int{bits}")

@@ -1,11 +1,10 @@
-"""gzip as Java reads and writes it: members one after another.
+"""gzip as Java reads and writes it: one member after another.
 
-Behind a member another may follow; what follows and is not the beginning of one,
-padding zeros for instance, Java ignores, and so do we. Every member's CRC-32 and length
-are checked. Where `isal` is installed it unpacks, twice as fast as zlib.
+Bytes after a member that do not begin another one, such as zero padding, are ignored,
+as in Java. The CRC-32 and length of every member are checked. Decompression uses
+`isal` if it is installed, which is twice as fast as zlib.
 
-Knows: RFC 1952 by way of zlib. Does not know: what is in the members.
-Source: ``GzipCompression.java``, ``java.util.zip.GZIPInputStream``.
+Source: RFC 1952, ``GzipCompression.java``, ``java.util.zip.GZIPInputStream``.
 """
 
 from __future__ import annotations
@@ -41,84 +40,84 @@ def _library() -> ModuleType:
 
 
 def compress(data: bytes | memoryview, level: int | None) -> bytes:
-    """Pack `data` into one member, with the header that Java writes (JDK 16 and on).
+    """Compress `data` into one member, with the header that Java (16 and later) writes.
 
-    Deflated by zlib, as Java does: the same bytes where both have the same zlib.
+    zlib compresses, as in Java: the bytes are the same if both have the same zlib.
     """
     member = zlib.compress(data, LEAST_LEVEL if level is None else level, _WINDOW_BITS)
     return _HEADER + memoryview(member)[len(_HEADER) :]
 
 
 def decompress(data: bytes | memoryview, limit: int) -> list[bytes]:
-    """Unpack the members of `data`: pieces of `limit` bytes at most together."""
-    pieces: list[bytes] = []
+    """Decompress the members of `data` to chunks of `limit` bytes in total."""
+    chunks: list[bytes] = []
     position, window = 0, len(data)
     while True:
-        position, held = _member(data, position, window, pieces, limit)
+        position, held = _member(data, position, window, chunks, limit)
         limit -= held
         rest = len(data) - position
         if rest < _LEAST_MEMBER_BYTES or data[position : position + 3] != _MEMBER:
-            return pieces
-        # What a member leaves is copied each time: small windows keep that linear.
+            return chunks
+        # What follows a member is copied each time: small windows keep that linear.
         window = _FIRST_WINDOW_BYTES
 
 
-def bounded_unpacker() -> tuple[
+def bounded_decompressor() -> tuple[
     Callable[[memoryview, int], bytes], tuple[type[Exception], ...]
 ]:
-    """Return what unpacks one member, without flags, of so many bytes as it tells.
+    """Return a function that decompresses one member of a known size, and its errors.
 
-    The errors are those it refuses with: what is damaged, and what goes on behind.
+    The member has no flags and nothing after it; otherwise one of the errors is raised.
     """
     library = _library()
 
-    def unpack(member: memoryview, told: int) -> bytes:
+    def inflate(member: memoryview, size: int) -> bytes:
         stream = library.decompressobj(_WINDOW_BITS)
-        content: bytes = stream.decompress(member, told + 1)
+        content: bytes = stream.decompress(member, size + 1)
         if not stream.eof or stream.unused_data:
-            raise zlib.error("not one member of the size that it tells")
+            raise zlib.error(f"expected one member of {size} bytes")
         return content
 
-    return unpack, (library.error, zlib.error)
+    return inflate, (library.error, zlib.error)
 
 
 def _member(
     data: bytes | memoryview,
     position: int,
     window: int,
-    pieces: list[bytes],
+    chunks: list[bytes],
     limit: int,
 ) -> tuple[int, int]:
-    """Unpack the member at `position`: where it ends, and the bytes it held."""
+    """Decompress the member at `position`; return its end and its uncompressed size."""
     library = _library()
     stream = library.decompressobj(_WINDOW_BITS)
     begin, held = position, 0
     while not stream.eof:
         source = data[position : position + window]
         if not source:
-            raise CorruptRecordError("a gzip member is cut short", position=begin)
+            raise CorruptRecordError("gzip member truncated", position=begin)
         if position == begin:
             source = _without_reserved(source)
         try:
-            piece = stream.decompress(source, limit - held + 1)
+            chunk = stream.decompress(source, limit - held + 1)
         except (library.error, zlib.error) as error:
-            reason = f"gzip refuses a member: {error}"
+            reason = f"gzip member is corrupt: {error}"
             raise CorruptRecordError(reason, position=begin) from error
-        held += len(piece)
+        held += len(chunk)
         if held > limit:
-            reason = "a gzip stream unpacks to more than the limit"
+            reason = "gzip stream decompresses to more than max_batch_bytes allows"
             raise BatchTooLargeError(reason, position=begin)
-        if piece:
-            pieces.append(piece)
+        if chunk:
+            chunks.append(chunk)
         position += len(source)
         window *= 4
     return position - len(stream.unused_data), held
 
 
 def _without_reserved(head: bytes | memoryview) -> bytes | memoryview:
-    """Clear flags that mean nothing: Java does not look at them, zlib refuses them."""
+    """Clear the reserved flags: Java ignores them, zlib rejects them."""
     if len(head) <= _FLAGS_AT or not head[_FLAGS_AT] & _RESERVED:
         return head
-    plain = bytearray(head)
-    plain[_FLAGS_AT] &= ~_RESERVED
-    return bytes(plain)
+    cleared = bytearray(head)
+    cleared[_FLAGS_AT] &= ~_RESERVED
+    return bytes(cleared)

@@ -1,7 +1,4 @@
-"""Exceptions of Java: how it ends when one escapes, and what is printed then.
-
-Knows: their names, and the form of such a report. Does not know: what went wrong.
-"""
+"""Java's exceptions: their names, and the report that Java prints when one escapes."""
 
 from __future__ import annotations
 
@@ -24,9 +21,9 @@ NUMBER_FORMAT: Final = "java.lang.NumberFormatException"
 
 
 class ToolEnded(Exception):
-    """An exception by which Kafka's tool ends, under its Java name.
+    """An exception that ends Kafka's tool, with its Java name.
 
-    `because` is the one that caused it, if any.
+    `because` is the exception that caused it, if any.
     """
 
     def __init__(
@@ -41,7 +38,7 @@ class ToolEnded(Exception):
         self.because = because
 
     def __str__(self) -> str:
-        """Spell it as Java does: the name, and what there is to say.
+        """Return it as Java prints it: the name, and the message if there is one.
 
         >>> str(ToolEnded("java.lang.RuntimeException", "no such decoder"))
         'java.lang.RuntimeException: no such decoder'
@@ -51,7 +48,7 @@ class ToolEnded(Exception):
         return f"{self.java_name}: {self.reason}"
 
     def report(self) -> str:
-        """Give the lines on standard error, without those of Java's stack."""
+        """Return the lines on standard error, without those of Java's stack."""
         lines = [f'Exception in thread "main" {self}\n']
         cause = self.because
         while cause is not None:
@@ -61,5 +58,5 @@ class ToolEnded(Exception):
 
 
 def unknown_codec(codec: int) -> ToolEnded:
-    """Say that there is no such compression type."""
+    """Return the exception for an unknown compression type."""
     return ToolEnded(ILLEGAL_ARGUMENT, f"Unknown compression type id: {codec}")

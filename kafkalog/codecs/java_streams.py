@@ -1,13 +1,12 @@
-"""Compressed streams that cannot be unpacked, read as far as Java's classes read them.
+"""Corrupt compressed streams, decompressed as far as Java's classes decompress them.
 
-Which part of a stream is given before it fails, and by which exception, is the affair
-of the library that Kafka uses. Where ours refuses a stream, it is read here again,
-slowly, in Java's steps. What lz4 says of a damaged block is left in our words.
+How much of a stream is returned before it fails, and with which exception, depends on
+the libraries that Kafka uses. If ours reject a stream, it is decompressed again here,
+slowly, in Java's steps. Messages about corrupt lz4 blocks are those of our library.
 
-Kafka's tool keeps what a batch unpacks to, in 256 MiB of memory if it is given no more.
-So nothing is unpacked beyond that: it ends as Java does when it runs out of memory.
+Kafka's tool holds a decompressed batch in memory, 256 MiB by default. Nothing is
+decompressed beyond that: the result is Java's out of memory error.
 
-Knows: streams, and how Java gives up. Does not know: records.
 Source: ``java.util.zip.GZIPInputStream``; ``SnappyInputStream`` of snappy-java;
 ``Lz4BlockInputStream.java``; ``ZstdInputStreamNoFinalizer`` of zstd-jni.
 """
@@ -36,14 +35,14 @@ CUT: Final = "Unexpected end of ZLIB input stream"
 PREMATURE: Final = "Stream ended prematurely"
 INPUT_BYTES: Final = 8192
 OUTPUT_BYTES: Final = 16384
-"""How much gzip is given, and how much is asked of a stream, at a time."""
+"""Sizes of the steps in which gzip reads input and returns output."""
 
 SNAPPY_OUTPUT_BYTES: Final = 2048
-"""As much of snappy, which gives all or nothing: a chunk that fails takes along what
-the one before it has given to that."""
+"""Size of snappy's output steps. A chunk that fails discards the part of the chunk
+before it that is in the same step."""
 
-MAX_UNPACKED_BYTES: Final = 256 << 20
-"""How much of a batch is unpacked: all the memory that Kafka's script has."""
+MAX_DECOMPRESSED_BYTES: Final = 256 << 20
+"""Maximum decompressed size of a batch: the memory that Kafka's script sets."""
 
 _LITTLE: Final = struct.Struct("<I")
 _BIG: Final = struct.Struct(">i")
@@ -56,86 +55,88 @@ _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 
 @dataclass(slots=True)
 class JavaStream:
-    """What a stream gives, and then the exception by which it ends, if any.
+    """The content of a stream, and the exception that ends it, if any.
 
-    `opens` is whether it comes as far as giving anything.
+    `opens` is false if it fails before it returns any content.
     """
 
     content: bytes | bytearray = field(default_factory=bytearray)
     fault: ToolEnded | None = None
     opens: bool = True
 
-    def give(self, piece: bytes) -> None:
-        """Give more; raises `ToolEnded` where that is more than Kafka's tool can."""
-        self.content += piece
-        if len(self.content) > MAX_UNPACKED_BYTES:
-            reason = f"Java heap space: a batch of over {MAX_UNPACKED_BYTES} bytes"
+    def add(self, chunk: bytes) -> None:
+        """Add content. Raise `ToolEnded` if it exceeds what Kafka's tool can hold."""
+        self.content += chunk
+        if len(self.content) > MAX_DECOMPRESSED_BYTES:
+            reason = f"Java heap space: a batch of over {MAX_DECOMPRESSED_BYTES} bytes"
             raise ToolEnded(OUT_OF_MEMORY, reason)
 
-    def refused(self, name: str, reason: str | None = None) -> JavaStream:
-        """End it before it gives anything."""
+    def reject(self, name: str, reason: str | None = None) -> JavaStream:
+        """End it with an exception before it returns any content."""
         self.fault, self.opens = ToolEnded(name, reason), False
         return self
 
-    def failed(self, name: str, reason: str | None = None) -> JavaStream:
-        """End it here."""
+    def fail(self, name: str, reason: str | None = None) -> JavaStream:
+        """End it with an exception after the content so far."""
         self.fault = ToolEnded(name, reason)
         return self
 
 
 def java_stream(codec: int, data: bytes | memoryview, magic: int) -> JavaStream:
-    """Read a stream as far as Java does."""
-    pieces = _sound(codec, data, magic)
-    if pieces is not None:
-        return JavaStream(b"".join(pieces))
-    stream, given = JavaStream(), bytes(data)
+    """Decompress a stream as far as Java does."""
+    chunks = _decompressed(codec, data, magic)
+    if chunks is not None:
+        return JavaStream(b"".join(chunks))
+    stream, copied = JavaStream(), bytes(data)
     try:
         if codec == Codec.LZ4:
-            return _lz4(stream, given, checked=magic > 0)
-        return _READERS[codec](stream, given)
+            return _lz4(stream, copied, checked=magic > 0)
+        return _READERS[codec](stream, copied)
     except ToolEnded as full:
         stream.fault = full
         return stream
 
 
-def _sound(codec: int, data: bytes | memoryview, magic: int) -> list[bytes] | None:
-    """Unpack a stream that has no fault, and is not too long; None for another.
+def _decompressed(
+    codec: int, data: bytes | memoryview, magic: int
+) -> list[bytes] | None:
+    """Decompress a valid stream; return None if it is corrupt or too large.
 
-    What was unpacked of that one is let go of before it is read again.
+    A function of its own so that its memory is released before the second reading.
     """
     try:
-        return decompress(codec, data, limit=MAX_UNPACKED_BYTES, magic=magic)
+        return decompress(codec, data, limit=MAX_DECOMPRESSED_BYTES, magic=magic)
     except LocatedError:
         return None
 
 
 def _gzip(stream: JavaStream, data: bytes) -> JavaStream:
     if len(data) < _GZIP_HEADER:
-        return stream.refused(END_OF_FILE)
+        return stream.reject(END_OF_FILE)
     if data[:2] != b"\x1f\x8b":
-        return stream.refused(ZIP, "Not in GZIP format")
+        return stream.reject(ZIP, "Not in GZIP format")
     if data[2] != zlib.DEFLATED:
-        return stream.refused(ZIP, "Unsupported compression method")
+        return stream.reject(ZIP, "Unsupported compression method")
     header = _gzip_header(stream, data)
     if stream.fault is not None:
         return stream
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     for at in range(header, len(data), INPUT_BYTES):
-        given = data[at : at + INPUT_BYTES]
+        part = data[at : at + INPUT_BYTES]
         try:
-            while given and not inflater.eof:
-                stream.give(inflater.decompress(given, OUTPUT_BYTES))
-                given = inflater.unconsumed_tail
+            while part and not inflater.eof:
+                stream.add(inflater.decompress(part, OUTPUT_BYTES))
+                part = inflater.unconsumed_tail
         except zlib.error as error:
-            return stream.failed(ZIP, str(error).partition(": ")[2])
+            return stream.fail(ZIP, str(error).partition(": ")[2])
         if inflater.eof:
             trailer = inflater.unused_data + data[at + INPUT_BYTES :]
             return _gzip_trailer(stream, trailer)
-    return stream.failed(END_OF_FILE, CUT)
+    return stream.fail(END_OF_FILE, CUT)
 
 
 def _gzip_header(stream: JavaStream, data: bytes) -> int:
-    """Pass over what a header may have beside its ten bytes; return where it ends."""
+    """Return where the header ends, after its optional fields."""
     flags, at = data[3], _GZIP_HEADER
     if flags & _EXTRA:
         at += 2 + int.from_bytes(data[at : at + 2], "little")
@@ -146,28 +147,28 @@ def _gzip_header(stream: JavaStream, data: bytes) -> int:
     if flags & _CHECKSUM:
         at += 2
         if at <= len(data) and int.from_bytes(data[at - 2 : at], "little") != checksum:
-            stream.refused(ZIP, "Corrupt GZIP header")
+            stream.reject(ZIP, "Corrupt GZIP header")
             return at
     if at > len(data):
-        stream.refused(END_OF_FILE)
+        stream.reject(END_OF_FILE)
     return at
 
 
 def _gzip_trailer(stream: JavaStream, trailer: bytes) -> JavaStream:
-    """Hold what was unpacked to its checksum, and then to its length."""
+    """Check the content against the CRC, and then the length, of the trailer."""
     content = stream.content
     for at, expected in ((0, zlib.crc32(content)), (4, len(content) & 0xFFFF_FFFF)):
         if len(trailer) < at + _LITTLE.size:
-            return stream.failed(END_OF_FILE)
+            return stream.fail(END_OF_FILE)
         if _LITTLE.unpack_from(trailer, at) != (expected,):
-            return stream.failed(ZIP, "Corrupt GZIP trailer")
+            return stream.fail(ZIP, "Corrupt GZIP trailer")
     return stream
 
 
 def _snappy(stream: JavaStream, data: bytes) -> JavaStream:
     if not data:
         reason = "[EMPTY_INPUT] Cannot decompress empty stream"
-        return stream.refused("org.xerial.snappy.SnappyIOException", reason)
+        return stream.reject("org.xerial.snappy.SnappyIOException", reason)
     if len(data) < _SNAPPY_HEADER or data[:8] != _SNAPPY_MAGIC:
         _snappy_block(stream, data)
         stream.opens = stream.fault is None
@@ -178,28 +179,28 @@ def _snappy(stream: JavaStream, data: bytes) -> JavaStream:
         at += _BIG.size
         if size < 0:
             reason = "[INVALID_CHUNK_SIZE] chunkSize is too big or negative : "
-            stream.failed(SNAPPY_ERROR, f"{reason}{size}")
+            stream.fail(SNAPPY_ERROR, f"{reason}{size}")
         elif size > len(data) - at:
-            stream.failed(IO, "failed to read chunk")
+            stream.fail(IO, "failed to read chunk")
         else:
             _snappy_block(stream, data[at : at + size])
             at += size
     if stream.fault is not None:
-        given = len(stream.content)
-        stream.content = stream.content[: given - given % SNAPPY_OUTPUT_BYTES]
+        size = len(stream.content)
+        stream.content = stream.content[: size - size % SNAPPY_OUTPUT_BYTES]
     return stream
 
 
 def _snappy_block(stream: JavaStream, block: bytes) -> None:
     try:
-        pieces = decompress(Codec.SNAPPY, block, limit=MAX_UNPACKED_BYTES)
+        chunks = decompress(Codec.SNAPPY, block, limit=MAX_DECOMPRESSED_BYTES)
     except LocatedError:
-        # Whether the block says at all how long it is.
-        says = any(byte < 0x80 for byte in block[:5])
-        stream.failed(IO, "FAILED_TO_UNCOMPRESS(5)" if says else "PARSING_ERROR(2)")
+        has_length = any(byte < 0x80 for byte in block[:5])
+        reason = "FAILED_TO_UNCOMPRESS(5)" if has_length else "PARSING_ERROR(2)"
+        stream.fail(IO, reason)
     else:
-        for piece in pieces:
-            stream.give(piece)
+        for chunk in chunks:
+            stream.add(chunk)
 
 
 def _lz4(stream: JavaStream, data: bytes, *, checked: bool) -> JavaStream:
@@ -211,37 +212,40 @@ def _lz4(stream: JavaStream, data: bytes, *, checked: bool) -> JavaStream:
     at = header
     while True:
         if len(data) - at < _LITTLE.size:
-            return stream.failed(IO, PREMATURE)
+            return stream.fail(IO, PREMATURE)
         (word,) = _LITTLE.unpack_from(data, at)
         size = word & 0x7FFF_FFFF
         if size == 0:
             return stream
         if size > most:
-            return stream.failed(IO, f"Block size {size} exceeded max: {most}")
+            return stream.fail(IO, f"Block size {size} exceeded max: {most}")
         if size > len(data) - at - _LITTLE.size:
-            return stream.failed(IO, PREMATURE)
+            return stream.fail(IO, PREMATURE)
         end = at + _LITTLE.size + size + checksum
         frame = data[:header] + data[at:end] + bytes(4)
         try:
-            unpacked = decompress(
-                Codec.LZ4, frame, limit=MAX_UNPACKED_BYTES, magic=2 if checked else 0
+            content = decompress(
+                Codec.LZ4,
+                frame,
+                limit=MAX_DECOMPRESSED_BYTES,
+                magic=2 if checked else 0,
             )
         except LocatedError as error:
             cause = ToolEnded(LZ4_EXCEPTION, f"cannot unpack lz4: {error.reason}")
             stream.fault = ToolEnded(IO, str(cause), cause)
             return stream
-        for piece in unpacked:
-            stream.give(piece)
+        for chunk in content:
+            stream.add(chunk)
         at = end
 
 
 def _lz4_header(stream: JavaStream, data: bytes, *, checked: bool) -> int:
-    """Judge a header, and return where the blocks begin."""
+    """Validate a header, and return where the blocks begin."""
     if len(data) < 7:
-        stream.refused(IO, PREMATURE)
+        stream.reject(IO, PREMATURE)
         return 0
     if data[:4] != _LZ4_MAGIC:
-        stream.refused(IO, "Stream unsupported (invalid magic bytes)")
+        stream.reject(IO, "Stream unsupported (invalid magic bytes)")
         return 0
     flags, block = data[4], data[5]
     for is_wrong, reason in (
@@ -253,14 +257,14 @@ def _lz4_header(stream: JavaStream, data: bytes, *, checked: bool) -> int:
         (block >> 7, "Reserved3 field must be 0"),
     ):
         if is_wrong:
-            stream.refused(RUNTIME, reason)
+            stream.reject(RUNTIME, reason)
             return 0
     end = 15 if flags & 8 else 7
     if len(data) < end:
-        stream.refused(IO, PREMATURE)
+        stream.reject(IO, PREMATURE)
         return 0
     if checked and data[end - 1] != lz4_frames.header_checksum(data[4 : end - 1]):
-        stream.refused(IO, "Stream frame descriptor corrupted")
+        stream.reject(IO, "Stream frame descriptor corrupted")
     return end
 
 
@@ -269,11 +273,11 @@ def _zstd(stream: JavaStream, data: bytes) -> JavaStream:
 
     reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
     try:
-        while piece := reader.read1(OUTPUT_BYTES):
-            stream.give(piece)
+        while chunk := reader.read1(OUTPUT_BYTES):
+            stream.add(chunk)
     except zstandard.ZstdError as error:
-        return stream.failed(ZSTD, str(error).rpartition("error: ")[2])
-    return stream.failed(ZSTD, "Truncated source")
+        return stream.fail(ZSTD, str(error).rpartition("error: ")[2])
+    return stream.fail(ZSTD, "Truncated source")
 
 
 _READERS: Final[dict[int, Callable[[JavaStream, bytes], JavaStream]]] = {

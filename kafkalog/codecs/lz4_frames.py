@@ -5,15 +5,14 @@
 
 ``FLG``  bits 6-7 version 1; 5 independent blocks (always set); 4 block checksums;
          3 content size; 2 content checksum; 1 and 0 (a dictionary) never set.
-``BD``   bits 4-6 greatest block: 4 64 KiB, 5 256 KiB, 6 1 MiB, 7 4 MiB; rest never set.
+``BD``   bits 4-6 maximum block: 4 64 KiB, 5 256 KiB, 6 1 MiB, 7 4 MiB; rest never set.
 ``HC``   second-lowest byte of xxHash32 over FLG to here. In a message of magic 0 Kafka
-         counts the frame's four first bytes in, and reads any value (KAFKA-3160).
-``length``  uint32, little-endian; bit 31 set: stored as it is. 0 ends the frame; what
-            lies behind is ignored, further frames included.
+         includes the frame's first four bytes, and reads any value (KAFKA-3160).
+``length``  uint32, little-endian; bit 31 set: stored uncompressed. 0 ends the frame;
+            anything after it is ignored, further frames included.
 
-Kafka looks neither at the content size nor at the content checksum.
+Kafka checks neither the content size nor the content checksum.
 
-Knows: the frame. Does not know: what is in the blocks.
 Source: ``Lz4BlockInputStream.java``, ``Lz4BlockOutputStream.java``.
 """
 
@@ -33,7 +32,7 @@ _CONTENT_SIZE: Final = 0x08
 _BLOCK_CHECKSUMS: Final = 0x10
 _RESERVED_OR_DICTIONARY: Final = 0x03
 _VERSION_1_INDEPENDENT: Final = 0b011
-_FIRST_PIECE_BYTES: Final = 64 * 1024
+_FIRST_CHUNK_BYTES: Final = 64 * 1024
 _GROWTH: Final = 4
 
 
@@ -41,8 +40,10 @@ LEAST_LEVEL: Final = 1
 MOST_LEVEL: Final = 17
 
 _BLOCK_BYTES: Final = 64 * 1024
-_FAST_LEVEL: Final = 9  # Kafka's default, and the one that is not high compression
-_HIGHEST_EFFORT: Final = 12  # the library's: levels above are this one
+_FAST_LEVEL: Final = (
+    9  # Kafka's default, and the only level that is not high compression
+)
+_HIGHEST_EFFORT: Final = 12  # the library's highest level: those above are equal to it
 _STORED: Final = 0x80000000
 _END_MARK: Final = bytes(4)
 
@@ -56,7 +57,7 @@ def _frame() -> ModuleType:
 
 
 class _Lz4Contexts(threading.local):
-    """A thread's own decompression context: making one costs as much as 16 KiB."""
+    """A thread's own decompression context: creating one costs as much as 16 KiB."""
 
     idle: Any = None
 
@@ -67,9 +68,9 @@ _contexts: Final = _Lz4Contexts()
 def compress(
     data: bytes | memoryview, level: int | None, *, checked: bool = True
 ) -> bytes:
-    """Pack `data` into one frame of independent blocks of 64 KiB.
+    """Compress `data` into one frame of independent blocks of 64 KiB.
 
-    `checked` is whether the header's checksum is the right one, or that of magic 0.
+    With `checked` the header's checksum is correct, otherwise that of magic 0.
     """
     import lz4.block
 
@@ -83,11 +84,11 @@ def compress(
     out = [_MAGIC, descriptor, bytes((header_checksum(covered),))]
     source = memoryview(data)
     for start in range(0, len(source), _BLOCK_BYTES):
-        plain = source[start : start + _BLOCK_BYTES]
-        block = lz4.block.compress(plain, store_size=False, **mode)
+        content = source[start : start + _BLOCK_BYTES]
+        block = lz4.block.compress(content, store_size=False, **mode)
         size = len(block)
-        if size >= len(plain):
-            block, size = plain, len(plain) | _STORED
+        if size >= len(content):
+            block, size = content, len(content) | _STORED
         out += (size.to_bytes(4, "little"), block)
     out.append(_END_MARK)
     return b"".join(out)
@@ -96,99 +97,105 @@ def compress(
 def decompress(
     data: bytes | memoryview, limit: int, *, checked: bool = True
 ) -> list[bytes]:
-    """Unpack the first frame of `data`: pieces of `limit` bytes at most together.
+    """Decompress the first frame of `data` to chunks of `limit` bytes in total.
 
-    `checked` is whether the header's checksum must be right.
+    With `checked` the header's checksum must be correct.
     """
     library = _frame()
-    # Taken while in use: a context left within a frame is of no use to the next.
+    # Removed while in use: a context that failed inside a frame cannot be reused.
     context = _contexts.idle or library.create_decompression_context()
     _contexts.idle = None
     trailer = 0
     try:
         if data[:7] != _USUAL:
-            header, start, trailer = _plain_header(data, limit, checked)
+            header, start, trailer = _minimal_header(data, limit, checked)
             library.decompress_chunk(context, header)
         else:
             start = 0
-        pieces, end = _blocks(context, data, start, limit)
+        chunks, end = _blocks(context, data, start, limit)
     except RuntimeError as error:
-        reason = f"lz4 refuses the frame: {error}"
+        reason = f"lz4 frame is corrupt: {error}"
         raise CorruptRecordError(reason, position=0) from error
     _contexts.idle = context
     if len(data) - end < trailer:
-        raise CorruptRecordError("an lz4 frame is cut short", position=end)
-    return pieces
+        reason = f"lz4 checksum of {len(data) - end} bytes, expected {trailer}"
+        raise CorruptRecordError(reason, position=end)
+    return chunks
 
 
 def _blocks(
     context: Any, data: bytes | memoryview, start: int, limit: int
 ) -> tuple[list[bytes], int]:
-    """Unpack what `context` expects at `start`: pieces, and where the frame ends."""
+    """Decompress the blocks at `start`; return chunks, and where the frame ends."""
     decompress_chunk = _frame().decompress_chunk
-    pieces: list[bytes] = []
+    chunks: list[bytes] = []
     source = memoryview(data)[start:] if start else data
-    # A piece is allocated before it is filled: ask in steps that the input can bear.
-    wanted = max(_FIRST_PIECE_BYTES, _GROWTH * len(data))
+    # A chunk is allocated before it is filled: its size is bounded by the input's.
+    wanted = max(_FIRST_CHUNK_BYTES, _GROWTH * len(data))
     while True:
-        asked = min(wanted, limit + 1)
-        piece, consumed, ended = decompress_chunk(context, source, max_length=asked)
+        size = min(wanted, limit + 1)
+        chunk, consumed, ended = decompress_chunk(context, source, max_length=size)
         start += consumed
-        limit -= len(piece)
+        limit -= len(chunk)
         if limit < 0:
-            reason = "an lz4 frame unpacks to more than the limit"
+            reason = "lz4 frame decompresses to more than max_batch_bytes allows"
             raise BatchTooLargeError(reason, position=0)
-        if piece:
-            pieces.append(piece)
+        if chunk:
+            chunks.append(chunk)
         if ended:
-            return pieces, start
-        if len(piece) < asked:
-            raise CorruptRecordError("an lz4 frame is cut short", position=len(data))
+            return chunks, start
+        if len(chunk) < size:
+            raise CorruptRecordError("lz4 frame truncated", position=len(data))
         source = memoryview(data)[start:]
         wanted *= 2
 
 
-def _plain_header(
+def _minimal_header(
     data: bytes | memoryview, limit: int, checked: bool
 ) -> tuple[bytes, int, int]:
-    """Judge a header as Kafka does, and write it without what Kafka overlooks.
+    """Validate a header as Kafka does, and return it without what Kafka ignores.
 
     Returns that header, where the blocks of `data` begin, and the bytes that must
     follow the end mark.
     """
     flags, block, declared, end = _descriptor(data)
-    if checked and data[end] != header_checksum(bytes(data[4:end])):
-        raise CorruptRecordError("the lz4 header's checksum differs", position=end)
+    computed = header_checksum(bytes(data[4:end]))
+    if checked and data[end] != computed:
+        reason = f"lz4 header checksum {data[end]:02x}, expected {computed:02x}"
+        raise CorruptRecordError(reason, position=end)
     if declared > limit:
-        reason = f"an lz4 frame declares {declared} bytes, above the limit"
+        reason = f"lz4 content size {declared}, expected at most {limit}"
         raise BatchTooLargeError(reason, position=6)
-    plain = bytes((flags & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), block))
-    header = _MAGIC + plain + bytes((header_checksum(plain),))
+    minimal = bytes((flags & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), block))
+    header = _MAGIC + minimal + bytes((header_checksum(minimal),))
     return header, end + 1, 4 if flags & _CONTENT_CHECKSUM else 0
 
 
 def _descriptor(data: bytes | memoryview) -> tuple[int, int, int, int]:
-    """FLG, BD, the declared size (0 if none) and where HC stands."""
+    """Return FLG, BD, the declared size (0 if none) and the position of HC."""
     if len(data) < 7:
-        raise CorruptRecordError("an lz4 header is cut short", position=len(data))
+        reason = f"lz4 header of {len(data)} bytes, expected at least 7"
+        raise CorruptRecordError(reason, position=len(data))
     if data[:4] != _MAGIC:
-        raise CorruptRecordError("no lz4 frame begins here", position=0)
+        reason = f"lz4 magic {bytes(data[:4]).hex()}, expected {_MAGIC.hex()}"
+        raise CorruptRecordError(reason, position=0)
     flags, block = data[4], data[5]
     if flags >> 5 != _VERSION_1_INDEPENDENT or flags & _RESERVED_OR_DICTIONARY:
-        reason = f"an lz4 frame with flags {flags:#04x}, which Kafka does not read"
+        reason = f"lz4 flags {flags:#04x}, expected version 1 with independent blocks"
         raise CorruptRecordError(reason, position=4)
     if block & 0x8F or block < 0x40:
-        reason = f"an lz4 frame with a block descriptor of {block:#04x}"
+        reason = f"lz4 block descriptor {block:#04x}, expected 0x40 to 0x70"
         raise CorruptRecordError(reason, position=5)
     if not flags & _CONTENT_SIZE:
         return flags, block, 0, 6
     if len(data) < 15:
-        raise CorruptRecordError("an lz4 header is cut short", position=len(data))
+        reason = f"lz4 header of {len(data)} bytes, expected 15"
+        raise CorruptRecordError(reason, position=len(data))
     return flags, block, int.from_bytes(data[6:14], "little"), 14
 
 
 def header_checksum(descriptor: bytes) -> int:
-    r"""Second-lowest byte of xxHash32, seed 0, of fewer than 16 bytes.
+    r"""Return the second-lowest byte of xxHash32, seed 0, of fewer than 16 bytes.
 
     >>> header_checksum(b"\x60\x40").to_bytes(1, "little").hex()
     '82'
@@ -208,6 +215,6 @@ def header_checksum(descriptor: bytes) -> int:
 
 
 def _rotated(word: int, bits: int) -> int:
-    """Turn the low 32 bits of `word` left."""
+    """Rotate the low 32 bits of `word` left."""
     word &= 0xFFFFFFFF
     return (word << bits | word >> 32 - bits) & 0xFFFFFFFF

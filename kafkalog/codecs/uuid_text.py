@@ -1,10 +1,9 @@
 """Kafka's text form of a UUID: 22 characters of URL-safe base64, without padding.
 
-Topic ids, directory ids and voters' ids are written so everywhere in Kafka: in files,
-in JSON, in logs. (The 32 hex digits in a directory's name are the one other form.)
-Inside kafkalog the text is the value, the 16 bytes are what lies on disk.
+Topic ids, directory ids and voter ids have this form everywhere in Kafka: in files, in
+JSON, in logs. The only other form is the 32 hex digits in a directory's name. Inside
+kafkalog the value is the text; on disk it is 16 bytes.
 
-Knows: the alphabet. Does not know: what an id is the id of.
 Source: ``Uuid.java`` in Kafka's clients module.
 """
 
@@ -30,19 +29,19 @@ _FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 
 
 def uuid_to_text(raw: bytes) -> str:
-    r"""Write the 16 bytes `raw`, most significant first, as Kafka prints them.
+    r"""Return the 16 bytes `raw`, most significant first, in Kafka's text form.
 
     >>> uuid_to_text(bytes(15) + b"\x01")
     'AAAAAAAAAAAAAAAAAAAAAQ'
     """
     if len(raw) != UUID_BYTES:
-        raise ValueError(f"a uuid has {UUID_BYTES} bytes, not {len(raw)}")
+        raise ValueError(f"uuid of {len(raw)} bytes, expected {UUID_BYTES}")
     padded = binascii.b2a_base64(raw, newline=False)
     return padded.translate(_TO_URL).rstrip(b"=").decode("ascii")
 
 
 def uuid_from_text(text: str) -> bytes:
-    """Read Kafka's text form, padded or not: 16 bytes, most significant first.
+    """Read Kafka's text form, padded or not; return 16 bytes, most significant first.
 
     Raises `ValueError` where `text` is anything else.
 
@@ -50,6 +49,6 @@ def uuid_from_text(text: str) -> bytes:
     '00000000000000000000000000000001'
     """
     if not _TEXT.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not 22 characters of URL-safe base64")
+        raise ValueError(f"{shown(text)}, expected 22 characters of URL-safe base64")
     padded = text[:22].encode("ascii") + b"=="
     return binascii.a2b_base64(padded.translate(_FROM_URL))

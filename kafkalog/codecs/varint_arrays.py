@@ -3,11 +3,11 @@
     value   0  -1   1  -2 ... 63  -64     64         -2147483648
     bytes  00  01  02  03     7e   7f  80 01      ff ff ff ff 0f
 
-Seven bits a byte, least significant first; bit 7 of a byte says that another follows.
-int32 takes 5 bytes at most and int64 10; a longer form than needed is read, bits beyond
-the width are dropped, as Kafka does.
+Seven bits a byte, least significant first; bit 7 of a byte marks that another follows.
+An int32 takes at most 5 bytes and an int64 at most 10. As in Kafka, a longer form than
+necessary is accepted, and bits beyond the width are dropped.
 
-Knows: widths. Does not know: what is counted. Source: ``ByteUtils.java``.
+Source: ``ByteUtils.java``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ MAX_VARINT_BYTES: Final = 5
 MAX_VARLONG_BYTES: Final = 10
 
 _REASON: Final[dict[int, str]] = {
-    Status.TRUNCATED: "varint {} of {} ends past the buffer",
-    Status.OVERLONG: "varint {} of {} continues past its last byte",
+    Status.TRUNCATED: "varint {} of {} truncated at the end of the buffer",
+    Status.OVERLONG: "varint {} of {} has no end in the bytes of its width",
 }
 
 
 def decode_varints(
     data: bytes | memoryview, count: int
 ) -> tuple[npt.NDArray[np.int32], int]:
-    """Decode `count` int32 varints from the front of `data`: values, bytes read.
+    """Decode `count` int32 varints at the start of `data`: values, bytes read.
 
-    Raises `CorruptRecordError`, its `position` where the faulty varint begins.
+    Raises `CorruptRecordError` with the `position` where the invalid varint begins.
 
     >>> decode_varints(bytes.fromhex("017e8001"), 3)
     (array([-1, 63, 64], dtype=int32), 4)
@@ -47,9 +47,9 @@ def decode_varints(
 def decode_varlongs(
     data: bytes | memoryview, count: int
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Decode `count` int64 varints from the front of `data`: values, bytes read.
+    """Decode `count` int64 varints at the start of `data`: values, bytes read.
 
-    Raises `CorruptRecordError`, its `position` where the faulty varint begins.
+    Raises `CorruptRecordError` with the `position` where the invalid varint begins.
     """
     out = np.empty(_possible(data, count), np.int64)
     return out, _decode(data, count, out)
@@ -74,7 +74,7 @@ def encode_varlongs(values: npt.ArrayLike) -> bytes:
 
 
 def _possible(data: bytes | memoryview, count: int) -> int:
-    """Bound what is allocated: a varint has a byte, and one too many is refused."""
+    """Return the number of values to allocate: each varint takes at least one byte."""
     return min(count, len(data) + 1)
 
 

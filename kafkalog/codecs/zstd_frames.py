@@ -1,16 +1,16 @@
-"""Zstandard frames, walked before they are unpacked, so that their end is known.
+"""Zstandard frames, whose end and size are found before they are decompressed.
 
     | 28 b5 2f fd | descriptor | window, dictionary, content size | blocks | checksum |
 
 A block begins with 3 bytes, little-endian: bit 0 last, bits 1-2 kind (0 raw, 1 one byte
-repeated, 2 compressed), the rest a size: of the content of kinds 0 and 1, of the block
-itself for kind 2, which unpacks to 128 KiB at most. So `measure_frame` finds a
-frame's end and a bound of its content, and tells a cut frame from a whole one. Kafka
-writes frames without content size, checksum or dictionary; frames may follow one
-another, and anything else behind them is an error.
+repeated, 2 compressed), the rest a size: of the content for kinds 0 and 1, of the block
+itself for kind 2, which decompresses to at most 128 KiB. From these headers
+`measure_frame` finds the end of a frame and a bound of its content, and detects a
+truncated frame. Kafka writes frames without content size, checksum or dictionary;
+frames may follow one another, and anything else after them is an error.
 
-Knows: RFC 8878 down to the block's header. Does not know: what is in the blocks.
-Source: ``ZstdCompression.java``, zstd-jni's ``ZstdInputStreamNoFinalizer.java``.
+Source: RFC 8878, ``ZstdCompression.java``, zstd-jni's
+``ZstdInputStreamNoFinalizer.java``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _DEFAULT_LEVEL: Final = 3
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE: Final = 0x184D2A50  # to 0x184D2A5F
 _MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
-_PIECE_BYTES: Final = 1024 * 1024
+_CHUNK_BYTES: Final = 1024 * 1024
 _REASONS: Final = {
-    FrameStatus.HEADER_TRUNCATED: "a zstd header is cut short",
-    FrameStatus.TRUNCATED: "a zstd frame is cut short",
-    FrameStatus.BLOCK_TYPE: "a zstd block of a kind there is not",
+    FrameStatus.HEADER_TRUNCATED: "zstd frame header truncated",
+    FrameStatus.TRUNCATED: "zstd frame truncated",
+    FrameStatus.BLOCK_TYPE: "zstd block type 3, expected 0, 1 or 2",
 }
 
 
@@ -49,7 +49,7 @@ def _library() -> ModuleType:
 
 
 class _ZstdContexts(threading.local):
-    """A thread's own contexts: kept, they are much faster; shared, they break."""
+    """A thread's own contexts: much faster when reused, and not to be shared."""
 
     def __init__(self) -> None:
         self.decompressor = _library().ZstdDecompressor(
@@ -64,7 +64,7 @@ def _contexts() -> _ZstdContexts:
 
 
 def compress(data: bytes | memoryview, level: int | None) -> bytes:
-    """Pack `data` into one frame, flushed before it is closed, as zstd-jni's stream."""
+    """Compress `data` into one frame, flushed before its end as zstd-jni does."""
     library, compressors = _library(), _contexts().compressors
     level = _DEFAULT_LEVEL if level is None else level
     if level not in compressors:
@@ -77,72 +77,77 @@ def compress(data: bytes | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, limit: int) -> list[bytes]:
-    """Unpack the frames of `data`: pieces of `limit` bytes at most together."""
-    pieces: list[bytes] = []
+    """Decompress the frames of `data` to chunks of `limit` bytes in total."""
+    chunks: list[bytes] = []
     position, size = 0, len(data)
     while position < size:
         if data[position : position + 4] != _MAGIC:
             position = _skipped(data, position)
             continue
-        end, most = _walk(data, position, limit)
+        end, most = _frame_bounds(data, position, limit)
         whole = position == 0 and end == size
         source = data if whole else memoryview(data)[position:end]
         try:
-            limit -= _unpack(source, most, limit, pieces)
+            limit -= _decompress_frame(source, most, limit, chunks)
         except _library().ZstdError as error:
-            reason = f"zstd refuses a frame: {error}"
+            reason = f"zstd frame is corrupt: {error}"
             raise CorruptRecordError(reason, position=position) from error
         position = end
-    return pieces
+    return chunks
 
 
-def bounded_unpacker() -> tuple[
+def bounded_decompressor() -> tuple[
     Callable[[memoryview, int], bytes], tuple[type[Exception], ...]
 ]:
-    """Return what unpacks a frame that is there, tells no size, and has a bound.
+    """Return a function that decompresses one frame of a known bound, and its errors.
 
-    It serves this thread alone. The errors are those it refuses a frame with.
+    The frame has no content size. Only the calling thread may use the function.
     """
     return _contexts().decompressor.decompress, (_library().ZstdError,)
 
 
-def _unpack(source: Any, most: int, limit: int, pieces: list[bytes]) -> int:
-    """Unpack one whole frame into `pieces`; the bytes it held."""
+def _decompress_frame(source: Any, most: int, limit: int, chunks: list[bytes]) -> int:
+    """Decompress one whole frame into `chunks`; return its size, uncompressed."""
     if most <= limit:
-        piece = _contexts().decompressor.decompressobj().decompress(source)
-        if piece:
-            pieces.append(piece)
-        return len(piece)
+        chunk = _contexts().decompressor.decompressobj().decompress(source)
+        if chunk:
+            chunks.append(chunk)
+        return len(chunk)
     held = 0
     with _contexts().decompressor.stream_reader(source, closefd=False) as reader:
-        while piece := reader.read(min(_PIECE_BYTES, limit - held + 1)):
-            held += len(piece)
+        while chunk := reader.read(min(_CHUNK_BYTES, limit - held + 1)):
+            held += len(chunk)
             if held > limit:
-                raise BatchTooLargeError("a zstd frame unpacks to more than the limit")
-            pieces.append(piece)
+                reason = "zstd frame decompresses to more than max_batch_bytes allows"
+                raise BatchTooLargeError(reason)
+            chunks.append(chunk)
     return held
 
 
 def _skipped(data: bytes | memoryview, position: int) -> int:
-    """Where the skippable frame at `position` ends."""
+    """Return where the skippable frame at `position` ends."""
     head = data[position : position + 8]
     if len(head) < 8 or int.from_bytes(head[:4], "little") & ~15 != _SKIPPABLE:
-        raise CorruptRecordError("no zstd frame begins here", position=position)
+        reason = f"zstd magic {bytes(head[:4]).hex()}, expected {_MAGIC.hex()}"
+        raise CorruptRecordError(reason, position=position)
     end = position + 8 + int.from_bytes(head[4:], "little")
     if end > len(data):
-        raise CorruptRecordError("a zstd frame is cut short", position=position)
+        reason = (
+            f"zstd skippable frame ends at byte {end}, expected {len(data)} at most"
+        )
+        raise CorruptRecordError(reason, position=position)
     return end
 
 
-def _walk(data: bytes | memoryview, begin: int, limit: int) -> tuple[int, int]:
-    """Find where the frame at `begin` ends, and how many bytes it becomes at most."""
+def _frame_bounds(data: bytes | memoryview, begin: int, limit: int) -> tuple[int, int]:
+    """Return where the frame at `begin` ends, and a bound of its uncompressed size."""
     framing, place, count = _speedups.measure_frame(data, begin, limit)
     if framing == FrameStatus.COMPLETE:
         return place, count
     if framing == FrameStatus.DECLARED_SIZE:
-        reason = f"a zstd frame declares {count} bytes, above the limit"
+        reason = f"zstd content size {count}, expected at most {limit}"
         raise BatchTooLargeError(reason, position=place)
     if framing == FrameStatus.CONTENT_SIZE:
-        reason = "a zstd frame unpacks to more than the limit"
+        reason = "zstd frame decompresses to more than max_batch_bytes allows"
         raise BatchTooLargeError(reason, position=place)
     raise CorruptRecordError(_REASONS[framing], position=place)

@@ -1,7 +1,6 @@
-"""Settings by Kafka's names: a topic's, and those of a broker that its logs obey.
+"""Settings by Kafka's names: those of a topic, and those of a broker that its logs use.
 
-Stands on the stair rail: any floor above may hold it. Source: ``LogConfig.java``,
-``KafkaConfig.scala``, ``ConfigDef.java``.
+Source: ``LogConfig.java``, ``KafkaConfig.scala``, ``ConfigDef.java``.
 """
 
 from kafkalog.config.broker_config import BrokerConfig

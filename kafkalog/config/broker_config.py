@@ -1,11 +1,9 @@
-"""`BrokerConfig`: what a broker's own settings say about its logs.
+"""`BrokerConfig`: the settings of a broker that its logs use.
 
-Of ``server.properties`` these are the settings that storage reads: its directories, its
-background tasks, the cleaner, producers and transactions, and the defaults that topics
-have under the broker's names for them.
+These are the settings of ``server.properties`` that storage reads: log directories,
+background tasks, the cleaner, producers and transactions, and the defaults of topic
+settings under the broker's names for them.
 
-Knows: a broker's settings, and which topic setting each stands for. Does not know:
-directories, threads.
 Source: ``LogConfig.SERVER_CONFIG_DEF``, ``CleanerConfig.java``, ``KafkaConfig.scala``,
 ``AbstractKafkaConfig.java``, ``ServerConfigs.java``, ``ReplicationConfigs.java``,
 ``TransactionLogConfig.java``, ``TransactionStateManagerConfig.java``,
@@ -86,16 +84,33 @@ SYNONYMS: Final = {
     "local.retention.ms": ("log.local.retention.ms",),
     "local.retention.bytes": ("log.local.retention.bytes",),
 }
-"""The broker's names of each topic setting; the first that is set counts."""
+"""The broker's names for each topic setting, by descending precedence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(Settings):
-    """The settings of a broker that its logs obey, by Kafka's names.
+    """The settings of a broker that its logs use, by Kafka's names.
 
-    A ``server.properties`` has many more: read it with ``ignore_unknown=True``. Raises
-    `ConfigError`, which names all that are wrong.
+    Every setting is a keyword argument and an attribute: Kafka's name with underscores
+    for dots. ``docs/config.md`` lists them with their defaults.
 
+    Parameters
+    ----------
+    **settings : int, float, bool, str or sequence of str
+        Values as Python values or in Kafka's text form. A setting that is not given has
+        Kafka's default.
+
+    Raises
+    ------
+    ConfigError
+        If any setting is invalid; the message lists all faults.
+
+    See Also
+    --------
+    BrokerConfig.from_properties : Read the settings from ``server.properties``.
+
+    Examples
+    --------
     >>> broker = BrokerConfig.from_properties({"log.retention.hours": "1"})
     >>> broker.log_config({"segment.ms": "1000"}).retention_ms
     3600000
@@ -173,12 +188,12 @@ class BrokerConfig(Settings):
 
     @property
     def log_directories(self) -> tuple[str, ...]:
-        """The directories: ``log.dirs``, or ``log.dir`` where that is unset."""
+        """The log directories: ``log.dirs``, or ``log.dir`` if it is not set."""
         return self.log_dir if self.log_dirs is None else self.log_dirs
 
     @property
     def cordoned_log_directories(self) -> tuple[str, ...]:
-        """The directories that take no new partition."""
+        """The log directories in which no new partition is created."""
         if ALL_DIRECTORIES in self.cordoned_log_dirs:
             return self.log_directories
         return self.cordoned_log_dirs
@@ -189,9 +204,29 @@ class BrokerConfig(Settings):
         *,
         ignore_unknown: bool = False,
     ) -> LogConfig:
-        """Give a topic's settings: its own by Kafka's names, the broker's else.
+        """Return the settings of a topic: its own, else the broker's defaults.
 
-        Raises `ConfigError` for a topic with remote storage, where the broker has none.
+        Parameters
+        ----------
+        topic_overrides : mapping of str to object, optional
+            The topic's own settings by Kafka's names, as text or Python values.
+        ignore_unknown : bool, default False
+            Ignore unknown names instead of raising.
+
+        Returns
+        -------
+        LogConfig
+
+        Raises
+        ------
+        ConfigError
+            If a setting is invalid, or the topic has remote storage and the broker has
+            not.
+
+        Examples
+        --------
+        >>> BrokerConfig(log_retention_ms=60_000).log_config().retention_ms
+        60000
         """
         defaults = {name: self._default_of(name) for name in SYNONYMS}
         config = LogConfig.from_properties(
@@ -206,11 +241,26 @@ class BrokerConfig(Settings):
         return config
 
     def with_dynamic(self, *layers: Mapping[str, str]) -> BrokerConfig:
-        """Return these settings below those set while brokers ran, the last on top.
+        """Return these settings changed by layers of dynamic settings.
 
-        Of a layer only the names in `SYNONYMS` are read. One takes the place of all
-        synonyms in the layers below.
+        Parameters
+        ----------
+        *layers : mapping of str to str
+            Settings that were changed while brokers were running, by Kafka's names; the
+            last layer has precedence. Only the broker's names for topic settings are
+            read. Such a setting replaces all its synonyms in the layers below.
 
+        Returns
+        -------
+        BrokerConfig
+
+        Raises
+        ------
+        ConfigError
+            If a setting is invalid.
+
+        Examples
+        --------
         >>> broker = BrokerConfig(log_retention_ms=-1)
         >>> dynamic = broker.with_dynamic({"log.retention.hours": "1"})
         >>> dynamic.log_config().retention_ms
@@ -225,7 +275,7 @@ class BrokerConfig(Settings):
         return self.from_properties(values)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield what is wrong between settings that are valid each by itself."""
+        """Yield the conflicts between settings that are each valid."""
         yield from self._time_conflicts()
         yield from self._directory_conflicts()
         least = self.log_cleaner_min_compaction_lag_ms
@@ -256,12 +306,12 @@ class BrokerConfig(Settings):
             ("segment.jitter.ms", 0, "must be greater than or equal to 0"),
             ("flush.ms", 0, "must be greater than or equal to 0"),
         ):
-            name, found = self._standing_for(topic_name)
+            name, found = self._synonym_of(topic_name)
             if found < least:
                 yield Conflict(
                     f"{name} {expected}, found {found}", SYNONYMS[topic_name]
                 )
-        name, found = self._standing_for("retention.ms")
+        name, found = self._synonym_of("retention.ms")
         if found == 0:
             expected = "must be unlimited (-1) or, greater than or equal to 1"
             yield Conflict(f"{name} {expected}, found 0", SYNONYMS["retention.ms"])
@@ -280,11 +330,11 @@ class BrokerConfig(Settings):
             )
 
     def _default_of(self, topic_name: str) -> Any:
-        """Give what a topic has that does not set `topic_name` itself."""
-        return self._standing_for(topic_name)[1]
+        """Return the value of a topic setting for topics that do not set it."""
+        return self._synonym_of(topic_name)[1]
 
-    def _standing_for(self, topic_name: str) -> tuple[str, Any]:
-        """Give the first of the broker's names that is set, and its value there."""
+    def _synonym_of(self, topic_name: str) -> tuple[str, Any]:
+        """Return the broker's name that determines a topic setting, and its value."""
         *names, last = SYNONYMS[topic_name]
         is_set = (
             each for each in names if getattr(self, attribute_of(each)) is not None

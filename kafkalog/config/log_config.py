@@ -1,9 +1,8 @@
 """`LogConfig`: how one partition's log is written, rolled, indexed, kept, compacted.
 
-The settings are those a topic can have, with the defaults and checks of Kafka 4.3. What
-each means is in ``docs/config.md``.
+The settings are those of a topic, with the defaults and checks of Kafka 4.3. Their
+meaning is described in ``docs/config.md``.
 
-Knows: a topic's settings. Does not know: a broker's, logs.
 Source: ``LogConfig.java``, ``TopicConfig.java``, ``ServerLogConfigs.java``,
 ``QuotaConfig.java``.
 """
@@ -34,7 +33,7 @@ HOUR_MS: Final = 60 * 60 * 1000
 DAY_MS: Final = 24 * HOUR_MS
 LONG_MAX: Final = (1 << 63) - 1
 AS_RETENTION: Final = -2
-"""``local.retention.*`` with this value are what ``retention.*`` are."""
+"""``local.retention.*`` with this value are equal to ``retention.*``."""
 
 CleanupPolicy: TypeAlias = Literal["compact", "delete"]
 CompressionType: TypeAlias = Literal[
@@ -52,11 +51,28 @@ TIMESTAMP_TYPES: Final = OneOf(get_args(MessageTimestampType))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig(Settings):
-    """The settings of one partition's log: a topic's, by Kafka's names.
+    """The settings of one partition's log, which are those of its topic.
 
-    A setting may be given as a Python value or as text. Raises `ConfigError`, which
-    names all that are wrong.
+    Every setting is a keyword argument and an attribute: Kafka's name with underscores
+    for dots. ``docs/config.md`` lists them with their defaults.
 
+    Parameters
+    ----------
+    **settings : int, float, bool, str or sequence of str
+        Values as Python values or in Kafka's text form. A setting that is not given has
+        Kafka's default.
+
+    Raises
+    ------
+    ConfigError
+        If any setting is invalid; the message lists all faults.
+
+    See Also
+    --------
+    LogConfig.from_properties : Read the settings by Kafka's names.
+
+    Examples
+    --------
     >>> LogConfig(segment_ms=3600000, cleanup_policy="compact").compact
     True
     >>> config = LogConfig.from_properties(
@@ -114,41 +130,41 @@ class LogConfig(Settings):
 
     @property
     def segment_size(self) -> int:
-        """Bytes a segment may have: ``internal.segment.bytes`` if set."""
+        """Maximum size of a segment: ``internal.segment.bytes`` if it is set."""
         if self.internal_segment_bytes is None:
             return self.segment_bytes
         return self.internal_segment_bytes
 
     @property
     def initial_file_size(self) -> int:
-        """Bytes that a new segment's file is made with, 0 if not preallocated."""
+        """Size with which a new segment's file is created; 0 unless preallocated."""
         return self.segment_size if self.preallocate else 0
 
     @property
     def compact(self) -> bool:
-        """Whether the policy has compaction."""
+        """Whether ``cleanup.policy`` includes compaction."""
         return "compact" in self.cleanup_policy
 
     @property
     def delete(self) -> bool:
-        """Whether the policy has deletion."""
+        """Whether ``cleanup.policy`` includes deletion."""
         return "delete" in self.cleanup_policy
 
     @property
     def max_segment_ms(self) -> int:
-        """Age at which a segment is rolled; compaction may ask for an earlier roll."""
+        """Age at which a segment is rolled, at most ``max.compaction.lag.ms``."""
         if self.compact:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
     @property
     def log_append_time(self) -> bool:
-        """Whether the broker's time is stored in place of the producer's."""
+        """Whether records have the broker's time instead of the producer's."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property
     def compression_level(self) -> int | None:
-        """Level of ``compression.type``, None where it has none of its own."""
+        """Level for ``compression.type``; None if that has no setting for it."""
         levels = {
             "gzip": self.compression_gzip_level,
             "lz4": self.compression_lz4_level,
@@ -157,7 +173,7 @@ class LogConfig(Settings):
         return levels.get(self.compression_type)
 
     def random_segment_jitter_ms(self) -> int:
-        """Draw what one segment's ``segment.ms`` is to be shortened by."""
+        """Return a random amount by which to shorten one segment's ``segment.ms``."""
         if not self.segment_jitter_ms:
             return 0
         return getrandbits(31) % min(self.segment_jitter_ms, self.segment_ms)
@@ -165,8 +181,27 @@ class LogConfig(Settings):
     def with_changes(
         self, changes: Mapping[str, object], *, ignore_unknown: bool = False
     ) -> Self:
-        """Give these settings with some of them changed, by Kafka's names.
+        """Return these settings with some of them changed.
 
+        Parameters
+        ----------
+        changes : mapping of str to object
+            New values by Kafka's names, as text or Python values.
+        ignore_unknown : bool, default False
+            Ignore unknown names instead of raising.
+
+        Returns
+        -------
+        LogConfig
+
+        Raises
+        ------
+        ConfigError
+            If a setting is invalid, or remote storage is disabled without deleting its
+            data.
+
+        Examples
+        --------
         >>> LogConfig().with_changes({"segment.ms": "1000"}).segment_ms
         1000
         """
@@ -180,7 +215,7 @@ class LogConfig(Settings):
         return changed
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield what is wrong between settings that are valid each by itself."""
+        """Yield the conflicts between settings that are each valid."""
         least, most = self.min_compaction_lag_ms, self.max_compaction_lag_ms
         if least > most:
             names = ("min.compaction.lag.ms", "max.compaction.lag.ms")
@@ -214,7 +249,7 @@ class LogConfig(Settings):
 def local_retention_conflicts(
     unit: str, retention: int, local: int
 ) -> Iterator[Conflict]:
-    """Yield why not so much may stay in a tiered log's own directory, if it may not."""
+    """Yield why a tiered log's local retention conflicts with its retention."""
     names = (f"local.retention.{unit}", f"retention.{unit}")
     if retention < 0 or local == AS_RETENTION:
         return

@@ -1,11 +1,10 @@
-"""The value of one setting: its types, their texts, and what is valid.
+"""The types of settings: how text is parsed, and which values are valid.
 
-Text is trimmed as Java trims it. Numbers are as Java parses them, hexadecimal doubles
-aside; ``true`` and ``false`` may be in capitals, words may not; a list has commas
-between its elements, blanks around them do not count, and a repeated element is one.
-Values of Python's own are taken as they are, where they are of the type.
+Text is trimmed as Java trims it. Numbers are parsed as in Java, except for hexadecimal
+doubles; ``true`` and ``false`` may be in any case, words may not; elements of a list
+are separated by commas and optional blanks, and duplicates are dropped. Python values
+of the right type are accepted as they are.
 
-Knows: values. Does not know: which setting has which.
 Source: ``ConfigDef.java``, ``CompressionType.java``,
 ``ThrottledReplicaListValidator.java``.
 """
@@ -20,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from kafkalog.codecs.decimal_text import int_from_text
 
-_BLANKS: Final = "".join(map(chr, range(33)))  # what String.trim takes away
+_BLANKS: Final = "".join(map(chr, range(33)))  # what String.trim removes
 _COMMA: Final = re.compile(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*")
 _DOUBLE: Final = re.compile(
     r"([+-]?)(?:(NaN)|(Infinity)|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?)",
@@ -30,7 +29,7 @@ _REPLICAS: Final = re.compile(r"([0-9]+:[0-9]+)?")
 
 
 class Kind(Enum):
-    """A type of ``ConfigDef``, by the name that Kafka's documentation has for it."""
+    """A type of ``ConfigDef``, with its name in Kafka's documentation."""
 
     BOOLEAN = "boolean"
     INT = "int"
@@ -44,15 +43,15 @@ BOOLEAN, INT, LONG, DOUBLE, STRING, LIST = Kind
 
 
 class Valid(Protocol):
-    """Which values of the type are valid; its text is that of Kafka's documentation."""
+    """The valid values of a setting; its text is that of Kafka's documentation."""
 
     def fault(self, value: Any) -> str | None:
-        """Say what was expected in place of `value`, or None where it is valid."""
+        """Return what was expected instead of `value`, or None if it is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers from `least` to `most`, both valid; `apart` is one more that is.
+    """Numbers from `least` to `most`, inclusive; `apart` is one more valid number.
 
     >>> str(Range(1)), str(Range(1, 9, apart=-1))
     ('[1,...]', '[1,...,9] or -1')
@@ -65,7 +64,7 @@ class Range:
     apart: int | None = None
 
     def fault(self, value: float) -> str | None:
-        """Say which bound `value` breaks; a double that is no number breaks none."""
+        """Return which bound `value` violates; NaN violates none."""
         low = value < self.least
         high = self.most is not None and value > self.most
         if not (low or high) or value == self.apart:
@@ -85,7 +84,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of some words, in just these letters.
+    """One of several words, case-sensitive.
 
     >>> OneOf(("CreateTime", "LogAppendTime")).fault("createtime")
     'String must be one of: CreateTime, LogAppendTime'
@@ -94,7 +93,7 @@ class OneOf:
     words: tuple[str, ...]
 
     def fault(self, value: str) -> str | None:
-        """Name the words, where `value` is none of them."""
+        """Return the list of words unless `value` is one of them."""
         known = value in self.words
         return None if known else f"String must be one of: {', '.join(self.words)}"
 
@@ -104,7 +103,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """A list of `words`, or of any text where there are none; no element is empty.
+    """A list of `words`, or of any text if there are none; no element may be empty.
 
     >>> Elements(("compact", "delete")).fault(("delete", "drop"))
     'String must be one of: compact, delete'
@@ -114,7 +113,7 @@ class Elements:
     may_be_empty: bool = True
 
     def fault(self, value: tuple[str, ...]) -> str | None:
-        """Say what is wrong with the list, or with its first element that is wrong."""
+        """Return what is invalid about the list, or about its first invalid element."""
         if not value and not self.may_be_empty:
             return "must not be empty"
         if "" in value:
@@ -135,7 +134,7 @@ class ThrottledReplicas:
     """
 
     def fault(self, value: tuple[str, ...]) -> str | None:
-        """Say what an element must be, where one is not; it may be empty."""
+        """Return the valid form unless all elements have it; elements may be empty."""
         elements = [element.strip(_BLANKS) for element in value]
         if "".join(elements) == "*" or all(map(_REPLICAS.fullmatch, elements)):
             return None
@@ -146,7 +145,7 @@ class ThrottledReplicas:
 
 
 def parse_value(kind: Kind, value: object) -> Any:
-    """Read `value`, a text or a Python value; `ValueError` says what it must be.
+    """Return `value`, a text or a Python value, parsed. Raise `ValueError` if invalid.
 
     >>> parse_value(LONG, " +86400000 "), parse_value(BOOLEAN, "TRUE")
     (86400000, True)
@@ -161,7 +160,7 @@ def parse_value(kind: Kind, value: object) -> Any:
             return _PARSERS[kind](value.strip(_BLANKS))
         case Kind.BOOLEAN, bool():
             return value
-        case _, bool():  # to Python it is an int
+        case _, bool():  # a subclass of int
             pass
         case ((Kind.INT | Kind.LONG), int()):
             return _PARSERS[kind](str(value))

@@ -1,14 +1,13 @@
-"""A group of settings as one frozen value, spelled as in Kafka and checked whole.
+"""A group of settings as one frozen value, named as in Kafka and checked as a whole.
 
-A class derived from `Settings` declares each with `setting`, under Kafka's name with
-underscores for dots::
+A class derived from `Settings` declares each setting with `setting`, under Kafka's name
+with underscores for dots::
 
     segment_ms: int = setting(LONG, 604800000, Range(1))
 
-Made from fields, from a mapping of Kafka's names or by changing another, it is checked
-in the same way, and all that is wrong is named in one `ConfigError`.
+However it is created, from fields, from a mapping of Kafka's names or by changing
+another, it is checked in the same way, and one `ConfigError` lists all faults.
 
-Knows: names, defaults, checks, errors. Does not know: what a setting means.
 Source: ``ConfigDef.java``, ``AbstractConfig.java``.
 """
 
@@ -27,9 +26,9 @@ SHOWN_CHARACTERS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its `name` in Kafka, type, default, and what is valid.
+    """One setting: its `name` in Kafka, type, default, and valid values.
 
-    It may be left unset where its default is None.
+    It may be unset if its default is None.
     """
 
     name: str
@@ -39,21 +38,21 @@ class Setting:
     internal: bool
 
     def parse(self, value: object) -> Any:
-        """Read `value`; `ConfigError` says what was expected, in Kafka's words."""
+        """Return `value` parsed. Raise `ConfigError` with Kafka's message."""
         if value is None and self.default is None:
             return None
         try:
             parsed = parse_value(self.kind, value)
         except ValueError as error:
-            raise self._refusal(value, str(error)) from None
+            raise self._invalid(value, str(error)) from None
         if isinstance(self.valid, Elements):
             parsed = tuple(dict.fromkeys(parsed))
         if self.valid and (expected := self.valid.fault(parsed)):
-            raise self._refusal(value, expected)
+            raise self._invalid(value, expected)
         return parsed
 
     def text(self, value: Any) -> str:
-        """Write a parsed value as text, from which `parse` reads it again."""
+        """Return a parsed value as text that `parse` reads."""
         match self.kind:
             case Kind.BOOLEAN:
                 return str(value).lower()
@@ -61,14 +60,17 @@ class Setting:
                 return ",".join(value)
         return str(value)
 
-    def _refusal(self, value: object, expected: str) -> ConfigError:
+    def _invalid(self, value: object, expected: str) -> ConfigError:
         return ConfigError(
             f"Invalid value {_shown(value)} for configuration {self.name}: {expected}"
         )
 
 
 class Conflict(NamedTuple):
-    """What is wrong between settings that are each valid: `names` are theirs."""
+    """A reason why settings that are each valid exclude each other.
+
+    `names` are the names of these settings.
+    """
 
     reason: str
     names: tuple[str, ...]
@@ -79,14 +81,14 @@ def setting(
 ) -> Any:
     """Declare a setting, as a field of a class derived from `Settings`.
 
-    `internal` ones are Kafka's own, for tests, and stand in none of its listings.
+    `internal` settings are for Kafka's own tests, and not listed in its documentation.
     """
     metadata = {"kind": kind, "valid": valid, "internal": internal}
     return field(default=default, metadata=metadata)
 
 
 def settings_of(group: type[Settings]) -> dict[str, Setting]:
-    """Give the settings of a class by Kafka's names, in the order of declaration."""
+    """Return the settings of a class by Kafka's names, in the order of declaration."""
     return _settings_in(fields(group))
 
 
@@ -101,36 +103,55 @@ def _settings_in(declared: tuple[Field[Any], ...]) -> dict[str, Setting]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings that are checked when they are made; see `LogConfig`, `BrokerConfig`."""
+    """Settings that are checked when they are created.
+
+    Base class of `LogConfig` and `BrokerConfig`.
+    """
 
     owner: ClassVar[str]
-    """Whose settings these are, for errors: topic or broker."""
+    """Owner of the settings in error messages: topic or broker."""
 
     def __post_init__(self) -> None:
-        """Put parsed values in place of those given; name all that is wrong."""
-        wrong: dict[str, str] = {}
+        """Replace the values given by parsed ones; raise one error for all faults."""
+        faults: dict[str, str] = {}
         for name, each in settings_of(type(self)).items():
             attribute = attribute_of(name)
             try:
                 parsed = each.parse(getattr(self, attribute))
             except ConfigError as error:
-                wrong[name], parsed = str(error), each.default
+                faults[name], parsed = str(error), each.default
             object.__setattr__(self, attribute, parsed)
         conflicts = [
             conflict.reason
             for conflict in self.conflicts()
-            if wrong.keys().isdisjoint(conflict.names)
+            if faults.keys().isdisjoint(conflict.names)
         ]
-        _refuse([*wrong.values(), *conflicts])
+        _raise_if_any([*faults.values(), *conflicts])
 
     @classmethod
     def from_properties(
         cls, properties: Mapping[str, object], *, ignore_unknown: bool = False
     ) -> Self:
-        """Take settings by Kafka's names, with texts or Python values; defaults else.
+        """Create settings from a mapping of Kafka's names.
 
-        Unknown names are wrong. With `ignore_unknown` they are passed over, as a
-        broker does with a stored configuration that another release has written.
+        Parameters
+        ----------
+        properties : mapping of str to object
+            Values by Kafka's names, as text or Python values. Settings that are missing
+            have Kafka's defaults.
+        ignore_unknown : bool, default False
+            Ignore unknown names, as a broker does with a stored configuration that
+            another release has written. By default they are faults.
+
+        Returns
+        -------
+        Settings
+            An instance of the class that the method is called on.
+
+        Raises
+        ------
+        ConfigError
+            If a name is unknown or a value is invalid; the message lists all faults.
         """
         known = {
             name: value
@@ -146,24 +167,24 @@ class Settings:
             made = cls(**{attribute_of(name): known[name] for name in known})
         except ConfigError as error:
             raise ConfigError("; ".join([*faults, str(error)])) from None
-        _refuse(faults)
+        _raise_if_any(faults)
         return made
 
     def with_changes(
         self, changes: Mapping[str, object], *, ignore_unknown: bool = False
     ) -> Self:
-        """Give these settings with some of them changed, by Kafka's names."""
+        """Return these settings with some of them changed, by Kafka's names."""
         values = {**self.values(), **changes}
         return self.from_properties(values, ignore_unknown=ignore_unknown)
 
     def values(self) -> dict[str, Any]:
-        """Give all settings by Kafka's names, as Python values; None is unset."""
+        """Return all settings by Kafka's names, as Python values; None if unset."""
         return {
             name: getattr(self, attribute_of(name)) for name in settings_of(type(self))
         }
 
     def to_properties(self) -> dict[str, str]:
-        """Give all settings that are set as texts, by Kafka's names."""
+        """Return all settings that are set as text, by Kafka's names."""
         found = settings_of(type(self))
         return {
             name: found[name].text(value)
@@ -172,12 +193,12 @@ class Settings:
         }
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield what is wrong between settings that are valid each by itself."""
+        """Yield the conflicts between settings that are each valid."""
         yield from ()
 
 
 def attribute_of(name: str) -> str:
-    """Give the attribute that holds a setting.
+    """Return the name of the attribute for a setting.
 
     >>> attribute_of("segment.bytes")
     'segment_bytes'
@@ -186,11 +207,11 @@ def attribute_of(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)  # of which no character ends a line
+    text = repr(value)  # has no line ends
     cut = len(text) > SHOWN_CHARACTERS
     return f"{text[: SHOWN_CHARACTERS - 3]}..." if cut else text
 
 
-def _refuse(faults: Iterable[str]) -> None:
+def _raise_if_any(faults: Iterable[str]) -> None:
     if reasons := "; ".join(faults):
         raise ConfigError(reasons)

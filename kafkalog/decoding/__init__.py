@@ -1,1 +1,1 @@
-"""Bytes to columns of records."""
+"""Bytes of record batches to columns of records, by any codec and magic."""

@@ -1,18 +1,17 @@
-"""Many entries at a time: bytes -> headers -> places of records.
+"""Decode many batches at once: headers, then payloads, then the records in them.
 
-What is done here is done for all the entries of a step of about 4 MB at once: one
-call of a kernel finds every record.
+A step of about 4 MB of batches is decoded by one call of a kernel.
 
-    data, origin     bytes of a file or buffer, and the position of the first of them
-    rows             their entries' headers, `layout.BATCH`
-    Payloads         where the records are: in `data`, or unpacked
-    Views            every record wanted: where its key, value and headers lie
+    data, origin      bytes of a file or buffer, and the file position of ``data[0]``
+    rows              headers of batches in `data`: an array of `layout.BATCH`
+    Payloads          where the records of each batch are: in `data`, or decompressed
+    DecodedRecords    the records found, as spans of bytes or as columns
 
-Errors come in place of what they spoil, and in order, so that a caller may raise them
-or note them and go on: a generator here yields `RecordViews` and errors alike.
+Generators yield errors among their results, in the order of the batches: the caller
+raises the first or reports them all.
 
-Knows: how entries hold records. Does not know: files, or what is wanted of a record.
-Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
+Source: ``DefaultRecordBatch.java``, ``DefaultRecord.java``,
+``AbstractLegacyRecordBatch.java``.
 """
 
 from __future__ import annotations
@@ -33,16 +32,20 @@ from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import DecodeWorkspace, Found, RecordSpans
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes, crc_error, decode_error
-from kafkalog.formats.layout import CODEC_MASK, RECORD_BATCH_OVERHEAD
+from kafkalog.formats.layout import (
+    CODEC_MASK,
+    MIN_MESSAGE_BYTES,
+    MIN_RECORD_BYTES,
+    RECORD_BATCH_OVERHEAD,
+)
 from kafkalog.formats.offset_order import find_overlap
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRecords(Generic[Found]):
-    """Records found in `data`: `counts` of them for each of `rows`.
+    """Records of the batches `rows` in `data`, `counts` of them for each batch.
 
-    `records` lies in a `DecodeWorkspace`, and may be valid
-    only until that is used again.
+    `records` may be in the buffers of a `DecodeWorkspace`, valid until its next use.
     """
 
     data: Bytes
@@ -52,21 +55,21 @@ class DecodedRecords(Generic[Found]):
 
 
 RecordViews = DecodedRecords[RecordSpans]
-"""A run of which the places are known."""
+"""Records as spans: where in `data` the parts of each record are."""
 
 
 def find_records(
     payloads: Payloads,
     bounds: Bounds,
-    room: DecodeWorkspace[Found],
+    workspace: DecodeWorkspace[Found],
     before: int | None = None,
     *,
     check: bool = False,
 ) -> Iterator[DecodedRecords[Found] | LocatedError]:
-    """Find the records of all payloads that lie within `bounds`.
+    """Yield the records of `payloads` within `bounds`, and errors.
 
-    A run is valid until the next is taken. Where offsets must rise, `before` is the
-    last of what precedes them. With `check`, checksums are looked at, too.
+    A result is valid until the next is taken. `before` is the last offset before these
+    batches where offsets have to increase, else None. With `check`, CRCs are verified.
     """
     data, rows = payloads.data, payloads.rows
     starts, lengths = payloads.starts, payloads.lengths
@@ -75,17 +78,17 @@ def find_records(
         error: LocatedError | None = None
         good, wrapped = _speedups.check_counts(rows, lengths)
         if good < len(rows):
-            error = decode_error(Status.ENTRY_COUNT, int(rows["position"][good]))
+            error = _count_error(rows[good], int(lengths[good]))
         found, base_offsets = rows[:good], np.zeros(good, np.int64)
         if wrapped:
-            # In a copy: behind an error those that follow are measured anew.
+            # A copy: after an error the following batches are measured again.
             found = found.copy()
             wrong = _measure(data, found, starts, lengths, base_offsets, before)
             good, error = wrong or (good, error)
         found = found[:good]
         counts = np.zeros(good, np.int64)
         places = (starts[:good], lengths[:good], base_offsets[:good])
-        status, stop, place, kept = room.find(
+        status, stop, place, kept = workspace.find(
             data, found, places, within, counts, check=check
         )
         if status == Status.CHECKSUM:
@@ -99,7 +102,8 @@ def find_records(
             good = stop
             kept -= int(counts[stop])
         if kept:
-            yield DecodedRecords(data, found[:good], room.first(kept), counts[:good])
+            records = workspace.first(kept)
+            yield DecodedRecords(data, found[:good], records, counts[:good])
         if error is not None:
             yield error
         if good and before is not None:
@@ -110,13 +114,22 @@ def find_records(
         rows, starts, lengths = rows[skipped:], starts[skipped:], lengths[skipped:]
 
 
-def truncate_header(data: Bytes, origin: int, row: np.void, most: int) -> np.void:
-    """Return the header of a batch as if it ended behind its first `most` records.
+def _count_error(row: np.void, length: int) -> CorruptRecordError:
+    most = length // (MIN_RECORD_BYTES if row["magic"] == 2 else MIN_MESSAGE_BYTES)
+    reason = f"record count {row['count']}, expected at most {most} in {length} bytes"
+    if row["count"] < 0:
+        reason = f"record count {row['count']}, expected at least 0"
+    return decode_error(Status.ENTRY_COUNT, int(row["position"]), reason)
 
-    As it is where it is compressed, has no more, or these cannot be told apart.
+
+def truncate_header(data: Bytes, origin: int, row: np.void, most: int) -> np.void:
+    """Return a batch's header as if the batch ended after its first `most` records.
+
+    The header is unchanged if the batch is compressed, is a message, has no more
+    records, or if the lengths of its records are corrupt.
     """
-    packed = int(row["attributes"]) & CODEC_MASK
-    if row["magic"] < 2 or packed or row["count"] <= most:
+    codec = int(row["attributes"]) & CODEC_MASK
+    if row["magic"] < 2 or codec or row["count"] <= most:
         return row
     start = int(row["position"]) - origin
     end = start + int(row["size_in_bytes"])
@@ -124,10 +137,10 @@ def truncate_header(data: Bytes, origin: int, row: np.void, most: int) -> np.voi
     for _ in range(most):
         head = data[position:end][:MAX_VARINT_BYTES].tobytes()
         try:
-            [length], taken = decode_varints(head, 1)
+            [length], size = decode_varints(head, 1)
         except CorruptRecordError:
             return row
-        position += taken + int(length)
+        position += size + int(length)
         if length < 0 or position > end:
             return row
     cut = row.copy()
@@ -143,15 +156,15 @@ def _measure(
     base_offsets: npt.NDArray[np.int64],
     before: int | None,
 ) -> tuple[int, LocatedError] | None:
-    """Measure the wrappers among `rows`; answer the first that cannot be, and why."""
+    """Set offsets and counts of wrapper messages; return the first invalid one."""
     good, wrong = len(rows), None
     status, stop = _speedups.measure_wrappers(
         data, rows, starts[:good], lengths[:good], base_offsets
     )
     if status != Status.OK:
         good, wrong = stop, (stop, decode_error(status, int(rows["position"][stop])))
-    if before is not None and (stray := find_overlap(rows[:good], before)):
-        return stray
+    if before is not None and (misplaced := find_overlap(rows[:good], before)):
+        return misplaced
     return wrong
 
 
@@ -167,12 +180,24 @@ def decode(
     split_large: bool = False,
     check: bool = False,
 ) -> Iterator[DecodedRecords[Found] | LocatedError]:
-    """Find the records of `rows` within `bounds`: unpack, then find, run by run.
+    """Yield the records of `rows` within `bounds`, and errors.
 
-    Where offsets must rise, `before` is the last of what precedes `rows`. `split_large`
-    says that the records of a very large batch may come in several runs; `check` that
-    nobody has looked at the checksums of `rows`, which are plain batches then, each of
-    one run.
+    Parameters
+    ----------
+    data, origin, rows
+        Bytes, the file position of the first, and the headers of batches in them.
+    bounds
+        Offsets and timestamps of the records to return.
+    limit
+        Greatest size of a decompressed batch, in bytes.
+    workspace
+        Buffers for decompressed bytes and for the records.
+    before
+        Last offset before `rows` where offsets have to increase, else None.
+    split_large
+        Whether the records of a very large batch may be yielded in several parts.
+    check
+        Whether to verify CRCs. The batches have to be uncompressed then.
     """
     for payloads in decompress_batches(data, origin, rows, limit, workspace):
         if isinstance(payloads, LocatedError):
@@ -191,7 +216,7 @@ Take = Callable[[str, int, npt.DTypeLike], npt.NDArray[Any]]
 
 
 def fresh(name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Take new memory; `name` is for those who keep it."""
+    """Return a new array; a `Take` that reuses arrays finds them by `name`."""
     del name
     return np.empty(length, dtype)
 
@@ -199,10 +224,11 @@ def fresh(name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 def find_headers(
     views: RecordViews, take: Take = fresh
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Find the headers of the records in `views`.
+    """Return where the headers of the records in `views` are.
 
-    Answers n + 1 offsets, between which record i's headers lie, and four rows of
-    places: key start and length, value start and length.
+    The first array has n + 1 offsets: record i has the headers from ``offsets[i]`` to
+    ``offsets[i + 1]``. The second has four rows: key start and length, value start and
+    length.
     """
     counts = views.records["header_count"]
     offsets = take("header offsets", len(counts) + 1, np.int32)

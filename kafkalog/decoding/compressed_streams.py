@@ -1,13 +1,12 @@
-"""Streams of many entries, unpacked into room behind one another, as many as fit.
+"""Decompress the streams of many batches into one buffer.
 
-lz4 and snappy, in the form that Kafka's writers give, are unpacked by a kernel, many in
-a call. For zstd and gzip in that form a kernel says of many in a call what each becomes
-at most; then the only thing done once a stream is the call of its library, and a copy
-of what it gives, while that is in the processor's cache. Any other stream goes to its
-codec's own room, which reads every form there is and says what is wrong.
+Kafka's clients write lz4 and snappy streams in one form, which a kernel decompresses,
+many in a call. For zstd and gzip streams of the usual form a kernel computes an upper
+bound of their decompressed size, many in a call; each stream then takes one call of its
+library and one copy. Streams of any other form go to `codecs.compression`, which reads
+all forms and raises the error for a corrupt one.
 
-Knows: which codec a stream is of, and how much may be unpacked. Does not know: where
-one room ends and another begins; records.
+Source: ``CompressionType.java``, ``Lz4BlockInputStream.java``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog.codecs.compression import bounded_unpacker, decompressor
+from kafkalog.codecs.compression import bounded_decompressor, decompressor
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import CODEC_MASK
@@ -27,10 +26,10 @@ Content = bytes | memoryview
 
 
 class CompressedStreams:
-    """The payloads of `rows`, and in `sizes` what each became, in bytes.
+    """The payloads of `rows`, and their decompressed `sizes` as far as known.
 
-    Payload i lies at ``starts[i]`` in `data`, ``lengths[i]`` long; `limit` bounds each,
-    unpacked, in bytes.
+    Payload i has the ``lengths[i]`` bytes from ``starts[i]`` on in `data`; `limit` is
+    the greatest size of a decompressed payload, in bytes.
     """
 
     def __init__(
@@ -46,8 +45,8 @@ class CompressedStreams:
         self._limit = limit
 
     @functools.cached_property
-    def _told(self) -> list[tuple[int, int, int, int]]:
-        """Of each stream its codec, its bound or -1, where it begins and ends."""
+    def _streams(self) -> list[tuple[int, int, int, int]]:
+        """Codec, size bound or -1, start and end of each stream."""
         _, rows, starts, lengths = self._place
         bounds = np.empty(len(rows), np.int64)
         _speedups.bound_decompressed_sizes(*self._place, self._limit, bounds)
@@ -55,28 +54,28 @@ class CompressedStreams:
         columns = codecs, bounds, starts, starts + lengths
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
-    def unpack_into(
-        self, room: Bytes, first: int, filled: int
+    def decompress_into(
+        self, buffer: Bytes, first: int, filled: int
     ) -> tuple[int, int, Content | LocatedError | None]:
-        """Unpack from row `first` on into `room`, of which so much is `filled`.
+        """Decompress payloads from row `first` on into `buffer`, from `filled` on.
 
-        Answers the row it stopped at, how much is filled then, and what that row's
-        stream became, which does not fit or takes more than half of `room`, or what is
-        wrong with it. At the end there is None.
+        Return the row it stopped at and the bytes filled; then the content of that row
+        if `buffer` has no space for it or it takes more than half of `buffer`, its
+        error if it is corrupt, or None after the last row.
         """
-        i, out = first, room.data
+        i, out = first, buffer.data
         while i < len(self.sizes):
             i, filled = _speedups.decompress_streams(
-                *self._place, i, self._limit, room, filled, self.sizes
+                *self._place, i, self._limit, buffer, filled, self.sizes
             )
             if i == len(self.sizes):
                 break
             content: Content | LocatedError | None = None
-            if self._told[i][1] > 0:
-                i, filled, content = self._unpack_bounded(out, i, filled)
+            if self._streams[i][1] > 0:
+                i, filled, content = self._decompress_bounded(out, i, filled)
             if i == len(self.sizes):
                 break
-            content = self._unpack(i) if content is None else content
+            content = self._decompress(i) if content is None else content
             if isinstance(content, LocatedError):
                 return i, filled, content
             self.sizes[i] = size = len(content)
@@ -86,44 +85,44 @@ class CompressedStreams:
             i, filled = i + 1, filled + size
         return i, filled, None
 
-    def _unpack_bounded(
+    def _decompress_bounded(
         self, out: memoryview, first: int, filled: int
     ) -> tuple[int, int, bytes | None]:
-        """Unpack streams of one codec that have bounds, up to one that is refused.
+        """Decompress streams of one codec that have a size bound.
 
-        Answers as `unpack_into`.
+        Stop at a stream the library rejects. Return as `decompress_into` does.
         """
-        told, view, sizes = self._told, self._place[0].data, self.sizes
-        i, count, most, room = first, len(told), len(out) // 2, len(out)
-        codec = told[first][0]
-        unpack, refusals = bounded_unpacker(codec)
+        streams, view, sizes = self._streams, self._place[0].data, self.sizes
+        i, count, most, space = first, len(streams), len(out) // 2, len(out)
+        codec = streams[first][0]
+        decompress, rejections = bounded_decompressor(codec)
         try:
             while i < count:
-                other, bound, begin, end = told[i]
+                other, bound, begin, end = streams[i]
                 if other != codec or bound < 1:
                     break
-                content = unpack(view[begin:end], bound)
+                content = decompress(view[begin:end], bound)
                 size = len(content)
                 stop = filled + size
-                if size > most or stop > room:
+                if size > most or stop > space:
                     return i, filled, content
                 out[filled:stop] = content
                 sizes[i] = size
                 filled = stop
                 i += 1
-        except refusals:
-            pass  # its codec's room says what it is
+        except rejections:
+            pass  # `_decompress` reads it again, and returns the error
         return i, filled, None
 
-    def _unpack(self, i: int) -> Content | LocatedError:
-        """Unpack one stream by the library of its codec, or say why not."""
+    def _decompress(self, i: int) -> Content | LocatedError:
+        """Return the content of one stream of any form, or its error."""
         data, rows, _, _ = self._place
-        codec, _, begin, end = self._told[i]
+        codec, _, begin, end = self._streams[i]
         stream = data.data[begin:end]
         if not codec or not stream:
             return stream
         try:
-            pieces = decompressor(codec, int(rows["magic"][i]))(stream, self._limit)
+            parts = decompressor(codec, int(rows["magic"][i]))(stream, self._limit)
         except LocatedError as caught:
             return caught
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return parts[0] if len(parts) == 1 else b"".join(parts)

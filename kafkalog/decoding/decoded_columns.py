@@ -1,13 +1,11 @@
-"""Columns gathered of the records that are found: one pass, each byte copied once.
+"""Decode records straight into columns, in Arrow's layout of variable-size binary.
 
-A column of byte strings is in Arrow's form: `data` with the bytes of all rows behind
-one another, n + 1 `offsets` into it, and which rows are `valid`.
+A column of byte strings has `data`, the bytes of all rows; n + 1 `offsets` into it; and
+`valid`, which is 0 for null rows.
 
-How much room they take is known when they are found, not before. Of values it is
-nearly all of the bytes there are, and that much is taken; keys and headers are small
-mostly, so a small part is tried first, and more where that is not enough.
-
-Knows: what is gathered, and the room for it. Does not know: how a record lies, files.
+The size of a column is known only after decoding. Values are nearly all of a batch's
+bytes, so a buffer of that size is taken for them. Keys and headers are small mostly: a
+fraction of that size is tried first, and a larger one if it does not suffice.
 """
 
 from __future__ import annotations
@@ -21,16 +19,22 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.decoding.workspace import Answer, DecompressionBuffer, Int64s, Within
+from kafkalog.decoding.workspace import (
+    DecodeResult,
+    DecompressionBuffer,
+    Int64s,
+    Within,
+)
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import MIN_RECORD_BYTES
 
-LEAST_HEADER_BYTES: Final = 2
-FIRST_THINNESS: Final = 4
+MIN_HEADER_BYTES: Final = 2
+FIRST_SHIFT: Final = 4
+"""Keys and headers first get 1/16 of the bytes of their batches."""
 
 
 class BinaryColumn(NamedTuple):
-    """n byte strings: row i is ``data[offsets[i]:offsets[i + 1]]``, where `valid`."""
+    """Byte strings: row i is ``data[offsets[i]:offsets[i + 1]]`` where `valid`."""
 
     data: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int32]
@@ -38,7 +42,7 @@ class BinaryColumn(NamedTuple):
 
 
 class Headers(NamedTuple):
-    """The headers of n records: those of row i are rows ``offsets[i]`` to the next."""
+    """Headers of records: row i has those from ``offsets[i]`` to the next offset."""
 
     offsets: npt.NDArray[np.int32]
     key: BinaryColumn
@@ -47,7 +51,7 @@ class Headers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecodedColumns:
-    """Records as columns; None where one was not asked for."""
+    """Records as columns; None for a column that was not requested."""
 
     offset: npt.NDArray[np.int64]
     timestamp: npt.NDArray[np.int64] | None = None
@@ -60,43 +64,43 @@ class DecodedColumns:
 
 
 class ColumnBuffers:
-    """Memory for columns: fresh each time, or kept from chunk to chunk."""
+    """Arrays for columns: new ones each time, or the same ones if `kept`."""
 
     def __init__(self, *, kept: bool) -> None:
         self.kept = kept
-        self._rooms: dict[str, npt.NDArray[Any]] = {}
+        self._arrays: dict[str, npt.NDArray[Any]] = {}
 
     def take(self, name: str, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Return an array of `length`; the kept one of that name where it suffices."""
+        """Return an array of `length`: the kept one of that name if it is large."""
         if not self.kept:
             return np.empty(length, dtype)
-        room = self._rooms.get(name)
-        if room is None or len(room) < length:
-            room = self._rooms[name] = np.empty(length + length // 4, dtype)
-        return room[:length]
+        array = self._arrays.get(name)
+        if array is None or len(array) < length:
+            array = self._arrays[name] = np.empty(length + length // 4, dtype)
+        return array[:length]
 
     def own(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a column of a workspace: itself where all is kept, else a copy."""
+        """Return a column of a workspace: itself if arrays are kept, else a copy."""
         return column if self.kept else column.copy()
 
-    def first(self, room: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
-        """Return what is filled of `room`, without much that is not."""
-        filled = room[:count]
-        if not self.kept and count < len(room) - len(room) // 4:
+    def first(self, array: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+        """Return the first `count` rows; a copy if most of `array` is unused."""
+        filled = array[:count]
+        if not self.kept and count < len(array) - len(array) // 4:
             return filled.copy()
         return filled
 
 
 class ColumnWorkspace(DecompressionBuffer):
-    """Room for the columns asked for, of one run of records after another."""
+    """Buffers for the requested columns; decodes one set of records after another."""
 
     def __init__(self, names: Container[str], buffers: ColumnBuffers) -> None:
         super().__init__()
         self._names = names
         self._buffers = buffers
-        self._thinness = FIRST_THINNESS
-        self._most = (-1, -1)  # records, and bytes, that there is room for already
-        self._room: DecodedColumns
+        self._shift = FIRST_SHIFT
+        self._capacity = (-1, -1)  # records and bytes of the columns it has
+        self._columns: DecodedColumns
 
     def find(
         self,
@@ -107,30 +111,30 @@ class ColumnWorkspace(DecompressionBuffer):
         emitted: Int64s,
         *,
         check: bool = False,
-    ) -> Answer:
-        """Find records and gather their columns, as `Room` says."""
+    ) -> DecodeResult:
+        """Decode records into columns; see `DecodeWorkspace`."""
         records, size = _speedups.sum_counts(rows, payloads[1])
         while True:
-            if records > self._most[0] or size > self._most[1]:
-                self._room = self._take(records, size)
-                self._most = (records, size) if self._buffers.kept else (-1, -1)
-            room = self._room
-            assert room.timestamp is not None  # as `_take` has it
-            answer: Answer = _speedups.gather_records(
+            if records > self._capacity[0] or size > self._capacity[1]:
+                self._columns = self._take(records, size)
+                self._capacity = (records, size) if self._buffers.kept else (-1, -1)
+            columns = self._columns
+            assert columns.timestamp is not None  # as `_take` has it
+            result: DecodeResult = _speedups.gather_records(
                 *(data, rows, *payloads, *within, check),
-                *(room.offset, room.timestamp),
-                *(room.key, room.value, room.headers),
+                *(columns.offset, columns.timestamp),
+                *(columns.key, columns.value, columns.headers),
                 emitted,
             )
-            if answer[0] != Status.OUTPUT_FULL:
-                return answer
-            self._thinness -= 1
-            self._most = (-1, -1)
+            if result[0] != Status.OUTPUT_FULL:
+                return result
+            self._shift -= 1
+            self._capacity = (-1, -1)
 
     def first(self, count: int) -> DecodedColumns:
         """Return the first `count` of the records found last."""
-        room, first = self._room, self._buffers.first
-        headers = room.headers
+        columns, first = self._columns, self._buffers.first
+        headers = columns.headers
         if headers is not None:
             offsets = first(headers.offsets, count + 1)
             held = int(offsets[-1])
@@ -138,26 +142,26 @@ class ColumnWorkspace(DecompressionBuffer):
                 offsets, self._cut(headers.key, held), self._cut(headers.value, held)
             )
         return DecodedColumns(
-            first(room.offset, count),
-            None if room.timestamp is None else first(room.timestamp, count),
-            None if room.key is None else self._cut(room.key, count),
-            None if room.value is None else self._cut(room.value, count),
+            first(columns.offset, count),
+            None if columns.timestamp is None else first(columns.timestamp, count),
+            None if columns.key is None else self._cut(columns.key, count),
+            None if columns.value is None else self._cut(columns.value, count),
             headers,
         )
 
     def _take(self, records: int, size: int) -> DecodedColumns:
-        """Take room for so many records, whose payloads are of `size` bytes."""
-        take, small = self._buffers.take, size >> self._thinness
+        """Take columns for `records` records, whose payloads have `size` bytes."""
+        take, small = self._buffers.take, size >> self._shift
         key = value = headers = None
         if "key" in self._names:
             key = self._strings("key", records, small)
         if "value" in self._names:
-            # Of fewer records than the count says a value may take the place.
-            least = records * MIN_RECORD_BYTES if self._thinness else 0
+            # The other fields of the records take this much at least.
+            least = records * MIN_RECORD_BYTES if self._shift else 0
             most = max(size - least, 0)
             value = self._strings("value", records, most)
         if "headers" in self._names:
-            most = small // LEAST_HEADER_BYTES
+            most = small // MIN_HEADER_BYTES
             headers = Headers(
                 take("header offsets", records + 1, np.int32),
                 self._strings("header key", most, small),
@@ -176,8 +180,8 @@ class ColumnWorkspace(DecompressionBuffer):
             take(f"{name} valid", rows, np.uint8),
         )
 
-    def _cut(self, room: BinaryColumn, count: int) -> BinaryColumn:
+    def _cut(self, column: BinaryColumn, count: int) -> BinaryColumn:
         first = self._buffers.first
-        offsets = first(room.offsets, count + 1)
-        data = first(room.data, int(offsets[-1]))
-        return BinaryColumn(data, offsets, first(room.valid, count))
+        offsets = first(column.offsets, count + 1)
+        data = first(column.data, int(offsets[-1]))
+        return BinaryColumn(data, offsets, first(column.valid, count))

@@ -1,10 +1,7 @@
-"""Payloads out of their compression: many entries' at a time, in runs of bounded size.
+"""Decompress the payloads of many batches, into one buffer after another.
 
-What a run of batches gives lies in one buffer.
-
-Knows: which entries are compressed, and how much may be unpacked. Does not know:
-records, files.
-Source: ``CompressionType.java``, ``AbstractLegacyRecordBatch.java``.
+Source: ``CompressionType.java``, ``DefaultRecordBatch.java``,
+``AbstractLegacyRecordBatch.java``.
 """
 
 from __future__ import annotations
@@ -25,31 +22,31 @@ from kafkalog.formats.batch_headers import BatchHeaders, Bytes, decode_error
 from kafkalog.formats.layout import CODEC_MASK
 
 DECOMPRESSED_BYTES: Final = 5 << 18
-"""How much is unpacked before it is decoded; one batch may exceed it.
-
-A quarter more than 1 MB, so that a batch of that size, which is common, has room."""
-SWELLING: Final = 8
+"""Usual size of the buffer of decompressed batches; a single batch may exceed it. A
+quarter more than 1 MiB, so that it holds a batch of that common size."""
+EXPANSION: Final = 8
+"""The ratio of decompressed to compressed bytes for which a buffer is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """Where the payload of each of `rows` lies in `data`, not compressed any more."""
+    """Where in `data` the uncompressed records of each of `rows` are."""
 
     data: Bytes
     rows: BatchHeaders
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
-    unpacked: bool
+    decompressed: bool
 
     def between(self, first: int, end: int) -> Payloads:
-        """See the payloads from `first` up to `end`."""
+        """Return a view of the payloads from `first` up to `end`."""
         part = slice(first, end)
         return Payloads(
             self.data,
             self.rows[part],
             self.starts[part],
             self.lengths[part],
-            self.unpacked,
+            self.decompressed,
         )
 
 
@@ -60,16 +57,17 @@ def decompress_batches(
     limit: int,
     workspace: DecodeWorkspace[object],
 ) -> Iterator[Payloads | LocatedError]:
-    """Bring payloads into a form that has no compression, in runs of bounded size.
+    """Yield the decompressed payloads of `rows`, some batches at a time, and errors.
 
-    Where none of `rows` is compressed that is `data` itself; else it lies in
-    `workspace`, until the next is taken. `limit` bounds a batch, unpacked, in bytes.
+    Payloads of uncompressed batches are views of `data`. The others are in `workspace`,
+    valid until the next result is taken. `limit` is the greatest size of a decompressed
+    batch, in bytes.
     """
     while len(rows):
         starts, lengths = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
         status, stop = _speedups.locate_payloads(data, origin, rows, starts, lengths)
         if status == Status.OK and _speedups.all_uncompressed(rows, limit):
-            yield Payloads(data, rows, starts, lengths, unpacked=False)
+            yield Payloads(data, rows, starts, lengths, decompressed=False)
             return
         good = len(rows) if status == Status.OK else stop
         error = _too_large(rows[:good], lengths[:good], limit)
@@ -79,9 +77,9 @@ def decompress_batches(
             error = decode_error(status, int(rows["position"][stop]))
         part = (data, rows[:good], starts[:good], lengths[:good])
         if (rows["attributes"][:good] & CODEC_MASK).any():
-            yield from _unpack_runs(*part, limit, workspace)
+            yield from _decompress(*part, limit, workspace)
         elif good:
-            yield Payloads(*part, unpacked=False)
+            yield Payloads(*part, decompressed=False)
         if error is not None:
             yield error
         rows = rows[good + 1 :]
@@ -90,15 +88,15 @@ def decompress_batches(
 def _too_large(
     rows: BatchHeaders, lengths: npt.NDArray[np.int64], limit: int
 ) -> LocatedError | None:
-    """Say which entry comes first that exceeds `limit` as it is."""
+    """Return the error for the first batch above `limit`, None if there is none."""
     if not len(lengths) or lengths.max() <= limit:
         return None
     first = int((lengths > limit).argmax())
-    reason = f"a batch of {lengths[first]} bytes exceeds {limit}"
+    reason = f"batch of {lengths[first]} bytes, expected at most {limit}"
     return BatchTooLargeError(reason, position=int(rows["position"][first]))
 
 
-def _unpack_runs(
+def _decompress(
     data: Bytes,
     rows: BatchHeaders,
     starts: npt.NDArray[np.int64],
@@ -106,49 +104,53 @@ def _unpack_runs(
     limit: int,
     workspace: DecodeWorkspace[object],
 ) -> Iterator[Payloads | LocatedError]:
-    """Unpack `rows` into one buffer after another of about `DECOMPRESSED_BYTES`."""
+    """Decompress `rows` into one buffer after another of about `DECOMPRESSED_BYTES`."""
     streams = CompressedStreams(data, rows, starts, lengths, limit)
-    usual = min(DECOMPRESSED_BYTES, SWELLING * int(lengths.sum()))
-    room, first, stop, filled = workspace.bytes_for(usual), 0, 0, 0
+    usual = min(DECOMPRESSED_BYTES, EXPANSION * int(lengths.sum()))
+    buffer, first, stop, filled = workspace.bytes_for(usual), 0, 0, 0
     while first < len(rows):
-        stop, filled, left = streams.unpack_into(room, stop, filled)
+        stop, filled, left = streams.decompress_into(buffer, stop, filled)
         if first < stop:
-            yield _run(room, rows[first:stop], streams.sizes[first:stop])
+            yield _payloads(buffer, rows[first:stop], streams.sizes[first:stop])
         if left is None:
             return
         first, stop, filled = stop, stop + 1, 0
         if isinstance(left, LocatedError):
             yield _of_batch(left, int(rows["position"][first]))
         elif 2 * len(left) <= usual:
-            room, filled = workspace.bytes_for(usual), len(left)
-            room.data[:filled] = left
+            buffer, filled = workspace.bytes_for(usual), len(left)
+            buffer.data[:filled] = left
             continue
-        else:  # no other of its size has room beside it: a run by itself, not copied
+        else:  # a batch of more than half the buffer is not copied into it
             alone = np.frombuffer(left, np.uint8)
-            yield _run(alone, rows[first:stop], streams.sizes[first:stop])
-        first, room = stop, workspace.bytes_for(usual)
+            yield _payloads(alone, rows[first:stop], streams.sizes[first:stop])
+        first, buffer = stop, workspace.bytes_for(usual)
 
 
 def _of_batch(error: LocatedError, position: int) -> LocatedError:
-    """Say of an error in a stream where its batch lies."""
+    """Place an error in a compressed stream at the position of its batch."""
     error.position = position
-    if error.cause == "format":  # a codec knows no other
+    if error.cause == "format":  # codecs have no other cause
         error.cause = "compression"
-    return error.with_traceback(None)  # whose frames hold what was unpacked
+    return error.with_traceback(None)  # its frames refer to large buffers
 
 
-def _run(room: Bytes, rows: BatchHeaders, lengths: npt.NDArray[np.int64]) -> Payloads:
+def _payloads(
+    buffer: Bytes, rows: BatchHeaders, lengths: npt.NDArray[np.int64]
+) -> Payloads:
     ends = np.cumsum(lengths)
-    return Payloads(room[: ends[-1]], rows, ends - lengths, lengths, unpacked=True)
+    return Payloads(
+        buffer[: ends[-1]], rows, ends - lengths, lengths, decompressed=True
+    )
 
 
 def first_offsets(
     data: Bytes, origin: int, rows: BatchHeaders, limit: int
 ) -> npt.NDArray[np.int64]:
-    """Return the first offset of each entry, of wrappers too.
+    """Return the first offset of each batch; wrapper messages are decompressed for it.
 
-    Of a wrapper that cannot be it is what the wrapper says of its last. `limit` bounds
-    each, unpacked, in bytes.
+    For an invalid wrapper this is its own offset. `limit` is the greatest size of a
+    decompressed batch, in bytes.
     """
     first = np.where(rows["count"] < 0, rows["last_offset"], rows["base_offset"])
     wrappers = (rows["magic"] < 2) & (rows["count"] < 0)

@@ -1,10 +1,10 @@
-"""Very large batches in pieces, so that columns never hold all of their records.
+"""Large record batches in parts, so that no column holds all of their records.
 
-A batch of 60 MiB may hold nine million records, whose columns take five times that.
-It is read twice: first every record is looked at, and nothing is kept, so that one that
-is damaged anywhere gives no record at all; then piece by piece.
+A batch of 60 MiB may have nine million records, whose columns take five times as much
+memory. Such a batch is read twice: first all of its records are validated, so that a
+corrupt batch yields no record at all; then they are decoded part by part.
 
-Knows: where a batch may be cut. Does not know: what becomes of its records.
+Source: ``DefaultRecordBatch.java``.
 """
 
 from __future__ import annotations
@@ -18,34 +18,33 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog._speedups import Status
 from kafkalog.decoding.decompression import Payloads
+from kafkalog.decoding.read_policy import LARGE_BATCH_BYTES
 from kafkalog.errors import LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, decode_error
 from kafkalog.formats.layout import MIN_RECORD_BYTES, RECORD_BATCH_OVERHEAD
 
-MOST_BYTES: Final = 4 << 20
-"""What a piece has of records; the last of them may exceed it."""
 MOST_RECORDS: Final = 1 << 16
 
 
 def split_large_batches(payloads: Payloads) -> Iterator[Payloads | LocatedError]:
-    """Yield the payloads as they are, but batches of magic 2 above 4 MiB in pieces.
+    """Yield the payloads unchanged, but batches of magic 2 above 4 MiB in parts.
 
-    Each piece is a payload whose row is that of its batch, with a count of its own. A
-    batch with records that cannot be read is an error instead.
+    A part is a payload whose row is the header of its batch, with the count of the
+    part. A batch with a corrupt record is an error.
     """
-    if payloads.lengths.max(initial=0) <= MOST_BYTES:
+    if payloads.lengths.max(initial=0) <= LARGE_BATCH_BYTES:
         yield payloads
         return
     count, lengths = payloads.rows["count"], payloads.lengths
-    large = (lengths > MOST_BYTES) & (payloads.rows["magic"] == 2) & (count > 0)
-    # More than could be there is for those who count to refuse.
+    large = (lengths > LARGE_BATCH_BYTES) & (payloads.rows["magic"] == 2) & (count > 0)
+    # A greater count is corrupt, which the decoder reports.
     large &= count <= lengths // MIN_RECORD_BYTES
     first = 0
     for i in np.flatnonzero(large).tolist():
         if first < i:
             yield payloads.between(first, i)
-        pieces = _cut(payloads, i)
-        yield from [pieces] if isinstance(pieces, LocatedError) else pieces
+        parts = _split(payloads, i)
+        yield from [parts] if isinstance(parts, LocatedError) else parts
         first = i + 1
     if first < len(payloads.rows):
         yield payloads.between(first, len(payloads.rows))
@@ -54,26 +53,26 @@ def split_large_batches(payloads: Payloads) -> Iterator[Payloads | LocatedError]
 def record_error(
     payloads: Payloads, index: int, status: int, place: int
 ) -> LocatedError:
-    """Say what is wrong at `place` in the records of entry `index`.
+    """Return the error for `status` at `place` in the records of batch `index`.
 
-    Where a batch was unpacked its bytes have no place in the file.
+    Its position is that of the batch if the records were compressed.
     """
     row = payloads.rows[index]
     at = int(row["position"])
-    if not payloads.unpacked:
+    if not payloads.decompressed:
         at += RECORD_BATCH_OVERHEAD * int(row["magic"] == 2)
         at += place - int(payloads.starts[index])
     return decode_error(status, at)
 
 
-def _cut(payloads: Payloads, index: int) -> Iterator[Payloads] | LocatedError:
-    """Look at every record of a batch, and find where its pieces begin."""
+def _split(payloads: Payloads, index: int) -> Iterator[Payloads] | LocatedError:
+    """Validate the records of a batch, and return its parts."""
     row = payloads.rows[index : index + 1]
     place, left = int(payloads.starts[index]), int(row["count"][0])
     end = place + int(payloads.lengths[index])
     spans = []
     while left:
-        most = (min(left, MOST_RECORDS), MOST_BYTES)
+        most = (min(left, MOST_RECORDS), LARGE_BATCH_BYTES)
         status, stop, count = _speedups.skip_records(
             payloads.data, row, place, end, *most
         )
@@ -83,10 +82,10 @@ def _cut(payloads: Payloads, index: int) -> Iterator[Payloads] | LocatedError:
         place, left = stop, left - count
     if place != end:
         return record_error(payloads, index, Status.RECORD_LEFTOVER, place)
-    return (_piece(payloads, row.copy(), *span) for span in spans)
+    return (_part(payloads, row.copy(), *span) for span in spans)
 
 
-def _piece(
+def _part(
     payloads: Payloads, row: BatchHeaders, start: int, length: int, count: int
 ) -> Payloads:
     row["count"] = count

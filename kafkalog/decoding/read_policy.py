@@ -26,6 +26,12 @@ from kafkalog.formats.layout import MAX_BATCH_BYTES
 FIRST: Final = -(2**63)
 LAST: Final = 2**63 - 1
 
+LARGE_BATCH_BYTES: Final = 4 << 20
+"""Size above which a batch is decoded in parts of this size, its CRC checked before.
+
+The last record of a part may exceed it.
+"""
+
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 OnCorruption: TypeAlias = Literal["raise", "skip"]
 CrcCheck: TypeAlias = Literal["before", "while_decoding", "never"]

@@ -1,10 +1,10 @@
-"""One record batch, or one message of magic 0 or 1, by itself.
+"""One record batch, or one message of magic 0 or 1, with its records.
 
-For looking at a batch, not for reading many: `formats.decoding` reads a segment's
-batches at once, and this is a view of one of its rows.
+To read many batches use `batch_decoder`, which decodes a segment's batches at once;
+`RecordBatch` is a view of one of them.
 
-Knows: one entry's header and records. Does not know: where the entry was stored.
-Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
+Source: ``RecordBatch.java``, ``DefaultRecordBatch.java``,
+``AbstractLegacyRecordBatch.java``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,21 @@ from kafkalog.formats.layout import (
 
 
 class Record(NamedTuple):
-    """One record: bytes are bytes, null is None, headers are pairs in their order."""
+    """One record.
+
+    Attributes
+    ----------
+    offset : int
+        Offset in the partition.
+    timestamp : int
+        Milliseconds since 1970, -1 for none.
+    timestamp_type : TimestampType
+        Which clock the timestamp is from.
+    key, value : bytes or None
+        None for null.
+    headers : tuple of (str, bytes or None)
+        Keys and values in their order; a key may occur several times.
+    """
 
     offset: int
     timestamp: int
@@ -56,24 +70,28 @@ class Record(NamedTuple):
 
 
 class RecordBatch:
-    """A whole batch or message: its header as attributes, its records by turns.
+    """One record batch or message: its header as attributes, and its records.
+
+    Iteration yields a `Record` at a time, and does not verify the CRC; `is_valid` does.
+    ``bytes(batch)`` is the batch as stored.
 
     Parameters
     ----------
     data : bytes-like
-        Bytes in which the entry lies whole.
+        Bytes that contain the complete batch.
     position : int
-        Byte of `data` at which it begins.
+        Index in `data` of its first byte.
     max_bytes : int
-        How much its records may take once unpacked, in bytes.
+        Greatest size of its records after decompression, in bytes.
     any_magic : bool
-        Whether a magic that no format has is read as Kafka's storage engine does, above
-        2 as 2 and below 0 as 1; else no entry lies there.
+        Whether to read a magic above 2 as 2, and one below 0 as 1, as Kafka's storage
+        engine does. By default such a magic is an error.
 
     Raises
     ------
     CorruptRecordError
-        If no entry lies there. Records, and the checksum, are looked at when asked for.
+        If there is no complete batch at `position`. Iteration raises it for corrupt
+        records, and `BatchTooLargeError` for a batch above `max_bytes`.
 
     Examples
     --------
@@ -118,88 +136,88 @@ class RecordBatch:
 
     @property
     def magic(self) -> int:
-        """The magic as stored: 0, 1 or 2, unless any was taken."""
+        """The magic as stored: 0, 1 or 2, or any if `any_magic` was set."""
         return magic_field(self._data)
 
     @property
     def _layout(self) -> int:
-        """The magic by whose layout it is read."""
+        """The magic whose layout the batch is read by."""
         return self._field("magic")
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of the whole entry."""
+        """Size of the whole batch, in bytes."""
         return self._field("size_in_bytes")
 
     @property
     def base_offset(self) -> int:
-        """Offset of the first record; in a wrapper that takes unpacking it."""
+        """Offset of the first record. A wrapper message is decompressed for it."""
         if self._layout == 2 or self._field("base_offset") >= 0:
             return self._field("base_offset")
         return next(iter(self)).offset
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record the entry ever held."""
+        """Offset of the last record that the batch was written with."""
         return self._field("last_offset")
 
     @property
     def leader_epoch(self) -> int:
-        """Epoch of the leader that appended it; -1 where unknown."""
+        """Partition leader epoch of the broker that appended it; -1 if unknown."""
         return self._field("leader_epoch")
 
     @property
     def crc(self) -> int:
-        """The stored checksum, unsigned."""
+        """The stored CRC, unsigned."""
         return self._field("crc")
 
     @property
     def is_valid(self) -> bool:
-        """Whether the checksum is that of the bytes."""
+        """Whether the batch matches its CRC."""
         return not len(find_crc_mismatches(self._data, 0, self._row))
 
     @property
     def attributes(self) -> int:
-        """The attributes, all bits."""
+        """All bits of the attributes."""
         return self._field("attributes")
 
     @property
     def codec(self) -> str:
-        """The compression type's name; an id that has none as ``"unknown(5)"``."""
+        """Name of the compression type; ``"unknown(5)"`` for an id without a name."""
         codec = self.attributes & CODEC_MASK
         return CODECS[codec] if codec < len(CODECS) else f"unknown({codec})"
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose clock the timestamps are from."""
+        """Which clock the timestamps are from."""
         if self._layout == 0:
             return TimestampType.NO_TIMESTAMP_TYPE
         return TimestampType(bool(self.attributes & LOG_APPEND_TIME_FLAG))
 
     @property
     def base_timestamp(self) -> int:
-        """What timestamps count from: ms; magic 0 and 1: the message's own."""
+        """Timestamp that records hold deltas to, ms. A message has its own here."""
         return self._field("base_timestamp")
 
     @property
     def max_timestamp(self) -> int:
-        """The greatest timestamp, ms, or the append time; -1 where there is none."""
+        """Greatest timestamp of the records, or log append time, ms; -1 for none."""
         return self._field("max_timestamp")
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones in here may go, ms, if compaction has set it."""
+        """When compaction may remove tombstones of this batch, ms; None if not set."""
         has = self._layout == 2 and self.attributes & DELETE_HORIZON_FLAG
         return self.base_timestamp if has else None
 
     @property
     def producer_id(self) -> int:
-        """Idempotent producer, or -1."""
+        """Id of the idempotent producer, or -1."""
         return self._field("producer_id")
 
     @property
     def producer_epoch(self) -> int:
-        """Its epoch, or -1."""
+        """Epoch of the idempotent producer, or -1."""
         return self._field("producer_epoch")
 
     @property
@@ -209,7 +227,7 @@ class RecordBatch:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record it ever held, or -1; 0 follows 2**31 - 1."""
+        """Sequence of the last record it was written with, or -1."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         span = self._row["last_offset"] - self._row["base_offset"]
@@ -218,17 +236,17 @@ class RecordBatch:
 
     @property
     def is_transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
+        """Whether the batch is part of a transaction."""
         return self._layout == 2 and bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_control(self) -> bool:
-        """Whether its records are control records."""
+        """Whether the records are control records."""
         return self._layout == 2 and bool(self.attributes & CONTROL_FLAG)
 
     @property
     def count(self) -> int | None:
-        """Number of records; None in a wrapper, which does not say."""
+        """Number of records; None for a wrapper message, whose header lacks it."""
         count = self._field("count")
         return None if self._layout < 2 and count < 0 else count
 
@@ -242,7 +260,7 @@ class RecordBatch:
         )
 
     def __iter__(self) -> Iterator[Record]:
-        """Take the records one by one; the checksum is not looked at."""
+        """Iterate over the records. The CRC is not verified."""
         found = decode(
             self._data,
             0,
@@ -289,7 +307,7 @@ def _records(views: RecordViews, timestamp_type: TimestampType) -> Iterator[Reco
 def _headers(
     views: RecordViews, data: memoryview
 ) -> Iterator[tuple[str, bytes | None]]:
-    """Key and value of each header, of all records in turn."""
+    """Yield key and value of each header, record after record."""
     _, places = find_headers(views)
     for key, key_length, value, length in zip(*places.tolist(), strict=True):
         text = repair_utf8(bytes(data[key : key + key_length]))
@@ -297,7 +315,7 @@ def _headers(
 
 
 def _as_bytes(data: BytesLike) -> Bytes:
-    """See any contiguous buffer as an array of its bytes; nothing is copied."""
+    """Return a contiguous buffer as an array of its bytes, without a copy."""
     if isinstance(data, np.ndarray):
         return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
     return np.frombuffer(memoryview(data), np.uint8)

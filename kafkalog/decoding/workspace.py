@@ -1,6 +1,6 @@
-"""Memory that is kept from step to step: taking fresh memory costs more than decoding.
+"""Buffers that are used again from one step of decoding to the next.
 
-Knows: buffers, and which kernel fills them. Does not know: entries, columns.
+Allocating memory for each step takes longer than decoding it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kafkalog import _speedups
 Int64s = npt.NDArray[np.int64]
 Found = TypeVar("Found", covariant=True)
 Within = tuple[Int64s, bool]
-"""First and last offset, first and last timestamp; whether the latter two count."""
-Answer = tuple[int, int, int, int]
-"""A status, the row where it came to be, the place there, the records kept."""
+"""First and last offset and timestamp; whether timestamps are bounded."""
+DecodeResult = tuple[int, int, int, int]
+"""Status, index of the row it belongs to, index in the data, number of records."""
 
 LONGS: Final = ("offset", "timestamp")
 INTS: Final = (
@@ -29,12 +29,12 @@ INTS: Final = (
     "headers_start",
     "header_count",
 )
-"""What is found of a record: offset, timestamp (ms), and where its parts lie."""
+"""Fields of a record: offset, timestamp (ms), and where its other parts are."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSpans:
-    """Records found, column by column: ``places["offset"]``; a length of -1 is null."""
+    """Where the parts of records are, by column; a length of -1 is null."""
 
     longs: npt.NDArray[np.int64]
     ints: npt.NDArray[np.int32]
@@ -51,15 +51,15 @@ class RecordSpans:
         return column
 
     def first(self, count: int) -> RecordSpans:
-        """See the first `count` of them."""
+        """Return a view of the first `count` records."""
         return RecordSpans(self.longs[:, :count], self.ints[:, :count])
 
 
 class DecodeWorkspace(Protocol[Found]):
-    """Where records go that are found, run by run."""
+    """Buffers for decompressed bytes, and for the records of some batches."""
 
     def bytes_for(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return room for `size` unpacked bytes."""
+        """Return a buffer for `size` decompressed bytes."""
 
     def find(
         self,
@@ -70,26 +70,27 @@ class DecodeWorkspace(Protocol[Found]):
         emitted: Int64s,
         *,
         check: bool = False,
-    ) -> Answer:
-        """Find the records of `rows`; of each, `emitted` says how many were kept.
+    ) -> DecodeResult:
+        """Decode the records of `rows` within bounds; set `emitted` to the counts.
 
-        `payloads` is where they start in `data`, their lengths, and what is to be added
-        to the offsets in them. With `check`, stop where a batch's checksum is wrong.
+        `payloads` has where the records of each row start in `data`, their length, and
+        a number to add to offsets. With `check`, stop at a batch that does not match
+        its CRC.
         """
 
     def first(self, count: int) -> Found:
-        """Return the first `count` of the records found last."""
+        """Return the first `count` of the records decoded last."""
 
 
 @dataclass(slots=True)
 class DecompressionBuffer:
-    """Room for unpacked bytes: the same again, unless they must stay."""
+    """A buffer for decompressed bytes: the same one each time if `keeps_bytes`."""
 
     keeps_bytes: bool = True
     _bytes: npt.NDArray[np.uint8] | None = None
 
     def bytes_for(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return room for `size` bytes, the same as before where it may be."""
+        """Return a buffer for `size` bytes, the same as before if that is allowed."""
         if not self.keeps_bytes:
             return np.empty(size, np.uint8)
         if self._bytes is None or len(self._bytes) < size:
@@ -99,19 +100,21 @@ class DecompressionBuffer:
 
 @dataclass(slots=True)
 class Workspace(DecompressionBuffer):
-    """Room for the places of a run's records, and for unpacked bytes."""
+    """Buffers for spans of records, and for decompressed bytes."""
 
-    _places: RecordSpans | None = None
+    _spans: RecordSpans | None = None
 
     def spans_for(self, count: int) -> RecordSpans:
-        """Return room for `count` records, the same as before where it suffices."""
-        if self._places is None or len(self._places) < count:
-            room = count if self._places is None else max(count, 2 * len(self._places))
-            self._places = RecordSpans(
-                np.empty((len(LONGS), room), np.int64),
-                np.empty((len(INTS), room), np.int32),
+        """Return spans for `count` records, the same as before if there are enough."""
+        if self._spans is None or len(self._spans) < count:
+            capacity = count
+            if self._spans is not None:
+                capacity = max(count, 2 * len(self._spans))
+            self._spans = RecordSpans(
+                np.empty((len(LONGS), capacity), np.int64),
+                np.empty((len(INTS), capacity), np.int32),
             )
-        return self._places
+        return self._spans
 
     def find(
         self,
@@ -122,16 +125,16 @@ class Workspace(DecompressionBuffer):
         emitted: Int64s,
         *,
         check: bool = False,
-    ) -> Answer:
-        """Find the places of records, as `DecodeWorkspace` says."""
+    ) -> DecodeResult:
+        """Decode records into spans; see `DecodeWorkspace`."""
         records, _ = _speedups.sum_counts(rows, payloads[1])
-        room = self.spans_for(records)
-        answer: Answer = _speedups.decode_records(
+        spans = self.spans_for(records)
+        result: DecodeResult = _speedups.decode_records(
             *(data, rows, *payloads, *within, check),
-            *(room.longs, room.ints, emitted),
+            *(spans.longs, spans.ints, emitted),
         )
-        return answer
+        return result
 
     def first(self, count: int) -> RecordSpans:
-        """See the first `count` of the records found last."""
+        """Return a view of the first `count` of the records decoded last."""
         return self.spans_for(count).first(count)

@@ -1,1 +1,1 @@
-"""What kafka-dump-log prints, line for line, on both streams."""
+"""kafka-dump-log: the lines that Kafka's tool prints, or the same as data."""

@@ -1,7 +1,13 @@
-"""How Kafka's tool ends at an entry that cannot be.
+"""The exceptions with which Kafka's tool ends at a corrupt batch.
 
-Knows: headers, and what a kernel halted for. Does not know: what is printed.
-Source: ``FileLogInputStream.java``, ``DefaultRecordBatch.java``.
+A kernel finds that a batch or record is corrupt. It is then read again here, slowly, in
+the steps of Kafka's reader, up to the field where Kafka throws, because the exception
+depends on that field. If a compressed stream is corrupt, records in the part that was
+decompressed before the fault are read first, as Kafka reads records while it
+decompresses them.
+
+Source: ``FileLogInputStream.java``, ``DefaultRecordBatch.java`` (with its
+``StreamRecordIterator``), ``DefaultRecord.java``, ``ByteUtils.java``.
 """
 
 from __future__ import annotations
@@ -43,7 +49,7 @@ from kafkalog.formats.layout import (
 
 
 def entry_fault(halt: int, data: Bytes, place: int, file: DumpedFile) -> ToolEnded:
-    """Say how the tool ends at the header at `place`: its size, codec or magic."""
+    """Return the exception for a batch header: its size, codec or magic."""
     entry = data[place:]
     if halt == Halt.SIZE:
         return size_fault(entry, file)
@@ -55,7 +61,7 @@ def entry_fault(halt: int, data: Bytes, place: int, file: DumpedFile) -> ToolEnd
 
 
 def size_fault(entry: Bytes, file: DumpedFile) -> ToolEnded:
-    """Say that an entry's size is below what any has."""
+    """Return the exception for a batch size below the minimum."""
     size = size_field(entry)
     reason = (
         f"Found record size {size} smaller than minimum record overhead "
@@ -64,24 +70,24 @@ def size_fault(entry: Bytes, file: DumpedFile) -> ToolEnded:
     return ToolEnded(CORRUPT_RECORD, reason)
 
 
-def is_cut_header(header: Bytes, room: int) -> bool:
-    """Whether a batch lies whole in `room` by its size, but its header is cut short.
+def is_cut_header(header: Bytes, available: int) -> bool:
+    """Return whether a batch fits by its size, but its header is cut.
 
-    `header` is what the file still has of that.
+    `header` is what the file still has of the header.
     """
     if not HEADER_SIZE_UP_TO_MAGIC < len(header) < RECORD_BATCH_OVERHEAD:
         return False
     size = size_field(header)
     is_batch = magic_field(header) >= 2
-    return is_batch and MIN_SIZE <= size <= room - LOG_OVERHEAD
+    return is_batch and MIN_SIZE <= size <= available - LOG_OVERHEAD
 
 
 def load_fault(
     position: int, found: int, file: DumpedFile, bounds: tuple[int, int]
 ) -> ToolEnded:
-    """Say that of a batch's header only `found` bytes were there to read.
+    """Return the exception for a batch header of which only `found` bytes were read.
 
-    `bounds` are those of the slice of the file that Kafka's tool walks over.
+    `bounds` are those of the slice of the file that Kafka's tool iterates over.
     """
     start, end = bounds
     reason = (
@@ -93,14 +99,14 @@ def load_fault(
 
 
 def next_fault(position: int, found: int) -> ToolEnded:
-    """Say that a file ended, as it was read, before a header's first bytes did."""
+    """Return the exception for a file that ended inside the first bytes of a header."""
     reason = "Unexpected EOF while attempting to read the next batch"
     cause = _end_of_file("log header", HEADER_SIZE_UP_TO_MAGIC, found, position)
     return ToolEnded(CORRUPT_RECORD, reason, cause)
 
 
 def _end_of_file(what: str, expected: int, found: int, position: int) -> ToolEnded:
-    # Where the channel lies in Java's memory is 0 here.
+    # The channel's address in Java's memory is printed as 0.
     reason = (
         f"Failed to read `{what}` from file channel `sun.nio.ch.FileChannelImpl@0`. "
         f"Expected to read {expected} bytes, but reached end of file after reading "
@@ -110,9 +116,9 @@ def _end_of_file(what: str, expected: int, found: int, position: int) -> ToolEnd
 
 
 def records_fault(
-    halt: int, entry: Bytes, payload: Bytes, place: int, *, unpacked: bool
+    halt: int, entry: Bytes, payload: Bytes, place: int, *, decompressed: bool
 ) -> ToolEnded:
-    """Say how the tool ends at the record at `place` of a batch's `payload`."""
+    """Return the exception for the record at `place` of a batch's `payload`."""
     count = count_field(entry)
     if count < 0:
         reason = (
@@ -121,7 +127,7 @@ def records_fault(
         return ToolEnded(INVALID_RECORD, reason)
     if halt == Halt.LEFTOVER:
         return ToolEnded(INVALID_RECORD, REMAINING)
-    return record_fault(payload.data, place, unpacked=unpacked)
+    return record_fault(payload.data, place, decompressed=decompressed)
 
 
 PREMATURE: Final = "Incorrect declared batch size, premature EOF reached"
@@ -134,14 +140,14 @@ class _Underflow(Exception):
 
 
 class _Illegal(Exception):
-    """A varint continues behind its last byte, or a length exceeds what there is."""
+    """A varint is longer than its type, or a length exceeds the remaining bytes."""
 
 
 @dataclass(slots=True)
 class _RecordReader:
     data: memoryview
     at: int = 0
-    is_stream: bool = False  # behind whose end Java reads bytes of -1
+    is_stream: bool = False  # after its end Java reads bytes of -1
 
     @property
     def remaining(self) -> int:
@@ -171,7 +177,7 @@ class _RecordReader:
         return self.data[self.at - 1]
 
     def skip(self) -> int:
-        """Pass over bytes whose length stands before them, and return that."""
+        """Skip bytes that follow their length, and return the length."""
         count = self.varint()
         if count > self.remaining:
             raise _Illegal(f"newLimit > capacity: ({count} > {self.remaining})")
@@ -179,28 +185,28 @@ class _RecordReader:
         return count
 
 
-def record_fault(payload: memoryview, place: int, *, unpacked: bool) -> ToolEnded:
-    """Say how Kafka ends at the record at `place` of `payload`, which cannot be."""
-    reader = _RecordReader(payload, place, is_stream=unpacked)
+def record_fault(payload: memoryview, place: int, *, decompressed: bool) -> ToolEnded:
+    """Return Kafka's exception for the corrupt record at `place` of `payload`."""
+    reader = _RecordReader(payload, place, is_stream=decompressed)
     try:
         size = reader.varint()
     except _Underflow:
         return ToolEnded(INVALID_RECORD, PREMATURE)
     except _Illegal as error:
         wrong = ToolEnded(ILLEGAL_ARGUMENT, str(error))
-        return ToolEnded(INVALID_RECORD, PREMATURE, wrong) if unpacked else wrong
-    if unpacked and size < 0:
+        return ToolEnded(INVALID_RECORD, PREMATURE, wrong) if decompressed else wrong
+    if decompressed and size < 0:
         wrong = ToolEnded(ILLEGAL_ARGUMENT, f"capacity < 0: ({size} < 0)")
         return ToolEnded(INVALID_RECORD, PREMATURE, wrong)
     if reader.remaining < size:
         found = (
             "but the record payload reached EOF."
-            if unpacked
+            if decompressed
             else f"but instead the buffer has only {reader.remaining} remaining bytes."
         )
         reason = f"Invalid record size: expected {size} bytes in record payload, "
         return ToolEnded(INVALID_RECORD, reason + found)
-    if unpacked:
+    if decompressed:
         reader = _RecordReader(payload[reader.at : reader.at + size])
     try:
         return ToolEnded(INVALID_RECORD, _body_fault(reader, size))
@@ -238,7 +244,7 @@ def _body_fault(reader: _RecordReader, size: int) -> str:
 
 
 def ends_early(payload: memoryview, place: int) -> bool:
-    """Whether the bytes end in the record at `place`, or in its length."""
+    """Return whether the bytes end in the record at `place`, or in its length."""
     reader = _RecordReader(payload, place)
     try:
         return reader.varint() > reader.remaining
@@ -249,41 +255,47 @@ def ends_early(payload: memoryview, place: int) -> bool:
 
 
 READING: Final = "Failed to decompress record stream"
-BEHIND: Final = "Error checking for remaining bytes after reading batch"
+TRAILING: Final = "Error checking for remaining bytes after reading batch"
 
 
 def batch_stream_fault(
     entry: Bytes, stream: JavaStream, run: npt.NDArray[np.void]
 ) -> ToolEnded:
-    """Say how the tool ends at a batch of magic 2; `run` is only looked at."""
+    """Return the exception for a batch of magic 2 whose stream is corrupt.
+
+    `run` is not changed.
+    """
     assert stream.fault is not None
     if not stream.opens:
         return opening_fault(stream)
     content = np.frombuffer(stream.content, np.uint8)
     halt, place = _tried(entry, content, run)
-    if halt in (Halt.DONE, Halt.FULL):  # all were read before room was looked for
-        return _wrapped(stream.fault, BEHIND)
+    if halt in (
+        Halt.DONE,
+        Halt.FULL,
+    ):  # all records were read before the remaining bytes are checked
+        return _wrapped(stream.fault, TRAILING)
     if halt == Halt.FAULT and ends_early(content.data, place):
         return _wrapped(stream.fault, READING)
-    return records_fault(halt, entry, content, place, unpacked=True)
+    return records_fault(halt, entry, content, place, decompressed=True)
 
 
 def opening_fault(stream: JavaStream) -> ToolEnded:
-    """Say how the tool ends where a stream, or one read at once, cannot be read."""
+    """Return the exception for a stream that fails when it is opened."""
     assert stream.fault is not None
     return _wrapped(stream.fault, str(stream.fault))
 
 
 def _wrapped(fault: ToolEnded, reason: str) -> ToolEnded:
     if fault.java_name in (SNAPPY_ERROR, OUT_OF_MEMORY):
-        return fault  # errors that nothing in Kafka catches
+        return fault  # errors that Kafka does not catch
     return ToolEnded(KAFKA_EXCEPTION, reason, fault)
 
 
 def _tried(entry: Bytes, content: Bytes, run: npt.NDArray[np.void]) -> tuple[int, int]:
-    """Read the records in `content`: how that ended, and where the last one begins."""
+    """Read the records in `content`; return the halt, and where the last one begins."""
     run = np.zeros_like(run)
-    room = np.empty(1 << 10, np.uint8)
+    out = np.empty(1 << 10, np.uint8)
     pairs = np.empty((1, 2), np.int64)
-    halt = _speedups.dump_records(entry, content, run, room, pairs, int(Want.BARE))
+    halt = _speedups.dump_records(entry, content, run, out, pairs, int(Want.BARE))
     return halt, int(run["next"][0])

@@ -1,7 +1,4 @@
-"""What columns rows of a dump may have, by the files' names and what is asked of them.
-
-Knows: members of rows. Does not know: what is in a file.
-"""
+"""The columns of a dump's rows, from the names of its files and its options."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ BESIDE_LOGS: Final = {
 
 
 def columns_of(paths: Iterable[str], options: DumpOptions) -> tuple[str, ...]:
-    """Name the columns that rows of these files may have, each once.
+    """Return the columns that rows of these files may have, each once.
 
     >>> columns_of(["0.index", "0.timeindex"], DumpOptions())
     ('file', 'kind', 'offset', 'position', 'entries', 'isSane', 'timestamp')

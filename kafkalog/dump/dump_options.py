@@ -1,9 +1,8 @@
-"""How Kafka's tool reads its command line, and what it says where it cannot.
+"""The tool's options: their spelling on the command line, and their values.
 
-Flags may begin with one dash as well as with two. A value is looked at when it is
-needed, not before: what no file that is dumped needs may be any text.
+Flags may begin with one dash as well as with two. A value is parsed when it is needed,
+not before: an option that no dumped file uses may have any text.
 
-Knows: the tool's flags, as they are spelled. Does not know: what they do.
 Source: jopt-simple's ``OptionParser``, as ``DumpLogSegments.java`` sets it up.
 """
 
@@ -20,7 +19,7 @@ from kafkalog.dump.dumped_file import INT_BITS, java_number
 JOPT: Final = "joptsimple."
 NEED_VALUES: Final = frozenset(("files", "max-bytes", "max-message-size"))
 MAY_HAVE_VALUES: Final = frozenset(("key-decoder-class", "value-decoder-class"))
-PLAIN: Final = frozenset(
+WITHOUT_VALUES: Final = frozenset(
     (
         "print-data-log",
         "deep-iteration",
@@ -40,7 +39,7 @@ _FLAG: Final = re.compile("--?([a-z-]+)(=.*)?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What was given to a flag that takes one value; `text` and `number` judge it.
+    """The values given for a flag that takes one; `text` and `number` validate them.
 
     >>> Argument("max-bytes", "2147483647", ("700",)).number()
     700
@@ -48,20 +47,20 @@ class Argument:
 
     flag: str
     default: str
-    given: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """Return the one value; raises `ToolEnded` where there are more."""
-        if len(self.given) > 1:
+        """Return the value. Raise `ToolEnded` if there are several."""
+        if len(self.values) > 1:
             raise ToolEnded(
                 f"{JOPT}MultipleArgumentsForOptionException",
                 f"Found multiple arguments for option {self.flag}, but you asked for "
                 "only one",
             )
-        return self.given[0] if self.given else self.default
+        return self.values[0] if self.values else self.default
 
     def number(self) -> int:
-        """Return it as 32 bits; raises `ToolEnded` where it is no such number."""
+        """Return the value as a 32-bit integer. Raise `ToolEnded` if it is not one."""
         text = self.text()
         try:
             return java_number(text, INT_BITS)
@@ -73,9 +72,9 @@ class Argument:
 
 
 def spell_out(arguments: Sequence[str]) -> Iterator[str]:
-    """Give the arguments with the tool's flags in one spelling: ``--flag=value``.
+    """Yield the arguments, with the tool's flags in one spelling: ``--flag=value``.
 
-    Others are given as they are. Raises `ToolEnded` where a value is missing.
+    Other arguments are unchanged. Raises `ToolEnded` where a value is missing.
 
     >>> list(spell_out(["-files", "7.log", "-deep-iteration=no", "--format", "csv"]))
     ['--files=7.log', '--deep-iteration', '--format', 'csv']
@@ -91,7 +90,7 @@ def spell_out(arguments: Sequence[str]) -> Iterator[str]:
             yield f"--{name}{_next_value(name, left) if value is None else value}"
         elif name in MAY_HAVE_VALUES:
             yield f"--{name}{value or ''}"
-        elif name in PLAIN:
+        elif name in WITHOUT_VALUES:
             yield f"--{name}"
         else:
             yield argument
@@ -117,7 +116,8 @@ VALUE_DECODER: Final = Argument("value-decoder-class", STRING_DECODER)
 class DumpOptions:
     """The tool's flags; `decoder` is a kind of internal topic, or None.
 
-    `max_bytes` of a log are read, and `max_message_bytes` from where an index points.
+    `max_bytes` limits how much is read of a log, `max_message_bytes` how much from
+    where an index entry points.
     """
 
     print_contents: bool = False

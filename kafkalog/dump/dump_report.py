@@ -1,6 +1,5 @@
-"""What the tool reports on standard error once all files are done.
+"""What the tool reports on standard error after the last file.
 
-Knows: findings and their lines. Does not know: files' contents.
 Source: ``DumpLogSegments.java``, its ``main`` and ``TimeIndexDumpErrors``.
 """
 
@@ -19,10 +18,10 @@ import numpy.typing as npt
 from kafkalog.log.producers.hash_order import computed_order
 
 Pairs = npt.NDArray[np.int64]
-"""PairFindings in one file, of shape (n, 2)."""
+"""Findings in one file, of shape (n, 2)."""
 
 MOST_PAIRS: Final = 1 << 20
-"""How many findings of a kind are kept, to be told in the end; the rest is counted."""
+"""Maximum findings of a kind that are kept and listed; more are only counted."""
 
 LISTED: Final = 1 << 12
 
@@ -35,7 +34,7 @@ MORE_LINE: Final = "  and {} more"
 
 
 class PairFindings:
-    """PairFindings of one kind, by the absolute path of the file: two numbers each.
+    """Findings of one kind, by the absolute path of the file: two numbers each.
 
     >>> gaps = PairFindings()
     >>> gaps.add("/logs/t-0/7.log", 9, 12)
@@ -45,29 +44,29 @@ class PairFindings:
 
     def __init__(self) -> None:
         self._found: dict[str, array[int]] = {}
-        self._room = MOST_PAIRS
+        self._capacity = MOST_PAIRS
         self.more: Counter[str] = Counter()
 
     def add(self, path: str, first: int, second: int) -> None:
-        """Note one of a file."""
+        """Add one finding in a file."""
         self.add_all(path, np.array([(first, second)], np.int64))
 
     def add_all(self, path: str, pairs: Pairs) -> None:
-        """Note some of a file; where there is no room left, only how many they are."""
-        kept = pairs[: self._room]
+        """Add findings in a file; beyond `MOST_PAIRS` they are only counted."""
+        kept = pairs[: self._capacity]
         self._found.setdefault(path, array("q")).frombytes(kept.tobytes())
-        self._room -= len(kept)
+        self._capacity -= len(kept)
         self.more[path] += len(pairs) - len(kept)
 
     def pairs(self, path: str) -> Pairs:
-        """Give those kept of a file, in the order in which they were noted."""
+        """Return the findings kept of a file, in the order in which they were added."""
         return np.frombuffer(self._found[path], np.int64).reshape(-1, 2)
 
     def _count(self, path: str) -> int:
         return len(self._found[path]) // 2 + self.more[path]
 
     def paths(self) -> list[str]:
-        """Give the files of which there are any, in the order of Java's map."""
+        """Return the files that have findings, in the order of Java's hash map."""
         paths = list(self._found)
         again = bool(paths) and self._count(paths[-1]) > 1
         hashes = {path: _string_hash(path) for path in paths}
@@ -78,7 +77,7 @@ class PairFindings:
 
 @dataclass(slots=True)
 class DumpReport:
-    """PairFindings in indexes and logs, in the order in which they were made."""
+    """The findings in indexes and logs, in the order in which they were found."""
 
     index_mismatches: PairFindings = field(default_factory=PairFindings)
     timestamp_mismatches: PairFindings = field(default_factory=PairFindings)
@@ -87,7 +86,9 @@ class DumpReport:
     gaps: PairFindings = field(default_factory=PairFindings)
 
     def lines(self) -> Iterator[str]:
-        r"""Give the lines; of pairs with the same first number, the last counts.
+        r"""Yield the report's lines.
+
+        Of pairs with the same first number, only the last is reported.
 
         >>> report = DumpReport()
         >>> report.gaps.add("/logs/t-0/7.log", 9, 12)
@@ -98,19 +99,21 @@ class DumpReport:
           9 is followed by 12
         """
         return chain(
-            _told("Mismatches in :", INDEX_LINE, self.index_mismatches, _falling),
-            _told(
+            _section("Mismatches in :", INDEX_LINE, self.index_mismatches, _falling),
+            _section(
                 "Found timestamp mismatch in :",
                 TIMESTAMP_LINE,
                 self.timestamp_mismatches,
             ),
-            _told("Found out of order timestamp in :", ORDER_LINE, self.out_of_order),
-            _told(
+            _section(
+                "Found out of order timestamp in :", ORDER_LINE, self.out_of_order
+            ),
+            _section(
                 "The following indexed offsets are not found in :",
                 MISSING_LINE,
                 self.not_found,
             ),
-            _told("Non-consecutive offsets in ", GAP_LINE, self.gaps, _rising),
+            _section("Non-consecutive offsets in ", GAP_LINE, self.gaps, _rising),
         )
 
 
@@ -123,15 +126,15 @@ def _falling(pairs: Pairs) -> Pairs:
     return _rising(pairs)[::-1]
 
 
-def _as_noted(pairs: Pairs) -> Pairs:
+def _as_found(pairs: Pairs) -> Pairs:
     return pairs
 
 
-def _told(
+def _section(
     title: str,
     line: str,
     findings: PairFindings,
-    order: Callable[[Pairs], Pairs] = _as_noted,
+    order: Callable[[Pairs], Pairs] = _as_found,
 ) -> Iterator[str]:
     for path in findings.paths():
         yield f"{title}{path}"
@@ -144,7 +147,7 @@ def _told(
 
 
 def _string_hash(text: str) -> int:
-    """Hash a string as Java does, without sign."""
+    """Return Java's hash of a string, unsigned."""
     units = text.encode("utf-16-be", "surrogatepass")
     hashed = 0
     for high, low in zip(units[::2], units[1::2], strict=True):

@@ -1,6 +1,5 @@
-"""A file to dump, named as Java names it, and what its name says.
+"""A file to dump, named as Java names it, and what its name states.
 
-Knows: names and paths. Does not know: what is in a file.
 Source: ``java.io.File``, ``java.lang.Long.parseLong``, ``Snapshots.java``.
 """
 
@@ -23,7 +22,7 @@ _EPOCH_DIGITS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class DumpedFile:
-    """A file as it was named; `path` is that name as Java shows it.
+    """A file by the name given for it; `path` is that name as Java prints it.
 
     >>> file = DumpedFile.of("logs//orders-0/00000000000000000042.index/")
     >>> file.path, file.suffix, file.base_offset()
@@ -34,7 +33,7 @@ class DumpedFile:
 
     @classmethod
     def of(cls, named: str) -> DumpedFile:
-        """Take a name, less slashes that say nothing."""
+        """Return the file of a name, without redundant slashes."""
         path = re.sub("/+", "/", named)
         return cls(path if path == "/" else path.removesuffix("/"))
 
@@ -45,13 +44,13 @@ class DumpedFile:
 
     @property
     def suffix(self) -> str | None:
-        """The name from its last dot on; None if it has no dot."""
+        """The end of the name from its last dot; None if it has no dot."""
         _, dot, end = self.name.rpartition(".")
         return dot + end if dot else None
 
     @property
     def absolute(self) -> str:
-        """The path from the root; nothing in it is resolved."""
+        """The absolute path, without resolving links or dots."""
         if self.path.startswith("/"):
             return self.path
         return f"{str(Path.cwd()).removesuffix('/')}/{self.path}".removesuffix("/")
@@ -59,19 +58,19 @@ class DumpedFile:
     def base_offset(self) -> int:
         """Return the number before the first dot of the name.
 
-        Raises `ToolEnded` where there is none.
+        Raises `ToolEnded` if there is none.
         """
         return java_number(self.name.partition(".")[0], LONG_BITS)
 
     def sibling(self, suffix: str) -> DumpedFile:
-        """Name the segment's file that has another suffix, by its absolute path."""
+        """Return the segment's file with another suffix, by its absolute path."""
         folder = self.absolute.rpartition("/")[0]
         return DumpedFile(f"{folder}/{self.name.partition('.')[0]}{suffix}")
 
     def snapshot_id(self) -> tuple[int, int]:
         """Return the end offset and epoch in the name of a KRaft snapshot.
 
-        Raises `ToolEnded` where they are not there.
+        Raises `ToolEnded` if the name has none.
         """
         digits = self.name[:_OFFSET_DIGITS]
         rest = self.name[_OFFSET_DIGITS + 1 :][:_EPOCH_DIGITS]
@@ -85,9 +84,9 @@ class DumpedFile:
 
 
 def java_number(digits: str, bits: int) -> int:
-    r"""Read a whole number of so many bits as Java does, in digits of any script.
+    r"""Parse an integer of `bits` as Java does, in digits of any script.
 
-    Raises `ToolEnded` for what is none.
+    Raises `ToolEnded` if `digits` are not one.
 
     >>> java_number("-\N{ARABIC-INDIC DIGIT THREE}", 64)
     -3
@@ -100,9 +99,9 @@ def java_number(digits: str, bits: int) -> int:
 
 
 def _ascii_digit(char: str) -> str:
-    """Give the ASCII digit of another script's; what is no digit stays as it is.
+    """Return the ASCII digit for one of another script; other characters unchanged.
 
-    Java looks at 16 bits at a time: no digit beyond them is one.
+    Java parses units of 16 bits: characters beyond them are no digits.
     """
     return char if char > "\uffff" else str(decimal(char, char))
 

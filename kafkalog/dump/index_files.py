@@ -1,6 +1,5 @@
-"""Offset and time indexes, as the tool prints them and holds them to the log.
+"""Offset and time indexes, as the tool prints them and checks them against the log.
 
-Knows: entries, and what is wrong with them. Does not know: batches' bytes.
 Source: ``DumpLogSegments.java``, its ``dumpIndex`` and ``dumpTimeIndex``;
 ``AbstractIndex.java``, ``OffsetIndex.java``, ``TimeIndex.java``.
 """
@@ -29,12 +28,12 @@ from kafkalog.indexes import offset_index, time_index
 from kafkalog.storage.byte_source import read_regular
 
 WARM_BYTES: Final = 8192
-"""Of the end of an index: Kafka looks there first."""
+"""Bytes at the end of an index that Kafka searches first."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSlots:
-    """All slots of an index file, unused ones too, and how long the file is."""
+    """All slots of an index file, including unused ones, and the size of the file."""
 
     file: DumpedFile
     base_offset: int
@@ -43,7 +42,7 @@ class IndexSlots:
 
     @classmethod
     def read(cls, file: DumpedFile, base_offset: int, entry: np.dtype[Any]) -> Self:
-        """Read the file; Kafka would make one that is missing, and end."""
+        """Read the file; Kafka would create a missing one, and end."""
         try:
             data = read_regular(file.path, links=True)
         except FileNotFoundError:
@@ -57,7 +56,7 @@ class IndexSlots:
         return self.slots["relative_offset"].astype(np.int64) + self.base_offset
 
     def check_size(self, what: str) -> None:
-        """Raise `ToolEnded` where the file is not whole slots."""
+        """Raise `ToolEnded` if the file's size is not a multiple of its slots'."""
         width = self.slots.dtype.itemsize
         if self.size_in_bytes % width:
             reason = (
@@ -71,7 +70,7 @@ class IndexSlots:
 def dump_offset_index(
     file: DumpedFile, options: DumpOptions, streams: Streams, report: DumpReport
 ) -> None:
-    """Print an ``.index``, and note in `report` what the log does not bear out."""
+    """Print an ``.index``, and add to `report` what contradicts the log."""
     window_bytes = options.max_message_bytes.number()
     base_offset = file.base_offset()
     with SlicedLog(file.sibling(".log")) as log:
@@ -108,7 +107,7 @@ def _dump_offset_entries(
     offsets, positions = index.offsets().tolist(), index.slots["position"].tolist()
     for i, (offset, position) in enumerate(zip(offsets, positions, strict=True)):
         if offset == index.base_offset and i:
-            return  # behind the entries a crash may leave unused slots
+            return  # a crash may leave unused slots after the entries
         end = log.slice_end(position, window_bytes)
         batch = log.batch_at(position, end)
         if batch is None:
@@ -122,7 +121,7 @@ def _dump_offset_entries(
 def dump_time_index(
     file: DumpedFile, options: DumpOptions, streams: Streams, report: DumpReport
 ) -> None:
-    """Print a ``.timeindex``, and note in `report` what the log does not bear out."""
+    """Print a ``.timeindex``, and add to `report` what contradicts the log."""
     base_offset = file.base_offset()
     with SlicedLog(file.sibling(".log")) as log:
         sibling = file.sibling(".index")
@@ -153,7 +152,7 @@ def _check_time_index(index: IndexSlots) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TimeEntries:
-    """The entries of a time index, with all that they are held to."""
+    """The entries of a time index, with the log and offset index they must match."""
 
     index: IndexSlots
     offset_slots: IndexSlots
@@ -193,11 +192,11 @@ class TimeEntries:
 
 
 def lower_slot(keys: list[int], key: int, warm: int) -> int:
-    """Find the slot that Kafka's search in an index ends at; -1 for none.
+    """Return the slot at which Kafka's search in an index ends; -1 for none.
 
-    Where keys rise it is that of the greatest not above `key`. Where they do not, with
-    unused slots behind, it is still the one that Kafka finds: the last `warm` slots are
-    asked first.
+    If keys are sorted, it is that of the greatest one not above `key`. If they are not,
+    as with unused slots at the end, it is still the slot that Kafka finds: the last
+    `warm` slots are searched first.
 
     >>> lower_slot([3, 5, 9], 8, 1024), lower_slot([3, 5, 9], 2, 1024)
     (1, -1)

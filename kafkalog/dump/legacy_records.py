@@ -1,6 +1,5 @@
-"""The records of one message of magic 0 or 1: itself, or what its wrapper holds.
+"""The records of a message of magic 0 or 1: itself, or those in its wrapper.
 
-Knows: messages, as Kafka's tool walks them. Does not know: lines, files.
 Source: ``AbstractLegacyRecordBatch.java``, ``LegacyRecord.java``.
 """
 
@@ -44,7 +43,7 @@ _CRC_FROM: Final = 4
 class Message:
     """A message: its offset, and its bytes from the checksum on.
 
-    `clock` is the wrapper's timestamp where that is log append time.
+    `clock` is the wrapper's timestamp if that is log append time.
     """
 
     offset: int
@@ -53,7 +52,7 @@ class Message:
 
     @property
     def crc(self) -> int:
-        """The checksum as stored."""
+        """The stored checksum."""
         return int(_CRC.unpack_from(self.body)[0])
 
     @property
@@ -68,32 +67,32 @@ class Message:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the checksum is that of the bytes."""
+        """Whether the stored checksum matches the bytes."""
         return self.crc == crc32(self.body[_CRC_FROM:])
 
     @property
     def timestamp(self) -> int:
-        """In ms; -1 for none."""
+        """Timestamp in ms; -1 for none."""
         if self.magic == 0:
             return NO_TIMESTAMP
         return self._long(6) if self.clock is None else self.clock
 
     @property
     def key_size(self) -> int:
-        """As stored, -1 for null."""
+        """Size of the key; -1 for null."""
         return self._int(self._key_at)
 
     @property
     def value_size(self) -> int:
-        """As stored, -1 for null."""
+        """Size of the value; -1 for null."""
         return self._int(self._value_at)
 
     def read_key(self) -> bytes | None:
-        """Read the key, None for null; raises `ToolEnded` where it has no room."""
+        """Return the key, None for null. Raise `ToolEnded` if it is truncated."""
         return self._sized(self._key_at)
 
     def read_value(self) -> bytes | None:
-        """Read the value, as the key."""
+        """Return the value, None for null. Raise `ToolEnded` if it is truncated."""
         return self._sized(self._value_at)
 
     @property
@@ -126,9 +125,9 @@ class Message:
 
 
 def records_of(entry: memoryview) -> Iterator[Message]:
-    """Give the records of an entry, all of them read before the first is given.
+    """Return the records of an entry, all of which are read first.
 
-    Raises `ToolEnded` where Kafka's reader does.
+    Raises `ToolEnded` where Kafka's reader throws.
     """
     offset, _ = _ENTRY.unpack_from(entry)
     message = Message(offset, entry[LOG_OVERHEAD:])
@@ -153,9 +152,9 @@ def _inner_codec_fault(codec: int) -> ToolEnded:
 
 
 def _base_offset(wrapper: Message, last: int) -> int:
-    """Return what the offsets inside a wrapper count from; `last` is the last one."""
+    """Return the base of a wrapper's relative offsets; `last` is the last one."""
     if not wrapper.offset:
-        return 0  # as some producers wrote it
+        return 0  # as some producers wrote wrappers
     if wrapper.offset < last:
         raise ToolEnded(
             INVALID_RECORD,
@@ -167,8 +166,8 @@ def _base_offset(wrapper: Message, last: int) -> int:
 
 
 def _inner(wrapper: Message) -> list[Message]:
-    """Unpack a wrapper, up to what is not whole."""
-    stream = _unpacked(wrapper)
+    """Decompress a wrapper; return its messages up to one that is truncated."""
+    stream = _decompressed(wrapper)
     content = memoryview(stream.content)
     clock = None
     if wrapper.magic == 1 and wrapper.attributes & LOG_APPEND_TIME_FLAG:
@@ -192,7 +191,7 @@ def _inner(wrapper: Message) -> list[Message]:
     return found
 
 
-def _unpacked(wrapper: Message) -> JavaStream:
+def _decompressed(wrapper: Message) -> JavaStream:
     codec, value = wrapper.attributes & CODEC_MASK, wrapper.read_value()
     if codec == Codec.ZSTD:
         raise ToolEnded(
@@ -210,7 +209,7 @@ def _unpacked(wrapper: Message) -> JavaStream:
 
 
 def message_clock(entry: Bytes) -> str:
-    """Name the clock of an entry's timestamps, as Kafka does."""
+    """Return the name of an entry's timestamp type, as Kafka prints it."""
     if magic_field(entry) == 0:
         return "NoTimestampType"
     by_log = attributes_field(entry) & LOG_APPEND_TIME_FLAG
@@ -218,7 +217,7 @@ def message_clock(entry: Bytes) -> str:
 
 
 def message_metadata(message: Message, clock: str) -> str:
-    """Spell what stands before a message's key and value."""
+    """Return the part of a message's line before its key and value."""
     valid = "true" if message.is_valid else "false"
     return (
         f"| offset: {message.offset} {clock}: {message.timestamp} "

@@ -1,9 +1,8 @@
-"""A log, or a KRaft snapshot, as the tool prints it: its batches, and their records.
+"""A log or KRaft snapshot, as the tool prints it: its batches and their records.
 
-Lines are written by a kernel, many batches in a call. It halts for what is not its
-own: batches to unpack, messages of old formats, contents that need a decoder.
+A kernel writes the lines of many batches in one call. It halts for what it does not
+handle: compressed batches, messages of old formats, contents that need a decoder.
 
-Knows: where lines come from. Does not know: how files are chosen.
 Source: ``DumpLogSegments.java``, its ``dumpLog``; ``FileLogInputStream.java``.
 """
 
@@ -75,7 +74,7 @@ Bytes = npt.NDArray[np.uint8]
 class LogDump:
     """One pass over the batches in a source.
 
-    `gaps` takes the offsets that do not follow each other: the one before, and it.
+    `gaps` receives pairs of offsets that are not consecutive.
     """
 
     def __init__(self, file: DumpedFile, printer: Printer, gaps: PairFindings) -> None:
@@ -87,18 +86,18 @@ class LogDump:
         self._pairs = np.empty((PAIRS, 2), np.int64)
 
     def dump(self, source: ByteSource, end: int) -> int:
-        """Give the lines up to `end`; return the position behind the last whole batch.
+        """Print the batches up to `end`; return the position after the last whole one.
 
-        Raises `ToolEnded` where Kafka's tool does; all before that is written.
+        Raises `ToolEnded` where Kafka's tool ends; all lines before that are printed.
         """
-        rooms = BufferPool()
+        buffers = BufferPool()
         for name in ("record", "last_offset", "max_timestamp"):
             self._run[name] = -1
         position, length = 0, STEP_BYTES
         try:
             while True:
                 end = min(end, source.size)
-                data = source.read(position, min(length, end - position), rooms.take)
+                data = source.read(position, min(length, end - position), buffers.take)
                 self._run["origin"], self._run["entry"] = position, 0
                 self._batches(data)
                 position += self._at("entry")
@@ -121,11 +120,11 @@ class LogDump:
         return int(self._run[name][0])
 
     def _batches(self, data: Bytes) -> None:
-        """Write what lies whole in `data`."""
-        want, book = self._printer.want, self._printer.book
+        """Print the batches that are whole in `data`."""
+        want, schemas = self._printer.want, self._printer.schemas
         while True:
             halt = _speedups.dump_batches(
-                data, self._run, self._out, self._pairs, want, book
+                data, self._run, self._out, self._pairs, want, schemas
             )
             if halt == Halt.MORE:
                 return
@@ -134,17 +133,17 @@ class LogDump:
             elif halt == Halt.CONTENTS:
                 self._contents(data, is_control=False)
             elif halt == Halt.FULL:
-                self._make_room()
+                self._grow()
             else:
                 entry = entry_at(data, self._at("entry"))
                 payload = data[: self._at("entry") + len(entry)]
                 place = self._at("next")
                 if halt in (Halt.SIZE, Halt.HEADER):
                     raise entry_fault(halt, data, self._at("entry"), self._file)
-                raise records_fault(halt, entry, payload, place, unpacked=False)
+                raise records_fault(halt, entry, payload, place, decompressed=False)
 
     def _records(self, data: Bytes) -> None:
-        """Write the records of the batch at the start of `data`, line by line."""
+        """Print the records of the batch at the start of `data`, line by line."""
         entry = entry_at(data, 0)
         if magic_field(entry) < 2:
             self._messages(entry)
@@ -155,25 +154,27 @@ class LogDump:
         payload = self._payload(entry, attributes & CODEC_MASK)
         is_control = bool(attributes & CONTROL_FLAG)
         want = self._printer.want | (Want.ASK if is_control else 0)
-        book = None if is_control else self._printer.book
+        schemas = None if is_control else self._printer.schemas
         self._run["next"] = 0
         while True:
             halt = _speedups.dump_records(
-                entry, payload, self._run, self._out, self._pairs, want, book
+                entry, payload, self._run, self._out, self._pairs, want, schemas
             )
             if halt == Halt.DONE:
                 return
             if halt == Halt.CONTENTS:
                 self._contents(payload, is_control=is_control)
             elif halt == Halt.FULL:
-                self._make_room()
+                self._grow()
             else:
-                unpacked = bool(attributes & CODEC_MASK)
+                decompressed = bool(attributes & CODEC_MASK)
                 place = self._at("next")
-                raise records_fault(halt, entry, payload, place, unpacked=unpacked)
+                raise records_fault(
+                    halt, entry, payload, place, decompressed=decompressed
+                )
 
     def _messages(self, entry: Bytes) -> None:
-        """Write the records of a message of magic 0 or 1."""
+        """Print the records of a message of magic 0 or 1."""
         self._flush()
         clock = message_clock(entry)
         for message in records_of(entry.data):
@@ -201,7 +202,7 @@ class LogDump:
         return np.frombuffer(stream.content, np.uint8)
 
     def _contents(self, payload: Bytes, *, is_control: bool) -> None:
-        """End the line of a record that the kernel left to us."""
+        """Print the end of the line of a record that the kernel did not print."""
         key, value = (self._part(payload, name) for name in ("key", "value"))
         self._flush()
         if is_control:
@@ -216,13 +217,13 @@ class LogDump:
         start, length = self._at(f"{name}_start"), self._at(f"{name}_length")
         return None if length < 0 else payload[start : start + length].tobytes()
 
-    def _make_room(self) -> None:
+    def _grow(self) -> None:
         self._flush()
         if len(self._out) < self._at("need"):
             self._out = np.empty(self._at("need"), np.uint8)
 
     def _flush(self) -> None:
-        """Write out what the kernel wrote, and take over what it noted."""
+        """Print what the kernel wrote, and take over the gaps that it found."""
         if written := self._at("written"):
             self._printer.lines(self._out[:written].data)
         if pairs := self._at("pairs"):
@@ -231,5 +232,5 @@ class LogDump:
 
 
 def entry_at(data: Bytes, place: int) -> Bytes:
-    """See the entry that begins at `place`, as far as its size says."""
+    """Return the batch that begins at `place`, as long as its size field states."""
     return data[place : place + LOG_OVERHEAD + size_field(data, place)]

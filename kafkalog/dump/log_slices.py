@@ -1,6 +1,5 @@
-"""A log as the dump of its indexes looks at it: the batches from a position on.
+"""A log as the dump of its indexes reads it: the batches from a position on.
 
-Knows: headers, walked as Kafka walks them. Does not know: indexes.
 Source: ``FileRecords.java``, ``FileLogInputStream.java``.
 """
 
@@ -55,7 +54,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 class SlicedLog(AbstractContextManager["SlicedLog"]):
-    """A ``.log``, open; raises `ToolEnded` where Kafka's tool would end."""
+    """A ``.log`` file that is open. Raises `ToolEnded` where Kafka's tool ends."""
 
     def __init__(self, file: DumpedFile) -> None:
         self.file = file
@@ -69,13 +68,13 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
                 f"the maximum allowed segment size of {MAX_FILE_BYTES}"
             )
             raise ToolEnded(KAFKA_EXCEPTION, reason)
-        self._walked: Walk | None = None
+        self._found: BatchTable | None = None
 
     def __exit__(self, *_: object) -> None:
         self.source.close()
 
     def slice_end(self, position: int, size: int) -> int:
-        """Return where a slice of `size` bytes from `position` on ends."""
+        """Return the end of a slice of `size` bytes from `position`."""
         in_all = self.source.size
         if position < 0:
             reason = f"Invalid position: {position} in read from {self}"
@@ -90,9 +89,9 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
     def batch_at(
         self, position: int, end: int, start: int | None = None
     ) -> tuple[int, int] | None:
-        """Give size and last offset of the batch at `position`, None if it is torn.
+        """Return size and last offset of the batch at `position`, None if truncated.
 
-        `start` is where the slice begins that ends at `end`, if not at `position`.
+        `start` is the start of the slice that ends at `end`, if it is not `position`.
         """
         if position >= end - HEADER_SIZE_UP_TO_MAGIC:
             return None
@@ -113,18 +112,18 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         return LOG_OVERHEAD + size, last
 
     def find(self, position: int, offset: int) -> tuple[int, int] | None:
-        """Find the first batch from `position` on that ends at `offset` or behind.
+        """Return position and last offset of the first batch that reaches `offset`.
 
-        Returns its position and last offset. All batches are walked, to the end of the
-        file, as Kafka does.
+        The search starts at `position`. As in Kafka, all batches up to the end of the
+        file are read.
         """
         self.slice_end(position, MAX_FILE_BYTES)
-        walk = self._walked
-        if walk is None or not walk.has(position):
-            walk = self._walked = self._walk(position)
-        found = walk.find(position, offset)
-        if found is None and walk.cut_at is not None:
-            self.batch_at(walk.cut_at, self.source.size, position)
+        batches = self._found
+        if batches is None or not batches.has(position):
+            batches = self._found = self._read(position)
+        found = batches.find(position, offset)
+        if found is None and batches.cut_at is not None:
+            self.batch_at(batches.cut_at, self.source.size, position)
         return found
 
     def max_timestamp(self, position: int) -> int:
@@ -132,16 +131,17 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
         batch = self.batch_at(position, self.source.size)
         data = self.source.read(position, batch[0] if batch else 0)
         if is_cut_header(data, len(data)):
-            raise ToolEnded(OUT_OF_BOUNDS)  # its header's bytes are the next batch's
-        silent = Streams(lambda _: None, lambda _: None)
+            # A part of its header belongs to the next batch.
+            raise ToolEnded(OUT_OF_BOUNDS)
+        discarded = Streams(lambda _: None, lambda _: None)
         records = LogDump(
-            self.file, printer(DumpOptions(deep=True), None, silent), PairFindings()
+            self.file, printer(DumpOptions(deep=True), None, discarded), PairFindings()
         )
         records.dump(MemorySource(data), len(data))
         return records.max_timestamp
 
-    def _walk(self, position: int) -> Walk:
-        """Walk the batches to the end of the file: many at a time, or one by one."""
+    def _read(self, position: int) -> BatchTable:
+        """Read the batches to the end of the file: many at a time, or one by one."""
         positions, offsets, end = [], [], self.source.size
         cut_at = None
         while True:
@@ -152,7 +152,7 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
             position += place
             if not place:
                 if is_cut_header(data, end - position):
-                    cut_at = position  # told where an offset is looked for in it
+                    cut_at = position  # raised when an offset is searched in it
                     break
                 found = self.batch_at(position, end)
                 if found is None:
@@ -160,10 +160,10 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
                 positions.append(np.array([position], np.int64))
                 offsets.append(np.array([found[1]], np.int64))
                 position += found[0]
-        return Walk(np.concatenate(positions), np.concatenate(offsets), cut_at)
+        return BatchTable(np.concatenate(positions), np.concatenate(offsets), cut_at)
 
     def __str__(self) -> str:
-        """Spell it as Kafka does."""
+        """Return it as Kafka prints it."""
         return (
             f"FileRecords(size={self.source.size}, file={self.file.path}, start=0, "
             f"end={MAX_FILE_BYTES})"
@@ -171,10 +171,10 @@ class SlicedLog(AbstractContextManager["SlicedLog"]):
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """The batches that were walked over: where each lies, and its last offset.
+class BatchTable:
+    """The positions and last offsets of the batches that were read.
 
-    `cut_at` is where the last one lies if its header is cut short.
+    `cut_at` is the position of the last one if its header is truncated.
     """
 
     positions: Int64s
@@ -182,12 +182,12 @@ class Walk:
     cut_at: int | None
 
     def has(self, position: int) -> bool:
-        """Whether a walk from `position` on would be the end of this one."""
+        """Return whether these are also the batches that follow from `position`."""
         slot = int(self.positions.searchsorted(position))
         return slot < len(self.positions) and bool(self.positions[slot] == position)
 
     def find(self, position: int, offset: int) -> tuple[int, int] | None:
-        """Find the first batch from `position` on that ends at `offset` or behind."""
+        """Return the first batch from `position` on that ends at or after `offset`."""
         start = int(self.positions.searchsorted(position))
         for first, last in (
             (start, start + NEAR),
@@ -201,5 +201,5 @@ class Walk:
 
 
 def _wrapped(number: int) -> int:
-    """Bring a sum into the range of a ``long``, as Java does."""
+    """Return a sum in the range of a ``long``, with Java's overflow."""
     return (number + 2**63) % 2**64 - 2**63

@@ -1,9 +1,7 @@
-"""How lines of batches and records are given: as the tool prints them, or as data.
+"""How batches and records are output: as the lines that the tool prints, or as data.
 
-A printer is given the lines that a kernel wrote, the last of which may be a record's
-metadata only; then `record` ends it.
-
-Knows: what a record's line and row have. Does not know: where its bytes come from.
+A printer receives the lines that a kernel wrote. The last one may have only a record's
+metadata; `record` or `control` then completes it.
 """
 
 from __future__ import annotations
@@ -23,31 +21,31 @@ from kafkalog.formats.batch_headers import Bytes
 from kafkalog.messages.schema_compiler import compile_schemas
 
 RECORD: Final = "| "
-"""How a record's line begins, and no batch's."""
+"""The start of a record's line, and of no batch's."""
 
 
 class Printer(Protocol):
-    """Gives lines; `want` is asked of the kernel, with a `book` of schemas, or None."""
+    """Outputs lines; `want` and `schemas` are options of the kernel."""
 
     want: int
-    book: Any
+    schemas: Any
 
     def lines(self, text: memoryview) -> None:
-        """Give what the kernel wrote."""
+        """Output what the kernel wrote."""
 
     def record(
         self, read_key: Read, read_value: Read, offset: int, headers: list[str] | None
     ) -> None:
-        """End the line of a data record."""
+        """Complete the line of a data record."""
 
     def control(self, key: bytes | None, value: bytes | None) -> None:
-        """End the line of a control record."""
+        """Complete the line of a control record."""
 
 
 def printer(
     options: DumpOptions, describe: Describe | None, streams: Streams
 ) -> Printer:
-    """Choose how lines are given."""
+    """Return the printer for lines, or for rows of data."""
     if streams.take_row is None:
         return LinePrinter(options, describe, streams)
     return DataPrinter(options, describe, streams)
@@ -70,7 +68,7 @@ class LinePrinter:
     ) -> None:
         asks = options.print_contents and describe is not None
         self.want = _want(options, asks=asks)
-        self.book = (
+        self.schemas = (
             None if options.decoder is None else compile_schemas(options.decoder)
         )
         self._prints, self._bare = options.print_contents, options.skip_metadata
@@ -84,7 +82,7 @@ class LinePrinter:
     def record(
         self, read_key: Read, read_value: Read, offset: int, headers: list[str] | None
     ) -> None:
-        """Print key and value behind the metadata; `headers` are among these."""
+        """Print key and value after the metadata, which include `headers`."""
         del headers
         text, before = "", RECORD if self._bare else " "
         if self._prints:
@@ -96,18 +94,18 @@ class LinePrinter:
         self._streams.print(text)
 
     def control(self, key: bytes | None, value: bytes | None) -> None:
-        """Print a control record behind its metadata, or only the line's end."""
+        """Print a control record after its metadata, or only the end of the line."""
         self._streams.print("" if self._bare else control_text(key, value))
 
 
 class DataPrinter:
-    """Gives rows of batches and records."""
+    """Outputs rows of batches and records."""
 
     def __init__(
         self, options: DumpOptions, describe: Describe | None, streams: Streams
     ) -> None:
         self.want = _want(options, asks=options.deep or options.print_contents)
-        self.book = None
+        self.schemas = None
         self._prints, self._bare = options.print_contents, options.skip_metadata
         self._describe = describe
         self._spells_json = options.decoder is not None
@@ -115,7 +113,7 @@ class DataPrinter:
         self._metadata = ""
 
     def lines(self, text: memoryview) -> None:
-        """Give the rows of batches, and keep a record's metadata."""
+        """Output the rows of batches, and keep a record's metadata."""
         whole = text.tobytes().decode()
         batches, bar, metadata = whole.partition(RECORD)
         for line in batches.splitlines():
@@ -125,7 +123,7 @@ class DataPrinter:
     def record(
         self, read_key: Read, read_value: Read, offset: int, headers: list[str] | None
     ) -> None:
-        """Give the row of a data record."""
+        """Output the row of a data record."""
         row = self._row(headers)
         if self._prints and self._describe is not None:
             shown = self._describe(read_key, read_value, offset)
@@ -135,7 +133,7 @@ class DataPrinter:
         self._streams.print("", "record", **row)
 
     def control(self, key: bytes | None, value: bytes | None) -> None:
-        """Give the row of a control record."""
+        """Output the row of a control record."""
         row = self._row([])
         if not self._bare:
             row |= control_members(control_text(key, value))
@@ -148,7 +146,7 @@ class DataPrinter:
         return row if headers is None else row | {"headerKeys": headers}
 
     def _as_data(self, shown: str | None) -> Any:
-        """Give what a decoder of topics spelled as the object that it is."""
+        """Return the object for what a topic decoder returned as JSON."""
         if shown is None or not self._spells_json or not shown.startswith("{"):
             return shown
         return json.loads(shown)
@@ -159,7 +157,7 @@ def _as_data(value: bytes | None) -> AsData | None:
 
 
 def header_keys(payload: Bytes, start: int, count: int) -> list[str]:
-    """Read the keys of a record's `count` headers, which begin at `start`."""
+    """Return the keys of a record's `count` headers, which begin at `start`."""
     places = np.empty((4, count), np.int32)
     if count:
         bounds = np.array([0, count], np.int32)
@@ -171,7 +169,7 @@ def header_keys(payload: Bytes, start: int, count: int) -> list[str]:
 
 
 def control_members(text: str) -> Row:
-    """Read what was spelled of a control record.
+    """Return the members in the text of a control record.
 
     >>> control_members(" endTxnMarker: COMMIT coordinatorEpoch: 9")
     {'endTxnMarker': 'COMMIT', 'coordinatorEpoch': 9}

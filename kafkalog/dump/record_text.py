@@ -1,7 +1,11 @@
-"""How keys and values are shown, by the decoder that was asked for.
+"""Keys and values as text: by Kafka's decoders, and those of control records.
 
-Knows: decoders, by the names of Kafka's classes. Does not know: lines.
-Source: ``DumpLogSegments.java``; ``Decoder`` and its classes of ``tools-api``.
+Whatever version a KRaft message has, the tool reads it as version 0 and prints its own
+version.
+
+Source: ``DumpLogSegments.java``, with ``printControlRecord``; ``Decoder`` and its
+classes of ``tools-api``; ``EndTransactionMarker.java``, ``ControlRecordType.java``,
+``ControlRecordUtils.java``.
 """
 
 from __future__ import annotations
@@ -31,10 +35,10 @@ from kafkalog.messages.schemas import control_schemas as schemas
 
 Show = Callable[[bytes], str]
 Read = Callable[[], bytes | None]
-"""Reads a key or value when it is called: it may have no room in its record."""
+"""Reads a key or value when it is called: it may exceed its record."""
 
 Describe = Callable[[Read, Read, int], tuple[str | None, str | None]]
-"""What is shown of a record's key and value, given these and its offset."""
+"""Returns the text of a record's key and value, from these and its offset."""
 
 PACKAGE: Final = "org.apache.kafka.tools.api."
 
@@ -49,7 +53,7 @@ def _show_number(width: int) -> Show:
 
 
 def _show_array(data: bytes) -> str:
-    """Show an array of bytes as Java does: by its type; where it lies is not ours."""
+    """Return a byte array as Java prints it: its type; the address is 0."""
     del data
     return "[B@0"
 
@@ -63,7 +67,7 @@ DECODERS: Final[dict[str, Show]] = {
 
 
 def describer(options: DumpOptions) -> Describe | None:
-    """Return what describes a record; None where key and value are just text.
+    """Return the function that formats key and value; None if both are just text.
 
     Raises `ToolEnded` for a decoder class that does not exist.
     """
@@ -97,7 +101,7 @@ def _class_describer(show_key: Show, show_value: Show) -> Describe:
 
 
 describe_text: Final = _class_describer(repair_utf8, repair_utf8)
-"""Shows key and value as the text that they are."""
+"""Formats key and value as text."""
 
 
 def _topic_describer(kind: str) -> Describe:
@@ -119,12 +123,12 @@ def _topic_describer(kind: str) -> Describe:
 
 
 def _unread(kind: str, offset: int, fault: ToolEnded) -> tuple[str | None, str | None]:
-    """Show what the decoders of topics make of a key or value that has no room."""
+    """Return what the topic decoders print for a key or value that is truncated."""
     reason = "null" if fault.reason is None else fault.reason
     if kind == "cluster-metadata":
         return None, f"Error at {offset}, skipping. {reason}"
-    told = f"Error at offset {offset}, skipping. {reason}"
-    return (None, told) if kind == "remote-log-metadata" else (told, None)
+    text = f"Error at offset {offset}, skipping. {reason}"
+    return (None, text) if kind == "remote-log-metadata" else (text, None)
 
 
 _KRAFT: Final = {
@@ -134,18 +138,18 @@ _KRAFT: Final = {
     ControlRecordType.KRAFT_VERSION: ("KRaftVersion", schemas.KRAFT_VERSION),
     ControlRecordType.KRAFT_VOTERS: ("KRaftVoters", schemas.VOTERS),
 }
-"""What stands before each message, and its schema; one word has a colon."""
+"""The word before each message, and its schema; one word has a colon."""
 
 _KEY: Final = struct.Struct(">hh")
 _VERSION: Final = struct.Struct(">h")
-_SAYS_NOTHING: Final = "null"
+_NO_MESSAGE: Final = "null"
 _TOO_LONG: Final = "Varint is too long"
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
-    """Spell a control record, behind its metadata.
+    """Return the text of a control record after its metadata.
 
-    Raises `ToolEnded` where it cannot be read.
+    Raises `ToolEnded` if it cannot be read.
 
     >>> control_text(bytes.fromhex("00000001"), bytes.fromhex("000000000009"))
     ' endTxnMarker: COMMIT coordinatorEpoch: 9'
@@ -191,9 +195,9 @@ def _coordinator_epoch(value: bytes | None) -> int:
     return int(marker["coordinatorEpoch"])
 
 
-def _check_version(what: str, version: int) -> None:
+def _check_version(kind: str, version: int) -> None:
     if version < VERSION:
-        reason = f"Invalid version found for {what}: {version}. "
+        reason = f"Invalid version found for {kind}: {version}. "
         raise ToolEnded(INVALID_RECORD, f"{reason}May indicate data corruption")
 
 
@@ -201,7 +205,7 @@ def _decoded(schema: Schema, value: bytes, position: int) -> Message:
     try:
         return schema.decode(value, VERSION, position)[0]
     except CorruptMessageError as error:
-        if error.kafka_message == _SAYS_NOTHING:
+        if error.kafka_message == _NO_MESSAGE:
             raise ToolEnded(UNDERFLOW) from None
         too_long = error.kafka_message.startswith(_TOO_LONG)
         name = ILLEGAL_ARGUMENT if too_long else RUNTIME

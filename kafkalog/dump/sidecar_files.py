@@ -1,6 +1,5 @@
 """Transaction indexes and producer snapshots, as the tool prints them.
 
-Knows: their entries. Does not know: logs.
 Source: ``DumpLogSegments.java``, ``TransactionIndex.java``,
 ``ProducerStateManager.java``.
 """
@@ -21,7 +20,7 @@ from kafkalog.storage.byte_source import read_regular
 
 ABORTED: Final = np.dtype(
     [
-        ("version", ">i1"),  # of the two bytes that it has Kafka reads the first
+        ("version", ">i1"),  # Kafka reads the first of its two bytes
         ("_", ">i1"),
         ("producer_id", ">i8"),
         ("first_offset", ">i8"),
@@ -36,9 +35,9 @@ _ENTRIES_FROM: Final = 10
 
 
 def dump_transaction_index(file: DumpedFile, streams: Streams) -> None:
-    """Print a ``.txnindex``: the aborted transactions; nothing if it is missing.
+    """Print the aborted transactions of a ``.txnindex``; nothing if it is missing.
 
-    Here and elsewhere what is no regular file, such as a pipe, counts as missing.
+    Here and elsewhere anything but a regular file, such as a pipe, counts as missing.
     """
     file.base_offset()
     try:
@@ -61,7 +60,7 @@ def dump_transaction_index(file: DumpedFile, streams: Streams) -> None:
 
 
 def dump_snapshot(file: DumpedFile, streams: Streams) -> None:
-    """Print a ``.snapshot``; what is wrong with it goes to standard error."""
+    """Print a ``.snapshot``; the reason why it is corrupt goes to standard error."""
     try:
         data = read_regular(file.path, links=True)
     except FileNotFoundError:
@@ -78,7 +77,7 @@ def dump_snapshot(file: DumpedFile, streams: Streams) -> None:
 
 
 def snapshot_fault(data: bytes) -> str | None:
-    """Say what Kafka finds wrong with a snapshot, in its words.
+    """Return Kafka's message about a corrupt snapshot, None if it is valid.
 
     >>> snapshot_fault(bytes.fromhex("0002"))
     'Snapshot failed schema validation: Snapshot contained an unknown file version 2'

@@ -1,9 +1,7 @@
 """Where the tool's lines go: to two streams as text, or to the caller as data.
 
-As data, a line is a dict: `file`, `kind`, and what the line says under the names that
-the tool prints.
-
-Knows: the form of lines. Does not know: what they tell of.
+As data, a line is a dict: `file`, `kind`, and the members of the line under the names
+that the tool prints.
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ _CLOCKS: Final = ("CreateTime:", "LogAppendTime:", "NoTimestampType:")
 class Streams:
     """Where the tool prints: bytes to standard output, text to standard error.
 
-    With `take_row`, what would go to standard output is data instead; `file` is the
-    one that is dumped.
+    With `take_row`, lines for standard output become rows of data; `file` is the one
+    that is dumped.
     """
 
     write: Callable[[bytes | memoryview], object]
@@ -35,19 +33,19 @@ class Streams:
     file: str = ""
 
     def print(self, line: str, kind: str | None = None, **members: object) -> None:
-        """Print a line; as data, give its `members`, by default what it says.
+        """Print a line; as data, a row of its `members`, by default those in the line.
 
-        A line without a `kind` says nothing new.
+        A line without a `kind` has no row.
         """
         if self.take_row is None:
             self.write(f"{line}\n".encode("utf-8", "surrogateescape"))
         elif kind is not None:
-            told = members_of(line) if line and not members else members
-            self.take_row({"file": self.file, "kind": kind, **told})
+            values = members_of(line) if line and not members else members
+            self.take_row({"file": self.file, "kind": kind, **values})
 
 
 def members_of(line: str) -> Row:
-    """Read the names and values of a line that has no text of others in it.
+    """Return the names and values in a line that contains no text of users.
 
     >>> members_of("offset: 7 isValid: true deleteHorizonMs: OptionalLong[9]")
     {'offset': 7, 'isValid': True, 'deleteHorizonMs': 9}

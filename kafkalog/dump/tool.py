@@ -1,6 +1,5 @@
-"""The tool: file after file, each by what its name says it is, and the reports.
+"""The tool: dumps one file after another by the kind in its name, then the report.
 
-Knows: which file is dumped how. Does not know: command lines.
 Source: ``DumpLogSegments.java``, its ``main``.
 """
 
@@ -26,10 +25,10 @@ BOOTSTRAP: Final = "bootstrap.checkpoint"
 
 
 def dump_files(paths: Iterable[str], options: DumpOptions, streams: Streams) -> bool:
-    """Dump files one after another, then report what was found wrong in them.
+    """Dump files one after another, then report what is wrong in them.
 
-    Answers whether all were dumped: an exception of Kafka's ends it before, and is
-    told on standard error.
+    Returns whether all were dumped: an exception of Kafka's ends the dump, and is
+    reported on standard error.
     """
     report = DumpReport()
     try:
@@ -79,7 +78,7 @@ def _dump_log(
 
 
 def _print_title(file: DumpedFile, streams: Streams) -> None:
-    """Print what the name of a log or snapshot says."""
+    """Print what the name of a log or snapshot states."""
     if file.suffix == ".log":
         offset = file.base_offset()
         line = f"Log starting offset: {offset}"

@@ -1,16 +1,9 @@
-"""Batches made of columns as a producer sends them, and taken as a leader takes them.
+"""Record batches as a producer sends them, made of columns of records.
 
-Some megabytes are encoded at a time, into memory that is kept; while they are written,
-a thread encodes those that follow. Nothing needs to be read again of what was just
-encoded: whether a leader takes it as it is, and only gives it offsets, its columns and
-headers tell.
+Some megabytes are encoded at a time, into buffers that are used again. While the caller
+appends them, a thread encodes those that follow.
 
-    cut_batches      columns -> where batches begin, what their headers say
-    Sending.parcels  the batches, some megabytes at a time, each with its
-    take_parcel      parcel -> appends, judged; None: they are to be judged one by one
-
-Knows: what a batch of ours says. Does not know: logs; why something is refused.
-Source: ``ProducerBatch.java``, ``LogValidator.java``.
+Source: ``ProducerBatch.java``, ``RecordAccumulator.java``.
 """
 
 from __future__ import annotations
@@ -19,98 +12,60 @@ from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from kafkalog import _speedups
-from kafkalog.codecs.compression import Codec
 from kafkalog.encoding.batch_builder import BatchSettings, head_batches
 from kafkalog.encoding.batch_encoder import (
     BatchSplit,
     encode_measured,
     split_into_batches,
 )
-from kafkalog.encoding.record_columns import Int64s, RecordColumns
+from kafkalog.encoding.record_columns import RecordColumns
 from kafkalog.errors import InvalidRecordError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
-from kafkalog.formats.layout import (
-    CODEC_MASK,
-    LOG_OVERHEAD,
-    NO_LEADER_EPOCH,
-    NO_TIMESTAMP,
-    RECORD_BATCH_OVERHEAD,
-)
-from kafkalog.validation.append_policy import Leadership
-from kafkalog.validation.appends import APPEND, Appends, as_bytes
+from kafkalog.formats.layout import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 
-PARCEL_BYTES: Final = 2 << 20
-"""So much is encoded at a time, before compression, and then written."""
+BUFFER_BYTES: Final = 2 << 20
+"""Bytes that are encoded at a time, before compression."""
 
-_OFFSET_0: Final = bytes(8)
+_BASE_OFFSET: Final = bytes(8)
 _MOST_PAYLOAD: Final = 2**31 - 1 + LOG_OVERHEAD - RECORD_BATCH_OVERHEAD
 
 
-class Parcel(NamedTuple):
-    """Batches one behind another in `data`, their headers, records and payloads.
-
-    `payloads` are the bytes of each one's records before compression.
-    """
-
-    data: Bytes
-    rows: BatchHeaders
-    columns: RecordColumns
-    payloads: Int64s
-
-    def pieces(self) -> list[bytes]:
-        """Return each batch by itself, as it is sent: its offsets begin with 0."""
-        start = self.rows["position"].tolist()
-        size = self.rows["size_in_bytes"].tolist()
-        return [
-            _OFFSET_0 + self.data[a + len(_OFFSET_0) : a + n].tobytes()
-            for a, n in zip(start, size, strict=True)
-        ]
-
-
 @dataclass(frozen=True, slots=True)
-class Sending:
-    """Batches that are to be sent: `cut` says which records each has."""
+class ProducerBatches:
+    """Batches of `columns`: `cut` has the records of each, `rows` their headers."""
 
     columns: RecordColumns
     cut: BatchSplit
     rows: BatchHeaders
     settings: BatchSettings
 
-    def parcels(
-        self, rooms: tuple[Bytes, Bytes], as_leader: Leadership
-    ) -> Generator[tuple[Parcel, Appends | None]]:
-        """Encode them, about as many at a time as fit one of `rooms`, of one size.
+    def encode(self, buffers: tuple[Bytes, Bytes]) -> Generator[list[memoryview]]:
+        """Yield the encoded batches, about as many at a time as fit one of `buffers`.
 
-        Each parcel comes with what `take_parcel` makes of it. It may lie in one of the
-        rooms, until the next one is taken: meanwhile, that is encoded into the other.
-        Close what this gives, if not all is taken: it waits for the thread.
+        They may lie in a buffer, until the next are taken. A thread,
+        ``kafkalog-encode``, encodes the next ones into the other buffer. Closing the
+        generator waits for it.
         """
-
-        def made(first: int, last: int, out: Bytes) -> tuple[Parcel, Appends | None]:
-            parcel = self._parcel(first, last, out)
-            return parcel, take_parcel(parcel, as_leader)
-
-        bounds = self._bounds(rooms[0].size)
+        bounds = self._bounds(buffers[0].size)
         if len(bounds) <= 2:
-            yield from (made(*one, rooms[0]) for one in pairwise(bounds))
+            yield from (self._encode(*one, buffers[0]) for one in pairwise(bounds))
             return
         with ThreadPoolExecutor(1, "kafkalog-encode") as encoder:
-            parts = zip(pairwise(bounds), cycle(rooms), strict=False)
-            (first, last), out = next(parts)
-            coming = encoder.submit(made, first, last, out)
-            for (first, last), out in parts:
+            parts = zip(pairwise(bounds), cycle(buffers), strict=False)
+            (first, last), buffer = next(parts)
+            coming = encoder.submit(self._encode, first, last, buffer)
+            for (first, last), buffer in parts:
                 ready = coming.result()
-                coming = encoder.submit(made, first, last, out)
+                coming = encoder.submit(self._encode, first, last, buffer)
                 yield ready
             yield coming.result()
 
     def _bounds(self, size: int) -> list[int]:
-        """Say before which batches parcels of about `size` bytes begin, and end."""
+        """Return the bounds of groups of batches, of about `size` bytes each."""
         ends = np.cumsum(self.cut.payloads + RECORD_BATCH_OVERHEAD)
         bounds, done = [0], 0
         while bounds[-1] < len(ends):
@@ -119,19 +74,23 @@ class Sending:
             done = int(ends[bounds[-1] - 1])
         return bounds
 
-    def _parcel(self, first: int, last: int, out: Bytes) -> Parcel:
+    def _encode(self, first: int, last: int, buffer: Bytes) -> list[memoryview]:
+        """Encode the batches ``[first, last)``, each with base offset 0."""
         bounds = self.cut.bounds[first : last + 1]
         columns = self.columns.between(int(bounds[0]), int(bounds[-1]))
-        payloads = self.cut.payloads[first:last]
         rows = self.rows[first:last]
-        cut = BatchSplit(bounds - bounds[0], payloads)
-        data = encode_measured(columns, rows, cut, level=self.settings.level, out=out)
-        return Parcel(np.frombuffer(data, np.uint8), rows, columns, payloads)
+        cut = BatchSplit(bounds - bounds[0], self.cut.payloads[first:last])
+        level = self.settings.level
+        data = memoryview(encode_measured(columns, rows, cut, level=level, out=buffer))
+        starts, sizes = rows["position"].tolist(), rows["size_in_bytes"].tolist()
+        for start in starts:
+            data[start : start + len(_BASE_OFFSET)] = _BASE_OFFSET
+        return [data[at : at + size] for at, size in zip(starts, sizes, strict=True)]
 
 
 def cut_batches(
     columns: RecordColumns, settings: BatchSettings, batch_bytes: int
-) -> Sending:
+) -> ProducerBatches:
     """Cut records into batches of `batch_bytes`, before compression, or one record.
 
     Offsets of `columns` rise by 1. `settings` are those of a client's batches.
@@ -141,50 +100,5 @@ def cut_batches(
     cut = split_into_batches(columns, batch_bytes=batch_bytes)
     if cut.payloads.max(initial=0) > _MOST_PAYLOAD:
         raise InvalidRecordError("a record takes more than a batch may")
-    return Sending(columns, cut, head_batches(columns, cut.bounds, settings), settings)
-
-
-def take_parcel(parcel: Parcel, as_leader: Leadership) -> Appends | None:
-    """Take batches for appends of one each, as `validation.lead_appends` takes them.
-
-    None where there may be something to say against one, or to be built anew.
-    """
-    if not _is_plain(parcel, as_leader):
-        return None
-    rows, count = parcel.rows, len(parcel.rows)
-    info = np.zeros(count, APPEND)
-    info["last_offset"] = info["last_offset_of_first_batch"] = rows["count"] - 1
-    info["max_timestamp"] = rows["max_timestamp"]
-    info["log_append_time"] = NO_TIMESTAMP
-    info["valid_bytes"] = rows["size_in_bytes"]
-    info["last_leader_epoch"] = NO_LEADER_EPOCH
-    info["records"] = rows["count"]
-    info["source_codec"] = rows["attributes"] & CODEC_MASK
-    _speedups.stamp_batches(
-        as_bytes(rows),
-        as_bytes(info),
-        as_leader.at_append,
-        as_leader.now_ms,
-        as_leader.leader_epoch,
-        parcel.data,
-    )
-    byte_bounds = np.append(rows["position"], len(parcel.data))
-    return Appends(parcel.data, rows, np.arange(count + 1), byte_bounds, info, {})
-
-
-def _is_plain(parcel: Parcel, as_leader: Leadership) -> bool:
-    """Whether all are what the rules ask for, and no record is out of range.
-
-    What every batch here is anyway (whole, sound, a client's) is not asked.
-    """
-    rules, rows, columns = as_leader.rules, parcel.rows, parcel.columns
-    _, keyed, codec, least, greatest = as_leader.as_tuple()
-    packed = int(rows["attributes"][0]) & CODEC_MASK
-    return bool(
-        codec in (-1, packed)
-        and rows["size_in_bytes"].max() <= rules.max_message_bytes
-        and (packed == Codec.NONE or parcel.payloads.max() <= rules.max_unpacked_bytes)
-        and (not keyed or columns.key.length.min() >= 0)
-        and columns.timestamp.min() >= least
-        and rows["max_timestamp"].max() <= greatest
-    )
+    rows = head_batches(columns, cut.bounds, settings)
+    return ProducerBatches(columns, cut, rows, settings)

@@ -36,7 +36,7 @@ FORMATS: Final = ("parquet", "jsonl", "csv", "arrow")
 COMPRESSIONS: Final = ("zstd", "snappy", "gzip", "lz4", "none")
 IN_THE_PATH: Final = ("topic", "partition")
 NO_TOPIC: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive and Spark write for null or an empty string in a path."""
+"""The name of null or an empty string in a path, as in Hive and Spark."""
 ROW_GROUP_BYTES: Final = 64 << 20
 TEMPORARY: Final = ".tmp"
 OLD_FILES: Final = "topic=*/partition=*/part-*"

@@ -1,6 +1,6 @@
-"""Text checkpoints: how far each partition got, and where each leader epoch began.
+"""Checkpoint files: an offset for each partition, or for each leader epoch.
 
-Lines of UTF-8, fields parted by blanks:
+They are lines of UTF-8, with fields separated by blanks:
 
     0                     version
     2                     number of entries
@@ -8,11 +8,10 @@ Lines of UTF-8, fields parted by blanks:
     clicks 3 77
 
 ``leader-epoch-checkpoint``, one in each partition, has ``epoch start_offset`` lines
-instead. Files end lines with LF; any line ending is read. An empty file, or one that
-ends behind its version, has no entries: brokers create it so. Offset checkpoints have
-no order (they are a hash map, written out); epochs ascend.
+instead. Kafka ends lines with LF; any line ending is read. An empty file, or one that
+ends after its version, has no entries: brokers create such files. The entries of an
+offset checkpoint have no order, those of an epoch checkpoint ascend.
 
-Knows: lines. Does not know: files, or which of the four checkpoints it has.
 Source: ``CheckpointFile.java``, ``OffsetCheckpointFile.java``,
 ``LeaderEpochCheckpointFile.java``.
 """
@@ -33,17 +32,17 @@ _TOPIC: Final = re.compile(r"[^ \t\x0b\f\r\n]+")
 
 
 class EpochEntry(NamedTuple):
-    """A leader epoch, and the first offset written under it."""
+    """A leader epoch and its start offset."""
 
     epoch: int
     start_offset: int
 
 
 def parse_offsets(data: bytes) -> dict[tuple[str, int], int]:
-    r"""Read an offset checkpoint: the offset of each (topic, partition).
+    r"""Return the offset of each (topic, partition) in an offset checkpoint.
 
-    Raises `CorruptCheckpointError`, its `position` where the faulty line begins. Where
-    a partition has two lines the last one counts.
+    Of two lines for a partition the last one counts. Raises `CorruptCheckpointError`,
+    whose `position` is the start of the invalid line.
 
     >>> parse_offsets(b"0\n1\nmy-topic 3 42\n")
     {('my-topic', 3): 42}
@@ -55,21 +54,23 @@ def parse_offsets(data: bytes) -> dict[tuple[str, int], int]:
 
 
 def format_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    r"""Write an offset checkpoint, its lines in the order of `offsets`.
+    r"""Return the bytes of an offset checkpoint, with lines in the order of `offsets`.
 
     >>> format_offsets({("my-topic", 3): 42})
     b'0\n1\nmy-topic 3 42\n'
     """
     for topic, _ in offsets:
         if not _TOPIC.fullmatch(topic):
-            raise ValueError(f"topic {topic!r} would not be read back from a line")
+            raise ValueError(
+                f"topic {topic!r}, expected a name without blanks or line ends"
+            )
     return _format(f"{topic} {n} {offset}" for (topic, n), offset in offsets.items())
 
 
 def parse_epochs(data: bytes) -> list[EpochEntry]:
-    r"""Read a ``leader-epoch-checkpoint``: its entries, in the file's order.
+    r"""Return the entries of a ``leader-epoch-checkpoint``, in the file's order.
 
-    Raises `CorruptCheckpointError`, its `position` where the faulty line begins.
+    Raises `CorruptCheckpointError`, whose `position` is the start of the invalid line.
 
     >>> parse_epochs(b"0\n2\n0 0\n5 1500\n")
     [EpochEntry(epoch=0, start_offset=0), EpochEntry(epoch=5, start_offset=1500)]
@@ -81,7 +82,7 @@ def parse_epochs(data: bytes) -> list[EpochEntry]:
 
 
 def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
-    r"""Write a ``leader-epoch-checkpoint`` of (epoch, start offset) pairs.
+    r"""Return the bytes of a ``leader-epoch-checkpoint`` with these entries.
 
     >>> format_epochs([(0, 0), (5, 1500)])
     b'0\n2\n0 0\n5 1500\n'
@@ -96,18 +97,18 @@ def _format(lines: Iterable[str]) -> bytes:
 
 
 def _entries(data: bytes, fields: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield each entry's position and fields, then hold their number to the count."""
+    """Yield the position and fields of each entry, then verify their number."""
     lines = _lines(data)
     for at, line in lines:
         if (version := _number(line, "version", at)) != VERSION:
-            reason = f"checkpoint version {version}, not {VERSION}"
+            reason = f"checkpoint version {version}, expected {VERSION}"
             raise CorruptCheckpointError(reason, position=at)
         break
     for counted_at, line in lines:
         count, found = _number(line, "count", counted_at), 0
         if count < 0:
             raise CorruptCheckpointError(
-                f"{count} entries are counted",
+                f"entry count {count}, expected at least 0",
                 position=counted_at,
                 kafka_name="IllegalArgumentException",
             )
@@ -115,7 +116,7 @@ def _entries(data: bytes, fields: int) -> Iterator[tuple[int, list[str]]]:
             yield at, _split(line, fields, at)
             found += 1
         if found != count:
-            reason = f"{found} entries where {count} were counted"
+            reason = f"{found} entries, expected {count} (the count in line 2)"
             raise CorruptCheckpointError(reason, position=counted_at)
 
 
@@ -126,7 +127,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, str]]:
         try:
             text = line.rstrip(b"\r\n").decode()
         except UnicodeDecodeError as error:
-            reason = "a line is not UTF-8"
+            reason = "line with invalid UTF-8"
             at = position + error.start
             raise CorruptCheckpointError(reason, position=at) from None
         yield position, text
@@ -135,16 +136,16 @@ def _lines(data: bytes) -> Iterator[tuple[int, str]]:
 
 def _split(line: str, fields: int, at: int) -> list[str]:
     parts = _BLANKS.split(line)
-    while parts and not parts[-1]:  # Java's split drops the empty ones at the end
+    while parts and not parts[-1]:  # as Java's String.split
         parts.pop()
     if len(parts) != fields or not parts[0]:
-        reason = f"{shown(line)} does not have {fields} fields"
+        reason = f"{len(parts)} fields in {shown(line)}, expected {fields}"
         raise CorruptCheckpointError(reason, position=at)
     return parts
 
 
 def _field(text: str, name: str, at: int, bits: int = 32) -> int:
-    """Read a number of an entry, of which Kafka does not say what it stands in."""
+    """Return a number of an entry; Kafka's error for it is NumberFormatException."""
     return _number(text, name, at, bits, "NumberFormatException")
 
 

@@ -1,11 +1,12 @@
-"""Offsets rise along a segment: which entries' do not, and which of two is wrong.
+"""Offsets have to increase along a log: which batches break the order.
 
-No checksum covers an entry's offset, so it is held against its neighbours. Where two
-contradict each other, one of them is wrong: that for which the others leave a place.
-An entry that was at its place left a hole there that is just as wide as it is, if the
-log has no gaps, and at least as wide if it has.
+No CRC covers the base offset of a batch, so it is compared with those of the batches
+around it. Where two batches contradict each other, one of them is corrupt: the one that
+does not fit between the others. A batch that belongs at its place leaves a gap there,
+when it is removed, exactly as wide as its range of offsets, or wider if records are
+missing around it.
 
-Knows: first and last offsets in a row. Does not know: files, how entries hold records.
+Source: ``LogValidator.java`` and ``UnifiedLog.java`` (offsets that do not increase).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ AFTER_ALL: Final = 2**63
 
 
 def offsets_increase(base: Int64s, last: Int64s, before: int, after: int) -> bool:
-    """Whether each entry begins behind the one before it, and all between the two."""
+    """Return whether ranges of offsets increase, all between `before` and `after`."""
     if not len(base):
         return True
     inside = base[0] > before and last[-1] < after
@@ -31,7 +32,9 @@ def offsets_increase(base: Int64s, last: Int64s, before: int, after: int) -> boo
 
 
 def find_misplaced(base: Int64s, last: Int64s, before: int, after: int) -> list[int]:
-    """Which entries to leave out so that the others rise, from `before` to `after`.
+    """Return the indexes of batches without which the offsets increase.
+
+    The offsets of the others are greater than `before` and less than `after`.
 
     >>> find_misplaced(np.array([0, 70, 6]), np.array([2, 72, 8]), -1, 9)
     [1]
@@ -41,23 +44,23 @@ def find_misplaced(base: Int64s, last: Int64s, before: int, after: int) -> list[
     # Python's integers do not wrap, and damage is rare.
     first = [before + 1, *base.tolist(), after]
     final = [before, *last.tolist(), after]
-    kept, stray = [0], []
+    kept, misplaced = [0], []
     for i in range(1, len(first)):
         while kept[-1] and first[i] <= final[kept[-1]]:
-            if not _earlier_is_wrong(first, final, kept, i):
+            if not _earlier_is_misplaced(first, final, kept, i):
                 break
-            stray.append(kept.pop())
+            misplaced.append(kept.pop())
         if first[i] > final[kept[-1]]:
             kept.append(i)
         else:
-            stray.append(i)
-    return sorted(i - 1 for i in stray if i <= len(base))
+            misplaced.append(i)
+    return sorted(i - 1 for i in misplaced if i <= len(base))
 
 
-def _earlier_is_wrong(
+def _earlier_is_misplaced(
     first: list[int], final: list[int], kept: list[int], later: int
 ) -> bool:
-    """Whether of the last kept and a `later` one that contradict it the former errs."""
+    """Return whether the last kept range is misplaced, rather than the `later` one."""
     earlier, before = kept[-1], kept[-2]
     if later == len(first) - 1:
         return True
@@ -65,32 +68,36 @@ def _earlier_is_wrong(
         return False
     if final[later] >= first[later + 1] > final[earlier]:
         return False
-    hole_of_earlier = first[later] - final[before] - 1
-    hole_of_later = first[later + 1] - final[earlier] - 1
-    misfit_of_earlier = hole_of_earlier - (final[earlier] - first[earlier] + 1)
-    misfit_of_later = hole_of_later - (final[later] - first[later] + 1)
-    if misfit_of_later < 0 or misfit_of_earlier < 0:
-        return misfit_of_later < misfit_of_earlier
-    return misfit_of_earlier < misfit_of_later
+    gap_of_earlier = first[later] - final[before] - 1
+    gap_of_later = first[later + 1] - final[earlier] - 1
+    excess_of_earlier = gap_of_earlier - (final[earlier] - first[earlier] + 1)
+    excess_of_later = gap_of_later - (final[later] - first[later] + 1)
+    if excess_of_later < 0 or excess_of_earlier < 0:
+        return excess_of_later < excess_of_earlier
+    return excess_of_earlier < excess_of_later
 
 
 def misplaced_error(row: np.void) -> CorruptRecordError:
-    """Say in an error that an entry's offsets are not those of its place."""
-    reason = f"offset {int(row['last_offset'])} does not lie between its neighbours'"
+    """Return the error for a batch whose offsets do not follow the batch before it."""
+    reason = (
+        f"last offset {int(row['last_offset'])}, expected one between the offsets of "
+        "the batches before and after"
+    )
     return CorruptRecordError(reason, position=int(row["position"]), cause="offset")
 
 
 def find_overlap(
     rows: npt.NDArray[np.void], before: int
 ) -> tuple[int, CorruptRecordError] | None:
-    """Find the first of `rows`, wrappers measured, whose records lie among others'.
+    """Return the index and error of the first batch whose offsets are out of order.
 
-    `before` is the last offset of what precedes them.
+    `before` is the last offset before `rows`, in which wrapper messages have the base
+    offset of their first message.
     """
     first = rows["base_offset"]
-    # A wrapper of magic 0 lies where what is inside says, not its offset.
+    # A wrapper of magic 0 has the offsets of its messages, whatever its own is.
     last = np.where(rows["magic"] == 0, first, rows["last_offset"])
     if offsets_increase(first, last, before, AFTER_ALL):
         return None
-    stray = find_misplaced(first, last, before, AFTER_ALL)
-    return (stray[0], misplaced_error(rows[stray[0]])) if stray else None
+    found = find_misplaced(first, last, before, AFTER_ALL)
+    return (found[0], misplaced_error(rows[found[0]])) if found else None

@@ -1,12 +1,12 @@
-"""Small files with a form of their own: topic id, clean shutdown, quorum state.
+"""Topic id, clean shutdown marker and quorum state: three small files.
 
 ``partition.metadata``, in a partition's directory, no LF at the end:
 
     version: 0
     topic_id: K48VsEpRT9uBWc5sqaDtCA
 
-``.kafka_cleanshutdown``, in the log directory: that it is there says that the last
-shutdown was clean. Empty up to Kafka 3.6, then one JSON object without a line's end:
+``.kafka_cleanshutdown``, in the log directory, exists after a clean shutdown. It is
+empty up to Kafka 3.6, then one JSON object without LF:
 
     {"version":0,"brokerEpoch":11}
 
@@ -14,7 +14,6 @@ shutdown was clean. Empty up to Kafka 3.6, then one JSON object without a line's
 
     {"leaderId":1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"...","data_version":1}
 
-Knows: these forms. Does not know: files.
 Source: ``PartitionMetadataFile.java``, ``CleanShutdownFileHandler.java``,
 ``FileQuorumStateStore.java``, ``QuorumStateData.json``.
 """
@@ -38,23 +37,23 @@ _PARTS: Final = re.compile(r":[ \t\x0b\f]+")
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """What ``partition.metadata`` says: the id of the topic, in Kafka's text form."""
+    """The content of ``partition.metadata``: a topic id in Kafka's base64 form."""
 
     topic_id: str
     version: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse an id that is none, or is all zero, and a version below 0."""
+        """Raise `ValueError` for an invalid or zero id, or a negative version."""
         if self.version < 0:
-            raise ValueError(f"version {self.version} is below 0")
+            raise ValueError(f"version {self.version}, expected at least 0")
         if not any(uuid_from_text(self.topic_id)):
-            raise ValueError("topic id is all zero")
+            raise ValueError("topic id of zeros, expected another")
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        r"""Read the first two lines; the words before their colons do not matter.
+        r"""Return the values of the first two lines, whatever their names.
 
-        Raises `CorruptCheckpointError`, its `position` where the faulty line begins.
+        Raises `CorruptCheckpointError`, whose `position` is the start of the line.
 
         >>> text = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
         >>> PartitionMetadata.parse(text).topic_id
@@ -62,10 +61,10 @@ class PartitionMetadata:
         """
         lines = data.splitlines(keepends=True)
         if not lines:
-            raise _lacks_a_line(data)
+            raise _missing_line(data)
         version, at = _version(lines[0]), len(lines[0])
         if len(lines) == 1:
-            raise _lacks_a_line(data)
+            raise _missing_line(data)
         text = _second_part(lines[1], at)
         try:
             topic_id = _canonical(text)
@@ -79,7 +78,7 @@ class PartitionMetadata:
             raise CorruptCheckpointError(str(error), position=at) from None
 
     def format(self) -> bytes:
-        r"""Write the file: two lines, of which the second does not end.
+        r"""Return the bytes of the file: two lines, the second without LF.
 
         >>> PartitionMetadata("AAAAAAAAAAAAAAAAAAAAAQ").format()
         b'version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ'
@@ -88,9 +87,9 @@ class PartitionMetadata:
 
 
 def parse_clean_shutdown(data: bytes) -> int:
-    """Read the broker epoch of ``.kafka_cleanshutdown``; -1 where it says none.
+    """Return the broker epoch of ``.kafka_cleanshutdown``, -1 if there is none.
 
-    Whatever stands in the file, the shutdown was clean: this raises nothing.
+    The shutdown was clean whatever the content is, so nothing is raised.
 
     >>> parse_clean_shutdown(b'{"version":0,"brokerEpoch":11}')
     11
@@ -106,7 +105,7 @@ def parse_clean_shutdown(data: bytes) -> int:
 
 
 def format_clean_shutdown(broker_epoch: int = NO_EPOCH) -> bytes:
-    """Write ``.kafka_cleanshutdown``, as Kafka does since 3.7.
+    """Return the bytes of ``.kafka_cleanshutdown``, as Kafka writes it since 3.7.
 
     >>> format_clean_shutdown()
     b'{"version":0,"brokerEpoch":-1}'
@@ -116,7 +115,7 @@ def format_clean_shutdown(broker_epoch: int = NO_EPOCH) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """What ``quorum-state`` says of the last election; -1 where there is no node.
+    """The content of ``quorum-state``: the last election; -1 in place of a node.
 
     Version 0 alone has `cluster_id`, `applied_offset` and `current_voters` (ids, or
     None); version 1 alone has `voted_directory_id`.
@@ -133,7 +132,7 @@ class QuorumState:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read the first line of ``quorum-state``.
+        """Return the content of the first line of ``quorum-state``.
 
         Raises `CorruptCheckpointError`, and `UnsupportedFormatError` for a
         ``data_version`` that is neither 0 nor 1.
@@ -145,7 +144,7 @@ class QuorumState:
         content = _json_object(data)
         version = _int_of(content, "data_version", 16)
         if version not in (0, 1):
-            reason = f"quorum state version {version}, not 0 or 1"
+            reason = f"quorum state version {version}, expected 0 or 1"
             raise UnsupportedFormatError(reason, position=0)
         election: dict[str, Any] = {
             "leader_id": _int_of(content, "leaderId", 32),
@@ -164,7 +163,7 @@ class QuorumState:
         )
 
     def format(self) -> bytes:
-        """Write the file: one JSON object, its members in Kafka's order."""
+        """Return the bytes of the file: a JSON object with Kafka's order of members."""
         election: dict[str, Any] = {
             "leaderId": self.leader_id,
             "leaderEpoch": self.leader_epoch,
@@ -186,35 +185,38 @@ class QuorumState:
         )
 
 
-def _lacks_a_line(data: bytes) -> CorruptCheckpointError:
-    reason = "a version and a topic id are two lines"
+def _missing_line(data: bytes) -> CorruptCheckpointError:
+    reason = "fewer than 2 lines, expected a version and a topic id"
     name = "NullPointerException"
     return CorruptCheckpointError(reason, position=len(data), kafka_name=name)
 
 
 def _version(line: bytes) -> int:
-    """Read the first line of ``partition.metadata``."""
+    """Return the version in the first line of ``partition.metadata``."""
     text = _second_part(line, 0)
     try:
         version = int_from_text(text, 32)
     except ValueError as error:
         raise CorruptCheckpointError(str(error), position=0) from None
     if version < 0:
-        raise CorruptCheckpointError(f"version {version} is below 0", position=0)
+        raise CorruptCheckpointError(
+            f"version {version}, expected at least 0", position=0
+        )
     return version
 
 
 def _second_part(line: bytes, at: int) -> str:
-    """Return what stands behind a line's only colon and blanks."""
+    """Return the value of a ``name: value`` line."""
     try:
         parts = _PARTS.split(line.rstrip(b"\r\n").decode())
     except UnicodeDecodeError as error:
-        reason, at = "a line is not UTF-8", at + error.start
+        reason, at = "line with invalid UTF-8", at + error.start
         raise CorruptCheckpointError(reason, position=at) from None
-    while parts and not parts[-1]:  # Java's split drops the empty ones at the end
+    while parts and not parts[-1]:  # as Java's String.split
         parts.pop()
     if len(parts) != 2:
-        raise CorruptCheckpointError("a line is not 'name: value'", position=at)
+        reason = f"line of {len(parts)} parts, expected 'name: value'"
+        raise CorruptCheckpointError(reason, position=at)
     return parts[1]
 
 
@@ -232,10 +234,12 @@ def _json_object(data: bytes) -> dict[str, Any]:
         content = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
         at = getattr(error, "pos", 0)
-        reason = "quorum state is not JSON"
+        reason = "quorum state without JSON, expected an object"
         raise CorruptCheckpointError(reason, position=at) from None
     if not isinstance(content, dict):
-        raise CorruptCheckpointError("quorum state is no object", position=0)
+        found = type(content).__name__
+        reason = f"quorum state of type {found}, expected an object"
+        raise CorruptCheckpointError(reason, position=0)
     return content
 
 
@@ -246,7 +250,7 @@ def _fits(value: int, bits: int) -> bool:
 def _int_of(content: dict[str, Any], name: str, bits: int) -> int:
     value = content.get(name)
     if not isinstance(value, int) or not _fits(value, bits):
-        reason = f"quorum state has no int{bits} {name}"
+        reason = f"{name} {value!r:.40}, expected an int{bits}"
         raise CorruptCheckpointError(reason, position=0)
     return value
 
@@ -254,7 +258,7 @@ def _int_of(content: dict[str, Any], name: str, bits: int) -> int:
 def _text_of(content: dict[str, Any], name: str) -> str:
     value = content.get(name)
     if not isinstance(value, str):
-        reason = f"quorum state has no text {name}"
+        reason = f"{name} {value!r:.40}, expected a string"
         raise CorruptCheckpointError(reason, position=0)
     return value
 
@@ -272,6 +276,6 @@ def _voters_of(content: dict[str, Any]) -> tuple[int, ...] | None:
     if voters is None:
         return None
     if not isinstance(voters, list) or not all(isinstance(v, dict) for v in voters):
-        reason = "quorum state has no list currentVoters of objects"
+        reason = f"currentVoters {voters!r:.40}, expected a list of objects"
         raise CorruptCheckpointError(reason, position=0)
     return tuple(_int_of(voter, "voterId", 32) for voter in voters)

@@ -1,18 +1,17 @@
-r"""Java's ``.properties`` files, and ``meta.properties``: whose log directory this is.
+r"""Java's ``.properties`` files, and ``meta.properties``: the owner of a log directory.
 
-    #                                   lines from # or ! on say nothing
+    #                                   lines that begin with # or ! are comments
     #Sat Nov 21 14:40:52 UTC 2026
     node.id=1                           key, then = or : or blanks, then value
     cluster.id=Zm9yLWRldmVsb3BlcnMtMQ
 
-ISO-8859-1; a backslash escapes one character (``\t \n \r \f`` and ``\uXXXX`` have
-their meanings), and at the end of a line it continues that line on the next.
+The charset is ISO-8859-1. A backslash escapes one character (``\t \n \r \f`` and
+``\uXXXX`` are as in Java); at the end of a line it continues that line on the next.
 
-``meta.properties`` has ``version=1`` with ``node.id`` and ``cluster.id`` (KRaft), or 0,
-also where there is no version, with ``broker.id`` (ZooKeeper's time); both may have a
+``meta.properties`` has ``version=1`` with ``node.id`` and ``cluster.id`` (KRaft), or
+version 0, also if there is none, with ``broker.id`` (ZooKeeper). Both may have a
 ``directory.id``. Other keys are ignored.
 
-Knows: properties. Does not know: files, or whether the ids agree between directories.
 Source: ``java.util.Properties``, ``MetaProperties.java``, ``PropertiesUtils.java``.
 """
 
@@ -40,17 +39,17 @@ _LETTERS: Final = {text: letter for letter, text in _CONTROLS.items()}
 
 
 class Property(NamedTuple):
-    """A value, and the byte at which its line begins."""
+    """A value, and the position of its line."""
 
     value: str
     position: int
 
 
 def parse_properties(data: bytes) -> dict[str, Property]:
-    r"""Read a properties file; of a key that is there twice the last value counts.
+    r"""Return the properties of a file; of a repeated key the last value counts.
 
-    Raises `CorruptCheckpointError` where ``\u`` is not followed by four hex digits:
-    every other text is a properties file.
+    Raises `CorruptCheckpointError` for a ``\u`` without four hex digits. Any other text
+    is a properties file.
 
     >>> parse_properties(b"node.id=1\n")
     {'node.id': Property(value='1', position=0)}
@@ -59,17 +58,17 @@ def parse_properties(data: bytes) -> dict[str, Property]:
 
 
 def format_properties(properties: Mapping[str, str], written: datetime) -> bytes:
-    r"""Write a properties file in the order of `properties`, as Kafka does.
+    r"""Return the bytes of a properties file, in the order of `properties`.
 
-    `written` is an aware time; it stands in the second line, in UTC. Characters outside
-    ASCII are escaped, so that they are read back whatever the charset.
+    The second line has the aware datetime `written`, in UTC. Characters outside ASCII
+    are escaped, so that they do not depend on the charset.
 
     >>> epoch = datetime(1970, 1, 1, tzinfo=UTC)
     >>> format_properties({"node.id": "1"}, epoch)
     b'#\n#Thu Jan 01 00:00:00 UTC 1970\nnode.id=1\n'
     """
     at = written.astimezone(UTC)
-    day, month = at.ctime().split()[:2]  # strftime would speak the user's language
+    day, month = at.ctime().split()[:2]  # strftime depends on the locale
     lines = ["#", f"#{day} {month} {at:%d %H:%M:%S} UTC {at.year:04d}"]
     lines += [
         f"{_SPECIAL_KEY.sub(_escaped, key)}={_SPECIAL.sub(_escaped, value)}"
@@ -80,9 +79,10 @@ def format_properties(properties: Mapping[str, str], written: datetime) -> bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """What ``meta.properties`` says; None where version 0 left something out.
+    """The content of ``meta.properties``; None for ids that version 0 lacks.
 
-    `node_id` is the ``broker.id`` of version 0. Ids are Kafka's text.
+    `node_id` is the ``broker.id`` of version 0. The directory id is in Kafka's base64
+    form.
 
     >>> MetaProperties(version=1, node_id=1, cluster_id="c").properties()
     {'node.id': '1', 'version': '1', 'cluster.id': 'c'}
@@ -94,17 +94,17 @@ class MetaProperties:
     directory_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse versions there are none of, and version 1 without its ids."""
+        """Raise `ValueError` for an unknown version, or version 1 without its ids."""
         if self.version not in (0, 1):
-            raise ValueError(f"meta.properties version {self.version}, not 0 or 1")
+            raise ValueError(f"meta.properties version {self.version}, expected 0 or 1")
         if self.version and (self.node_id is None or self.cluster_id is None):
-            raise ValueError("version 1 requires node_id and cluster_id")
+            raise ValueError("version 1 without ids, expected node_id and cluster_id")
         if self.directory_id is not None:
             uuid_from_text(self.directory_id)
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        r"""Read the bytes of ``meta.properties``.
+        r"""Return the content of ``meta.properties``.
 
         Raises `CorruptCheckpointError`, and `UnsupportedFormatError` for a version
         that is neither 0 nor 1.
@@ -115,11 +115,11 @@ class MetaProperties:
         found = parse_properties(data)
         version = _integer(found, "version")
         if version not in (None, 0, 1):
-            reason = f"meta.properties version {version}, not 0 or 1"
+            reason = f"meta.properties version {version}, expected 0 or 1"
             at = found["version"].position
             raise UnsupportedFormatError(reason, position=at)
         if version and (missing := {"node.id", "cluster.id"} - found.keys()):
-            reason = f"version 1 lacks {' and '.join(sorted(missing))}"
+            reason = f"version 1 without {' and '.join(sorted(missing))}"
             raise CorruptCheckpointError(reason, position=0)
         return cls(
             version=version or 0,
@@ -129,11 +129,11 @@ class MetaProperties:
         )
 
     def format(self, written: datetime) -> bytes:
-        """Write the bytes of ``meta.properties``, dated `written`."""
+        """Return the bytes of ``meta.properties``, dated `written`."""
         return format_properties(self.properties(), written)
 
     def properties(self) -> dict[str, str]:
-        """Kafka's keys and values, in the order in which brokers write them."""
+        """Return keys and values as Kafka names them, in its order."""
         named = {
             "node.id" if self.version else "broker.id": self.node_id,
             "directory.id": self.directory_id,
@@ -147,7 +147,7 @@ def _entries(data: bytes) -> Iterator[tuple[int, str, str]]:
     """Yield the position, key and value of each logical line."""
     for at, line in _logical_lines(data.decode("latin-1")):
         key = _KEY.match(line)
-        assert key is not None  # it matches nothing at all, too
+        assert key is not None  # it matches the empty string
         separator = _SEPARATOR.match(line, key.end())
         assert separator is not None
         value = line[separator.end() :]
@@ -155,7 +155,7 @@ def _entries(data: bytes) -> Iterator[tuple[int, str, str]]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where each line begins, and it with its continuations, unindented."""
+    """Yield the position of each logical line, and its text."""
     parts: list[str] = []
     start = 0
     for match in _NATURAL_LINE.finditer(text):
@@ -172,18 +172,17 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _unescape(text: str, at: int) -> str:
-    def meant(match: re.Match[str]) -> str:
+    def unescaped(match: re.Match[str]) -> str:
         if match[1] is not None:
             return chr(int(match[1], 16))
         if (letter := match[2]) == "u":
-            reason = "\\u is not followed by four hex digits"
+            reason = "\\u without four hex digits"
             raise CorruptCheckpointError(reason, position=at)
         return _CONTROLS.get(letter, letter)
 
-    units = _ESCAPE.sub(meant, text).encode("utf-16-be", "surrogatepass")
-    return units.decode(
-        "utf-16-be", "surrogatepass"
-    )  # two escapes may be one character
+    units = _ESCAPE.sub(unescaped, text).encode("utf-16-be", "surrogatepass")
+    # Two escapes may be the surrogates of one character.
+    return units.decode("utf-16-be", "surrogatepass")
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
-"""Points in time as Kafka has them: milliseconds since 1970.
+"""Timestamps as Kafka has them, milliseconds since 1970, from integers and datetimes.
 
-Knows: integers, datetimes. Does not know: what is bounded by them.
+Source: ``RecordBatch.java`` (timestamps are epoch milliseconds).
 """
 
 from __future__ import annotations
@@ -17,43 +17,56 @@ Times = npt.ArrayLike | Time | Sequence[Time]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
-LEAST: Final = -(2**63)
-MOST: Final = 2**63 - 1
+MIN_INT64: Final = -(2**63)
+MAX_INT64: Final = 2**63 - 1
 
 
 def as_ms(time: Any) -> int:
-    """Return the milliseconds since 1970 of a bound; of one between two, the later.
+    """Return `time` as milliseconds since 1970, rounded up.
 
-    Raises `TypeError` for what is neither an int nor a datetime, `ValueError` for a
-    datetime without a zone.
+    Parameters
+    ----------
+    time : int or datetime
+        Milliseconds, or an aware datetime.
 
+    Raises
+    ------
+    TypeError
+        For a value that is neither an int nor a datetime.
+    ValueError
+        For a datetime without a time zone.
+
+    Examples
+    --------
     >>> as_ms(datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC))
     1700000000000
     """
     if isinstance(time, datetime):
         if time.tzinfo is None:
-            raise ValueError(f"a time needs a zone to be one: {time!r} has none")
+            raise ValueError(
+                f"datetime without a time zone: {time!r}, expected an aware one"
+            )
         return -((EPOCH - time) // MILLISECOND)
     if isinstance(time, bool) or not hasattr(time, "__index__"):
-        raise TypeError(f"a time is ms since 1970 or a datetime, not {time!r}")
-    return max(LEAST, min(int(time), MOST))
+        raise TypeError(f"time {time!r}, expected ms since 1970 or a datetime")
+    return max(MIN_INT64, min(int(time), MAX_INT64))
 
 
 def all_as_ms(times: Times) -> npt.NDArray[np.int64]:
-    """Return the milliseconds since 1970 of many, in their shape.
+    """Return `times` as milliseconds since 1970, in their shape.
 
-    They are what `as_ms` takes, or ``datetime64``, which is UTC.
+    They are values that `as_ms` takes, or ``datetime64`` in UTC.
 
     >>> all_as_ms(np.array(["2023-11-14T22:13:20.0001"], "datetime64[us]"))
     array([1700000000001])
     """
-    asked: npt.NDArray[Any] = np.asarray(times)
-    if asked.dtype.kind == "M":
-        if np.isnat(asked).any():
-            raise ValueError("NaT is no time")
-        ms = asked.astype("datetime64[ms]")
-        return ms.astype(np.int64) + (ms < asked)
-    if asked.dtype.kind == "i" or not asked.size:
-        return asked.astype(np.int64)
-    each = [as_ms(one) for one in asked.reshape(-1).tolist()]
-    return np.array(each, np.int64).reshape(asked.shape)
+    values: npt.NDArray[Any] = np.asarray(times)
+    if values.dtype.kind == "M":
+        if np.isnat(values).any():
+            raise ValueError("NaT, expected a time")
+        ms = values.astype("datetime64[ms]")
+        return ms.astype(np.int64) + (ms < values)
+    if values.dtype.kind == "i" or not values.size:
+        return values.astype(np.int64)
+    each = [as_ms(one) for one in values.reshape(-1).tolist()]
+    return np.array(each, np.int64).reshape(values.shape)

@@ -147,9 +147,15 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
         return self._size
 
     @property
+    def entries_left(self) -> int:
+        """Number of entries that still fit before the segment must roll."""
+        self.load()
+        return (self._size - self._used) // self.ENTRY_BYTES
+
+    @property
     def is_full(self) -> bool:
         """Whether the segment must roll before another entry is appended."""
-        return self.entry_count >= self.max_entries
+        return self.entries_left <= 0
 
     @property
     def table(self) -> Table:

@@ -59,9 +59,10 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
     OFFSET: ClassVar[tuple[int, int]] = OFFSET
 
     @property
-    def is_full(self) -> bool:
-        """Whether all slots except the reserved one are used."""
-        return self.entry_count >= self.max_entries - 1
+    def entries_left(self) -> int:
+        """Number of entries that still fit, without the reserved slot."""
+        self.load()
+        return (self._size - self._used) // self.ENTRY_BYTES - 1
 
     @property
     def last_entry(self) -> TimestampOffset:

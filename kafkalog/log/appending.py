@@ -21,6 +21,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
+
+from kafkalog import _speedups
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import (
     KafkaLogError,
@@ -38,24 +41,30 @@ from kafkalog.formats.layout import (
     NO_PRODUCER_ID,
 )
 from kafkalog.indexes.txn_index import AbortedTransaction
+from kafkalog.log import rolling
 from kafkalog.log.append_result import AppendResult
-from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.flushing import flush
 from kafkalog.log.markers import read_markers
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
-from kafkalog.log.producers.producer_entry import NO_GUARD
-from kafkalog.log.producers.producer_updates import ProducerUpdates
+from kafkalog.log.producers.producer_entry import NO_GUARD, BatchMetadata
+from kafkalog.log.producers.producer_updates import (
+    SEQUENCE,
+    ProducerUpdates,
+    continue_sequences,
+    known_sequences,
+)
 from kafkalog.log.rolling import roll, should_roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import find_first_unstable, raise_to_log_end
 from kafkalog.validation.append_analysis import analyze_appends
-from kafkalog.validation.append_policy import AppendRules, Leadership, rules_of
+from kafkalog.validation.append_policy import AppendRules, rules_of
 from kafkalog.validation.appends import (
     UNKNOWN_OFFSET,
     AppendMemory,
     AppendOrigin,
     Appends,
     Origin,
+    as_bytes,
 )
 from kafkalog.validation.batch_records import read_through
 from kafkalog.validation.leader_validation import lead_appends
@@ -118,86 +127,51 @@ def terms_of(
 TOLD_RECORDS: Final = 10
 """So many offsets are told of a follower's append that does not follow."""
 
+NO_SEQUENCES: Final = np.empty(0, SEQUENCE)
+
 Outcome = AppendResult | KafkaLogError
 
 
 class Appender:
     """Appends to one log, in memory that is kept from call to call."""
 
-    def __init__(self, log: LogState, runs: RunWriter) -> None:
+    def __init__(self, log: LogState) -> None:
         self._log = log
         self._memory = AppendMemory()
-        self._runs = runs
         self._config = log.config
         self._rules = rules_of(log.config)
 
     def terms(
         self, origin: Origin, epoch: int | None, guard: int, transaction_version: int
     ) -> AppendTerms:
-        """Say how a leader appends; see `terms_of`."""
+        """Return how a leader appends; see `terms_of`."""
         latest = self._log.leader_epochs.latest
         return terms_of(origin, epoch, latest, guard, transaction_version, False)
 
     def terms_of_follower(self, epoch: int | None) -> AppendTerms:
-        """Say how a follower appends."""
+        """Return how a follower appends."""
         latest = self._log.leader_epochs.latest
         return terms_of("replication", epoch, latest, NO_GUARD, TV_UNKNOWN, True)
 
-    def append(self, piece: Any, terms: AppendTerms) -> AppendResult:
-        """Append `piece`, and say what became of it; raises what it is refused for.
+    def append(self, batches: Sequence[Any], terms: AppendTerms) -> list[Outcome]:
+        """Append each of `batches`, and return the outcome of each.
 
-        As a follower, what is not plain: that `RunWriter.follow` was asked for before.
+        A refused one leaves its error there, and those that follow are appended all the
+        same. Raises `OSError`, after which nothing of this call is certain.
         """
-        if told := self._lead([piece], terms):
-            return told[0]
-        [outcome] = self._append_any([piece], terms)
-        if isinstance(outcome, KafkaLogError):
-            raise outcome
-        return outcome
-
-    def append_all(self, pieces: Sequence[Any], terms: AppendTerms) -> list[Outcome]:
-        """Append each of `pieces`, and say of each what became of it.
-
-        A refused one leaves its error here, and those that follow are appended all the
-        same. Raises `OSError`, behind which nothing of this call is certain.
-        """
-        told = (
-            self._runs.follow_all(pieces, terms.leader_epoch)
-            if terms.follows
-            else self._lead(list(pieces), terms)
-        )
-        outcomes: list[Outcome] = [*told]
-        if len(told) < len(pieces):
-            outcomes += self._append_any(pieces[len(told) :], terms)
-        return outcomes
-
-    def _lead(self, pieces: list[Any], terms: AppendTerms) -> list[AppendResult]:
-        """Append the plain ones at the beginning; answers what is told of them."""
-        if not terms.assigns:
-            return []
-        rules = self._rules if self._log.config is self._config else self._rules_now()
-        return self._runs.lead(pieces, rules, terms.origin, terms.leader_epoch)
-
-    def _append_any(self, pieces: Sequence[Any], terms: AppendTerms) -> list[Outcome]:
-        """Append what may not be plain."""
-        self._log.topic_id_file.flush()
-        return self.write(self._take_in(pieces, terms), terms)
+        return self.write(self._validate(batches, terms), terms)
 
     def write(self, appends: Appends, terms: AppendTerms) -> list[Outcome]:
-        """Append what was judged by itself already, and say what became of it."""
+        """Write what was validated, and return the outcome of each append."""
         log = self._log
+        log.topic_id_file.flush()
         outcomes: list[Outcome] = []
         while (index := len(outcomes)) < len(appends):
-            told = self._runs.write(appends, index, terms.origin, assigns=terms.assigns)
-            outcomes += told
-            if not told:
+            end = write_run(log, appends, index, terms)
+            outcomes += _results(log, appends, index, end)
+            if end == index:
                 outcomes.append(_try_append(log, appends, index, terms))
         return outcomes
-
-    def leadership(self, terms: AppendTerms) -> Leadership:
-        """Say how a leader takes an append now."""
-        now_ms = self._log.runtime.now_ms()
-        return Leadership(self._rules_now(), terms.origin, terms.leader_epoch, now_ms)
 
     def _rules_now(self) -> AppendRules:
         """Give the rules of the settings that the log has now."""
@@ -206,12 +180,12 @@ class Appender:
             self._config, self._rules = config, rules_of(config)
         return self._rules
 
-    def _take_in(self, pieces: Sequence[Any], terms: AppendTerms) -> Appends:
-        """Judge appends by themselves."""
+    def _validate(self, batches: Sequence[Any], terms: AppendTerms) -> Appends:
+        """Validate appends by themselves."""
         config = self._log.config
         if terms.assigns:
             return lead_appends(
-                pieces,
+                batches,
                 self._rules_now(),
                 origin=terms.origin,
                 leader_epoch=terms.leader_epoch,
@@ -219,13 +193,76 @@ class Appender:
                 memory=self._memory,
             )
         return analyze_appends(
-            pieces,
+            batches,
             origin=terms.origin,
             leader_epoch=terms.leader_epoch,
             max_message_bytes=None if terms.follows else config.max_message_bytes,
             monotonic=True,
             memory=self._memory,
         )
+
+
+def write_run(log: LogState, appends: Appends, first: int, terms: AppendTerms) -> int:
+    """Write the appends from `first` on that the active segment takes as they are.
+
+    Returns the number of the first that it does not: a roll, a new leader epoch, a
+    transaction, a duplicate or a refused append is for the general step.
+    """
+    if (
+        log.leader_epochs.latest is None
+        or log.high_watermark.offset > log.end.offset  # each append lowers it
+    ):
+        return first
+    if log.written is not None and log.written[0] is log.end:
+        segment_end = log.written[1]
+    elif log.segments.active.has_indexes_to(log.end.offset):
+        segment_end = rolling.segment_end(log)
+    else:
+        return first
+    log.leader_epochs.flush()
+    if terms.assigns:
+        appends.place(log.end.offset, first)
+    sequences = NO_SEQUENCES
+    if terms.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
+        rows = appends.rows[appends.row_bounds[first] :]
+        sequences = known_sequences(log.producers, rows)
+    end, segment_end, index_entries, time_entries = _speedups.plan_run(
+        as_bytes(appends.rows),
+        appends.row_bounds,
+        appends.byte_bounds,
+        as_bytes(appends.info),
+        first,
+        rolling.segment_limits(log),
+        segment_end,
+        as_bytes(sequences),
+        log.runtime.now_ms(),
+    )
+    if end > first:
+        start, stop = appends.byte_bounds[first], appends.byte_bounds[end]
+        entries = index_entries, time_entries
+        extend(log, appends.data[start:stop].data, entries, segment_end)
+        if len(sequences):
+            rows = appends.rows[appends.row_bounds[first] : appends.row_bounds[end]]
+            continue_sequences(log.producers, rows)
+        _flush_if_due(log)
+    return end
+
+
+def extend(
+    log: LogState,
+    data: memoryview,
+    entries: tuple[bytes, bytes],
+    segment_end: tuple[int, ...],
+) -> None:
+    """Write bytes and index entries to the active segment, and move the log's end."""
+    next_offset, _, _, _, since, timestamp, offset = segment_end
+    producers = log.producers
+    log.segments.active.extend(data, *entries, since, (timestamp, offset))
+    log.move_end(next_offset)
+    log.written = log.end, segment_end
+    producers.map_end_offset = next_offset
+    if log.first_unstable or producers.ongoing or producers.unreplicated:
+        find_first_unstable(log)
 
 
 def _try_append(
@@ -235,6 +272,7 @@ def _try_append(
     refusal = appends.errors.get(index)
     if refusal is not None:
         return refusal
+    log.written = None  # also where a full index refuses what was written
     try:
         return _append(log, appends, index, terms)
     except KafkaLogError as error:
@@ -272,8 +310,7 @@ def _append(
             position=segment.size,
         )
         if known is not None:
-            offsets = (known.first_offset, known.last_offset)
-            return _result(log, appends, index, offsets, known.timestamp)
+            return _duplicate(_result(log, appends, index), known)
     segment.append(data, rows, last)
     log.move_end(last + 1)
     raise_to_log_end(log)
@@ -350,27 +387,46 @@ def _flush_if_due(log: LogState) -> None:
         flush(log, log.log_end_offset)
 
 
-def _result(
-    log: LogState,
-    appends: Appends,
-    index: int,
-    offsets: tuple[int, int] | None = None,
-    log_append_time: int | None = None,
-) -> AppendResult:
-    """Say what became of an append; `offsets` are those of which it is a duplicate."""
-    info = appends.info[index]
-    first, last = offsets or (int(info["first_offset"]), int(info["last_offset"]))
-    if log_append_time is None:
-        log_append_time = int(info["log_append_time"])
-    epoch = int(info["last_leader_epoch"])
-    return AppendResult(
-        first,
-        last,
-        int(info["max_timestamp"]),
-        log_append_time,
-        log.log_start_offset,
-        None if epoch == NO_LEADER_EPOCH else epoch,
-        CODECS[int(info["source_codec"])],
-        int(info["valid_bytes"]),
-        is_duplicate=offsets is not None,
+def _result(log: LogState, appends: Appends, index: int) -> AppendResult:
+    return _results(log, appends, index, index + 1)[0]
+
+
+def _results(
+    log: LogState, appends: Appends, first: int, end: int
+) -> list[AppendResult]:
+    """Return the results of the appends ``[first, end)``, which were written."""
+    start = log.log_start_offset
+    return [
+        AppendResult(
+            first_offset,
+            last_offset,
+            max_timestamp,
+            log_append_time,
+            start,
+            None if epoch == NO_LEADER_EPOCH else epoch,
+            CODECS[codec],
+            valid_bytes,
+        )
+        for (
+            first_offset,
+            last_offset,
+            _,
+            max_timestamp,
+            log_append_time,
+            valid_bytes,
+            epoch,
+            _,
+            codec,
+            *_,
+        ) in appends.info[first:end].tolist()
+    ]
+
+
+def _duplicate(result: AppendResult, known: BatchMetadata) -> AppendResult:
+    """Return the result of an append that repeats a batch."""
+    return result._replace(
+        first_offset=known.first_offset,
+        last_offset=known.last_offset,
+        log_append_time=known.timestamp,
+        is_duplicate=True,
     )

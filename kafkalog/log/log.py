@@ -1,7 +1,7 @@
-"""`Log`: one partition's log, read as far as its files say.
+"""`Log`: one partition's log, opened for reading.
 
-Opened for reading a log changes no byte, and a broker may be writing it: each question
-looks at the files as they are then.
+A log that is open for reading changes no byte, and a broker may be writing to it. Each
+call reads the files as they are then.
 
 Knows: the segments of a partition and the files beside them. Does not know: topics,
 columns, other partitions.
@@ -11,13 +11,14 @@ Source: ``UnifiedLog.java``, ``LocalLog.java``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from kafkalog.codecs.html_text import html_table
 from kafkalog.decoding.batch_decoder import decode
 from kafkalog.decoding.read_policy import Bounds, Isolation
 from kafkalog.decoding.record_batch import RecordBatch
@@ -60,14 +61,45 @@ from kafkalog.storage.location import AnyPath, Location, locate
 
 MAX_READ_BYTES: Final = 1 << 20
 NOT_FOUND: Final = -1
+SHOWN: Final = 20
+"""How many segments the HTML form of a log lists."""
+
+WRITING: Final = (
+    "append",
+    "append_many",
+    "append_as_follower",
+    "append_many_as_follower",
+    "append_records",
+    "start_verification",
+    "assign_epoch",
+    "update_high_watermark",
+    "increment_high_watermark",
+    "roll",
+    "flush",
+    "delete_old_segments",
+    "delete_records",
+    "truncate_to",
+    "truncate_fully",
+    "update_config",
+    "take_producer_snapshot",
+    "delete",
+)
+"""Methods of `WritableLog` that a log open for reading does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """Whole batches of a log, from the one on that holds the offset asked for.
+    """Whole batches of a log, from the batch that holds the requested offset on.
 
-    `aborted` are the transactions aborted among them, as (producer id, first offset),
-    where ``read_committed`` was asked for.
+    Attributes
+    ----------
+    data : bytes
+        The batches.
+    next_offset : int
+        The offset from which to continue.
+    aborted : tuple of (int, int)
+        With ``read_committed``, the aborted transactions among the batches: producer id
+        and first offset.
     """
 
     data: bytes
@@ -75,7 +107,13 @@ class LogRead:
     aborted: tuple[tuple[int, int], ...] = ()
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Yield the batches one by one."""
+        """Yield the batches one by one.
+
+        Yields
+        ------
+        RecordBatch
+            A batch, whose records are decoded on request.
+        """
         position = 0
         while position < len(self.data):
             batch = RecordBatch(self.data, position)
@@ -84,8 +122,31 @@ class LogRead:
 
 
 class Log:
-    """A partition's log, for reading; made by ``kafkalog.open``.
+    """A partition's log, opened for reading; made by ``kafkalog.open``.
 
+    Parameters
+    ----------
+    path : str, path-like or URL
+        The directory of a partition.
+
+    Attributes
+    ----------
+    path : Path
+        The directory.
+    topic : str
+        The topic, empty where the directory's name has none.
+    partition : int
+        The partition, -1 where the directory's name has none.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such directory.
+    NotALogDirectoryError
+        If it is not a partition's directory.
+
+    Examples
+    --------
     >>> import tempfile, kafkalog
     >>> from pathlib import Path
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=5)
@@ -119,33 +180,54 @@ class Log:
         self.close()
 
     def close(self) -> None:
-        """Let go of the log; open for reading it holds nothing."""
+        """Close the log, which holds no file open between calls.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory(suffix="-0") as directory:
+        ...     kafkalog.open(directory).close()
+        """
 
     def __repr__(self) -> str:
         return f"<Log {self.path}>"
 
+    def _repr_html_(self) -> str:
+        """Return the form that notebooks show: the segments' names and sizes."""
+        return segments_html(f"Log {self.path}", self.segments)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in WRITING:
+                raise ReadOnlyLogError(
+                    f"{name}: the log is open for reading, expected mode 'a': "
+                    f"{self.path}"
+                )
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
     @property
     def segments(self) -> tuple[LogSegment, ...]:
-        """The segments there are now, the lowest base offset first."""
+        """The segments, in order of their base offsets."""
         return tuple(list_segments(self.path))
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that may be read: checkpointed, or the first segment's."""
+        """The first offset: as checkpointed, else that of the first segment."""
         segments = list_segments(self.path)
         first = segments[0].base_offset if segments else 0
         return max(first, self._checkpointed(LOG_STARTS, first))
 
     @property
     def log_end_offset(self) -> int:
-        """Offset that the next record will have: one past the last sound batch."""
+        """The offset after the last valid batch, which the next record will have."""
         return find_end(self.path, self._checkpointed(LOG_STARTS, 0))
 
     @property
     def high_watermark(self) -> int:
-        """First offset not known to be replicated, where a checkpoint tells.
+        """The first offset not known to be replicated, as checkpointed.
 
-        Without one, and beyond it, that is the log's end.
+        Without a checkpoint, and if it is beyond the end, that is the log end offset.
         """
         end = self.log_end_offset
         high = self._checkpointed(HIGH_WATERMARKS, end)
@@ -153,7 +235,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of which it is not decided whether it is committed."""
+        """The first offset of the first undecided transaction, else the log end."""
         return find_stable(self.path, self.log_end_offset)
 
     @property
@@ -162,61 +244,117 @@ class Log:
         return read_if_exists(self.path / LEADER_EPOCHS, parse_epochs) or []
 
     def producer_states(self) -> npt.NDArray[np.void]:
-        """Return what is known of each producer at the log's end, by producer id.
+        """Return the state of each producer at the log's end.
 
-        A structured array with the fields of a snapshot's entries: the newest snapshot,
-        and what the log says behind it.
+        It is computed from the newest producer snapshot and the batches after it.
+
+        Returns
+        -------
+        ndarray
+            A structured array with the fields of a snapshot's entries, a row for each
+            producer, sorted by producer id.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> from pathlib import Path
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=5)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> with tempfile.TemporaryDirectory(suffix="-0") as directory:
+        ...     file = Path(directory, "00000000000000000005.log")
+        ...     _ = file.write_bytes(batch.build())
+        ...     kafkalog.Log(directory).producer_states().size
+        0
         """
-        entries, offset = newest_snapshot(self.path, self.log_end_offset)
-        producers = from_entries(entries)
-        for step in self._steps(offset):
-            apply(producers, step)
-        return as_entries(producers)
+        return producer_states_at(self.path, self.log_end_offset)
 
     def aborted_transactions(
         self, start: int | None = None, end: int | None = None
     ) -> npt.NDArray[np.void]:
-        """Return the aborted transactions that records in ``[start, end)`` belong to.
+        """Return the aborted transactions with records in an interval of offsets.
 
-        A structured array with the fields of a ``.txnindex``, where it is from.
+        Parameters
+        ----------
+        start, end : int, optional
+            The interval ``[start, end)``, by default the whole log.
+
+        Returns
+        -------
+        ndarray
+            A structured array with the fields of a ``.txnindex``.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> from pathlib import Path
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=5)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> with tempfile.TemporaryDirectory(suffix="-0") as directory:
+        ...     file = Path(directory, "00000000000000000005.log")
+        ...     _ = file.write_bytes(batch.build())
+        ...     kafkalog.Log(directory).aborted_transactions().size
+        0
         """
         first = self.log_start_offset if start is None else start
         last = MAX_OFFSET if end is None else end
-        found = [np.empty(0, TransactionIndex.ENTRY)]
-        for segment in from_offset(list_segments(self.path), first):
-            path = segment.path.with_suffix(".txnindex")
-            if path.exists():
-                index = TransactionIndex.read(path, segment.base_offset)
-                found.append(index.aborted(first, last))
-                if index.covers(last):
-                    break
-        return np.concatenate(found)
+        return aborted_between(self.path, first, last)
 
     def read(
         self,
         offset: int,
         *,
         max_bytes: int = MAX_READ_BYTES,
-        isolation: Isolation = "read_uncommitted",
+        isolation: Literal["log_end"] | Isolation = "log_end",
     ) -> LogRead:
-        """Read whole batches from the one on that holds `offset`, or the next one.
+        """Read whole batches, from the one that holds `offset`, or the next one, on.
 
-        One batch comes in any case, if there is one; more while they fit `max_bytes`
-        and lie in the same segment.
+        Parameters
+        ----------
+        offset : int
+            An offset of the log, or its end.
+        max_bytes : int
+            How many bytes to read at most. The first batch is returned in any case,
+            others while they fit and are in the same segment.
+        isolation : {"log_end", "read_uncommitted", "read_committed"}
+            With ``read_committed``, the log is read up to the last stable offset, and
+            the aborted transactions are listed; else up to the log end offset.
 
-        Raises `OffsetOutOfRangeError` outside log start to log end.
+        Returns
+        -------
+        LogRead
+            The batches, and where to continue.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            If `offset` is below the log start offset or above the log end offset.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> from pathlib import Path
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=5)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> with tempfile.TemporaryDirectory(suffix="-0") as directory:
+        ...     file = Path(directory, "00000000000000000005.log")
+        ...     _ = file.write_bytes(batch.build())
+        ...     [read] = kafkalog.Log(directory).read(5).batches()
+        >>> read.base_offset
+        5
         """
-        if isolation not in get_args(Isolation):
+        if isolation not in ("log_end", *get_args(Isolation)):
             raise ValueError(f"no such isolation: {isolation!r}")
         committed = isolation == "read_committed"
         start, end = self.log_start_offset, self.log_end_offset
         if not start <= offset <= end:
-            raise OffsetOutOfRangeError(f"offset {offset} is not in {start}..{end}")
+            raise OffsetOutOfRangeError(f"offset {offset}, expected {start} to {end}")
         limit = end
         if committed:
             transactions = replay_partition(self.path, start, end)
             limit = min(end, transactions.last_stable_offset)
-        for step in self._steps(offset, limit, max(max_bytes, FIRST_STEP_BYTES)):
+        for step in entry_steps(
+            self.path, offset, limit, max(max_bytes, FIRST_STEP_BYTES)
+        ):
             rows = step.rows
             ends = np.cumsum(rows["size_in_bytes"])
             rows = rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]
@@ -235,18 +373,37 @@ class Log:
         return LogRead(b"", offset)
 
     def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
-        """Return the first offset with a timestamp at or above each of many.
+        """Return the first offset at or after each of many timestamps.
 
-        `timestamps` are ints, ms since 1970, or aware datetimes, one or many, in any
-        shape, or ``datetime64``; the offsets come in the same shape, -1 where there is
-        none. Those before 1970 are times, too: what a broker takes -1 to -6 for,
-        `find_offset` of a log opened for writing tells.
+        Parameters
+        ----------
+        timestamps : array_like of int, datetime or datetime64
+            Times, in ms since 1970 or as aware datetimes, of any shape. Negative
+            numbers are times before 1970; the special ones that a broker knows, -1 to
+            -6, are for `WritableLog.find_offset`.
+
+        Returns
+        -------
+        ndarray of int64
+            The offsets, in the same shape, -1 where no record is that late.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> from pathlib import Path
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=5)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> with tempfile.TemporaryDirectory(suffix="-0") as directory:
+        ...     file = Path(directory, "00000000000000000005.log")
+        ...     _ = file.write_bytes(batch.build())
+        ...     kafkalog.Log(directory).offsets_for_times([0, 1800000000000])
+        array([ 5, -1])
         """
         start = self.log_start_offset
         return for_each_time(timestamps, lambda one: self._offset_for_time(one, start))
 
     def _offset_for_time(self, timestamp: int, start: int) -> int:
-        """Offset of the first record at or above both."""
+        """Return the first offset at or above both."""
         bounds = Bounds(start_offset=start, start_timestamp=timestamp)
 
         def late(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
@@ -265,39 +422,81 @@ class Log:
                 raise lost.error
         return NOT_FOUND
 
-    def _steps(
-        self, offset: int, end: int = MAX_OFFSET, first_bytes: int = FIRST_STEP_BYTES
-    ) -> Iterator[Step]:
-        """Yield the entries that reach `offset` and begin before `end`."""
-
-        def wanted(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
-            behind = rows["last_offset"] >= offset
-            return behind & (rows["base_offset"] < end), False
-
-        segments = from_offset(list_segments(self.path), offset)
-        for segment, source in read_on(self.path, segments):
-            start = segment.position_for(source, offset)
-            records = segment.records(source, start, wanted, first_bytes)
-            for step in records:
-                if isinstance(step, Step):
-                    yield step
-                    offset = int(step.rows["last_offset"][-1]) + 1
-            lost = find_lost_tail(self.path, segment, records)
-            if lost is not None and lost.first_offset < end:
-                raise lost.error
-
     def _checkpointed(self, name: str, default: int) -> int:
-        """Read this partition's line of a checkpoint in the log directory."""
+        """Return this partition's offset in a checkpoint of the log directory."""
         offsets = read_offsets_or_none(self.path.absolute().parent, name)
         return offsets.get((self.topic, self.partition), default)
+
+
+def entry_steps(
+    path: Location,
+    offset: int,
+    end: int = MAX_OFFSET,
+    first_bytes: int = FIRST_STEP_BYTES,
+) -> Iterator[Step]:
+    """Yield the batches that reach `offset` and begin before `end`."""
+
+    def wanted(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
+        following = rows["last_offset"] >= offset
+        return following & (rows["base_offset"] < end), False
+
+    segments = from_offset(list_segments(path), offset)
+    for segment, source in read_on(path, segments):
+        start = segment.position_for(source, offset)
+        records = segment.records(source, start, wanted, first_bytes)
+        for step in records:
+            if isinstance(step, Step):
+                yield step
+                offset = int(step.rows["last_offset"][-1]) + 1
+        lost = find_lost_tail(path, segment, records)
+        if lost is not None and lost.first_offset < end:
+            raise lost.error
+
+
+def producer_states_at(path: Location, end: int) -> npt.NDArray[np.void]:
+    """Return the state of each producer at the log's end, as `Log` does."""
+    entries, offset = newest_snapshot(path, end)
+    producers = from_entries(entries)
+    for step in entry_steps(path, offset):
+        apply(producers, step)
+    return as_entries(producers)
+
+
+def aborted_between(path: Location, first: int, last: int) -> npt.NDArray[np.void]:
+    """Return the aborted transactions of records in ``[first, last)``."""
+    found = [np.empty(0, TransactionIndex.ENTRY)]
+    for segment in from_offset(list_segments(path), first):
+        index_path = segment.path.with_suffix(".txnindex")
+        if index_path.exists():
+            index = TransactionIndex.read(index_path, segment.base_offset)
+            found.append(index.aborted(first, last))
+            if index.covers(last):
+                break
+    return np.concatenate(found)
+
+
+def segments_html(title: str, segments: Sequence[LogSegment]) -> str:
+    """Return an HTML table of the last segments: their names and sizes."""
+    rows = [(one.name, _size_of(one)) for one in segments[-SHOWN:]]
+    more = len(segments) - len(rows)
+    footer = f"{more} earlier segments" if more else ""
+    return html_table(title, ("segment", "bytes"), rows, footer)
+
+
+def _size_of(segment: LogSegment) -> int | str:
+    """Return a segment's size; that of one removed since it was listed is unknown."""
+    try:
+        return segment.size_in_bytes
+    except FileNotFoundError:
+        return "?"
 
 
 def find_end(
     directory: Location, log_start_offset: int = 0, *, past_damage: bool = False
 ) -> int:
-    """Return one past the last sound batch of a partition; at least the log's start.
+    """Return the offset after the last valid batch; at least the log start offset.
 
-    That is the last one before damage, where recovery would cut, or the last of all.
+    That is the last batch before damage, where recovery truncates, or the last of all.
     """
     end = log_start_offset
     for segment, source in read_on(directory, list_segments(directory)[-1:]):
@@ -306,9 +505,10 @@ def find_end(
 
 
 def find_stable(directory: Location, end: int) -> int:
-    """Return the offset below `end`, the log's, up to which all is decided.
+    """Return the last stable offset of a log that ends at `end`.
 
-    The newest snapshot says what was open at its offset; the log is read from there.
+    The newest snapshot lists the transactions open at its offset; the log is read from
+    there.
     """
     return min(replay_partition(directory, end, end).last_stable_offset, end)
 
@@ -316,7 +516,7 @@ def find_stable(directory: Location, end: int) -> int:
 def _first_offset(
     step: Step | Skipped, bounds: Bounds, segment: LogSegment
 ) -> int | None:
-    """Offset of the first record of a step within bounds."""
+    """Return the offset of the first record of a step within bounds."""
     if isinstance(step, Skipped):
         return None
     found = decode(
@@ -337,53 +537,8 @@ def _first_offset(
 def for_each_time(
     timestamps: Times, find: Callable[[int], int]
 ) -> npt.NDArray[np.int64]:
-    """Ask `find` for the offset of each of many timestamps, once each, in their shape.
-
-    They are what `all_as_ms` takes.
-    """
-    asked = all_as_ms(timestamps)
-    wanted, places = np.unique(asked, return_inverse=True)
-    found = [find(int(one)) for one in wanted]
-    return np.array(found, np.int64)[places].reshape(asked.shape)
-
-
-CHANGING: Final = (
-    "append",
-    "append_many",
-    "append_as_follower",
-    "append_many_as_follower",
-    "append_records",
-    "start_verification",
-    "assign_epoch",
-    "update_high_watermark",
-    "increment_high_watermark",
-    "roll",
-    "flush",
-    "delete_old_segments",
-    "delete_records",
-    "truncate_to",
-    "truncate_fully",
-    "update_config",
-    "take_producer_snapshot",
-    "delete",
-)
-"""Methods of `WritableLog` that change a log: refused by a log open for reading."""
-
-
-def _refused(name: str) -> Callable[..., Any]:
-    """Make the method of a log open for reading that refuses to change it."""
-
-    def refuse(self: Log, *_: Any, **__: Any) -> Any:
-        raise ReadOnlyLogError(
-            f"{name}: the log is open for reading, expected mode 'a': {self.path}"
-        )
-
-    refuse.__name__, refuse.__qualname__ = name, f"Log.{name}"
-    refuse.__doc__ = f"Raise `ReadOnlyLogError`; `WritableLog.{name}` does it."
-    return refuse
-
-
-for (
-    _name
-) in CHANGING:  # which type checkers do not see: to them there is no such method
-    setattr(Log, _name, _refused(_name))
+    """Return `find` of each of many timestamps, in their shape."""
+    times = all_as_ms(timestamps)
+    distinct, places = np.unique(times, return_inverse=True)
+    found = [find(int(one)) for one in distinct]
+    return np.array(found, np.int64)[places].reshape(times.shape)

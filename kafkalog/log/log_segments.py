@@ -1,14 +1,14 @@
 """The segments of a partition's directory, in order of their base offsets.
 
-A segment is there by its ``.log``; what is marked ``.deleted``, ``.cleaned`` or
-``.swap`` is none. Directories change while they are read: a broker rolls, retains,
-compacts. Compaction makes a segment out of several: it lies ready as ``.swap``, the
-several are marked ``.deleted``, and then it takes the name of the first of them.
+A segment is its ``.log`` file, without the suffixes ``.deleted``, ``.cleaned`` and
+``.swap``. Directories change while they are read: a broker rolls, retains, compacts.
+Compaction makes one segment of several: it is written as ``.swap``, the several are
+renamed to ``.deleted``, and then it takes the name of the first of them.
 
-A listing made meanwhile may miss segments, so `list_segments` looks again. And what it
-lists may be merged, or cut off the log, before it is opened. `read_on` copes: a segment
-that is gone from under its name is looked for under its mark, and the directory is
-listed again, to see which of them holds its offsets now.
+A listing made meanwhile may miss segments, so `list_segments` lists again. A segment
+may also be merged or truncated away after it was listed, before it is opened. So
+`read_on` opens a segment without a name by its ``.deleted`` name, and lists the
+directory again to find where its offsets are now.
 
 Knows: names and order. Does not know: what is in a segment, topics.
 Source: ``LogSegments.java``; ``LocalLog.java``, its ``replaceSegments``.
@@ -37,21 +37,21 @@ LEFT_NS: Final = 1_000_000_000
 """After so long a ``.swap`` is what a crash has left."""
 
 PAUSE_S: Final = 0.005
-MOST_LOOKS: Final = 1000
-"""How often to look at a directory in which a segment is about to take its name."""
+MAX_LISTINGS: Final = 1000
+"""How often a directory is listed in which a ``.swap`` file is to be renamed."""
 
-DIFFERENT_LOOKS: Final = 5
-"""How often to look where there is none, but each listing differs from the last."""
+MAX_DIFFERING: Final = 5
+"""How often a directory is listed where each listing differs from the last."""
 
-MOST_LISTINGS: Final = 20
+MAX_RELISTINGS: Final = 20
 """How often one segment is looked for anew, where a directory never comes to rest."""
 
 
-class Look(NamedTuple):
-    """What a listing shows: files by base offset, and if more is to come of them.
+class Listing(NamedTuple):
+    """The ``.log`` files of a directory by base offset.
 
-    `swaps` says that a segment is about to take its name, and those that it was made
-    of may have lost theirs.
+    `swaps` is whether a ``.swap`` file is to be renamed, and the segments it was made
+    of may have lost their names.
     """
 
     files: list[tuple[int, str]]
@@ -83,24 +83,24 @@ def list_segments(directory: AnyPath) -> list[LogSegment]:
 def _files(directory: Location) -> list[tuple[int, str]]:
     """List the ``.log`` files, by base offset, when all is at rest."""
     if not isinstance(directory, Path):
-        return _look(directory).files  # behind URLs nothing is renamed
-    before: Look | None = None
-    for number in range(MOST_LOOKS):
+        return _list(directory).files  # at a URL nothing is renamed
+    before: Listing | None = None
+    for number in range(MAX_LISTINGS):
         changed_ns = directory.stat().st_mtime_ns
         quiet_ns = time.time_ns() - changed_ns
-        look = _look(directory)
-        rests = quiet_ns > (LEFT_NS if look.swaps else QUIET_NS)
+        listing = _list(directory)
+        rests = quiet_ns > (LEFT_NS if listing.swaps else QUIET_NS)
         if rests and directory.stat().st_mtime_ns == changed_ns:
             break
-        if not look.swaps and (look == before or number == DIFFERENT_LOOKS):
+        if not listing.swaps and (listing == before or number == MAX_DIFFERING):
             break
-        before = look
-        if look.swaps:
+        before = listing
+        if listing.swaps:
             time.sleep(PAUSE_S)
-    return look.files
+    return listing.files
 
 
-def _look(directory: Location) -> Look:
+def _list(directory: Location) -> Listing:
     files, swaps = [], set()
     listed = {entry.name: entry for entry in entries(directory)}
     for file, name in parse_file_names(listed).items():
@@ -111,7 +111,7 @@ def _look(directory: Location) -> Look:
         elif name.suffix == "swap":
             swaps.add(name.base_offset)
     files.sort()
-    return Look(files, not swaps.issubset(base for base, _ in files))
+    return Listing(files, not swaps.issubset(base for base, _ in files))
 
 
 def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
@@ -133,7 +133,7 @@ def read_on(
 
     A segment that was removed, be it by retention, or because the log was cut before
     it, or as compaction has put its records into an earlier one, is passed over for
-    what the directory then holds at and behind its base offset: that may begin with
+    what the directory then holds from its base offset on: that may begin with
     offsets that were read already. The source is closed when the next is taken.
     """
     listings = 0
@@ -142,13 +142,13 @@ def read_on(
         try:
             source = segment.open()
         except FileNotFoundError:
-            if listings == MOST_LISTINGS or not directory.is_dir():
+            if listings == MAX_RELISTINGS or not directory.is_dir():
                 raise
             segments = _anew(directory, segments)
             listings += 1
             continue
         with source:
-            if listings < MOST_LISTINGS and not _stands(segments, source):
+            if listings < MAX_RELISTINGS and not _stands(segments, source):
                 anew = _anew(directory, segments)
                 # Where retention took both, what is open is all that there is of it.
                 if anew and anew[0].base_offset <= segment.base_offset:
@@ -168,7 +168,7 @@ def find_lost_tail(
     `records` is a reading of the segment that came to its end. Only the last segment of
     a log may just end; any other ends where the next begins. A gap without such a tail
     is none of this: compaction leaves gaps. What a broker has changed meanwhile is not
-    damage: the directory and the file are looked at again.
+    damage: the directory and the file are read again.
     """
     if not records.has_tail or segment.most == MAX_OFFSET:
         return None
@@ -205,7 +205,7 @@ def _anew(directory: Location, segments: list[LogSegment]) -> list[LogSegment]:
 
 
 def _stands(segments: list[LogSegment], source: OpenedSource) -> bool:
-    """Whether the first segment, and the one behind it, have their names.
+    """Whether the first segment, and the next one, have their names.
 
     If the first is marked, its records may be in an earlier one, or cut off the log. If
     the next has no name, its records may be in the first, and reach beyond its end.

@@ -4,8 +4,7 @@
     columns -> batches     formats.sent_batches     cut, encoded, compressed
     batches -> the log     appending                as `append_many` would
 
-Batches that were encoded here, and that a leader takes as they are, are written without
-being read again; all others go the way of `append_many`.
+The batches are appended as those of any producer are.
 
 Knows: what may be said of records that are appended. Does not know: any rule of a log.
 Source: ``KafkaProducer.java``, ``RecordAccumulator.java``.
@@ -23,8 +22,8 @@ from kafkalog.codecs.compression import Codec, check_level
 from kafkalog.encoding.batch_builder import BatchSettings
 from kafkalog.encoding.batch_encoder import DEFAULT_BATCH_BYTES
 from kafkalog.encoding.producer_batches import (
-    PARCEL_BYTES,
-    Sending,
+    BUFFER_BYTES,
+    ProducerBatches,
     cut_batches,
 )
 from kafkalog.encoding.record_columns import Int64s
@@ -95,7 +94,7 @@ class RecordAppends:
 
     _log: LogState
     _appender: Appender
-    _rooms: tuple[Bytes, Bytes] | None = None
+    _buffers: tuple[Bytes, Bytes] | None = None
     runtime: Runtime
 
     def append_records(
@@ -125,7 +124,9 @@ class RecordAppends:
         A batch takes records up to `batch_bytes` before compression, at least one.
         `codec` and `level` are by default those of ``compression.type``, or none.
         Sequences run on from `base_sequence`. The rest is as for `append`. All is in
-        memory at once: of what is large, append ``scan.chunks()`` one by one.
+        memory at once: of what is large, append ``scan.chunks()`` one by one. Of more
+        than 2 MB, a thread named ``kafkalog-encode`` encodes the batches that follow
+        while others are written; it ends with the call.
 
         A batch that is refused does not keep the others from being appended, as with
         `append_many`: look at `refused` of what comes back.
@@ -150,9 +151,9 @@ class RecordAppends:
             "is_transactional": is_transactional,
         }
         settings = self._settings(codec, level, producer)
-        sending = cut_batches(columns, settings, batch_bytes)
+        batches = cut_batches(columns, settings, batch_bytes)
         terms = (leader_epoch, guard, transaction_version)
-        return self._send(sending, terms)
+        return self._append_batches(batches, terms)
 
     def _settings(
         self, codec: CodecName | None, level: int | None, producer: dict[str, Any]
@@ -170,22 +171,18 @@ class RecordAppends:
         return settings
 
     @guarded
-    def _send(
-        self, sending: Sending, asked: tuple[int | None, int, int]
+    def _append_batches(
+        self, batches: ProducerBatches, asked: tuple[int | None, int, int]
     ) -> AppendedRecords:
-        """Append batches, a parcel at a time."""
         appender = self._appender
         terms = appender.terms("client", *asked)
-        self._log.topic_id_file.flush()
-        if self._rooms is None:
-            room = np.empty(2 * PARCEL_BYTES, np.uint8)
-            self._rooms = room[:PARCEL_BYTES], room[PARCEL_BYTES:]
+        if self._buffers is None:
+            self._buffers = (
+                np.empty(BUFFER_BYTES, np.uint8),
+                np.empty(BUFFER_BYTES, np.uint8),
+            )
         outcomes: list[Outcome] = []
-        as_leader = appender.leadership(terms)
-        with closing(sending.parcels(self._rooms, as_leader)) as parcels:
-            for parcel, appends in parcels:
-                if appends is None:
-                    outcomes += appender.append_all(parcel.pieces(), terms)
-                else:
-                    outcomes += appender.write(appends, terms)
-        return AppendedRecords(outcomes, sending.cut.bounds)
+        with closing(batches.encode(self._buffers)) as encoded:
+            for some in encoded:
+                outcomes += appender.append(some, terms)
+        return AppendedRecords(outcomes, batches.cut.bounds)

@@ -18,9 +18,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final, NamedTuple
 
+from kafkalog import _speedups
 from kafkalog.config import LogConfig
 from kafkalog.errors import LogRollError
+from kafkalog.formats.checkpoint import EpochEntry
+from kafkalog.formats.layout import NO_LEADER_EPOCH
 from kafkalog.log.deletion import delete_files, mark_from_the_end
 from kafkalog.log.flushing import flush_beside
 from kafkalog.log.runtime import Runtime
@@ -28,7 +32,9 @@ from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import raise_to_log_end
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentSettings
-from kafkalog.storage.file_names import file_name
+from kafkalog.storage.file_names import MAX_OFFSET, file_name
+
+NO_EPOCH: Final = EpochEntry(NO_LEADER_EPOCH, 0)
 
 
 def open_segment(
@@ -55,19 +61,74 @@ def open_segment(
     )
 
 
+class SegmentLimits(NamedTuple):
+    """What the active segment takes until it rolls or the log is flushed."""
+
+    leader_epoch: int
+    epoch_start: int
+    base_offset: int
+    segment_bytes: int
+    segment_ms: int
+    created_ms: int
+    index_interval_bytes: int
+    index_entries: int  # that still fit the offset index
+    time_entries: int  # that still fit the time index
+    flush_at: int
+
+
+class SegmentEnd(NamedTuple):
+    """Where the active segment ends."""
+
+    next_offset: int
+    size: int
+    first_timestamp: int  # of its first batch, -1 without one
+    last_time: int  # timestamp of the last entry of the time index
+    bytes_since_entry: int
+    greatest_timestamp: int
+    offset_of_greatest: int
+
+
+def segment_limits(log: LogState) -> SegmentLimits:
+    """Return what the active segment takes; makes its indexes, as Kafka does."""
+    segment, config = log.segments.active, log.config
+    epoch = log.leader_epochs.latest
+    return SegmentLimits(
+        *(NO_EPOCH if epoch is None else epoch),
+        segment.base_offset,
+        config.segment_size,
+        config.max_segment_ms - segment.settings.roll_jitter_ms,
+        segment.created_ms,
+        segment.settings.index_interval_bytes,
+        segment.offset_index.entries_left,
+        segment.time_index.entries_left,
+        min(log.recovery_point + config.flush_messages, MAX_OFFSET),
+    )
+
+
+def segment_end(log: LogState) -> SegmentEnd:
+    """Return where the active segment ends."""
+    segment = log.segments.active
+    return SegmentEnd(
+        log.end.offset,
+        segment.size,
+        segment.rolling_timestamp,
+        segment.time_index.last_entry[0],
+        segment.bytes_since_index_entry,
+        *segment.greatest_timestamp,
+    )
+
+
 def should_roll(
     log: LogState, size_in_bytes: int, max_timestamp: int, last_offset: int
 ) -> bool:
     """Whether an append of that size goes into a new segment."""
-    segment, config = log.segments.active, log.config
-    limit_ms = config.max_segment_ms - segment.settings.roll_jitter_ms
-    old = segment.waited_ms(log.runtime.now_ms(), max_timestamp) > limit_ms
-    return (
-        segment.size > config.segment_size - size_in_bytes
-        or (segment.size > 0 and old)
-        or segment.offset_index.is_full
-        or segment.time_index.is_full
-        or not segment.can_hold(last_offset)
+    return _speedups.must_roll(
+        segment_limits(log),
+        segment_end(log),
+        size_in_bytes,
+        max_timestamp,
+        last_offset,
+        log.runtime.now_ms(),
     )
 
 

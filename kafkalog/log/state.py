@@ -44,6 +44,8 @@ class LogState:
     first_unstable: OffsetMetadata | None = None
     last_flushed_ms: int = 0
     cuts: int = 0  # how often the end was moved back
+    written: tuple[OffsetMetadata, tuple[int, ...]] | None = None
+    """The log's end after the last planned write, and where the segment ended then."""
 
     @property
     def log_end_offset(self) -> int:

@@ -11,21 +11,35 @@ Source: ``UnifiedLog.java``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
 
 from kafkalog.config import LogConfig
+from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.checkpoint import EpochEntry
+from kafkalog.formats.timestamps import Times
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log import deletion, fetch_data, retention, truncation, watermarks
+from kafkalog.log import deletion, retention, truncation, watermarks
+from kafkalog.log import fetch_data as reading
 from kafkalog.log.append_result import AppendResult
-from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.appending import Appender, Outcome
 from kafkalog.log.clock import Task
 from kafkalog.log.closing import close_in_order
 from kafkalog.log.flushing import flush_beside
 from kafkalog.log.leader_epochs import EpochEnd
-from kafkalog.log.log import MAX_READ_BYTES, NOT_FOUND, Log
+from kafkalog.log.log import (
+    MAX_READ_BYTES,
+    NOT_FOUND,
+    aborted_between,
+    for_each_time,
+    producer_states_at,
+    segments_html,
+)
 from kafkalog.log.log_fetch import LogFetch, read_log
+from kafkalog.log.log_segments import list_segments
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
@@ -39,13 +53,22 @@ from kafkalog.log.time_lookup import TimestampOffset, find_record, tell_offset
 from kafkalog.log.topic_settings import warn_not_compacted
 from kafkalog.log.watermarks import LogIsolation
 from kafkalog.segment.growing_segment import GrowingSegment
-from kafkalog.storage.file_names import parse_partition_dir
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import locate
 from kafkalog.validation.append_analysis import as_view, as_views
 from kafkalog.validation.appends import Origin
 
 
-class WritableLog(RecordAppends, Log):
+def _only(outcomes: list[Outcome]) -> AppendResult:
+    """Return the result of the only append; raise its error where it was refused."""
+    [outcome] = outcomes
+    if isinstance(outcome, KafkaLogError):
+        raise outcome
+    return outcome
+
+
+class WritableLog(RecordAppends):
     """A partition's log, for writing; made by ``kafkalog.open(path, "a")``.
 
     `report` says what opening it found and did; `runtime` has its clock, scheduler,
@@ -56,8 +79,7 @@ class WritableLog(RecordAppends, Log):
         self._log = state
         self.runtime = state.runtime
         self._expiry = expiry
-        self._runs = RunWriter(state)
-        self._appender = Appender(state, self._runs)
+        self._appender = Appender(state)
         self.owner: OwnedDirectory | None = None
         self.report = report
         self._was_compacted = state.config.compact  # whoever opened it has warned
@@ -65,7 +87,25 @@ class WritableLog(RecordAppends, Log):
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<WritableLog {self.path}>"
+
+    def _repr_html_(self) -> str:
+        """Return the form that notebooks show: the segments' names and sizes."""
+        return segments_html(f"WritableLog {self.path}", self.segments)
+
     # What it is
+
+    @property
+    def segments(self) -> tuple[LogSegment, ...]:
+        """The segments there are now, as files, the lowest base offset first."""
+        return tuple(list_segments(self.path))
 
     @property
     def config(self) -> LogConfig:
@@ -151,13 +191,7 @@ class WritableLog(RecordAppends, Log):
         Raises `InvalidAppendError` in its kinds, and `CorruptRecordError`.
         """
         asked = origin, leader_epoch, guard, transaction_version
-        return self._append(as_view(batches), asked)
-
-    @guarded
-    def _append(
-        self, piece: BytesLike, asked: tuple[Origin, int | None, int, int]
-    ) -> AppendResult:
-        return self._appender.append(piece, self._appender.terms(*asked))
+        return _only(self._append_many([as_view(batches)], asked))
 
     def append_many(
         self,
@@ -179,7 +213,7 @@ class WritableLog(RecordAppends, Log):
     def _append_many(
         self, pieces: list[BytesLike], asked: tuple[Origin, int | None, int, int]
     ) -> list[Outcome]:
-        return self._appender.append_all(pieces, self._appender.terms(*asked))
+        return self._appender.append(pieces, self._appender.terms(*asked))
 
     def append_as_follower(
         self, batches: BytesLike, *, leader_epoch: int | None = None
@@ -188,14 +222,7 @@ class WritableLog(RecordAppends, Log):
 
         Batches of an epoch above `leader_epoch` are left out, and all that follow.
         """
-        return self._append_as_follower(as_view(batches), leader_epoch)
-
-    @guarded
-    def _append_as_follower(self, piece: BytesLike, epoch: int | None) -> AppendResult:
-        result = self._runs.follow(piece, epoch)
-        if result is not None:
-            return result
-        return self._appender.append(piece, self._appender.terms_of_follower(epoch))
+        return _only(self._append_many_as_follower([as_view(batches)], leader_epoch))
 
     def append_many_as_follower(
         self, appends: Sequence[BytesLike], *, leader_epoch: int | None = None
@@ -209,10 +236,10 @@ class WritableLog(RecordAppends, Log):
     ) -> list[Outcome]:
         appender = self._appender
         if epoch is not None:
-            return appender.append_all(pieces, appender.terms_of_follower(epoch))
+            return appender.append(pieces, appender.terms_of_follower(epoch))
         outcomes: list[Outcome] = []  # each may leave another epoch as the latest
         for one in pieces:
-            outcomes += appender.append_all([one], appender.terms_of_follower(None))
+            outcomes += appender.append([one], appender.terms_of_follower(None))
         return outcomes
 
     @guarded
@@ -353,15 +380,37 @@ class WritableLog(RecordAppends, Log):
         """
         return tell_offset(self._log, timestamp, isolation)
 
+    def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
+        """Return the first offset with a timestamp at or above each of many.
+
+        As `Log.offsets_for_times` does; each is found with the lock of the log held.
+        """
+        start = self.log_start_offset
+        return for_each_time(timestamps, lambda one: self._offset_for_time(one, start))
+
     @guarded
     def _offset_for_time(self, timestamp: int, start: int) -> int:
         found = find_record(self._log, timestamp, start)
         return NOT_FOUND if found is None else found.offset
 
+    def producer_states(self) -> npt.NDArray[np.void]:
+        """Return what the files say of each producer, as `Log.producer_states` does."""
+        return producer_states_at(self.path, self.log_end_offset)
+
+    def aborted_transactions(
+        self, start: int | None = None, end: int | None = None
+    ) -> npt.NDArray[np.void]:
+        """Return the aborted transactions that records in ``[start, end)`` belong to.
+
+        A structured array with the fields of a ``.txnindex``, where it is from.
+        """
+        first = self.log_start_offset if start is None else start
+        return aborted_between(self.path, first, MAX_OFFSET if end is None else end)
+
     @guarded
     def find_aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """Transactions aborted between two offsets, as the transaction indexes say."""
-        return fetch_data.aborted_between(self._log, start, end)
+        return reading.aborted_between(self._log, start, end)
 
     # The end
 

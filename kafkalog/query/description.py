@@ -1,8 +1,8 @@
-"""What a path is and holds, as ``kafkalog info`` tells it: file, partition, directory.
+"""The description of a file, partition or log directory, as ``kafkalog info`` prints.
 
-Of a file or a partition the headers of its batches are read, and all that lies beside
+Of a file or a partition the headers of its batches are read, and all files beside
 them; of a log directory, names, sizes, checkpoints and what a listing reads. Files that
-a broker removes meanwhile are left out.
+a broker removes meanwhile are missing.
 
 Knows: what belongs together. Does not know: how it is shown.
 """
@@ -62,10 +62,10 @@ OF_PARTITIONS: Final = {
 
 
 def describe(path: Location) -> Facts:
-    """Say what lies at `path`, as members of JSON; `kind` and `path` come first.
+    """Return the description of `path`, as members of JSON, `kind` and `path` first.
 
-    Times are in ms since 1970; what is not there, or not told, is None. A member
-    `state` or `tail` says what is damaged, and why.
+    Times are in ms since 1970; what is missing or unknown is None. A member `state` or
+    `tail` states what is damaged, and why.
 
     Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is not Kafka's.
     """
@@ -82,7 +82,7 @@ def describe(path: Location) -> Facts:
 
 
 def damages(facts: Facts) -> list[str]:
-    """List what is told to be damaged, anywhere in `facts`.
+    """Return the texts of all damage in `facts`.
 
     >>> damages({"tail": "whole", "beside": [{"state": "damaged: why"}]})
     ['damaged: why']
@@ -182,7 +182,7 @@ def _partition(path: Location) -> Facts:
 
 
 def _lone_snapshots(files: dict[str, int], rows: list[Facts]) -> list[str]:
-    """Name the snapshots that lie at no segment's start, as that at the log's end."""
+    """Return the snapshots at no segment's base offset, such as that at the log end."""
     listed = {one["file"] for row in rows for one in row["beside"]}
     endings = (".snapshot", ".snapshot.deleted")
     return sorted(
@@ -225,7 +225,7 @@ def _files(path: Location) -> dict[str, int]:
 
 
 def _by_kind(files: dict[str, int]) -> dict[str, int]:
-    """Count files by what their names say: an extension, a mark; the rest as others."""
+    """Return the number of files by extension or suffix, of others as ``other``."""
     counts: Counter[str] = Counter()
     for file in files:
         name = parse_file_name(file)

@@ -1,13 +1,13 @@
-"""The bulk index scan: the entries of all indexes below a directory, as one array.
+"""`scan_indexes`: all indexes of one kind below a directory, as one array.
 
-One row an entry, in native integers, ordered by topic, partition and segment, each
-index in its own order; a second array says which rows are whose. A file is read once,
-the whole array is allocated once. Live directories may be scanned: stale entries at the
-end of an index are left out where they contradict those before, and a file that is gone
-by the time it is opened counts as empty.
+The rows of every index, with offsets made absolute, are in one structured array, each
+index in its own order; a second array states which rows belong to which segment. Each
+file is read once. The directory of a running broker may be scanned: stale entries at
+the end of an index are ignored where they contradict those before, and a file that was
+removed before it was opened counts as empty.
 
-A damaged index gives the entries before the damage, and is named among the problems.
-A segment that has no index file of the kind has no rows: that is no problem.
+Of a damaged index the entries before the damage are returned, and it is listed among
+the problems. A segment without an index of the kind has no rows, which is no problem.
 
 Knows: directories of indexes. Does not know: logs, batches, records.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from kafkalog.storage.file_names import FileKind, parse_file_names, parse_partit
 from kafkalog.storage.location import AnyPath, Location, entries, locate
 from kafkalog.storage.remote_source import RemotePath
 
-Rows = npt.NDArray[np.void]
+IndexRows = npt.NDArray[np.void]
 Column = npt.NDArray[np.int64]
 Files = dict[int, str | RemotePath | None]
 """Index files by base offset; None for a segment that has none."""
@@ -42,7 +42,7 @@ _PLACE: Final = [
     ("base_offset", np.int64),
 ]
 SEGMENT: Final = np.dtype([*_PLACE, ("start", np.int64), ("stop", np.int64)])
-"""A segment, and which rows are its entries: ``entries[start:stop]``."""
+"""A segment, and the range of its rows: ``entries[start:stop]``."""
 
 OFFSET_ROW: Final = np.dtype([*_PLACE, ("offset", np.int64), ("position", np.int64)])
 TIME_ROW: Final = np.dtype([*_PLACE, ("timestamp", np.int64), ("offset", np.int64)])
@@ -62,15 +62,22 @@ START: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexScan:
-    """What a bulk scan found.
+    """The rows of many indexes.
 
-    `entries` are the rows, `segments` says which are whose (`SEGMENT`). ``topic`` in
-    both is a code: ``topics[code]`` is the name. `problems` names damaged files, with
-    byte and reason.
+    Attributes
+    ----------
+    entries : ndarray
+        A row for each index entry.
+    segments : ndarray
+        A row for each segment, with the range of its entries (`SEGMENT`).
+    topics : tuple of str
+        ``topics[code]`` is the name for the ``topic`` code in both arrays.
+    problems : tuple of CorruptIndexError
+        The damaged files, each with path, position and reason.
     """
 
-    entries: Rows
-    segments: Rows
+    entries: IndexRows
+    segments: IndexRows
     topics: tuple[str, ...]
     problems: tuple[CorruptIndexError, ...]
 
@@ -81,13 +88,13 @@ class IndexScan:
         )
 
     def _partitions(self) -> tuple[Column, Column, Column]:
-        """Return a key a partition, ascending; its first segment; one past its last."""
+        """Return a key for each partition, ascending, its first segment and its end."""
         keys = partition_keys(self.segments["topic"], self.segments["partition"])
         first = np.flatnonzero(np.diff(keys, prepend=np.int64(-1)))
         return keys[first], first, np.append(first[1:], len(keys))[: len(first)]
 
     def _search(self, field: str, segments: Column, targets: Column) -> Column:
-        """Search the rows of each segment by a rising field: rows, -1 for none."""
+        """Return the row of each target in its segment, by a sorted field; -1: none."""
         rows = np.empty(len(targets), np.int64)
         start, stop = self.segments["start"], self.segments["stop"]
         _speedups.search_ranges(
@@ -101,13 +108,28 @@ class OffsetIndexScan(IndexScan):
 
     def lookup(
         self, topics: npt.ArrayLike, partitions: npt.ArrayLike, offsets: npt.ArrayLike
-    ) -> Rows:
-        """Segment and byte from which to read, for many offsets of many partitions.
+    ) -> IndexRows:
+        """Return the segments and positions from which to read many offsets.
 
-        The three, names and integers, are broadcast against each other. Rows as in
-        `FOUND`: the base offset of the segment, and the position in it of the greatest
-        entry at or below the offset, else 0. Both are -1 where there is no such
-        partition, or all of it lies above the offset.
+        Parameters
+        ----------
+        topics : array_like of str
+            Topic names.
+        partitions : array_like of int
+            Partitions, broadcast against `topics`.
+        offsets : array_like of int
+            Offsets, broadcast against `topics`.
+
+        Returns
+        -------
+        ndarray
+            Rows as in `FOUND`: the base offset of the segment, and the position in it
+            of the greatest entry at or below the offset, else 0. Both are -1 where
+            there is no such partition, or all of it is above the offset.
+
+        Examples
+        --------
+        See `scan_offset_indexes`.
         """
         codes, numbers, targets = np.broadcast_arrays(
             self._codes(topics), as_int64(partitions), as_int64(offsets)
@@ -123,19 +145,19 @@ class OffsetIndexScan(IndexScan):
         return found.reshape(targets.shape)
 
     def _segment_of(self, codes: Column, numbers: Column, offsets: Column) -> Column:
-        """Find the segment each offset falls into, by its row; -1 for none."""
+        """Return the row of the segment that each offset is in; -1 for none."""
         keys, first, end = self._partitions()
-        asked = partition_keys(codes, numbers)
-        asked[(numbers < -1) | (numbers > np.iinfo(np.int32).max)] = -1
-        which = np.searchsorted(keys, asked)
-        which[np.append(keys, -2)[which] != asked] = -1
+        wanted = partition_keys(codes, numbers)
+        wanted[(numbers < -1) | (numbers > np.iinfo(np.int32).max)] = -1
+        which = np.searchsorted(keys, wanted)
+        which[np.append(keys, -2)[which] != wanted] = -1
         segments = np.empty(len(offsets), np.int64)
         bases = self.segments["base_offset"]
         _speedups.search_ranges(bases, first, end, which, offsets, segments)
         return segments
 
     def _codes(self, topics: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return topics' codes; -1 for one that is not here."""
+        """Return the codes of topics; -1 for one without indexes."""
         code = {name: index for index, name in enumerate(self.topics)}
         names = np.asarray(topics, dtype=object)
         codes = [code.get(name, -1) for name in names.ravel().tolist()]
@@ -145,12 +167,31 @@ class OffsetIndexScan(IndexScan):
 class TimeIndexScan(IndexScan):
     """All time indexes below a directory; rows as in `TIME_ROW`."""
 
-    def start_offsets(self, timestamp: int) -> Rows:
-        """Where each partition has to be read from, for records at or after a time.
+    def start_offsets(self, timestamp: int) -> IndexRows:
+        """Return where to start reading each partition for records from a time on.
 
-        Rows as in `START`, one a partition: no record with a timestamp (ms) at or
-        above `timestamp` has a lower offset, so far as the time indexes say. A segment
-        whose time index is empty or missing may hold any.
+        Parameters
+        ----------
+        timestamp : int
+            A time in ms since 1970.
+
+        Returns
+        -------
+        ndarray
+            Rows as in `START`, one for each partition. According to the time indexes,
+            no record with a timestamp at or above `timestamp` has a lower offset. A
+            segment whose time index is empty or missing may hold any timestamp.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> index = TimeIndex.build([1000, 2000], [510, 520], base_offset=500)
+        >>> with tempfile.TemporaryDirectory(suffix="-0") as folder:
+        ...     name = Path(folder, f"{500:020}.timeindex")
+        ...     _ = name.write_bytes(index.to_bytes())
+        ...     scan_time_indexes(folder).start_offsets(1500)["offset"]
+        array([511])
         """
         segments = self.segments
         targets = np.full(len(segments), timestamp, np.int64)
@@ -162,7 +203,9 @@ class TimeIndexScan(IndexScan):
         entries_below = np.maximum(rows + 1, segments["start"])
         candidate = entries_below < segments["stop"]
         candidate |= segments["start"] == segments["stop"]
-        candidate[end - 1] = True  # what the last segment took in since its last entry
+        candidate[end - 1] = (
+            True  # the last segment may have grown since its last entry
+        )
         candidates = np.flatnonzero(candidate)
         chosen = candidates[np.searchsorted(candidates, first)]
         starts = np.empty(len(first), START)
@@ -170,8 +213,8 @@ class TimeIndexScan(IndexScan):
             starts[name] = segments[name][chosen]
         starts["offset"] = segments["base_offset"][chosen]
         entered = np.flatnonzero(rows[chosen] >= 0)
-        behind = self.entries["offset"][rows[chosen[entered]]] + 1
-        starts["offset"][entered] = behind
+        following = self.entries["offset"][rows[chosen[entered]]] + 1
+        starts["offset"][entered] = following
         return starts
 
 
@@ -179,11 +222,80 @@ class TransactionIndexScan(IndexScan):
     """All transaction indexes below a directory; rows as in `ABORTED_ROW`."""
 
 
+@overload
+def scan_indexes(
+    path: AnyPath, kind: Literal["offset"] = "offset"
+) -> OffsetIndexScan: ...
+@overload
+def scan_indexes(path: AnyPath, kind: Literal["time"]) -> TimeIndexScan: ...
+@overload
+def scan_indexes(
+    path: AnyPath, kind: Literal["transaction"]
+) -> TransactionIndexScan: ...
+
+
+def scan_indexes(
+    path: AnyPath, kind: Literal["offset", "time", "transaction"] = "offset"
+) -> OffsetIndexScan | TimeIndexScan | TransactionIndexScan:
+    """Read every index of one kind of a partition, or of a whole log directory.
+
+    Files and directories marked for deletion (``.deleted``, ``-delete``, ...) are
+    ignored, unless `path` is the marked directory of a partition.
+
+    Parameters
+    ----------
+    path : str, path-like or URL
+        A partition's directory, or a log directory.
+    kind : {"offset", "time", "transaction"}
+        Which indexes: ``.index``, ``.timeindex`` or ``.txnindex`` files.
+
+    Returns
+    -------
+    OffsetIndexScan, TimeIndexScan or TransactionIndexScan
+        All entries in one array, and damaged files in `problems`.
+
+    Raises
+    ------
+    NotALogDirectoryError
+        If `path` is neither.
+    ValueError
+        If `kind` is none of the three.
+
+    Examples
+    --------
+    >>> import tempfile, kafkalog
+    >>> from pathlib import Path
+    >>> index = OffsetIndex.build([510, 520], [4096, 8192], base_offset=500)
+    >>> with tempfile.TemporaryDirectory(suffix="-0") as folder:
+    ...     _ = Path(folder, f"{500:020}.index").write_bytes(index.to_bytes())
+    ...     kafkalog.scan_indexes(folder, kind="offset").entries["position"]
+    array([4096, 8192])
+    """
+    match kind:
+        case "offset":
+            return scan_offset_indexes(path)
+        case "time":
+            return scan_time_indexes(path)
+        case "transaction":
+            return scan_transaction_indexes(path)
+    raise ValueError(f"kind {kind!r}, expected offset, time or transaction")
+
+
 def scan_offset_indexes(path: AnyPath) -> OffsetIndexScan:
     """Read every ``.index`` of a partition directory, or of a whole log directory.
 
-    Files and directories that are about to go (``.deleted``, ``-delete``, ...) are
-    left out, unless the partition's directory is itself given.
+    Files and directories marked for deletion (``.deleted``, ``-delete``, ...) are
+    ignored, unless `path` is the marked directory of a partition.
+
+    Parameters
+    ----------
+    path : str, path-like or URL
+        A partition's directory, or a log directory.
+
+    Returns
+    -------
+    OffsetIndexScan
+        All entries, with `OffsetIndexScan.lookup`.
 
     Raises
     ------
@@ -208,23 +320,45 @@ def scan_offset_indexes(path: AnyPath) -> OffsetIndexScan:
 
 
 def scan_time_indexes(path: AnyPath) -> TimeIndexScan:
-    """Read every ``.timeindex``; otherwise as `scan_offset_indexes`."""
+    """Read every ``.timeindex``; otherwise as `scan_offset_indexes`.
+
+    Parameters
+    ----------
+    path : str, path-like or URL
+        A partition's directory, or a log directory.
+
+    Returns
+    -------
+    TimeIndexScan
+        All entries, with `TimeIndexScan.start_offsets`.
+    """
     return _scan(path, _TIMES)
 
 
 def scan_transaction_indexes(path: AnyPath) -> TransactionIndexScan:
-    """Read every ``.txnindex``; otherwise as `scan_offset_indexes`."""
+    """Read every ``.txnindex``; otherwise as `scan_offset_indexes`.
+
+    Parameters
+    ----------
+    path : str, path-like or URL
+        A partition's directory, or a log directory.
+
+    Returns
+    -------
+    TransactionIndexScan
+        All entries: the aborted transactions.
+    """
     return _scan(path, _ABORTED)
 
 
 def partition_keys(
     topics: npt.NDArray[np.signedinteger], partitions: npt.NDArray[np.signedinteger]
 ) -> Column:
-    """Pack topic codes and partitions (from -1) into one int64 each, in their order."""
+    """Return topic codes and partitions (from -1) as one int64 each, in order."""
     return (topics.astype(np.int64) << 32) + partitions + 1
 
 
-class _Segment(NamedTuple):
+class _IndexedSegment(NamedTuple):
     """A segment of a scan, and its index file if there is one."""
 
     topic: int
@@ -239,29 +373,29 @@ _NOTHING: Final[Data] = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind(Generic[ScanT]):
-    """One of the three kinds of index: how it is called, read and widened."""
+class _IndexKind(Generic[ScanT]):
+    """One of the three kinds of index: its extension, its table, its rows."""
 
     extension: FileKind
     table: type[IndexTable]
     row: np.dtype[np.void]
     scan: type[ScanT]
-    fill: Callable[[Data, _Segment, Rows], object]
+    fill: Callable[[Data, _IndexedSegment, IndexRows], object]
 
 
-def _fill_offsets(data: Data, segment: _Segment, rows: Rows) -> None:
+def _fill_offsets(data: Data, segment: _IndexedSegment, rows: IndexRows) -> None:
     topic, partition, base, _ = segment
     out = rows.view(np.int64).reshape(-1, 4)
     _speedups.widen_slots(data, 8, 4, 4, base, 0, topic | partition << 32, base, out)
 
 
-def _fill_times(data: Data, segment: _Segment, rows: Rows) -> None:
+def _fill_times(data: Data, segment: _IndexedSegment, rows: IndexRows) -> None:
     topic, partition, base, _ = segment
     out = rows.view(np.int64).reshape(-1, 4)
     _speedups.widen_slots(data, 12, 8, 4, 0, base, topic | partition << 32, base, out)
 
 
-def _fill_aborted(data: Data, segment: _Segment, rows: Rows) -> None:
+def _fill_aborted(data: Data, segment: _IndexedSegment, rows: IndexRows) -> None:
     entries = data[: len(rows) * TransactionIndex.ENTRY.itemsize]
     for name in ABORTED_FIELDS:
         rows[name] = entries.view(TransactionIndex.ENTRY)[name]
@@ -269,16 +403,16 @@ def _fill_aborted(data: Data, segment: _Segment, rows: Rows) -> None:
         rows[name] = value
 
 
-_OFFSETS: Final = _Kind(
+_OFFSETS: Final = _IndexKind(
     "index", OffsetIndex, OFFSET_ROW, OffsetIndexScan, _fill_offsets
 )
-_TIMES: Final = _Kind("timeindex", TimeIndex, TIME_ROW, TimeIndexScan, _fill_times)
-_ABORTED: Final = _Kind(
+_TIMES: Final = _IndexKind("timeindex", TimeIndex, TIME_ROW, TimeIndexScan, _fill_times)
+_ABORTED: Final = _IndexKind(
     "txnindex", TransactionIndex, ABORTED_ROW, TransactionIndexScan, _fill_aborted
 )
 
 
-def _scan(path: AnyPath, kind: _Kind[ScanT]) -> ScanT:
+def _scan(path: AnyPath, kind: _IndexKind[ScanT]) -> ScanT:
     topics, found = _segments(locate(path), kind.extension)
     problems: list[CorruptIndexError] = []
     read = [_read(segment, kind.table, problems) for segment in found]
@@ -297,9 +431,9 @@ def _scan(path: AnyPath, kind: _Kind[ScanT]) -> ScanT:
 
 
 def _read(
-    segment: _Segment, table: type[IndexTable], problems: list[CorruptIndexError]
+    segment: _IndexedSegment, table: type[IndexTable], problems: list[CorruptIndexError]
 ) -> tuple[Data, int]:
-    """Read a segment's index: its bytes, and how many sound entries they begin with."""
+    """Read a segment's index; return its bytes, and the number of valid entries."""
     if segment.path is None:
         return _NOTHING, 0
     try:
@@ -316,33 +450,39 @@ def _read(
     return data, used
 
 
-def _segments(path: Location, kind: FileKind) -> tuple[tuple[str, ...], list[_Segment]]:
-    """List topics, and the segments of their partitions in order."""
+def _segments(
+    path: Location, kind: FileKind
+) -> tuple[tuple[str, ...], list[_IndexedSegment]]:
+    """Return the topics, and the segments of their partitions in order."""
     places = [
         (name.topic, name.partition, files) for name, files in _listed(path, kind)
     ]
     topics = tuple(sorted({topic for topic, _, _ in places}))
     code = {topic: index for index, topic in enumerate(topics)}
     found = [
-        _Segment(code[topic], partition, base_offset, files[base_offset])
+        _IndexedSegment(code[topic], partition, base_offset, files[base_offset])
         for topic, partition, files in sorted(places, key=lambda place: place[:2])
         for base_offset in sorted(files)
     ]
     return topics, found
 
 
-class _Name(NamedTuple):
+class _TopicPartition(NamedTuple):
     topic: str
     partition: int
 
 
-def _listed(path: Location, kind: FileKind) -> Iterator[tuple[_Name, Files]]:
-    """List the partitions at or below `path`, each with its segments."""
+def _listed(path: Location, kind: FileKind) -> Iterator[tuple[_TopicPartition, Files]]:
+    """Yield the partitions at or below `path`, each with its segments."""
     name = parse_partition_dir(path.resolve().name)
-    own = _Name("", -1) if name is None else _Name(name.topic, name.partition)
+    own = (
+        _TopicPartition("", -1)
+        if name is None
+        else _TopicPartition(name.topic, name.partition)
+    )
     files, folders = _entries(path, kind)
     below = [
-        (_Name(part.topic, part.partition), folder)
+        (_TopicPartition(part.topic, part.partition), folder)
         for folder in folders
         if (part := parse_partition_dir(folder)) is not None and part.state is None
     ]
@@ -356,7 +496,7 @@ def _listed(path: Location, kind: FileKind) -> Iterator[tuple[_Name, Files]]:
 
 
 def _entries(path: Location, kind: FileKind) -> tuple[Files, list[str]]:
-    """List a directory: its segments by base offset with their index, its folders."""
+    """Return a directory's segments by base offset, with index, and its folders."""
     files: Files = {}
     folders = []
     listed = list(entries(path))

@@ -1,10 +1,10 @@
-"""What lies under a path, as ``kafkalog ls`` lists it: partitions, or segments.
+"""The partitions or segments under a path, as ``kafkalog ls`` lists them.
 
-Only what is cheap is looked at: names, sizes, checkpoints, indexes, and of the logs the
-first batch and those behind the last index entry. Files that a broker removes meanwhile
-are left out.
+Only what is cheap is read: names, sizes, checkpoints, indexes, and of the logs the
+first batch and those after the last index entry. Files that a broker removes meanwhile
+are not listed.
 
-Knows: what a listing says. Does not know: how it is shown.
+Knows: the members of a listing. Does not know: how it is shown.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SegmentSummary:
 
     `size_in_bytes` is that of its ``.log``, `all_files_bytes` that of its indexes, too.
 
-    `first_timestamp` is that of the first batch that tells it, `max_timestamp` the
+    `first_timestamp` is that of the first batch that has one, `max_timestamp` the
     greatest, in ms, None where there is none; `state` is ``deleted``, ``cleaned``,
     ``swap`` or None.
     """
@@ -84,8 +84,8 @@ class PartitionSummary:
     Those marked ``.deleted``, ``.cleaned`` or ``.swap`` are counted, too, as they are
     listed. `all_files_bytes` is the size of all files in the directory.
 
-    `state` is ``delete``, ``future``, ``stray`` or None; `clean_shutdown` says whether
-    the log directory bears the mark that its broker stopped in order.
+    `state` is ``delete``, ``future``, ``stray`` or None; `clean_shutdown` is whether
+    the log directory has the marker of a clean shutdown.
     """
 
     topic: str
@@ -227,7 +227,7 @@ def _summarize(segment: LogSegment) -> SegmentSummary:
 
 
 def _end_of(segment: LogSegment) -> tuple[int, int | None]:
-    """Offset behind the last sound batch, and the greatest time behind the indexes."""
+    """Return the offset after the last valid batch, and the greatest time there."""
     end, latest = segment.base_offset, -1
     with segment.open() as source:
         timed = _latest_indexed(segment) is not None
@@ -239,13 +239,13 @@ def _end_of(segment: LogSegment) -> tuple[int, int | None]:
 
 
 def _first_timestamp(segment: LogSegment) -> int | None:
-    """Time of the first batch whose header tells it."""
+    """Return the time of the first batch whose header has one."""
     with segment.open() as source, suppress(LocatedError):
         for step in segment.records(source):
             if isinstance(step, Step):
                 times = begin_times(step.rows)
-                told = times[times >= 0]
-                return int(told[0]) if len(told) else None
+                known = times[times >= 0]
+                return int(known[0]) if len(known) else None
     return None
 
 
@@ -262,7 +262,7 @@ def _count(kind: type[IndexTable], segment: LogSegment, extension: str) -> int |
 def _entries(
     kind: type[IndexTable], segment: LogSegment, extension: str
 ) -> tuple[int | None, Entries]:
-    """Count the entries of an index, None where it is missing; and give the last one.
+    """Return the number of entries of an index, None if it is missing, and the last.
 
     Where the last slot is used the file is closed, and all before it are used, too:
     the index of an active segment ends with zeros, and is read.

@@ -1,10 +1,10 @@
 """`Records`: a chunk of one partition as columns, gathered or as views.
 
-Bytes are columns in Arrow's form: `data` with the bytes of all rows behind one another,
-n + 1 `offsets` into it, and `valid`. As views nothing is copied: `data` is the file's
-or the unpacked bytes, and `start` and `length` say where a row's lie.
+Keys and values are columns in Arrow's form: `data` with the bytes of all rows, n + 1
+`offsets` into it, and `valid`. As views nothing is copied: `data` has the file's or the
+decompressed bytes, and `start` and `length` are the place of each row in it.
 
-Knows: columns as arrays. Does not know: Arrow, files, what was asked for.
+Knows: columns as arrays. Does not know: Arrow, files, which columns are requested.
 """
 
 from __future__ import annotations
@@ -154,11 +154,11 @@ class ColumnOf(Generic[Found]):
         try:
             return records.columns[self._name]
         except KeyError:
-            raise AttributeError(f"no column {self._name!r} was asked for") from None
+            raise AttributeError(f"column {self._name!r} was not requested") from None
 
 
 class Records(Generic[ByteStrings]):
-    """A chunk of records of one partition: each column asked for is an attribute.
+    """A chunk of records of one partition; each requested column is an attribute.
 
     `topic` is a str; `offset`, `timestamp` (ms, -1 none), `partition` and the other
     fixed-width columns are arrays of shape (n,); `key` and `value` a `BytesColumn` or
@@ -218,7 +218,7 @@ def make_records(
     columns: tuple[str, ...],
     buffers: ColumnBuffers,
 ) -> Records:
-    """Make the columns asked for of records that were gathered."""
+    """Return the requested columns of decoded records."""
     found = run.records
     made: dict[str, Column] = {}
     for name in columns:
@@ -239,7 +239,7 @@ def make_records(
 def make_views(
     views: RecordViews, origin: Origin, columns: tuple[str, ...], buffers: ColumnBuffers
 ) -> Records[ViewColumn]:
-    """Make the columns asked for of records that stay where they are."""
+    """Return the requested columns of records as views of the bytes they are in."""
     places = views.records
     made: dict[str, Column] = {}
     for name in columns:
@@ -272,7 +272,7 @@ def _fixed(
     origin: Origin,
     buffers: ColumnBuffers,
 ) -> npt.NDArray[Any]:
-    """Make a column that headers tell, or the place of the chunk, alone."""
+    """Return a column that follows from batch headers, or from the chunk's origin."""
     length, dtype = len(offset), FIXED[name]
     if name in ("partition", "segment"):
         value = origin.partition if name == "partition" else origin.segment

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from kafkalog.codecs.close_matches import with_close_matches
-
 FIXED: Final[dict[str, np.dtype[Any]]] = {
     "partition": np.dtype(np.int32),
     "offset": np.dtype(np.int64),
@@ -69,6 +67,8 @@ def choose_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
     chosen = tuple(columns)
     unknown = [name for name in chosen if name not in COLUMNS]
     if unknown:
+        from kafkalog.codecs.close_matches import with_close_matches
+
         raise ValueError(
             f"no such columns: "
             f"{', '.join(with_close_matches(name, COLUMNS) for name in unknown)}; "

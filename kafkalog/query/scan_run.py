@@ -290,7 +290,7 @@ class ScanRun:
 
 @dataclass(slots=True)
 class _DecodeQueue:
-    """Steps in threads, in their order, and the buffers that their bytes lie in."""
+    """Steps in threads, in their order, and the buffers that hold their bytes."""
 
     buffers: BufferPool
     waiting: deque[tuple[Future[Results], Bytes | None]] = field(default_factory=deque)

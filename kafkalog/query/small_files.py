@@ -1,6 +1,6 @@
 """What the files beside logs are and hold: indexes, snapshots, checkpoints, properties.
 
-Each is read whole, as its parser reads it; what the parser refuses is told in `state`.
+Each is read whole by its parser; `state` has the error of a parser that rejects it.
 
 Knows: which parser a file's name asks for. Does not know: logs, directories.
 """
@@ -90,7 +90,7 @@ PARSERS: Final[Mapping[str, tuple[str, Callable[[bytes], Facts]]]] = {
 
 
 def describe_small_file(path: Location, *, links: bool = False) -> Facts | None:
-    """Say what a file beside logs is, and holds; None for one that is none of these.
+    """Return the description of a file beside logs; None for any other file.
 
     ``kind``, ``path``, ``size_in_bytes``, ``state``, then what depends on the kind.
     `state` is ``sound``, ``preallocated``, or ``damaged: `` and why. Raises
@@ -116,11 +116,11 @@ def describe_small_file(path: Location, *, links: bool = False) -> Facts | None:
 def _facts(kind: str, path: Location, read: Callable[[], Facts]) -> Facts:
     """Read a file, and only then ask for its size: what is none is refused by then."""
     try:
-        told: Facts = {"state": SOUND, **read()}
+        facts: Facts = {"state": SOUND, **read()}
     except LocatedError as error:
-        told = {"state": f"{DAMAGED}: {error}"}
+        facts = {"state": f"{DAMAGED}: {error}"}
     size = path.stat().st_size
-    return {"kind": kind, "path": str(path), "size_in_bytes": size, **told}
+    return {"kind": kind, "path": str(path), "size_in_bytes": size, **facts}
 
 
 def _of_index(path: Location, name: SegmentFile, *, links: bool) -> Facts:

@@ -25,8 +25,7 @@ import numpy.typing as npt
 
 from kafkalog import _speedups
 from kafkalog._speedups import Status
-from kafkalog.decoding.large_batches import MOST_BYTES
-from kafkalog.decoding.read_policy import STRICT, ReadPolicy
+from kafkalog.decoding.read_policy import LARGE_BATCH_BYTES, STRICT, ReadPolicy
 from kafkalog.errors import BatchTooLargeError, CorruptRecordError, LocatedError
 from kafkalog.formats.batch_headers import (
     BatchHeaders,
@@ -278,7 +277,7 @@ class FileRecords:
         return (yield from self._around_damage(data, origin, rows, selection, invalid))
 
     def _defers(self, rows: BatchHeaders) -> bool:
-        most = min(MOST_BYTES, self.policy.max_batch_bytes)
+        most = min(LARGE_BATCH_BYTES, self.policy.max_batch_bytes)
         deferring = self.policy.check_crcs == "while_decoding"
         deferring &= self.policy.needs == "records"
         return deferring and _speedups.all_uncompressed(rows, most)

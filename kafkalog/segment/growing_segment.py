@@ -108,11 +108,6 @@ class GrowingSegment(SegmentFiles):
         self.offset_index.load()
         return self.offset_index.holds_offset(offset)
 
-    def waited_ms(self, now_ms: int, timestamp: int) -> int:
-        """Return the age of the segment, by timestamps if it has any."""
-        first = self.rolling_timestamp
-        return timestamp - first if first >= 0 else now_ms - self.created_ms
-
     def append(self, data: Bytes, rows: BatchHeaders, last_offset: int) -> None:
         """Append batches, and the entries of the indexes for them.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,8 +23,10 @@ from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import ON_CORRUPTION
 from kafkalog.spark.binary_decoding import (
     DEFAULT_RECORD_COLUMNS,
+    HEADER_POLICY,
     POSITION,
     RECORD_COLUMNS,
+    RECORD_POLICY,
     BatchHeaderDecoder,
     BinaryDecoder,
     DecodedRows,
@@ -94,8 +96,11 @@ def decode_batches(
         raise ConfigError(
             f"expected columns of {', '.join(RECORD_COLUMNS)}, got {', '.join(unknown)}"
         )
-    skip = _parse_on_corruption(on_corruption)
-    decoder = RecordDecoder(names=names, skip=skip, control_records=control_records)
+    _check_on_corruption(on_corruption)
+    policy = replace(
+        RECORD_POLICY, on_corruption=on_corruption, control_records=control_records
+    )
+    decoder = RecordDecoder(names=names, policy=policy)
     return BytesDecoder(column, decoder, keep or {})
 
 
@@ -131,16 +136,15 @@ def batch_headers(
     >>> batch_headers().schema
     '`baseOffset` bigint, `lastOffset` bigint, ... `crc` bigint, `isValid` boolean'
     """
-    skip = _parse_on_corruption(on_corruption)
-    return BytesDecoder(column, BatchHeaderDecoder(skip=skip), keep or {})
+    _check_on_corruption(on_corruption)
+    policy = replace(HEADER_POLICY, on_corruption=on_corruption)
+    return BytesDecoder(column, BatchHeaderDecoder(policy=policy), keep or {})
 
 
-def _parse_on_corruption(on_corruption: OnCorruption) -> bool:
-    """Return whether to skip corrupt bytes."""
+def _check_on_corruption(on_corruption: str) -> None:
     if on_corruption not in ON_CORRUPTION:
         known = " or ".join(ON_CORRUPTION)
         raise ConfigError(f"on_corruption: expected {known}, got {on_corruption}")
-    return on_corruption == "skip"
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,11 @@ DEFAULT_RECORD_COLUMNS: Final = tuple(
 )
 
 
+RECORD_POLICY: Final = ReadPolicy(check_crcs="while_decoding")
+HEADER_POLICY: Final = ReadPolicy(check_crcs="never")
+"""A CRC mismatch is reported in the column `IS_VALID`."""
+
+
 class DecodedRows(NamedTuple):
     """An Arrow batch, and the position of the record batch of each row."""
 
@@ -84,8 +89,7 @@ class RecordDecoder:
     """
 
     names: tuple[str, ...]
-    skip: bool = False
-    control_records: bool = False
+    policy: ReadPolicy = RECORD_POLICY
 
     @property
     def sql_types(self) -> dict[str, str]:
@@ -98,7 +102,7 @@ class RecordDecoder:
         return _arrow_schema(self.names)
 
     def batches(self, data: Any) -> Iterator[DecodedRows | ScanProblem]:
-        """Yield the records of `data`; raise `CorruptRecordError` unless `skip`."""
+        """Yield the records of `data`; `policy` states what corruption does."""
         names = self.names
         if POSITION not in names:
             names = (*names, POSITION)
@@ -106,11 +110,7 @@ class RecordDecoder:
         scan = Scan(
             sources=((PartitionSource(memory=data), Bounds()),),
             columns=converter.scan_columns,
-            policy=ReadPolicy(
-                check_crcs="while_decoding",
-                on_corruption="skip" if self.skip else "raise",
-                control_records=self.control_records,
-            ),
+            policy=self.policy,
         )
         for records in scan.chunks():
             for batch in converter.batches(records):
@@ -181,7 +181,7 @@ IS_VALID: Final = "isValid"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHeaderDecoder:
-    """Decodes batch headers, one row each, and verifies checksums.
+    """Decodes batch headers, one row each, and states whether checksums match.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
@@ -191,7 +191,7 @@ class BatchHeaderDecoder:
     [{'baseOffset': 7, 'codec': 'none', 'isValid': True}]
     """
 
-    skip: bool = False
+    policy: ReadPolicy = HEADER_POLICY
 
     @property
     def sql_types(self) -> dict[str, str]:
@@ -206,13 +206,11 @@ class BatchHeaderDecoder:
         return pa.schema(types | {IS_VALID: pa.bool_()})
 
     def batches(self, data: Any) -> Iterator[DecodedRows | ScanProblem]:
-        """Yield the headers of `data`; raise `CorruptRecordError` unless `skip`."""
+        """Yield the headers of `data`; `policy` states what corruption does."""
         steps = FileRecords(
             source=MemorySource(data),
             limits=Limits(ordered=False),
-            policy=ReadPolicy(
-                check_crcs="never", on_corruption="skip" if self.skip else "raise"
-            ),
+            policy=self.policy,
         )
         for step in steps:
             if isinstance(step, Skipped):

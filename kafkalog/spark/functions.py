@@ -42,7 +42,7 @@ else:
 
 Paths = str | os.PathLike[str] | list[str | os.PathLike[str]]
 Batches = Any
-"""What a user's function may return: a batch, an iterable of batches, or None."""
+"""A batch, an iterable of batches, or None: the result of a user's function."""
 
 SPLIT_SCHEMA: Final = (
     "task bigint, topic string, partition int, path string, beginPosition bigint,"

@@ -206,7 +206,7 @@ def command(
     print_outcome(outcome, out, shown)
     losses = [] if outcome.manifest is None else outcome.manifest["left_out"]
     for text in losses:
-        exits.complain(text)
+        exits.print_error(text)
     if losses:
         raise exits.Damaged(f"skipped or lost: {len(losses)}; the rest was written")
 
@@ -271,7 +271,7 @@ def print_outcome(outcome: JobOutcome, out: Path, shown: str) -> None:
 
 def print_note(text: str) -> None:
     """Print a line to standard error."""
-    click.echo(terminal.harmless(text), err=True)
+    click.echo(terminal.escape(text), err=True)
 
 
 def _flag_of(name: str) -> str:

@@ -47,7 +47,7 @@ FIRST_DAY, LAST_DAY = (
     for date in ("0001-01-01", "9999-12-31")
 )
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive and Spark write for null in a path."""
+"""The name of null in a path, as in Hive and Spark."""
 IN_THE_PATH: Final = "topic"
 
 

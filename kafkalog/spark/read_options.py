@@ -6,6 +6,9 @@ subscribePattern is required, and all topics are read without one; unknown optio
 endingTimestamp in a stream, invalid trigger options in a batch and times before 1970
 are errors.
 
+The `ReadPolicy` of a query is made from these options in `kafkalog.spark.task_reader`:
+this module, which Spark imports only for a schema too, does not import NumPy.
+
 Source: ``KafkaSourceProvider.scala``.
 """
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from kafkalog import _speedups
+from kafkalog._speedups import header_fault
 from kafkalog.codecs.compression import Codec
 from kafkalog.errors import (
     InvalidAppendError,
@@ -32,6 +33,15 @@ from kafkalog.validation.batch_conversion import check_timestamps, rebuild
 from kafkalog.validation.batch_records import Found, find_appended
 
 _SHOWN = 3
+
+_HEADER_FAULTS = (
+    "offsets {base_offset} to {last_offset}, expected a range that rises",
+    "record count {count}, expected at least 1",
+    "record count {count}, expected {offsets} (offsets {base_offset} to {last_offset})",
+    "control batch, expected records of a client",
+    "sequence {base_sequence} of producer {producer_id}, expected at least 0",
+)
+"""What is wrong, by the number that `header_fault` returns, less 1."""
 
 
 def judge_append(
@@ -100,19 +110,11 @@ def _check_batch(first: np.void, row: np.void, origin: AppendOrigin) -> None:
         raise InvalidRecordError(reason)
     if origin is not AppendOrigin.CLIENT or row["magic"] < 2:
         return
-    base, last, count = (int(row[n]) for n in ("base_offset", "last_offset", "count"))
-    if last - base + 1 <= 0:
-        raise InvalidRecordError(f"a batch of offsets {base} to {last}")
-    if count <= 0:
-        raise InvalidRecordError(f"a batch of {count} records")
-    if last - base + 1 != count:
-        reason = f"a batch of {count} records and offsets {base} to {last}"
-        raise InvalidRecordError(reason)
-    if row["attributes"] & CONTROL_FLAG:
-        raise InvalidRecordError("control records are not for clients to write")
-    if row["producer_id"] >= 0 and row["base_sequence"] < 0:
-        reason = f"sequence {row['base_sequence']} of producer {row['producer_id']}"
-        raise InvalidRecordError(reason)
+    if fault := header_fault(as_bytes(np.array([row]))):
+        names = *(row.dtype.names or ()), "offsets"
+        offsets = int(row["last_offset"]) - int(row["base_offset"]) + 1
+        fields = dict(zip(names, (*row.tolist(), offsets), strict=True))
+        raise InvalidRecordError(_HEADER_FAULTS[fault - 1].format(**fields))
 
 
 def _check_records(row: np.void, found: Found, as_leader: Leadership) -> None:

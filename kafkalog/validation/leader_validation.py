@@ -13,6 +13,7 @@ Source: ``LogValidator.java``, ``BrokerCompressionType.java``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from kafkalog.decoding.decompression import DECOMPRESSED_BYTES
 from kafkalog.encoding.record_columns import Int64s
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import Bytes
-from kafkalog.formats.layout import CODEC_MASK, RECORD_BATCH_OVERHEAD
+from kafkalog.formats.layout import BATCH, CODEC_MASK, RECORD_BATCH_OVERHEAD
 from kafkalog.validation.append_analysis import (
     Asked,
     analyze_appends,
@@ -42,7 +43,8 @@ from kafkalog.validation.batch_validation import judge_append
 
 __all__ = ["AppendRules", "lead_appends"]
 
-_PLACES = ["position", "size_in_bytes", "attributes"]
+_NAMES = list(BATCH.fields or ())
+_place = itemgetter(*map(_NAMES.index, ("position", "size_in_bytes", "attributes")))
 _Place: TypeAlias = tuple[Bytes, Int64s | None, Int64s | None]
 
 
@@ -63,11 +65,14 @@ def lead_appends(
     as_leader = Leadership(rules, origin, leader_epoch, now_ms)
     views = as_views(pieces)
     most_bytes = rules.max_message_bytes
-    asked = Asked(origin, leader_epoch, most_bytes, False, as_leader.as_tuple())
+    header_rules = as_leader.as_tuple()
+    asked = Asked(origin, leader_epoch, most_bytes, False, header_rules)
     appends = take_plain(views, asked, memory)
     if appends is not None:
-        packed = appends.info["source_codec"].any()
-        if not packed or _survey(appends, as_leader, memory):
+        compressed = bool(appends.info["source_codec"].any())
+        if not compressed or _survey(
+            appends, header_rules, rules.max_unpacked_bytes, memory, compressed
+        ):
             _stamp(appends, as_leader)
             return appends
     appends = analyze_appends(
@@ -102,23 +107,31 @@ def validate_appends(
     return Appends.merged(singles, memory.merged)
 
 
-def _survey(appends: Appends, as_leader: Leadership, memory: AppendMemory) -> bool:
-    """Walk the records of all appends, and note timestamps; whether all are plain."""
+def _survey(
+    appends: Appends,
+    rules: tuple[bool, bool, int, int, int],
+    limit: int,
+    memory: AppendMemory,
+    compressed: bool,
+) -> bool:
+    """Return whether all records are valid; note their number and greatest timestamp.
+
+    `limit` bounds a batch, decompressed, in bytes.
+    """
     place: _Place = (appends.data, None, None)
-    if appends.info["source_codec"].any():
-        limit = as_leader.rules.max_unpacked_bytes
+    if compressed:
         unpacked = _unpacked(appends, limit, memory)
         if unpacked is None:
             return False
         place = unpacked
-    plain = _speedups.survey_batches(
+    valid = _speedups.survey_batches(
         *place,
         as_bytes(appends.rows),
         appends.row_bounds,
         as_bytes(appends.info),
-        as_leader.as_tuple(),
+        rules,
     )
-    return plain == len(appends)
+    return valid == len(appends)
 
 
 def _unpacked(appends: Appends, limit: int, memory: AppendMemory) -> _Place | None:
@@ -127,7 +140,7 @@ def _unpacked(appends: Appends, limit: int, memory: AppendMemory) -> _Place | No
     pieces: list[bytes | memoryview] = []
     sizes: list[int] = []
     left = max(DECOMPRESSED_BYTES, limit if len(rows) == 1 else 0)
-    for position, size, attributes in rows[_PLACES].tolist():
+    for position, size, attributes in map(_place, rows.tolist()):
         piece = whole[position + RECORD_BATCH_OVERHEAD : position + size]
         try:
             unpacked = decompress(
@@ -163,7 +176,9 @@ def _single(append: Appends, as_leader: Leadership, memory: AppendMemory) -> App
     """Judge one append; what is refused becomes nothing but its error."""
     if not len(append.rows):
         return append
-    if _survey(append, as_leader, memory):
+    limit = as_leader.rules.max_unpacked_bytes
+    compressed = bool(append.info["source_codec"][0])
+    if _survey(append, as_leader.as_tuple(), limit, memory, compressed):
         _stamp(append, as_leader)
         return append
     try:

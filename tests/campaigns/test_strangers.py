@@ -30,13 +30,13 @@ FILES = [name for name in NAMES if "checkpoint" not in Path(name).suffix]
 LOOK = """
 import sys
 from pathlib import Path
-from tests.fuzz.directories import content, look_at
+from tests.fuzz.directories import content, query_all
 from tests.fuzz.rows import read
 
 for root in map(Path, sys.argv[1:]):
     rows, error, _ = read(root)
     read(root, on_corruption="skip", isolation="read_committed", start_offset=3)
-    look_at(root)
+    query_all(root)
     print(len(rows), type(error).__name__)
 """
 APPEND = """

@@ -1,4 +1,4 @@
-"""What Kafka says of a whole log directory: partition by partition, from its start."""
+"""What Kafka reports of whole log directories, partition by partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOG_STARTS = {("k431-clean", "cutoff-0"): 77}
 
 
 def partitions(name):
-    """Names of a set's live partition directories, as a scan orders them."""
+    """Return the names of a set's live partition directories, in scan order."""
     live = [
         directory
         for one, directory in told.DIRECTORIES
@@ -22,7 +22,7 @@ def partitions(name):
 
 
 def records(name, directory):
-    """Records of a partition, control records too, from its log start offset on."""
+    """Return a partition's records from its log start offset, control records too."""
     start = LOG_STARTS.get((name, directory), 0)
     told_records = told.records(name, directory)
     rows = [row for file, row in told_records if file.endswith(".log")]

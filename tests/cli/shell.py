@@ -1,4 +1,4 @@
-"""Ways to call the command line: in this process, in another one, on a terminal."""
+"""Ways to run the command line: in this process, in another one, on a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMAND = [sys.executable, "-m", "kafkalog"]
 
 
 def call(*arguments):
-    """Call the command line in this process."""
+    """Run the command line in this process."""
     ran = CliRunner().invoke(group, [str(one) for one in arguments])
     assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.output
     return ran
@@ -35,7 +35,7 @@ def run(*arguments, **settings):
 
 
 def on_terminal(*arguments, width=100, **settings):
-    """Run the command line on a terminal; return what the terminal was sent."""
+    """Run the command line on a terminal; return what the terminal received."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, width))
     variables = {"TERM": "xterm", **settings}
@@ -54,12 +54,12 @@ def on_terminal(*arguments, width=100, **settings):
     os.close(theirs)
     sent = b""
     while True:
-        piece = b""
-        with suppress(OSError):  # as Linux says that the other side has closed
-            piece = os.read(ours, 1 << 16)
-        if not piece:
+        chunk = b""
+        with suppress(OSError):  # as Linux reports that the other side has closed
+            chunk = os.read(ours, 1 << 16)
+        if not chunk:
             break
-        sent += piece
+        sent += chunk
     os.close(ours)
     assert process.wait() == 0
     return sent.decode()
@@ -76,8 +76,8 @@ def as_bytes(value):
     return None if value is None else value.encode()
 
 
-def told_of(row):
-    """Turn a printed object with all columns into what `told` has of a record."""
+def comparable(row):
+    """Return a printed object with all columns as `told` has records."""
     cells = dict(row)
     for name in ("key", "value"):
         cells[name] = told.told_bytes(as_bytes(row[name]))

@@ -12,7 +12,7 @@ from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 
 from . import golden
-from .shell import as_bytes, call, objects, run, told_of
+from .shell import as_bytes, call, comparable, objects, run
 
 ALL = "--columns", ",".join(COLUMNS), "--control-records"
 ORDERS = golden.CLEAN / "orders.zstd-0"
@@ -23,7 +23,7 @@ LEDGER = golden.CLEAN / "ledger-0"
 def test_every_golden_record_is_printed_as_kafka_has_it(name):
     ran = call("cat", golden_data.logs(name), *ALL, "--format", "jsonl")
     assert ran.exit_code == 0
-    assert [told_of(row) for row in objects(ran.stdout)] == golden.all_records(name)
+    assert [comparable(row) for row in objects(ran.stdout)] == golden.all_records(name)
 
 
 def test_the_default_columns_are_the_first_eight_in_a_pipe_as_json_lines():
@@ -44,7 +44,7 @@ def test_a_list_of_json_holds_what_the_lines_hold():
 
 @pytest.fixture
 def long_cells():
-    """Have Python's reader of CSV take cells of any length."""
+    """Let Python's CSV reader accept cells of any length."""
     before = csv.field_size_limit(1 << 30)
     yield
     csv.field_size_limit(before)
@@ -73,7 +73,7 @@ def test_csv_holds_what_the_lines_hold(name, long_cells):
     "value", [b"", b"\x7f", b"a\x7fb", b'"\\\x00\n', b"\xff", "é\u2028".encode(), None]
 )
 @pytest.mark.parametrize("other", [b"plain", b"", None, b"\x7f", b"\xff\xfe"])
-def test_bytes_survive_json_whatever_they_are(value, other):
+def test_any_bytes_survive_json(value, other):
     batch = kafkalog.RecordBatchBuilder(base_offset=7)
     batch.append(value, other, timestamp=-1, headers=[("h", value), ("h", other)])
     batch.append(other, value, timestamp=5)
@@ -89,7 +89,7 @@ def test_bytes_survive_json_whatever_they_are(value, other):
     assert second["headers"] == []
 
 
-def test_bounds_isolation_and_columns_are_handed_on():
+def test_bounds_isolation_and_columns_are_applied():
     some = call(
         "cat", LEDGER, "--start-offset", 10, "--end-offset", 20, "--columns", "offset"
     )
@@ -102,7 +102,7 @@ def test_bounds_isolation_and_columns_are_handed_on():
 
 
 @pytest.mark.parametrize("time", ["1700000100000", "2023-11-14T23:15:00+01:00"])
-def test_times_are_milliseconds_or_iso_with_a_zone(time):
+def test_times_are_milliseconds_or_iso_8601_with_a_time_zone(time):
     ran = call("cat", ORDERS, "--start-timestamp", time)
     times = [row["timestamp"] for row in objects(ran.stdout)]
     assert (
@@ -118,16 +118,16 @@ def test_topics_and_partitions_are_chosen():
     assert places == {("ledger", 1), ("once", 1)}
 
 
-@pytest.mark.parametrize("asked", [("--topic", "nowhere"), ("--partition", "77")])
+@pytest.mark.parametrize("option", [("--topic", "nowhere"), ("--partition", "77")])
 @pytest.mark.parametrize("command", ["cat", "ls"])
-def test_a_topic_that_is_not_there_is_no_empty_answer(command, asked):
-    ran = call(command, golden.CLEAN, *asked)
+def test_a_missing_topic_is_an_error(command, option):
+    ran = call(command, golden.CLEAN, *option)
     assert ran.exit_code == 3
     assert ran.stdout == ""
-    assert asked[1] in ran.stderr
+    assert option[1] in ran.stderr
 
 
-def test_head_prints_ten_records_or_as_many_as_asked_for():
+def test_head_prints_ten_records_or_as_many_as_requested():
     assert len(objects(call("head", golden.CLEAN).stdout)) == 10
     assert len(objects(call("head", ORDERS, "-n", 3).stdout)) == 3
     assert call("head", ORDERS, "-n", 0).stdout == ""
@@ -135,7 +135,7 @@ def test_head_prints_ten_records_or_as_many_as_asked_for():
     assert call("head", few).stdout == call("cat", few).stdout
 
 
-def test_head_reads_no_further_than_it_must(tmp_path):
+def test_head_reads_no_further_than_needed(tmp_path):
     damaged, first = with_damage(tmp_path)
     ran = call("head", damaged, "-n", first)
     assert ran.exit_code == 0
@@ -143,7 +143,7 @@ def test_head_reads_no_further_than_it_must(tmp_path):
 
 
 def with_damage(tmp_path):
-    """Write three batches, the second one damaged; count the records before it."""
+    """Write three batches, the second corrupt; return how many records precede it."""
     batches = []
     for base in (0, 3, 6):
         builder = kafkalog.RecordBatchBuilder(base_offset=base)
@@ -157,7 +157,7 @@ def with_damage(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json", "csv", "table"])
-def test_what_is_sound_before_damage_is_given(tmp_path, form):
+def test_valid_records_before_damage_are_printed(tmp_path, form):
     path, first = with_damage(tmp_path)
     ran = call("cat", path, "--format", form)
     assert ran.exit_code == 1
@@ -169,7 +169,7 @@ def test_what_is_sound_before_damage_is_given(tmp_path, form):
         assert len(ran.stdout.splitlines()) == first + (form != "jsonl")
 
 
-def test_what_is_sound_behind_damage_is_given_when_it_is_passed_over(tmp_path):
+def test_valid_records_after_damage_are_printed_when_it_is_skipped(tmp_path):
     path, _ = with_damage(tmp_path)
     ran = call("cat", path, "--on-corruption", "skip")
     assert [row["offset"] for row in objects(ran.stdout)] == [0, 1, 2, 6, 7, 8]

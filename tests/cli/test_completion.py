@@ -1,4 +1,4 @@
-"""What a shell offers: commands, options, topics, partitions, columns."""
+"""Shell completion: commands, options, topics, partitions, columns."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ TOPICS = sorted({name.rpartition("-")[0] for name in golden.partitions("k431-cle
 
 @pytest.fixture
 def shim(tmp_path):
-    """Make a directory for PATH with a ``kafkalog`` in it."""
+    """Create a directory for PATH that contains ``kafkalog``."""
     program = tmp_path / "bin" / "kafkalog"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafkalog "$@"\n')
@@ -27,7 +27,7 @@ def shim(tmp_path):
 
 
 def offered(*words):
-    """What click offers bash for the last of some words."""
+    """Return what click offers bash for the last of some words."""
     settings = {
         "_KAFKALOG_COMPLETE": "bash_complete",
         "COMP_WORDS": " ".join(["kafkalog", *map(str, words)]),
@@ -62,7 +62,7 @@ def test_partitions_below_the_path_are_offered():
     assert offered("tail", golden.CLEAN / "ledger-1", "--partition", "") == ["1"]
 
 
-def test_a_column_is_offered_behind_others():
+def test_a_column_is_offered_after_others():
     assert offered("cat", golden.CLEAN, "--columns", "offset,tim") == [
         "offset,timestamp", "offset,timestamp_type",
     ]  # fmt: skip
@@ -86,7 +86,7 @@ echo "${COMPREPLY[@]}"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_is_given_its_script(shell):
+def test_each_shell_gets_its_script(shell):
     settings = {**os.environ, "_KAFKALOG_COMPLETE": f"{shell}_source"}
     ran = subprocess.run(
         COMMAND, env=settings, capture_output=True, text=True, check=True

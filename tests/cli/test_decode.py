@@ -1,4 +1,4 @@
-"""``--decode``: what records of internal topics say, as JSON in every format."""
+"""``--decode``: records of internal topics as JSON, in every format."""
 
 import csv
 import io
@@ -35,27 +35,29 @@ def test_decoded_records_are_printed_as_kafka_decodes_them(name, directory):
     truth = [row for row in truth if row["file"].endswith(".log")]
     rows = lines("cat", golden_data.logs(name) / directory)
     assert [row["offset"] for row in rows] == [row["offset"] for row in truth]
-    for row, told in zip(rows, truth, strict=True):
-        if "key_type" in told:
-            assert row["key"]["type"] == told["key_type"]
-            assert row["key"]["name"] + "Key" == told["key_name"]
-            assert row["key"]["data"] == told["key"]
-            value = told["value"]
-            version = told.get("value_version")
+    for row, expected in zip(rows, truth, strict=True):
+        if "key_type" in expected:
+            assert row["key"]["type"] == expected["key_type"]
+            assert row["key"]["name"] + "Key" == expected["key_name"]
+            assert row["key"]["data"] == expected["key"]
+            value = expected["value"]
+            version = expected.get("value_version")
             data = None if value is None else {"version": version, "data": value}
             assert row["value"] == data
         else:
             assert row["key"] is None
-            assert row["value"]["type"] == told["type"]
-            assert row["value"]["version"] == told["version"]
-            assert row["value"]["data"] == told["data"]
+            assert row["value"]["type"] == expected["type"]
+            assert row["value"]["version"] == expected["version"]
+            assert row["value"]["data"] == expected["data"]
 
 
-def test_the_metadata_that_a_cluster_begins_with_are_decoded():
+def test_the_bootstrap_metadata_of_a_cluster_are_decoded():
     bootstrap = "bootstrap.checkpoint"
     truth = golden_data.truth("k431-clean", bootstrap, "decoded")
     rows = lines("cat", golden_data.logs("k431-clean") / bootstrap)
-    assert [row["value"]["data"] for row in rows] == [told["data"] for told in truth]
+    assert [row["value"]["data"] for row in rows] == [
+        expected["data"] for expected in truth
+    ]
 
 
 def test_csv_and_tables_hold_the_same():
@@ -68,12 +70,12 @@ def test_csv_and_tables_hold_the_same():
     assert '{"type":2,"name":"GroupMetadata",' in table.stdout
 
 
-def test_only_the_columns_asked_for_are_printed():
+def test_only_the_requested_columns_are_printed():
     ran = call("tail", OFFSETS, "--columns", "value", "--decode", "--format", "jsonl")
     assert [list(row) for row in objects(ran.stdout)] == [["value"]] * 10
 
 
-def test_control_records_say_what_they_are():
+def test_control_records_are_decoded():
     rows = lines("cat", golden_data.logs("k282-clean"), "--control-records")
     controls = [row for row in rows if row["key"] and "COMMIT" in str(row["key"])]
     assert {"type": 1, "name": "COMMIT"} in [row["key"] for row in controls]
@@ -88,7 +90,7 @@ def test_topics_of_users_are_printed_as_without_it():
     assert with_it.stdout == call("cat", orders, "--format", "jsonl").stdout
 
 
-def test_what_cannot_be_decoded_is_told_with_its_bytes(tmp_path):
+def test_invalid_messages_are_reported_with_their_bytes(tmp_path):
     batch = kafkalog.RecordBatchBuilder(base_offset=0)
     batch.append(b"\0\x63", b"ab", timestamp=1)
     batch.append(b"\0\3\0\1g", b"\0\0\0\0", timestamp=1)
@@ -106,7 +108,7 @@ def test_what_cannot_be_decoded_is_told_with_its_bytes(tmp_path):
     assert len(printed.splitlines()) == 3
 
 
-def test_a_table_wraps_what_is_decoded_and_loses_nothing_of_it():
+def test_a_table_wraps_decoded_cells_without_loss():
     cat = "cat", OFFSETS, "--decode", "--columns"
     shown = on_terminal(*cat, "value", width=40, NO_COLOR="1").splitlines()[1:]
     assert max(map(len, shown)) == 40
@@ -117,9 +119,9 @@ def test_a_table_wraps_what_is_decoded_and_loses_nothing_of_it():
     assert "".join(shown) == "".join(values)
 
 
-def test_the_cells_beside_one_that_is_wrapped_come_once():
+def test_cells_next_to_a_wrapped_one_are_printed_once():
     shown = on_terminal("head", OFFSETS, *KEY_AND_VALUE, "--decode", width=60)
     offsets = [line[:6].strip() for line in shown.splitlines()[1:]]
-    told = [str(row["offset"]) for row in lines("head", OFFSETS)]
-    assert [one for one in offsets if one] == told
-    assert len(offsets) > len(told)
+    expected = [str(row["offset"]) for row in lines("head", OFFSETS)]
+    assert [one for one in offsets if one] == expected
+    assert len(offsets) > len(expected)

@@ -1,4 +1,4 @@
-"""``export``: what is written is read back by others as what Kafka has."""
+"""``export``: other libraries read back what Kafka has."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ from tests import golden_data
 from tests.query import told
 
 from . import golden
-from .shell import call, objects, run, told_of
+from .shell import call, comparable, objects, run
 from .test_cat import with_damage
 
 ALL = "--columns", ",".join(COLUMNS), "--control-records"
@@ -92,7 +92,7 @@ def test_json_lines_hold_every_record_with_topic_and_partition(tmp_path, name):
         path = out / f"topic={topic}" / f"partition={partition}" / "part-00000.jsonl"
         if golden.records(name, directory):
             rows += objects(path.read_text())
-    assert [told_of(row) for row in rows] == golden.all_records(name)
+    assert [comparable(row) for row in rows] == golden.all_records(name)
 
 
 def test_csv_is_what_duckdb_reads(tmp_path):
@@ -115,7 +115,7 @@ def test_csv_is_what_duckdb_reads(tmp_path):
         assert (row[4] or None) == (spelled or None)
 
 
-def test_files_of_no_topic_lie_where_hive_puts_null(tmp_path):
+def test_files_without_a_topic_are_in_hives_directory_for_null(tmp_path):
     segment = tmp_path / "copy.log"
     segment.write_bytes((ORDERS / "00000000000000000000.log").read_bytes())
     assert call("export", segment, tmp_path / "out").exit_code == 0
@@ -134,7 +134,7 @@ def test_the_same_partition_again_is_another_part(tmp_path):
     assert done.records == scan.count()
 
 
-def test_row_groups_bound_what_is_held(tmp_path, monkeypatch):
+def test_row_groups_bound_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(file_export, "ROW_GROUP_BYTES", 4096)
     out = exported("k431-clean", tmp_path / "all.parquet", "parquet", *ALL)
     file = pq.ParquetFile(out)
@@ -143,7 +143,7 @@ def test_row_groups_bound_what_is_held(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("compression", file_export.COMPRESSIONS)
-def test_parquet_is_compressed_as_asked_for(tmp_path, compression):
+def test_parquet_is_compressed_as_requested(tmp_path, compression):
     out = tmp_path / "o.parquet"
     ran = call("export", ORDERS, out, "--compression", compression)
     assert ran.exit_code == 0
@@ -152,7 +152,7 @@ def test_parquet_is_compressed_as_asked_for(tmp_path, compression):
     assert column.compression.startswith(expected)
 
 
-def test_what_is_there_is_not_written_over(tmp_path):
+def test_existing_files_are_not_overwritten(tmp_path):
     out = tmp_path / "lake"
     exported("k431-repl-broker1", out, "parquet")
     before = sorted(out.rglob("*"))
@@ -171,7 +171,7 @@ def test_what_is_there_is_not_written_over(tmp_path):
     assert one.read_text().startswith("topic,")
 
 
-def test_nothing_is_written_among_kafkas_files(tmp_path):
+def test_nothing_is_written_into_kafkas_directories(tmp_path):
     logs = tmp_path / "logs"
     partition = logs / "orders-0"
     partition.mkdir(parents=True)
@@ -186,7 +186,7 @@ def test_nothing_is_written_among_kafkas_files(tmp_path):
 
 
 @pytest.mark.parametrize("form", file_export.FORMATS)
-def test_what_is_sound_before_damage_is_written(tmp_path, form):
+def test_valid_records_before_damage_are_written(tmp_path, form):
     path, first = with_damage(tmp_path)
     out = tmp_path / f"out.{form}"
     ran = call("export", path, out)
@@ -215,7 +215,7 @@ def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch, whole):
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_no_column_at_all_is_refused(tmp_path):
+def test_an_export_without_columns_is_rejected(tmp_path):
     ran = call("export", ORDERS, tmp_path / "out", "--columns", "topic")
     assert ran.exit_code == Exit.USAGE
     assert list(tmp_path.iterdir()) == []
@@ -238,7 +238,7 @@ def test_binary_values_are_base64_in_json_lines(tmp_path):
     assert all(base64.b64decode(one["base64"]) for one in coded)
 
 
-def test_a_missing_pyarrow_is_named_with_the_line_that_installs_it(tmp_path):
+def test_a_missing_pyarrow_is_reported_with_the_pip_command(tmp_path):
     program = f"""
 import sys
 sys.modules["pyarrow"] = None
@@ -256,25 +256,25 @@ sys.exit(main(["export", path, {str(tmp_path / "a.parquet")!r}]))
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "message"),
     [
-        ("x.txt", [], ".txt says no format: OUT may end with .parquet, .jsonl, .csv"),
-        ("x.parquet.gz", [], "no file is compressed as a whole, as .gz would say"),
+        ("x.txt", [], "OUT ends with .txt, expected one of .parquet, .jsonl, .csv"),
+        ("x.parquet.gz", [], ".gz, and files are not compressed as a whole"),
         ("x.jsonl.zst", [], ".arrow"),
-        ("x.parquet.gz", ["--to", "parquet"], "as .gz would say"),
-        ("x.csv", ["--to", "jsonl"], "OUT ends with .csv, and --to says jsonl"),
+        ("x.parquet.gz", ["--to", "parquet"], "OUT ends with .gz"),
+        ("x.csv", ["--to", "jsonl"], "OUT ends with .csv, but --to is jsonl"),
     ],
 )
-def test_a_name_that_says_no_format_or_another_is_refused(
-    tmp_path, name, options, said
+def test_an_unknown_or_contradicting_extension_is_rejected(
+    tmp_path, name, options, message
 ):
     ran = call("export", LEDGER, tmp_path / name, *options)
     assert ran.exit_code == 2
-    assert said in " ".join(ran.output.split())
+    assert message in " ".join(ran.output.split())
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_may_have_any_extension_where_its_format_is_said(tmp_path):
+def test_a_file_may_have_any_extension_if_its_format_is_given(tmp_path):
     out = tmp_path / "x.txt"
     assert call("export", LEDGER, out, "--to", "jsonl").exit_code == 0
     assert call("export", LEDGER, tmp_path / "x.JSONL").exit_code == 0
@@ -282,7 +282,7 @@ def test_a_file_may_have_any_extension_where_its_format_is_said(tmp_path):
     assert len(objects(out.read_text())) == len(objects(call("cat", LEDGER).stdout))
 
 
-def test_a_directory_that_is_there_may_have_any_name(tmp_path):
+def test_an_existing_directory_may_have_any_name(tmp_path):
     out = tmp_path / "lake.v2"
     out.mkdir()
     assert call("export", LEDGER, out).exit_code == 0
@@ -290,9 +290,9 @@ def test_a_directory_that_is_there_may_have_any_name(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "lake"])
-def test_a_missing_directory_of_the_output_is_named(tmp_path, name):
+def test_a_missing_output_directory_is_reported(tmp_path, name):
     ran = run("export", LEDGER, tmp_path / "nowhere" / name)
     assert ran.returncode == 3
-    said = f"kafkalog: No such directory: {tmp_path / 'nowhere'}\n"
-    assert ran.stderr.decode() == said
+    message = f"kafkalog: No such directory: {tmp_path / 'nowhere'}\n"
+    assert ran.stderr.decode() == message
     assert not list(tmp_path.iterdir())

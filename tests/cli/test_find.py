@@ -1,4 +1,4 @@
-"""``find``: where records lie, judged by what Kafka says of each."""
+"""``find``: locations of records, compared with what Kafka reports of each."""
 
 import re
 from collections import Counter
@@ -25,8 +25,8 @@ def found(*arguments):
     return objects(ran.stdout)
 
 
-def told_places(name, meets, *, first=False, control=False):
-    """Places of a set's records that meet a condition, as Kafka tells of them."""
+def expected_places(name, meets, *, first=False, control=False):
+    """Return the locations of a set's records that meet a condition, from Kafka."""
     places = []
     for directory in golden.partitions(name):
         start = golden.LOG_STARTS.get((name, directory), 0)
@@ -48,9 +48,9 @@ def told_places(name, meets, *, first=False, control=False):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_every_record_is_found_where_it_lies(name):
+def test_every_record_is_found_at_its_location(name):
     places = found(golden_data.logs(name), "--value", "", "--key", "")
-    wanted = told_places(
+    wanted = expected_places(
         name, lambda row: None not in (row[AT["key"]], row[AT["value"]])
     )
     assert places == wanted
@@ -65,15 +65,15 @@ def test_a_key_is_found_by_its_pattern(name):
         key = row[AT["key"]]
         return isinstance(key, str) and bool(pattern.search(bytes.fromhex(key)))
 
-    assert found(golden_data.logs(name), "--key", r"^key-[1-3]\d$") == told_places(
+    assert found(golden_data.logs(name), "--key", r"^key-[1-3]\d$") == expected_places(
         name, meets
     )
 
 
-def test_the_first_record_of_a_time_or_later_is_found_in_each_partition():
+def test_the_first_record_at_or_after_a_time_is_found_in_each_partition():
     time = 1_700_000_050_000
     places = found(golden.CLEAN, "--timestamp", str(time))
-    wanted = told_places(
+    wanted = expected_places(
         CLEAN, lambda row: (row[AT["timestamp"]] or -1) >= time, first=True
     )
     assert places == wanted
@@ -81,14 +81,14 @@ def test_the_first_record_of_a_time_or_later_is_found_in_each_partition():
 
 
 def test_a_producer_is_found_and_any_of_several():
-    wanted = told_places(CLEAN, lambda row: row[AT["producer_id"]] in (1, 3))
+    wanted = expected_places(CLEAN, lambda row: row[AT["producer_id"]] in (1, 3))
     assert wanted
     assert found(golden.CLEAN, "--producer-id", "1", "--producer-id", "3") == wanted
-    with_control = told_places(
+    with_control = expected_places(
         CLEAN, lambda row: row[AT["producer_id"]] == 3, control=True
     )
-    asked = ("--producer-id", "3", "--control-records")
-    assert found(golden.CLEAN, *asked) == with_control
+    options = ("--producer-id", "3", "--control-records")
+    assert found(golden.CLEAN, *options) == with_control
     assert len(with_control) > len(found(golden.CLEAN, "--producer-id", "3"))
 
 
@@ -99,18 +99,18 @@ def test_headers_are_found_by_name_by_value_and_several():
     def both(row):
         return has(row, "h3") and has(row, "h2")
 
-    assert found(golden.CLEAN, "--header", "h3") == told_places(
+    assert found(golden.CLEAN, "--header", "h3") == expected_places(
         CLEAN, lambda row: has(row, "h3")
     )
-    assert found(golden.CLEAN, "--header", "h3", "--header", "h2") == told_places(
+    assert found(golden.CLEAN, "--header", "h3", "--header", "h2") == expected_places(
         CLEAN, both
     )
 
 
-def test_conditions_hold_together(tmp_path):
+def test_all_conditions_must_match(tmp_path):
     path = tmp_path / "0.log"
     path.write_bytes(batches.build(2, "lz4", 0) + batches.build(2, "none", 3, 4))
-    asked = {
+    options = {
         ("--key", "4"): [4],
         ("--key", "k"): [1, 2, 4, 5],
         ("--key", ""): [1, 2, 4, 5],
@@ -131,12 +131,12 @@ def test_conditions_hold_together(tmp_path):
         ("--producer-id", "7"): [0, 1, 2, 3, 4, 5, 6],
         ("--producer-id", "8"): [],
     }
-    for arguments, offsets in asked.items():
+    for arguments, offsets in options.items():
         assert [one["offset"] for one in found(path, *arguments)] == offsets, arguments
 
 
 @pytest.mark.parametrize(("magic", "codec"), batches.KINDS)
-def test_the_place_in_the_batch_counts_from_its_first_record(tmp_path, magic, codec):
+def test_the_record_index_counts_from_the_batchs_first_record(tmp_path, magic, codec):
     first = batches.build(magic, codec, 0)
     path = tmp_path / "0.log"
     path.write_bytes(first + batches.build(magic, codec, 3))
@@ -147,23 +147,23 @@ def test_the_place_in_the_batch_counts_from_its_first_record(tmp_path, magic, co
     assert place["position"] == size * (4 if alone else 1)
 
 
-def test_nothing_found_is_no_damage():
+def test_finding_nothing_ends_with_0():
     ran = call("find", golden.CLEAN, "--offset", "99999999")
     assert (ran.exit_code, ran.stdout) == (0, "")
-    assert ran.stderr.startswith("kafkalog: nothing found")
+    assert ran.stderr.startswith("kafkalog: no record found")
 
 
-def test_that_a_control_record_lies_at_an_offset_is_said():
-    markers = told_places(CLEAN, lambda row: row[AT["is_control"]], control=True)
+def test_a_control_record_at_the_offset_is_reported():
+    markers = expected_places(CLEAN, lambda row: row[AT["is_control"]], control=True)
     place = next(one for one in markers if one["topic"] == "ledger")
     at = "--offset", str(place["offset"])
     directory = golden.CLEAN / f"ledger-{place['partition']}"
     ran = call("find", directory, *at)
     assert (ran.exit_code, ran.stdout) == (0, "")
-    nothing = "kafkalog: nothing found, partitions and files: 1\n"
+    nothing = "kafkalog: no record found, partitions and files searched: 1\n"
     hint = (
-        f"kafkalog: at offset {place['offset']} a control record lies: "
-        "--control-records shows it\n"
+        f"kafkalog: the record at offset {place['offset']} is a control record: "
+        "--control-records includes it\n"
     )
     assert ran.stderr == nothing + hint
     assert found(directory, *at, "--control-records") == [place]
@@ -172,7 +172,7 @@ def test_that_a_control_record_lies_at_an_offset_is_said():
     assert call("find", directory, *at, "--timestamp", later).stderr == nothing
 
 
-def test_bytes_of_any_kind_can_be_looked_for(tmp_path):
+def test_any_bytes_can_be_searched_for(tmp_path):
     batch = kafkalog.RecordBatchBuilder(base_offset=0)
     batch.append(b"\xff\x00", b"line\nbreak", timestamp=1)
     path = tmp_path / "0.log"
@@ -183,7 +183,7 @@ def test_bytes_of_any_kind_can_be_looked_for(tmp_path):
     assert found(path, "--value", "(?m)e$")
 
 
-def test_damage_is_passed_over_if_asked_and_told(tmp_path):
+def test_damage_is_skipped_on_request_and_reported(tmp_path):
     path = tmp_path / "0.log"
     first = batches.build(2, "none", 0)
     bad = bytearray(batches.build(2, "none", 3))
@@ -207,6 +207,6 @@ def test_damage_is_passed_over_if_asked_and_told(tmp_path):
         ("--timestamp", "1", "--start-timestamp", "2"),
     ],
 )
-def test_what_cannot_be_asked_is_wrong_usage(arguments):
+def test_contradicting_filters_are_a_usage_error(arguments):
     ran = call("find", golden.CLEAN, *arguments)
     assert (ran.exit_code, ran.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""``info``: what files and directories hold, judged by what Kafka says of them."""
+"""``info``: contents of files and directories, compared with what Kafka reports."""
 
 import csv
 import io
@@ -26,8 +26,8 @@ def info(*paths, code=0):
     return facts
 
 
-def told_of_file(name, directory, file):
-    """What Kafka says of the batches and records of one file, added up."""
+def expected_of_file(name, directory, file):
+    """Return what Kafka reports of the batches and records of one file, added up."""
     rows = [row for (of, _), row in told.batches(name, directory).items() if of == file]
     entries = [row for of, row in told.records(name, directory) if of == file]
     producers = {row.get("producer_id", -1) for row in rows} - {-1, None}
@@ -48,25 +48,25 @@ def told_of_file(name, directory, file):
 
 
 @pytest.mark.parametrize(("name", "directory"), told.DIRECTORIES)
-def test_a_file_holds_what_kafka_tells(name, directory):
+def test_a_file_has_the_content_that_kafka_reports(name, directory):
     for file in told.files(name, directory):
         path = told.path_of(name, directory, file)
         [facts] = info(path)
-        wanted = told_of_file(name, directory, file)
+        wanted = expected_of_file(name, directory, file)
         assert {member: facts[member] for member in wanted} == wanted
         assert facts["size_in_bytes"] == path.stat().st_size
         assert facts["kind"] == ("segment" if ".log" in file else "metadata snapshot")
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_a_partition_holds_what_its_segments_do(name):
+def test_a_partition_has_the_sum_of_its_segments(name):
     for directory in golden.partitions(name):
         path = golden_data.logs(name) / directory
         [facts] = info(path)
         files = [one["file"] for one in facts["segments"]]
-        plain = [one for one in told.files(name, directory) if one.endswith(".log")]
-        assert files == plain
-        each = [told_of_file(name, directory, file) for file in files]
+        logs = [one for one in told.files(name, directory) if one.endswith(".log")]
+        assert files == logs
+        each = [expected_of_file(name, directory, file) for file in files]
         for member in ("batches", "records", "transactional_batches"):
             assert facts[member] == sum(one[member] for one in each)
         with kafkalog.open(path) as log:
@@ -80,7 +80,7 @@ def test_a_partition_holds_what_its_segments_do(name):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_every_file_of_a_broker_is_known_and_sound(name):
+def test_every_file_of_a_broker_is_known_and_valid(name):
     paths = [one for one in golden_data.logs(name).rglob("*") if one.is_file()]
     assert paths
     for facts in info(*sorted(paths)):
@@ -89,7 +89,7 @@ def test_every_file_of_a_broker_is_known_and_sound(name):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_indexes_have_as_many_entries_as_kafka_tells(name):
+def test_indexes_have_as_many_entries_as_kafka_reports(name):
     for directory in golden.partitions(name):
         place = golden_data.logs(name) / directory
         for row in golden_data.truth(name, directory, "indexes"):
@@ -97,7 +97,7 @@ def test_indexes_have_as_many_entries_as_kafka_tells(name):
             assert facts["entries"] == len(row["entries"]), row["file"]
 
 
-def test_a_log_directory_has_totals_and_says_whose_it_is():
+def test_a_log_directory_has_totals_and_its_brokers_id():
     [facts] = info(golden.CLEAN)
     listed = [
         one for one in objects(call("ls", golden.CLEAN).stdout) if not one["state"]
@@ -115,7 +115,7 @@ def test_a_log_directory_has_totals_and_says_whose_it_is():
     assert {one["state"] for one in facts["beside"]} == {"sound"}
 
 
-def test_what_lies_behind_the_last_batch_is_told(tmp_path):
+def test_trailing_bytes_are_reported(tmp_path):
     whole = batches.build(2, "none", 0)
     path = tmp_path / "00000000000000000000.log"
     for more, tail in ((b"", "whole"), (b"\0" * 50, "preallocated")):
@@ -126,7 +126,7 @@ def test_what_lies_behind_the_last_batch_is_told(tmp_path):
     assert info(path)[0]["tail"] == "incomplete"
 
 
-def test_damage_in_headers_and_beside_is_told_and_ends_with_1(tmp_path):
+def test_damage_in_headers_and_other_files_is_reported_and_ends_with_1(tmp_path):
     place = tmp_path / "ledger-0"
     shutil.copytree(golden.CLEAN / "ledger-0", place)
     log = place / "00000000000000000082.log"
@@ -147,7 +147,7 @@ def test_damage_in_headers_and_beside_is_told_and_ends_with_1(tmp_path):
     assert facts["beside"][-2]["state"].startswith("damaged: ")
 
 
-def test_a_log_of_any_other_name_misses_nothing(tmp_path):
+def test_a_log_with_another_name_has_no_missing_files(tmp_path):
     path = tmp_path / "copy.log"
     path.write_bytes(batches.build(2, "none", 7))
     [facts] = info(path)
@@ -155,7 +155,7 @@ def test_a_log_of_any_other_name_misses_nothing(tmp_path):
     assert facts["beside"] == []
 
 
-def test_a_strange_file_is_no_file_of_kafkas(tmp_path):
+def test_an_unknown_file_is_not_one_of_kafkas(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("mine")
     ran = call("info", path)
@@ -163,7 +163,7 @@ def test_a_strange_file_is_no_file_of_kafkas(tmp_path):
     assert ran.stderr == f"kafkalog: not a file that Kafka writes: {path}\n"
 
 
-def test_the_table_is_for_people():
+def test_the_table_is_human_readable():
     text = call("info", golden.CLEAN / "ledger-0", "--format", "table").stdout
     lines = text.splitlines()
     assert lines[0].split() == ["kind", "partition"]
@@ -180,7 +180,7 @@ def test_csv_has_a_row_a_member():
     assert rows["magics"] == '{"2": 61}'
 
 
-def test_a_file_asked_for_by_name_may_be_a_link_but_not_one_in_a_partition(tmp_path):
+def test_a_file_given_by_name_may_be_a_link_but_not_one_in_a_partition(tmp_path):
     partition = golden_data.logs(CLEAN) / "ledger-0"
     names = ["partition.metadata", f"{0:020d}.index", f"{0:020d}.timeindex"]
     copy = tmp_path / "ledger-0"

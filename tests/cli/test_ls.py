@@ -1,4 +1,4 @@
-"""``ls``: what lies where, by what the files say."""
+"""``ls``: partitions and segments, compared with what Kafka reports."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ TIME = COLUMNS.index("timestamp")
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_partitions_have_the_offsets_and_the_latest_time_that_kafka_tells(name):
+def test_partitions_have_the_offsets_and_the_latest_time_that_kafka_reports(name):
     rows = objects(call("ls", golden_data.logs(name)).stdout)
     live = {row["directory"]: row for row in rows if row["state"] is None}
     assert sorted(live) == sorted(golden.partitions(name))
@@ -46,7 +46,7 @@ def log_end(directory):
         return log.log_end_offset
 
 
-def test_a_clean_shutdown_and_marked_directories_show():
+def test_a_clean_shutdown_and_marked_directories_are_listed():
     clean = objects(call("ls", golden.CLEAN).stdout)
     assert {row["clean_shutdown"] for row in clean} == {True}
     assert [row["topic"] for row in clean if row["state"] == "delete"] == ["spare-gone"]
@@ -62,19 +62,19 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_segments_have_as_many_index_entries_as_kafka_tells(name):
+def test_segments_have_as_many_index_entries_as_kafka_reports(name):
     for directory in golden.partitions(name):
         rows = objects(call("ls", golden_data.logs(name) / directory).stdout)
         indexes = golden_data.truth(name, directory, "indexes")
-        told_counts = {row["file"]: len(row["entries"]) for row in indexes}
+        expected_counts = {row["file"]: len(row["entries"]) for row in indexes}
         for row in rows:
             if row["state"] is None:
                 for ending, member in MEMBERS.items():
                     file = row["file"].replace(".log", ending)
-                    assert row[member] == told_counts.get(file), file
+                    assert row[member] == expected_counts.get(file), file
 
 
-def test_marked_segments_show():
+def test_marked_segments_are_listed():
     rows = objects(call("ls", golden.CLEAN / "state.none-0").stdout)
     assert {row["state"] for row in rows} == {None, "deleted"}
 
@@ -93,7 +93,7 @@ def test_the_time_under_log_append_time_is_the_brokers():
     assert row["first_timestamp"] == times[0]
 
 
-def test_the_table_is_for_people():
+def test_the_table_is_human_readable():
     lines = call("ls", golden.CLEAN, "--format", "table").stdout.splitlines()
     assert lines[0].endswith("39 partitions, 399.4 KiB, shut down cleanly")
     assert lines[1].split()[:4] == ["topic", "partition", "segments", "size"]
@@ -118,23 +118,23 @@ def test_marked_files_count_in_a_partition_as_in_a_log_directory():
 
 
 @pytest.mark.parametrize("path", [golden.CLEAN, golden.CLEAN / "state.none-0"])
-def test_the_largest_come_first_by_all_their_files(path):
+def test_sorting_by_size_uses_all_files(path):
     rows = objects(call("ls", path, "--sort", "size").stdout)
     sizes = [row["all_files_bytes"] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
     assert len({*sizes}) > 1
-    plain = objects(call("ls", path).stdout)
-    assert sorted(map(str, rows)) == sorted(map(str, plain)) != list(map(str, rows))
+    by_name = objects(call("ls", path).stdout)
+    assert sorted(map(str, rows)) == sorted(map(str, by_name)) != list(map(str, rows))
 
 
-def test_the_room_of_an_open_index_is_not_counted(tmp_path):
+def test_the_unused_space_of_an_open_index_is_not_counted(tmp_path):
     with kafkalog.open(tmp_path / "t-0", "a") as log:
         log.append(batch())
         [row] = objects(call("ls", tmp_path).stdout)
         assert row["size_in_bytes"] < row["all_files_bytes"] < 100_000
 
 
-def test_csv_has_plain_numbers():
+def test_csv_has_numbers_without_units():
     text = call("ls", golden.CLEAN, "--topic", "ledger", "--format", "csv").stdout
     first, second = csv.DictReader(io.StringIO(text))
     assert (first["topic"], first["partition"], second["partition"]) == (
@@ -155,7 +155,7 @@ def test_several_paths_are_one_list():
     assert len(list(csv.DictReader(io.StringIO(text)))) == len(each)
 
 
-def test_an_unreadable_log_start_checkpoint_and_a_torn_log_stop_no_listing(tmp_path):
+def test_an_unreadable_checkpoint_and_a_truncated_log_are_listed(tmp_path):
     place = tmp_path / "logs"
     shutil.copytree(golden.CLEAN / "orders.none-0", place / "orders.none-0")
     (place / "log-start-offset-checkpoint").write_text("nonsense")

@@ -1,4 +1,4 @@
-"""How commands begin and end: imports, exit codes, pipes, help."""
+"""How commands start and end: imports, exit codes, pipes, help."""
 
 import re
 import shlex
@@ -47,16 +47,16 @@ def test_help_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_small_commands_do_without_pyarrow(command):
+def test_small_commands_do_not_import_pyarrow(command):
     assert "pyarrow" not in modules_loaded_by(command, ORDERS)
 
 
-def test_the_version_is_the_packages():
+def test_the_version_is_that_of_the_package():
     ran = run("--version")
     assert ran.stdout.decode() == f"kafkalog, version {kafkalog.__version__}\n"
 
 
-def test_every_command_is_listed_with_what_it_says_of_itself():
+def test_every_command_is_listed_with_its_summary():
     listed = call("--help").output
     for name, line in COMMANDS.items():
         command = import_module(f"kafkalog.cli.{name}").command
@@ -80,8 +80,8 @@ def test_the_examples_of_help_run(name, tmp_path, monkeypatch):
     examples = examples_of(name)
     assert 2 <= len(examples) <= 4
     for example in examples:
-        said = example.replace("/var/lib/kafka/data", str(golden.CLEAN))
-        program, *arguments = shlex.split(said)
+        text = example.replace("/var/lib/kafka/data", str(golden.CLEAN))
+        program, *arguments = shlex.split(text)
         assert (program, arguments[0]) == ("kafkalog", name)
         ran = call(*arguments)
         assert ran.exit_code == (130 if "-f" in arguments else 0), ran.output
@@ -118,7 +118,7 @@ def test_wrong_usage_ends_with_2(arguments):
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_what_cannot_be_read_ends_with_3(command, tmp_path):
+def test_an_unreadable_path_ends_with_3(command, tmp_path):
     strange = tmp_path / "strange"
     strange.mkdir()
     (strange / "notes.txt").write_text("nothing of Kafka's")
@@ -129,21 +129,21 @@ def test_what_cannot_be_read_ends_with_3(command, tmp_path):
         assert len(ran.stderr.splitlines()) == 1
 
 
-def test_an_error_of_the_system_ends_with_3(monkeypatch):
+def test_an_os_error_ends_with_3(monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", str(ORDERS))
 
-    monkeypatch.setattr("kafkalog.query.sources.find_sources", refuse)
+    monkeypatch.setattr("kafkalog.query.scan.find_sources", refuse)
     ran = call("cat", ORDERS)
     assert (ran.exit_code, ran.stdout) == (3, "")
     assert ran.stderr == f"kafkalog: Permission denied: {ORDERS}\n"
 
 
-def test_a_fault_of_ours_is_not_hidden(monkeypatch):
+def test_a_bug_is_not_hidden(monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("kafkalog.query.sources.find_sources", fail)
+    monkeypatch.setattr("kafkalog.query.scan.find_sources", fail)
     with pytest.raises(ZeroDivisionError):
         main(["cat", str(ORDERS)])
 
@@ -170,23 +170,23 @@ def test_a_closed_pipe_ends_quietly(form):
 
 
 @pytest.mark.parametrize("command", ["cat", "head", "tail", "find", "export"])
-def test_how_much_a_batch_may_take_can_be_said(command, tmp_path):
+def test_the_maximum_batch_size_is_an_option(command, tmp_path):
     batch = kafkalog.RecordBatchBuilder(base_offset=0, codec="gzip")
     batch.append(b"key", bytes(100_000), timestamp=1)
     path = tmp_path / "a.log"
     path.write_bytes(batch.build())
     more = {"find": ("--key", "k"), "export": (tmp_path / "out.jsonl",)}
-    asked = (command, path, *more.get(command, ()), "--max-batch-bytes")
-    assert call(*asked, 200_000).exit_code == 0
-    refused = call(*asked, 50_000, *(["--overwrite"] if command == "export" else []))
+    options = (command, path, *more.get(command, ()), "--max-batch-bytes")
+    assert call(*options, 200_000).exit_code == 0
+    refused = call(*options, 50_000, *(["--overwrite"] if command == "export" else []))
     assert refused.exit_code == 1
-    assert f"unpacks to more than the limit: {path}" in refused.stderr
-    assert call(*asked, 0).exit_code == 2
-    assert call(*asked, (1 << 30) + 1).exit_code == 2
+    assert f"decompresses to more than max_batch_bytes allows: {path}" in refused.stderr
+    assert call(*options, 0).exit_code == 2
+    assert call(*options, (1 << 30) + 1).exit_code == 2
 
 
 def run_in_shell(line):
-    """Run words, and behind them what a shell does with their streams."""
+    """Run words in a shell, followed by what it does with their streams."""
     return subprocess.run(["sh", "-c", line], capture_output=True, check=False)
 
 
@@ -203,14 +203,14 @@ def run_in_shell(line):
         ("dump", ORDERS, "--format", "jsonl"),
     ],
 )
-def test_a_closed_standard_output_is_told_in_a_line(arguments):
+def test_a_closed_standard_output_is_reported_in_a_line(arguments):
     line = shlex.join([*COMMAND, *map(str, arguments)])
     ran = run_in_shell(f"{line} >&-")
     assert ran.stderr == b"kafkalog: Bad file descriptor: standard output\n"
     assert ran.returncode == 3
 
 
-def test_a_full_disk_behind_standard_output_is_told_in_a_line():
+def test_a_full_disk_at_standard_output_is_reported_in_a_line():
     for count in ("1", "1000"):
         line = shlex.join([*COMMAND, "head", "-n", count, str(golden.CLEAN)])
         ran = run_in_shell(f"{line} >/dev/full")
@@ -218,7 +218,7 @@ def test_a_full_disk_behind_standard_output_is_told_in_a_line():
         assert ran.returncode == 3
 
 
-def test_what_prints_nothing_does_without_streams(tmp_path):
+def test_commands_that_print_nothing_need_no_streams(tmp_path):
     line = shlex.join([*COMMAND, "export", str(ORDERS), str(tmp_path / "out.jsonl")])
     assert run_in_shell(f"{line} >&- 2>&-").returncode == 0
     assert (tmp_path / "out.jsonl").stat().st_size
@@ -238,11 +238,11 @@ def test_an_interrupt_ends_with_130(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    process.stdout.read(1)  # it runs, and soon waits for us to read on
+    process.stdout.read(1)  # it runs, and soon waits for its output to be read
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
+    _, text = process.communicate()
     assert process.returncode == 130
-    assert b"Traceback" not in said
+    assert b"Traceback" not in text
 
 
 def test_python_m_is_the_command_line():
@@ -251,26 +251,26 @@ def test_python_m_is_the_command_line():
 
 def test_the_help_names_every_column_in_order():
     text = " ".join(call("cat", "--help").output.split())
-    names = text.partition("in the order wanted: ")[2].partition(". --isolation")[0]
-    names = names.replace(" (these by default)", "")
+    names = text.partition("separated by commas: ")[2].partition(". --isolation")[0]
+    names = names.replace(" (the default)", "")
     assert tuple(names.split(". ")[0].rstrip(".").split(", ")) == COLUMNS
 
 
-def test_data_is_utf8_whatever_the_locale():
+def test_data_is_utf8_in_any_locale():
     ran = run("cat", ORDERS, env={"LC_ALL": "C", "PYTHONUTF8": "0", "PATH": ""})
     assert ran.returncode == 0
     assert "ünïcödé" in ran.stdout.decode()
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_no_golden_directory_troubles_any_reader(name):
+def test_every_reading_command_succeeds_on_every_golden_directory(name):
     for command in READERS:
         ran = call(command, golden_data.logs(name), "--format", "table")
         assert (ran.exit_code, ran.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_that_a_path_may_not_be_read_is_found_by_reading_it(command, monkeypatch):
+def test_an_unreadable_path_is_found_by_reading_it(command, monkeypatch):
     before = call(command, ORDERS).exit_code
     monkeypatch.setattr("os.access", lambda *_: False)  # root may read everything
     assert call(command, ORDERS).exit_code == before == 0
@@ -289,7 +289,7 @@ URLS = [
 
 
 @pytest.mark.parametrize("arguments", URLS)
-def test_a_url_is_refused_and_nothing_of_it_shown_but_its_scheme(arguments):
+def test_a_url_is_rejected_and_only_its_scheme_is_shown(arguments):
     ran = run(*arguments)
     assert ran.returncode == 2
     shown = (ran.stdout + ran.stderr).decode()
@@ -307,7 +307,7 @@ def test_a_url_is_refused_and_nothing_of_it_shown_but_its_scheme(arguments):
         ["cat", ORDERS, f"--s3://{SECRET}"],
     ],
 )
-def test_a_url_where_none_belongs_is_not_shown_either(arguments):
+def test_a_url_in_any_argument_is_not_shown(arguments):
     ran = run(*arguments)
     assert ran.returncode in (2, 3)
     shown = (ran.stdout + ran.stderr).decode()

@@ -1,4 +1,4 @@
-"""``tail``: the last records, as ``cat`` has them; and logs that are followed."""
+"""``tail``: the last records, as ``cat`` prints them; and following growing logs."""
 
 import json
 import os
@@ -30,7 +30,7 @@ PATIENCE = 20.0
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_the_last_records_are_those_that_come_last(name, isolation):
+def test_the_last_records_are_those_that_cat_prints_last(name, isolation):
     place = golden_data.logs(name)
     whole = objects(call("cat", place, "--isolation", isolation).stdout)
     by_partition = {}
@@ -52,7 +52,7 @@ def test_the_last_of_every_magic_and_codec(tmp_path, magic, codec):
         assert [row["offset"] for row in rows] == list(range(max(0, 30 - count), 30))
 
 
-def test_control_records_count_where_they_are_shown():
+def test_control_records_count_if_they_are_included():
     place = golden.CLEAN / "ledger-0"
     rows = objects(call("cat", place, "--control-records").stdout)
     shown = call("tail", place, "--control-records", "-n", 4)
@@ -76,7 +76,7 @@ def test_a_long_log_is_not_read_for_its_last_records(tmp_path, monkeypatch):
     assert sum(read) < 8 << 20
 
 
-def test_damage_in_the_end_is_met_as_asked(tmp_path):
+def test_damage_at_the_end_is_raised_or_skipped_as_requested(tmp_path):
     path = tmp_path / "00000000000000000000.log"
     built = [bytearray(batches.build(2, "none", first)) for first in range(0, 12, 3)]
     built[2][-1] ^= 1
@@ -89,14 +89,14 @@ def test_damage_in_the_end_is_met_as_asked(tmp_path):
 
 
 class Following:
-    """A running ``tail -f``, from which rows are taken as they come."""
+    """A running ``tail -f``, whose rows are read as they arrive."""
 
     def __init__(self, process):
         self.process = process
         self._text = b""
 
     def rows(self, count):
-        """Wait for so many rows."""
+        """Wait for this many rows."""
         found = []
         until = time.monotonic() + PATIENCE
         while len(found) < count:
@@ -109,19 +109,19 @@ class Following:
                 [self.process.stdout], [], [], max(0, until - time.monotonic())
             )
             assert ready, (found, self._text)
-            piece = os.read(self.process.stdout.fileno(), 1 << 16)
-            assert piece, (found, self.process.stderr.read())
-            self._text += piece
+            chunk = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert chunk, (found, self.process.stderr.read())
+            self._text += chunk
         return found
 
     def offsets(self, count):
         return [row["offset"] for row in self.rows(count)]
 
     def stop(self):
-        """Interrupt it; answer its code, what came last, and what it complained of."""
+        """Interrupt it; return its code, its last output, and its messages."""
         self.process.send_signal(signal.SIGINT)
-        rest, said = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, self._text + rest, said.decode()
+        rest, messages = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, self._text + rest, messages.decode()
 
 
 @contextmanager
@@ -153,11 +153,11 @@ def test_a_log_is_followed_across_new_segments(tmp_path):
                 log.append(batch(2))
             assert len(log.segments) > 3
             assert tail.offsets(60) == list(range(5, 65))
-            code, rest, said = tail.stop()
-    assert (code, rest, said) == (130, b"", "kafkalog: interrupted\n")
+            code, rest, messages = tail.stop()
+    assert (code, rest, messages) == (130, b"", "kafkalog: interrupted\n")
 
 
-def test_a_cut_is_told_and_what_comes_behind_it_is_given(tmp_path):
+def test_a_truncation_is_reported_and_what_follows_it_is_printed(tmp_path):
     with opened(tmp_path / "t-0") as log:
         log.append(batch(5))
         log.append(batch(5))
@@ -167,13 +167,13 @@ def test_a_cut_is_told_and_what_comes_behind_it_is_given(tmp_path):
             time.sleep(0.5)
             log.append(batch(2, size=9))
             assert tail.offsets(2) == [5, 6]
-            _, _, said = tail.stop()
+            _, _, messages = tail.stop()
     place = tmp_path / "t-0"
     cut = f"kafkalog: it was truncated to offset 5: {place}: records returned from 5"
-    assert said.startswith(cut)
+    assert messages.startswith(cut)
 
 
-def test_a_cut_that_was_written_over_shows_by_its_leader_epoch(tmp_path):
+def test_a_truncation_that_was_overwritten_is_detected_by_leader_epoch(tmp_path):
     place = tmp_path / "t-0"
     with opened(place) as log:
         log.append_as_follower(batch(5, base_offset=0, leader_epoch=1), leader_epoch=1)
@@ -189,11 +189,11 @@ def test_a_cut_that_was_written_over_shows_by_its_leader_epoch(tmp_path):
             log.flush(include_active=True)
             tail.process.send_signal(signal.SIGCONT)
             assert tail.offsets(9) == list(range(5, 14))
-            _, _, said = tail.stop()
-    assert "truncated to offset 5" in said
+            _, _, messages = tail.stop()
+    assert "truncated to offset 5" in messages
 
 
-def test_what_retention_deletes_is_passed_over(tmp_path):
+def test_what_retention_deletes_is_skipped(tmp_path):
     with opened(tmp_path / "t-0") as log:
         log.append(batch(5))
         with following(tmp_path / "t-0", "-n", "1") as tail:
@@ -211,13 +211,15 @@ def test_what_retention_deletes_is_passed_over(tmp_path):
             assert rows == list(range(start, 55))
             log.append(batch(1))
             assert tail.offsets(1) == [55]
-            _, _, said = tail.stop()
+            _, _, messages = tail.stop()
     skipped = f"skipped offsets 5 to {start - 1} of t-0"
-    assert said.count("skipped") == 1
-    assert said.startswith(f"kafkalog: {skipped}: the log was deleted up to {start} ")
+    assert messages.count("skipped") == 1
+    assert messages.startswith(
+        f"kafkalog: {skipped}: the log was deleted up to {start} "
+    )
 
 
-def test_what_was_given_before_retention_deletes_it_is_not_said_to_be_skipped(tmp_path):
+def test_what_was_printed_before_retention_deletes_it_is_not_reported(tmp_path):
     with opened(tmp_path / "t-0") as log:
         log.append(batch(5))
         with following(tmp_path / "t-0") as tail:
@@ -231,8 +233,8 @@ def test_what_was_given_before_retention_deletes_it_is_not_said_to_be_skipped(tm
             assert log.log_start_offset == 6
             log.append(batch(1))
             assert tail.offsets(1) == [6]
-            _, _, said = tail.stop()
-    assert "skipped" not in said
+            _, _, messages = tail.stop()
+    assert "skipped" not in messages
 
 
 def test_partitions_come_and_go(tmp_path):
@@ -252,23 +254,23 @@ def test_partitions_come_and_go(tmp_path):
         with opened(tmp_path / "t-0") as log:
             log.append(batch(1))
         assert [(row["partition"], row["offset"]) for row in tail.rows(1)] == [(0, 1)]
-        code, _, said = tail.stop()
+        code, _, messages = tail.stop()
     assert code == 130
-    assert f"it is gone: {tmp_path / 't-1'}" in said
+    assert f"it is gone: {tmp_path / 't-1'}" in messages
 
 
 PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 
 
 def commit(producer):
-    """Encode the marker that commits a producer's transaction."""
+    """Return the encoded marker that commits a producer's transaction."""
     builder = RecordBatchBuilder(is_transactional=True, is_control=True, **producer)
     key, value = end_transaction_marker(ControlRecordType.COMMIT, 0)
     builder.append(key, value, timestamp=NOW)
     return builder.build()
 
 
-def test_what_is_not_committed_yet_waits(tmp_path):
+def test_uncommitted_records_are_held_back(tmp_path):
     place = tmp_path / "t-0"
     with opened(place) as log:
         log.append(batch(1))
@@ -284,7 +286,7 @@ def test_what_is_not_committed_yet_waits(tmp_path):
             assert tail.offsets(3) == [1, 2, 3]
 
 
-def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
+def test_a_closed_pipe_ends_tail_quietly(tmp_path):
     with opened(tmp_path / "t-0") as log:
         log.append(batch(3))
     with following(tmp_path / "t-0", "-n", "1") as tail:
@@ -295,7 +297,7 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
         tail.process.stdout = None
 
 
-def test_waiting_takes_no_processor(tmp_path):
+def test_waiting_takes_no_processor_time(tmp_path):
     with opened(tmp_path / "t-0") as log:
         log.append(batch(3))
     with following(tmp_path / "t-0", "-n", "1") as tail:
@@ -306,7 +308,7 @@ def test_waiting_takes_no_processor(tmp_path):
 
 
 def spent(pid):
-    """Seconds of processor time that a process has taken."""
+    """Return the processor seconds that a process has used."""
     cells = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(cells[11]) + int(cells[12])) / os.sysconf("SC_CLK_TCK")
 

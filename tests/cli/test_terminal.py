@@ -1,4 +1,4 @@
-"""On a terminal: a table that fits, colour if wanted, and no byte that is obeyed."""
+"""On a terminal: a table that fits, colour if wanted, and no control characters."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def evil(tmp_path):
     return path
 
 
-def test_it_is_a_table_as_wide_as_the_terminal():
+def test_a_terminal_gets_a_table_of_its_width():
     sent = on_terminal("cat", ORDERS, width=90)
     lines = [line for line in sent.replace(BOLD, "").split("\r\n") if line]
     assert lines[0].split()[:3] == ["topic", "partition", "offset"]
@@ -49,7 +49,7 @@ def test_it_is_a_table_as_wide_as_the_terminal():
     ],
 )
 @pytest.mark.parametrize("command", ["ls", "head"])
-def test_colour_is_for_those_who_want_it(command, arguments, variables, coloured):
+def test_colour_can_be_switched_off(command, arguments, variables, coloured):
     sent = on_terminal(command, ORDERS, *arguments, **variables)
     assert (BOLD in sent) == coloured
     assert ("\x1b" in sent) == coloured
@@ -60,7 +60,7 @@ def test_a_pipe_gets_no_colour():
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl", "json", "csv"])
-def test_a_terminal_is_sent_nothing_that_it_would_obey(evil, form):
+def test_a_terminal_gets_no_control_characters(evil, form):
     sent = on_terminal("cat", evil, "--format", form, NO_COLOR="1", width=400)
     shown = sent.replace("\r\n", "\n")
     assert not OBEYED.search(shown)
@@ -76,7 +76,7 @@ def test_a_terminal_is_sent_nothing_that_it_would_obey(evil, form):
 @pytest.mark.parametrize(
     "command", [("info",), ("find", "--key", "owned"), ("tail",), ("verify",)]
 )
-def test_names_and_ids_are_harmless_in_every_command(evil, tmp_path, command, form):
+def test_names_and_ids_are_escaped_in_every_command(evil, tmp_path, command, form):
     place = tmp_path / "\x1b[2J\u202eevil"
     (place / "t-0").mkdir(parents=True)
     segment = place / "t-0" / "00000000000000000000.log"
@@ -86,19 +86,19 @@ def test_names_and_ids_are_harmless_in_every_command(evil, tmp_path, command, fo
     )
     for path in (place, place / "t-0", segment):
         arguments = (*command, path, "--format", form)
-        sent = on_terminal(*arguments, TERM="dumb", width=999)  # which has no bar
+        sent = on_terminal(*arguments, TERM="dumb", width=999)  # without a progress bar
         assert sent or form in ("jsonl", "csv")
         assert not OBEYED.search(sent.replace("\r\n", "\n"))
 
 
-def test_names_of_files_in_messages_are_harmless(tmp_path):
+def test_names_of_files_in_messages_are_escaped(tmp_path):
     ran = call("cat", tmp_path / "\x1b[2J.log")
     assert ran.exit_code == 3
     assert "\x1b" not in ran.stderr
     assert r"\x1b[2J.log" in ran.stderr
 
 
-def test_a_pipe_gets_the_bytes_as_they_are(evil):
+def test_a_pipe_gets_the_bytes_unescaped(evil):
     [line] = run("cat", evil).stdout.decode().splitlines()
     assert json.loads(line)["key"] == EVIL
 
@@ -109,17 +109,17 @@ def test_progress_is_shown_on_a_terminal_unless_quiet(tmp_path):
     quiet = on_terminal("export", golden.CLEAN, tmp_path / "b.csv", "--quiet")
     assert quiet == ""
     checked = on_terminal("verify", golden.CLEAN)
-    told = on_terminal("verify", golden.CLEAN, "--quiet")
-    assert len(told) < len(checked)
-    assert told in checked
+    shown = on_terminal("verify", golden.CLEAN, "--quiet")
+    assert len(shown) < len(checked)
+    assert shown in checked
 
 
 @given(text=st.text())
-def test_harmless_json_is_the_same_json(text):
+def test_escaped_json_is_equivalent(text):
     spelled = json.dumps({text: text}, ensure_ascii=False)
-    harmless = terminal.harmless_json(spelled)
-    assert json.loads(harmless) == {text: text}
-    assert not OBEYED.search(harmless)
+    escaped = terminal.escape_json(spelled)
+    assert json.loads(escaped) == {text: text}
+    assert not OBEYED.search(escaped)
 
 
 @given(
@@ -131,7 +131,7 @@ def test_a_table_whose_columns_may_all_be_cut_fits(cells, width):
         TableColumn("one", may_be_cut=True),
         TableColumn("two", True, may_be_cut=True),
     ]
-    rows = [[terminal.harmless(cell) for cell in row] for row in cells]
+    rows = [[terminal.escape(cell) for cell in row] for row in cells]
     lines = list(lines_of(columns, rows, width=width))
     assert len(lines) == 1 + len(rows)
     assert all(cell_len(line) <= width for line in lines)

@@ -1,4 +1,4 @@
-"""``verify`` on the command line: several paths, and some partitions of them."""
+"""``verify`` on the command line: several paths, and selected partitions."""
 
 import json
 
@@ -21,7 +21,7 @@ def report_of(*arguments, code=0):
 
 @pytest.fixture
 def damaged(tmp_path):
-    """Make two log directories, each with damage in files of the same name."""
+    """Create two log directories, each with damage in files of the same name."""
     paths = [tmp_path / "a", tmp_path / "b"]
     for path in paths:
         path.mkdir()
@@ -40,7 +40,7 @@ def test_the_counts_of_several_paths_add_up():
     assert list(both) == ["schema", *COUNTS, "problems"]
 
 
-def test_of_several_paths_a_problem_tells_under_which_it_lies(damaged):
+def test_a_problem_begins_with_the_path_it_was_found_under(damaged):
     file = damaged[1] / "ledger-0" / f"{0:020d}.log"
     paths = [*damaged, damaged[0] / "orders-0", file]
     each = [report_of(path, code=1)["problems"] for path in paths]
@@ -55,13 +55,13 @@ def test_of_several_paths_a_problem_tells_under_which_it_lies(damaged):
     assert objects(ran.stdout) == wanted
 
 
-def test_one_path_is_told_of_as_ever(damaged):
+def test_problems_under_one_path_are_relative_to_it(damaged):
     for path in (damaged[0], damaged[0] / "orders-0"):
         for problem in report_of(path, code=1)["problems"]:
             assert (path / problem["path"]).is_file()
 
 
-def test_only_the_partitions_asked_for_are_looked_at(damaged):
+def test_only_the_selected_partitions_are_verified(damaged):
     def places(*arguments):
         problems = report_of(*arguments, code=1)["problems"]
         return {one["path"].rpartition("/")[0] for one in problems}
@@ -76,18 +76,18 @@ def test_only_the_partitions_asked_for_are_looked_at(damaged):
     }
 
 
-def test_what_was_not_asked_for_is_not_counted():
+def test_only_what_is_selected_is_counted():
     whole = report_of(golden.CLEAN)
     ledger = report_of(golden.CLEAN, "--topic", "ledger")
-    looked_at = [golden.CLEAN / "bootstrap.checkpoint", *golden.CLEAN.glob("ledger-*")]
-    alone = [report_of(one) for one in looked_at]
+    selected = [golden.CLEAN / "bootstrap.checkpoint", *golden.CLEAN.glob("ledger-*")]
+    alone = [report_of(one) for one in selected]
     for count in ("batches", "records"):
         assert ledger[count] == sum(one[count] for one in alone) < whole[count]
     own = sum(one.is_file() for one in golden.CLEAN.iterdir())
     assert ledger["files"] == own - 1 + sum(one["files"] for one in alone)
 
 
-def test_a_checkpoint_is_held_to_the_partitions_asked_for(tmp_path):
+def test_a_checkpoint_is_checked_against_the_selected_partitions(tmp_path):
     write_partition(tmp_path / "orders-0")
     write_partition(tmp_path / "ledger-0")
     name = "log-start-offset-checkpoint"
@@ -98,20 +98,20 @@ def test_a_checkpoint_is_held_to_the_partitions_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("option", [("--topic", "nowhere"), ("--partition", "77")])
-def test_a_partition_that_is_not_there_ends_with_3(option):
+def test_a_missing_partition_ends_with_3(option):
     for paths in ([golden.CLEAN], [golden.CLEAN, golden.CLEAN / "ledger-0"]):
         ran = call("verify", *paths, *option)
         assert (ran.exit_code, ran.stdout) == (3, "")
         assert "No such" in ran.stderr
 
 
-def test_any_path_that_is_not_there_ends_with_3(tmp_path):
+def test_a_missing_path_ends_with_3(tmp_path):
     ran = call("verify", golden.CLEAN / "ledger-0", tmp_path / "nowhere")
     assert (ran.exit_code, ran.stdout) == (3, "")
     assert ran.stderr == f"kafkalog: No such file or directory: {tmp_path}/nowhere\n"
 
 
-def test_a_file_that_is_none_of_kafkas_ends_with_3(tmp_path):
+def test_a_file_that_is_not_kafkas_ends_with_3(tmp_path):
     for name in ("app.gz", "notes.txt", "orders.parquet"):
         path = tmp_path / name
         path.write_bytes(b"\x1f\x8b" + bytes(100))
@@ -120,7 +120,7 @@ def test_a_file_that_is_none_of_kafkas_ends_with_3(tmp_path):
         assert ran.stderr == f"kafkalog: not a file of Kafka's: {path}\n"
 
 
-def test_a_directory_that_holds_nothing_of_kafkas_ends_with_3(tmp_path):
+def test_a_directory_without_files_of_kafkas_ends_with_3(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("notes")
     (tmp_path / "named" / "orders-0").mkdir(parents=True)
@@ -151,7 +151,7 @@ def test_garbage_in_an_offset_checkpoint_ends_with_1(tmp_path):
     assert (problem["severity"], problem["recovery"]) == ("error", "refuse")
 
 
-def test_what_a_start_would_lose_is_told_in_json_and_in_the_table(tmp_path):
+def test_what_a_start_would_lose_is_reported_in_json_and_in_the_table(tmp_path):
     partition = write_partition(tmp_path / "orders-0")
     (tmp_path / ".kafka_cleanshutdown").touch()
     log = partition / f"{6:020d}.log"

@@ -1,4 +1,4 @@
-"""The two checksums: their check values, and whatever holds bytes is taken."""
+"""The two checksums: their check values, and any buffer."""
 
 import zlib
 
@@ -11,7 +11,7 @@ from kafkalog.codecs.checksum import crc32, crc32c
 
 
 def slow_crc(data, polynomial):
-    """Divide bit by bit: what both checksums are, for any reversed polynomial."""
+    """Return either checksum by bitwise division, for a reversed polynomial."""
     rest = 0xFFFFFFFF
     for byte in data:
         rest ^= byte
@@ -26,7 +26,7 @@ def test_the_check_values_are_those_of_the_catalogue():
 
 
 @given(data=st.binary(max_size=64))
-def test_both_are_the_rest_of_a_division(data):
+def test_both_are_the_remainder_of_a_division(data):
     assert crc32c(data) == slow_crc(data, 0x82F63B78)
     assert crc32(data) == slow_crc(data, 0xEDB88320) == zlib.crc32(data)
 
@@ -34,7 +34,7 @@ def test_both_are_the_rest_of_a_division(data):
 @pytest.mark.parametrize(
     "hold", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)]
 )
-def test_any_buffer_is_taken(hold):
+def test_any_buffer_is_accepted(hold):
     data = bytes(range(256))
     assert crc32c(hold(data)) == crc32c(data)
     assert crc32(hold(data)) == crc32(data)

@@ -1,4 +1,4 @@
-"""Decimal numbers as Java's parseInt takes them."""
+"""Decimal numbers as Java's parseInt reads them."""
 
 import pytest
 from hypothesis import given
@@ -35,15 +35,15 @@ def test_a_sign_and_leading_zeros_do_not_matter(text, value):
         "9" * 9000,
     ],
 )
-def test_anything_else_is_refused(text):
-    with pytest.raises(ValueError, match="is not an int64"):
+def test_anything_else_is_rejected(text):
+    with pytest.raises(ValueError, match="expected an int64"):
         int_from_text(text, 64)
 
 
 @pytest.mark.parametrize("bits", [16, 32, 64])
-def test_what_has_no_room_is_refused(bits):
+def test_a_number_out_of_range_is_rejected(bits):
     assert int_from_text(str(-(1 << bits - 1)), bits) == -(1 << bits - 1)
-    with pytest.raises(ValueError, match=f"is not an int{bits}"):
+    with pytest.raises(ValueError, match=f"expected an int{bits}"):
         int_from_text(str(1 << bits - 1), bits)
-    with pytest.raises(ValueError, match=f"is not an int{bits}"):
+    with pytest.raises(ValueError, match=f"expected an int{bits}"):
         int_from_text(str(-(1 << bits - 1) - 1), bits)

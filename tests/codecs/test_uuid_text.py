@@ -22,7 +22,7 @@ def test_the_text_is_url_safe_base64_without_padding(raw):
     assert uuid_from_text(text) == uuid_from_text(text + "==") == raw
 
 
-def test_the_ids_that_have_a_name():
+def test_the_named_ids():
     assert uuid.UUID(bytes=uuid_from_text(METADATA_TOPIC_ID)).int == 1
     assert uuid.UUID(bytes=uuid_from_text(ZERO_UUID)).int == 0
 
@@ -39,7 +39,7 @@ def test_the_ids_that_have_a_name():
         "A" * 4000,
     ],
 )
-def test_what_is_no_uuid_is_refused_shortly(text):
+def test_an_invalid_uuid_is_rejected_with_a_short_message(text):
     with pytest.raises(ValueError, match="22 characters") as caught:
         uuid_from_text(text)
     assert len(str(caught.value)) < 160
@@ -47,5 +47,5 @@ def test_what_is_no_uuid_is_refused_shortly(text):
 
 @pytest.mark.parametrize("length", [0, 15, 17])
 def test_a_uuid_has_sixteen_bytes(length):
-    with pytest.raises(ValueError, match="16 bytes"):
+    with pytest.raises(ValueError, match="expected 16"):
         uuid_to_text(bytes(length))

@@ -1,4 +1,4 @@
-"""Varints: what we write we can read, and it is what the reference writes."""
+"""Varints: round trips, and agreement with the reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTHS = {
 
 
 def numbers(bits):
-    # Uniform integers are nearly all of the greatest length: draw by width.
+    # Uniform integers nearly all have the maximum length: draw by width.
     widths = st.integers(0, bits)
     return widths.flatmap(lambda w: st.integers(-(1 << w), (1 << w) - 1))
 
@@ -47,7 +47,7 @@ def test_the_kernel_agrees_with_the_reference(column):
 @given(column=COLUMNS, tail=st.binary(max_size=16))
 @example(column=(31, edges(31)), tail=b"\x80")
 @example(column=(63, edges(63)), tail=b"\x80")
-def test_a_round_trip_leaves_the_tail_alone(column, tail):
+def test_decoding_stops_after_the_last_varint(column, tail):
     bits, values = column
     encode, decode, _ = WIDTHS[bits]
     encoded = encode(values)
@@ -57,21 +57,21 @@ def test_a_round_trip_leaves_the_tail_alone(column, tail):
 
 
 @given(column=COLUMNS.filter(lambda column: column[1]), data=st.data())
-def test_any_cut_is_an_error_no_later_than_the_cut(column, data):
+def test_a_truncation_is_an_error_at_or_before_it(column, data):
     bits, values = column
     encode, decode, _ = WIDTHS[bits]
     encoded = encode(values)
     cut = data.draw(st.integers(0, len(encoded) - 1))
-    with pytest.raises(CorruptRecordError, match="ends past the buffer") as caught:
+    with pytest.raises(CorruptRecordError, match="truncated") as caught:
         decode(encoded[:cut], len(values))
     assert caught.value.position <= cut
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
 @pytest.mark.parametrize("more", [0, 1, 50])
-def test_a_varint_has_a_last_byte(bits, more):
+def test_a_varint_must_end_within_its_width(bits, more):
     _, decode, most = WIDTHS[bits]
-    with pytest.raises(CorruptRecordError, match="varint 1 of 2 continues") as caught:
+    with pytest.raises(CorruptRecordError, match="varint 1 of 2 has no end") as caught:
         decode(b"\x02" + b"\x80" * (most + more) + b"\x01", 2)
     assert caught.value.position == 1
 
@@ -86,7 +86,7 @@ def test_a_varint_has_a_last_byte(bits, more):
         (63, "ffffffffffffffffff7f", -(2**63)),
     ],
 )
-def test_longer_forms_and_bits_beyond_are_read_as_kafka_reads_them(
+def test_longer_forms_and_excess_bits_are_read_as_kafka_reads_them(
     bits, written, value
 ):
     data = bytes.fromhex(written)
@@ -99,7 +99,7 @@ def test_longer_forms_and_bits_beyond_are_read_as_kafka_reads_them(
     garbage=st.binary(max_size=256),
     count=st.integers(0, 2**40),
 )
-def test_no_bytes_at_all_make_it_read_outside(bits, garbage, count):
+def test_arbitrary_bytes_are_never_read_beyond_their_end(bits, garbage, count):
     try:
         _, consumed = WIDTHS[bits][1](garbage, count)
     except CorruptRecordError as error:

@@ -1,11 +1,11 @@
-"""What Kafka 4.3.1 itself said of its settings, written down.
+"""Recorded answers of Kafka 4.3.1 about its settings.
 
-``definitions.jsonl`` has its definitions: of all topic settings, of the broker's that
-`BrokerConfig` has, and the broker's names for the topic's. ``judged.jsonl`` has
-mappings that were given to it: what it refused, with its reason, and of the others the
+``definitions.jsonl`` has its definitions: of all topic settings, of the broker settings
+that `BrokerConfig` has, and the broker's names for topic settings. ``validated.jsonl``
+has mappings of settings: what Kafka rejected, with its reason, and for the others the
 settings that differ from those of the first, empty mapping of their kind. Both were
-printed by ``tests/interop/KafkaSettings.java``, which is run again by
-``tests/interop/test_settings.py``.
+printed by ``tests/interop/KafkaSettings.java``, which
+``tests/interop/test_settings.py`` runs again.
 """
 
 import json
@@ -20,24 +20,24 @@ def lines_of(name):
 
 
 DEFINITIONS = lines_of("definitions.jsonl")
-JUDGED = lines_of("judged.jsonl")
+VALIDATED = lines_of("validated.jsonl")
 
 
 def definitions_of(owner):
-    """Give Kafka's definitions by the settings' names."""
+    """Return Kafka's definitions by the settings' names."""
     return {each["name"]: each for each in DEFINITIONS if each["of"] == owner}
 
 
-def values_of(judged):
-    """Give all that Kafka made of a mapping, or None where it refused it."""
-    if "refused" in judged:
+def values_of(validated):
+    """Return all settings that Kafka made of a mapping, or None if it rejected it."""
+    if "refused" in validated:
         return None
-    empty = next(each for each in JUDGED if each["of"] == judged["of"])
-    return empty["values"] | judged["values"]
+    empty = next(each for each in VALIDATED if each["of"] == validated["of"])
+    return empty["values"] | validated["values"]
 
 
 def only_differing(answers):
-    """Leave of each answer what differs from the first of its kind."""
+    """Return each answer reduced to its differences from the first of its kind."""
     first = {}
     for each in answers:
         if "values" not in each:

@@ -1,4 +1,4 @@
-"""What a broker's settings say about its logs."""
+"""A broker's settings, and the topic settings that follow from them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from kafkalog import BrokerConfig, ConfigError, LogConfig
 HOUR_MS = 3_600_000
 
 
-def test_a_broker_without_settings_gives_a_topics_defaults():
+def test_a_broker_without_settings_has_a_topics_defaults():
     assert BrokerConfig().log_config() == LogConfig()
 
 
@@ -35,18 +35,18 @@ def test_a_broker_without_settings_gives_a_topics_defaults():
         ({"log_cleanup_policy": "compact"}, "cleanup_policy", ("compact",)),
     ],
 )
-def test_the_first_of_the_brokers_names_that_is_set_counts(broker, topic_name, value):
+def test_the_brokers_names_have_kafkas_precedence(broker, topic_name, value):
     assert getattr(BrokerConfig(**broker).log_config(), topic_name) == value
 
 
-def test_a_topics_own_setting_counts_before_the_brokers():
+def test_a_topics_own_setting_overrides_the_brokers():
     broker = BrokerConfig(log_retention_ms=5, log_segment_bytes=1 << 20)
     config = broker.log_config({"retention.ms": "6", "internal.segment.bytes": "7"})
     assert (config.retention_ms, config.segment_bytes) == (6, 1 << 20)
     assert config.segment_size == 7
 
 
-def test_a_topics_settings_are_checked_together_with_the_brokers():
+def test_a_topics_settings_are_validated_with_the_brokers():
     broker = BrokerConfig(log_cleaner_max_compaction_lag_ms=5)
     with pytest.raises(ConfigError, match=r"\(6\) > max\.compaction\.lag\.ms \(5\)"):
         broker.log_config({"min.compaction.lag.ms": "6"})
@@ -63,7 +63,7 @@ def test_remote_storage_needs_a_broker_that_has_it():
     assert broker.log_config(tiered).remote_storage_enable
 
 
-def test_a_broker_with_remote_storage_is_held_to_its_local_limits():
+def test_a_broker_with_remote_storage_validates_its_local_limits():
     limits = {"log.retention.ms": "5", "log.local.retention.ms": "6"}
     assert BrokerConfig.from_properties(limits).log_local_retention_ms == 6
     with pytest.raises(ConfigError, match=r"not be more than retention\.ms"):
@@ -72,14 +72,14 @@ def test_a_broker_with_remote_storage_is_held_to_its_local_limits():
         )
 
 
-def test_directories_are_those_of_log_dirs_or_else_of_log_dir():
+def test_directories_are_those_of_log_dirs_or_of_log_dir():
     assert BrokerConfig().log_directories == ("/tmp/kafka-logs",)
     assert BrokerConfig(log_dir="/a").log_directories == ("/a",)
     broker = BrokerConfig(log_dir="/a", log_dirs="/b, /c", cordoned_log_dirs="*")
     assert broker.log_directories == broker.cordoned_log_directories == ("/b", "/c")
 
 
-def test_all_that_is_wrong_with_a_broker_is_named_at_once():
+def test_one_error_lists_all_faults_of_a_broker():
     wrong = {
         "log.roll.ms": "0",
         "log.retention.minutes": "0",

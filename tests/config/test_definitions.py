@@ -1,4 +1,4 @@
-"""The settings there are: those of Kafka, and those that the documentation lists."""
+"""The list of settings: Kafka's, and that of the documentation."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ TOPIC, BROKER = settings_of(LogConfig), settings_of(BrokerConfig)
 
 
 def table(owner):
-    """Give the rows of the page's table: the cells behind the name, without ticks."""
+    """Return the rows of the page's table: cells after the name, no backticks."""
     section = PAGE.read_text(encoding="utf-8").split(f"## A {owner}'s settings")[1]
     section = section.split("\n## ")[0]
     rows = [match for line in section.splitlines() if (match := ROW.match(line))]
@@ -30,7 +30,7 @@ def table(owner):
 
 
 def written(each):
-    """Give what the page says of a setting: type, default, valid values."""
+    """Return what the page states about a setting: type, default, valid values."""
     default = "unset" if each.default is None else each.text(each.default) or "empty"
     return [each.kind.value, default, str(each.valid) if each.valid else ""]
 
@@ -61,14 +61,14 @@ def test_the_brokers_names_for_topic_settings_are_kafkas():
     assert {name: tuple(each["names"]) for name, each in theirs.items()} == SYNONYMS
 
 
-def test_a_default_is_as_if_it_had_been_parsed():
+def test_a_default_is_equal_to_its_parsed_text():
     for each in [*TOPIC.values(), *BROKER.values()]:
         assert each.parse(each.default) == each.default
         if each.default is not None:
             assert each.parse(each.text(each.default)) == each.default
 
 
-def test_the_levels_of_codecs_are_what_their_settings_allow():
+def test_the_levels_of_codecs_match_their_settings():
     for codec, (least, most) in LEVELS.items():
         valid = TOPIC[f"compression.{codec.name.lower()}.level"].valid
         lowest = valid.apart if codec == Codec.GZIP else valid.least

@@ -1,4 +1,4 @@
-"""What follows from a topic's settings."""
+"""Values derived from a topic's settings."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_the_level_is_that_of_the_codec(codec, level):
     assert LogConfig(compression_type=codec).compression_level == level
 
 
-def test_whose_time_is_stored():
+def test_the_timestamp_type_determines_whose_time_is_stored():
     assert not LogConfig().log_append_time
     assert LogConfig(message_timestamp_type="LogAppendTime").log_append_time
 
@@ -60,12 +60,12 @@ def test_whose_time_is_stored():
 @pytest.mark.parametrize(
     ("jitter", "age", "bound"), [(10, 100, 10), (100, 10, 10), (7, 7, 7), (1, 5, 1)]
 )
-def test_jitter_is_below_itself_and_below_the_age(jitter, age, bound):
+def test_jitter_is_below_its_setting_and_below_segment_ms(jitter, age, bound):
     config = LogConfig(segment_jitter_ms=jitter, segment_ms=age)
     drawn = {config.random_segment_jitter_ms() for _ in range(500)}
     assert drawn == set(range(bound))
 
 
-def test_without_jitter_nothing_is_drawn(monkeypatch):
+def test_without_jitter_no_random_number_is_drawn(monkeypatch):
     monkeypatch.setattr(log_config, "getrandbits", None)
     assert LogConfig().random_segment_jitter_ms() == 0

@@ -1,4 +1,4 @@
-"""What becomes of settings that are given: Kafka's judgement, and what is named."""
+"""Parsing and validation of settings: as in Kafka, with all faults listed."""
 
 import copy
 import pickle
@@ -16,15 +16,15 @@ from tests.config import recorded
 FAULTY = {"segment.ms": "0", "flush.ms": "x", "preallocate": "1", "nonsense": "7"}
 
 
-def made(judged):
-    """Make of a mapping what Kafka made of it: a topic's settings, or a broker's."""
-    if judged["of"] == "topic":
-        return LogConfig.from_properties(judged["given"])
-    return BrokerConfig.from_properties(judged["given"], ignore_unknown=True)
+def made(validated):
+    """Return the settings for a mapping: a topic's, or a broker's."""
+    if validated["of"] == "topic":
+        return LogConfig.from_properties(validated["given"])
+    return BrokerConfig.from_properties(validated["given"], ignore_unknown=True)
 
 
 def parsed(name, text):
-    """Read a text of Kafka's, where it differs from ours for the same value."""
+    """Return Kafka's text parsed, where it differs from ours for the same value."""
     setting = settings_of(LogConfig).get(name)
     if setting is None or setting.kind is not Kind.DOUBLE:
         return text
@@ -32,20 +32,20 @@ def parsed(name, text):
 
 
 @pytest.mark.parametrize(
-    "judged",
-    recorded.JUDGED,
-    ids=lambda judged: " ".join(f"{k}={v!r}" for k, v in judged["given"].items()),
+    "validated",
+    recorded.VALIDATED,
+    ids=lambda validated: " ".join(f"{k}={v!r}" for k, v in validated["given"].items()),
 )
-def test_kafka_and_we_take_the_same_settings_for_the_same(judged):
-    values = recorded.values_of(judged)
+def test_settings_are_parsed_and_validated_as_in_kafka(validated):
+    values = recorded.values_of(validated)
     if values is None:
         with pytest.raises(ConfigError) as caught:
-            made(judged)
+            made(validated)
         assert "\n" not in str(caught.value)
-        assert any(name in str(caught.value) for name in judged["given"])
+        assert any(name in str(caught.value) for name in validated["given"])
         return
-    settings = made(judged)
-    config = settings.log_config() if judged["of"] == "broker" else settings
+    settings = made(validated)
+    config = settings.log_config() if validated["of"] == "broker" else settings
     texts = config.to_properties()
     for name, value in values.items():
         if name in settings_of(LogConfig):
@@ -55,7 +55,7 @@ def test_kafka_and_we_take_the_same_settings_for_the_same(judged):
             assert (list(ours) if isinstance(ours, tuple) else ours) == value
 
 
-def test_all_that_is_wrong_is_named_at_once():
+def test_one_error_lists_all_faults():
     with pytest.raises(ConfigError) as caught:
         LogConfig.from_properties(FAULTY)
     assert str(caught.value).split("; ") == [
@@ -67,7 +67,7 @@ def test_all_that_is_wrong_is_named_at_once():
     ]
 
 
-def test_a_conflict_is_named_beside_what_is_wrong_elsewhere():
+def test_a_conflict_is_listed_with_other_faults():
     lags = {"min.compaction.lag.ms": 10, "max.compaction.lag.ms": 9}
     with pytest.raises(ConfigError) as caught:
         LogConfig.from_properties(lags | {"segment.ms": 0})
@@ -78,14 +78,14 @@ def test_a_conflict_is_named_beside_what_is_wrong_elsewhere():
     ]
 
 
-def test_no_conflict_is_made_up_from_the_default_of_what_is_wrong():
+def test_the_default_of_an_invalid_setting_causes_no_conflict():
     tiered = {"remote.storage.enable": True, "local.retention.ms": 700_000_000}
     with pytest.raises(ConfigError, match=r"retention\.ms: Not a number") as caught:
         LogConfig.from_properties(tiered | {"retention.ms": "a year"})
     assert ";" not in str(caught.value)
 
 
-def test_unknown_names_are_passed_over_only_when_told_to():
+def test_unknown_names_are_ignored_only_on_request():
     stored = {"message.format.version": "3.0", "segment.ms": "5"}
     with pytest.raises(ConfigError, match=r"config name: \'message\.format\.version\'"):
         LogConfig.from_properties(stored)
@@ -109,7 +109,7 @@ def test_unknown_names_are_passed_over_only_when_told_to():
         ({"cleanup_policy": ["Compact"]}, "must be one of: compact, delete"),
     ],
 )
-def test_values_of_python_are_of_the_settings_type(settings, expected):
+def test_python_values_must_have_the_settings_type(settings, expected):
     with pytest.raises(ConfigError, match=expected):
         LogConfig(**settings)
 
@@ -125,14 +125,14 @@ def test_values_and_texts_give_the_same_settings():
     assert isinstance(values.min_cleanable_dirty_ratio, float)
 
 
-def test_a_long_value_is_cut_and_stays_in_one_line():
+def test_a_long_value_is_shortened_to_one_line():
     with pytest.raises(ConfigError) as caught:
         LogConfig.from_properties({"segment.ms": "7\n" * 5000, "\n" * 5000: "1"})
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
-def test_settings_do_not_change_but_others_are_made_of_them():
+def test_settings_are_immutable_and_copied_with_changes():
     config = LogConfig(segment_ms=5)
     with pytest.raises(FrozenInstanceError):
         config.segment_ms = 6
@@ -146,7 +146,7 @@ def test_settings_do_not_change_but_others_are_made_of_them():
         config.with_changes({"a": "1"})
 
 
-def test_remote_storage_is_not_switched_off_over_data_that_would_stay():
+def test_remote_storage_is_not_disabled_over_remaining_data():
     tiered = LogConfig(remote_storage_enable=True)
     off = {"remote.storage.enable": "false"}
     with pytest.raises(ConfigError, match=r"remote\.log\.delete\.on\.disable=true"):
@@ -184,7 +184,7 @@ def test_settings_come_from_a_file(tmp_path):
         read_properties(tmp_path / "none.properties")
 
 
-def test_a_file_with_a_broken_escape_is_named(tmp_path):
+def test_a_file_with_an_invalid_escape_is_reported(tmp_path):
     from kafkalog import CorruptCheckpointError
 
     path = tmp_path / "topic.properties"

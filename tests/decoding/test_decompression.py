@@ -76,7 +76,7 @@ def test_streams_of_any_codec_and_form_come_out_as_each_by_itself(
         found = list(unpacked(b"".join(batches), DecompressionBuffer(keeps_bytes)))
     starts = np.cumsum([0, *map(len, batches)])[:-1].tolist()
     expected = [
-        (BatchTooLargeError, f"a batch of {len(stream)} bytes exceeds {LIMIT}")
+        (BatchTooLargeError, f"batch of {len(stream)} bytes, expected at most {LIMIT}")
         if len(stream) > LIMIT
         else outcome(codec, stream)
         for codec, stream in several

@@ -27,7 +27,7 @@ MANY = 700_000
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Let every batch of some records be a very large one."""
-    monkeypatch.setattr(large_batches, "MOST_BYTES", 40)
+    monkeypatch.setattr(large_batches, "LARGE_BATCH_BYTES", 40)
     monkeypatch.setattr(large_batches, "MOST_RECORDS", 2)
 
 

@@ -1,4 +1,4 @@
-"""Runs of Kafka's own tool with the flags that the golden runs do without.
+"""Runs of Kafka's own tool with flags that the golden runs do not use.
 
 ``tests/interop/record_dumps.py`` made them.
 """
@@ -14,7 +14,7 @@ RUNS: Final = Path(__file__).with_name("runs.jsonl.xz")
 
 
 def kept_runs() -> list[dict[str, Any]]:
-    """Return a dict a run: set_name, arguments, stdout, stderr, exit_code."""
+    """Return a dict per run: set_name, arguments, stdout, stderr, exit_code."""
     return [
         json.loads(line) for line in lzma.decompress(RUNS.read_bytes()).splitlines()
     ]

@@ -1,9 +1,9 @@
-"""What is reported in the end: as much as memory is given for, and how much more."""
+"""The report at the end: findings up to a limit, and the number of others."""
 
 import numpy as np
 
 from kafkalog.dump import dump_report
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 from tests.query.batches import build
 
 
@@ -13,19 +13,19 @@ def test_gaps_beyond_those_that_are_kept_are_counted(tmp_path, monkeypatch):
     paths = [tmp_path / f"{number:020d}.log" for number in range(3)]
     for path, many in zip(paths, (2, 6, 3), strict=True):
         path.write_bytes(b"".join(entries[:many]))
-    told = dump("--deep-iteration", *sorted(tmp_path.iterdir())).stderr.splitlines()
-    titles = [told.index(f"Non-consecutive offsets in {path}") for path in paths]
-    assert told[titles[0] + 1 :][:1] == ["  1 is followed by 10"]
-    assert told[titles[1] + 1 :][:3] == [
+    lines = dump("--deep-iteration", *sorted(tmp_path.iterdir())).stderr.splitlines()
+    titles = [lines.index(f"Non-consecutive offsets in {path}") for path in paths]
+    assert lines[titles[0] + 1 :][:1] == ["  1 is followed by 10"]
+    assert lines[titles[1] + 1 :][:3] == [
         "  1 is followed by 10",
         "  11 is followed by 20",
         "  and 3 more",
     ]
-    assert told[titles[2] + 1 :][:1] == ["  and 2 more"]
-    assert len(told) == 3 + 1 + 3 + 1
+    assert lines[titles[2] + 1 :][:1] == ["  and 2 more"]
+    assert len(lines) == 3 + 1 + 3 + 1
 
 
-def test_of_findings_that_begin_alike_the_last_counts():
+def test_the_last_finding_with_the_same_first_number_counts():
     gaps = dump_report.DumpReport()
     gaps.gaps.add_all("a", np.array([(9, 1), (-1, 7), (9, 12)]))
     gaps.index_mismatches.add_all("a", np.array([(9, 1), (11, 7), (9, 12)]))

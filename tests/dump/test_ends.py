@@ -1,4 +1,4 @@
-"""Logs that end inside a header, or are cut while they are dumped: how Kafka ends."""
+"""Logs that end inside a header, or are truncated during the dump: how Kafka ends."""
 
 import struct
 
@@ -8,7 +8,7 @@ from kafkalog import RecordBatchBuilder
 from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.dumped_file import DumpedFile
 from kafkalog.dump.log_slices import SlicedLog
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 
 NAME = 20 * "0"
 CHANNEL = "from file channel `sun.nio.ch.FileChannelImpl@0`"
@@ -21,7 +21,7 @@ def whole():
 
 
 def short(magic, size_in_bytes):
-    """Make an entry of so many bytes, all of them zeros but for size and magic."""
+    """Return a batch of this many bytes, all zeros except for size and magic."""
     entry = struct.pack(">qiib", 0, size_in_bytes - 12, 0, magic)
     return entry + bytes(size_in_bytes - len(entry))
 
@@ -53,7 +53,7 @@ def test_a_last_batch_shorter_than_its_header_ends_it(size, magic, before, tmp_p
         assert b"invalid bytes" not in ran.stdout
 
 
-def test_a_batch_that_is_torn_by_its_size_is_invalid_bytes(tmp_path):
+def test_a_truncated_batch_is_invalid_bytes(tmp_path):
     path = tmp_path / f"{NAME}.log"
     path.write_bytes(short(2, 60)[:59])
     ran = dump("--files", path)

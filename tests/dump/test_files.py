@@ -1,4 +1,4 @@
-"""Which files are dumped: those of a directory, those named, and what is no file."""
+"""Which files are dumped: those of a directory, those named, and other paths."""
 
 import os
 import subprocess
@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from kafkalog import RecordBatchBuilder
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 
 SUFFIXES = [".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"]
 
 
-def test_of_a_directory_only_plain_files_are_taken(tmp_path):
+def test_only_regular_files_of_a_directory_are_dumped(tmp_path):
     name = 20 * "0"
     os.mkfifo(tmp_path / f"{name}.snapshot")
     (tmp_path / f"{name}.index").mkdir()
@@ -27,7 +27,7 @@ def test_of_a_directory_only_plain_files_are_taken(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_pipe_that_is_named_is_not_waited_for(suffix, tmp_path):
+def test_a_named_pipe_is_not_waited_for(suffix, tmp_path):
     path = tmp_path / f"{20 * '0'}-{10 * '0'}{suffix}"
     if suffix != ".checkpoint":
         path = tmp_path / f"{20 * '0'}{suffix}"
@@ -47,7 +47,7 @@ def test_a_pipe_that_is_named_is_not_waited_for(suffix, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere.log", f"no/{20 * '0'}.log"])
-def test_a_path_that_is_not_there_ends_with_3_before_anything_is_printed(
+def test_a_missing_path_ends_with_3_before_anything_is_printed(
     name, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -70,7 +70,10 @@ def test_a_directory_with_nothing_to_dump_ends_with_3(flags, tmp_path):
     (tmp_path / "leader-epoch-checkpoint").touch()
     ran = dump(*flags, tmp_path)
     assert (ran.exit_code, ran.stdout) == (3, b"")
-    assert ran.stderr == f"kafkalog: nothing in it can be dumped: {tmp_path}\n"
+    assert ran.stderr == (
+        "kafkalog: no file to dump, expected one of .checkpoint, .index, .log, "
+        f".snapshot, .timeindex, .txnindex: {tmp_path}\n"
+    )
 
 
 def test_a_path_that_may_not_be_read_ends_with_3(tmp_path, monkeypatch):
@@ -82,7 +85,7 @@ def test_a_path_that_may_not_be_read_ends_with_3(tmp_path, monkeypatch):
     assert ran.stderr == f"kafkalog: Permission denied: {path}\n"
 
 
-def test_an_epoch_beyond_32_bits_ends_it_as_java_says_it(tmp_path):
+def test_an_epoch_beyond_32_bits_ends_it_with_javas_message(tmp_path):
     ran = dump("--files", tmp_path / f"{20 * '0'}-2147483648.checkpoint")
     assert ran.exit_code == 1
     assert ran.stderr == (
@@ -91,6 +94,6 @@ def test_an_epoch_beyond_32_bits_ends_it_as_java_says_it(tmp_path):
     )
 
 
-def test_help_of_dump_waits_for_no_arrays():
+def test_help_of_dump_does_not_import_numpy():
     program = "import sys, kafkalog.cli.dump; sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)

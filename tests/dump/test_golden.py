@@ -1,9 +1,9 @@
-"""Every kept run of Kafka's own tool, line for line on both streams."""
+"""Every recorded run of Kafka's own tool, line for line on both streams."""
 
 import pytest
 
 from tests import golden_data
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 from tests.golden_data import DumpRun
 
 RUNS = [(name, run) for name in golden_data.SETS for run in golden_data.dump_runs(name)]
@@ -20,7 +20,7 @@ def name_of(case):
 
 
 def stderr_of(run: DumpRun) -> str:
-    """Return what the tool printed; the exceptions that ended it were kept apart."""
+    """Return what the tool printed, with the exception that was recorded apart."""
     if run.exception is None:
         return run.stderr
     name, reason = run.exception.split(": ", 1)
@@ -28,7 +28,7 @@ def stderr_of(run: DumpRun) -> str:
 
 
 @pytest.mark.parametrize(("name", "run"), RUNS, ids=name_of)
-def test_the_tool_prints_what_kafkas_printed(name, run, monkeypatch):
+def test_the_command_prints_what_kafkas_tool_printed(name, run, monkeypatch):
     here = golden_data.logs(name).parent
     monkeypatch.chdir(here)
     ran = dump(*run.arguments)
@@ -37,5 +37,5 @@ def test_the_tool_prints_what_kafkas_printed(name, run, monkeypatch):
     assert ran.exit_code == (run.exception is not None)
 
 
-def test_there_are_runs_to_compare_with():
+def test_there_are_recorded_runs():
     assert len(RUNS) > 300

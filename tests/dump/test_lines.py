@@ -1,4 +1,4 @@
-"""The lines of records and batches: texts, numbers, and bytes that are no log."""
+"""The lines of records and batches: text, numbers, and invalid bytes."""
 
 import struct
 
@@ -18,7 +18,7 @@ from kafkalog.dump.log_file import RUN, LogDump
 from kafkalog.dump.printing import printer
 from kafkalog.dump.streams import Streams
 from kafkalog.storage.byte_source import MemorySource
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 from tests.guarded import at_the_end
 
 EVERYTHING = Want.DEEP | Want.PRINT
@@ -28,7 +28,7 @@ texts = st.binary(max_size=80) | st.text(max_size=30).map(str.encode)
 
 
 def printed(data, options=OPTIONS):
-    """Dump bytes as a log: what is printed, and the exception that ended it, if any."""
+    """Dump bytes as a log; return the output and the exception that ended it."""
     out, ended = bytearray(), None
     streams = Streams(out.extend, lambda _: None)
     lines = LogDump(
@@ -57,7 +57,7 @@ def test_text_is_repaired_as_java_repairs_it(text):
 
 
 @pytest.mark.parametrize("cut", CUT_CHARACTERS)
-def test_a_character_that_the_end_cuts_is_one_fault(cut):
+def test_a_truncated_character_is_one_fault(cut):
     faults = {b"\xe0\x80": 2, b"\xed\xa0d": 1}.get(cut, 1)
     assert repair_utf8(cut).count("\ufffd") == faults
 
@@ -70,10 +70,10 @@ def test_numbers_are_decimal(number):
     assert out.startswith(f"baseOffset: {number} lastOffset: {number} ".encode())
 
 
-@given(value=st.binary(max_size=300), room=st.integers(1, 4000))
-def test_a_line_that_has_no_room_is_left_for_more_of_it(value, room):
+@given(value=st.binary(max_size=300), size=st.integers(1, 4000))
+def test_a_line_that_exceeds_the_buffer_is_retried_with_a_larger_one(value, size):
     data = np.frombuffer(batch_of(value) * 3, np.uint8)
-    run, out, pairs = np.zeros(1, RUN), np.empty(room, np.uint8), np.empty((1, 2), int)
+    run, out, pairs = np.zeros(1, RUN), np.empty(size, np.uint8), np.empty((1, 2), int)
     run["record"] = -1
     written = b""
     while True:
@@ -88,7 +88,7 @@ def test_a_line_that_has_no_room_is_left_for_more_of_it(value, room):
 
 
 @given(data=st.binary(max_size=200))
-def test_bytes_that_are_no_log_end_it_as_kafka_ends(data):
+def test_arbitrary_bytes_end_it_as_kafka_ends(data):
     printed(data)
     source = at_the_end(data)
     run, pairs = np.zeros(1, RUN), np.empty((8, 2), np.int64)
@@ -110,7 +110,7 @@ def test_a_batch_with_any_bytes_in_it_ends_it_as_kafka_ends(data):
     assert out.startswith((b"baseOffset: 7 ", b"offset: 7 "))
 
 
-def test_files_come_in_the_order_named_and_unknown_ones_are_told(tmp_path, monkeypatch):
+def test_files_are_dumped_in_order_and_unknown_ones_are_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("2.log", "1.log"):
         (tmp_path / name).write_bytes(batch_of(b""))

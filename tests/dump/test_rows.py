@@ -1,4 +1,4 @@
-"""dump --format: the same as data, held to what Kafka's own classes read."""
+"""``dump --format``: the same as data, compared with what Kafka's classes read."""
 
 import base64
 import csv
@@ -12,7 +12,7 @@ from kafkalog.cli import command_output
 from kafkalog.cli.row_printer import RowPrinter
 from kafkalog.cli.text_table import SAMPLE_ROWS
 from tests import golden_data
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 
 CLEAN = golden_data.logs("k431-clean")
 LOGS = [
@@ -35,12 +35,12 @@ def logs_of(name, directory):
 
 
 def is_whole(record):
-    """Whether the truth has key and value, and not only their hashes."""
+    """Return whether the truth has key and value, and not only their hashes."""
     return not any(isinstance(record[name], dict) for name in ("key", "value"))
 
 
 def raw(content):
-    """Give the bytes of which a row spells what it does, as hex."""
+    """Return the bytes that a row's cell stands for, as hex."""
     if isinstance(content, dict):
         return base64.b64decode(content["base64"], validate=True).hex()
     return None if content is None else content.encode().hex()
@@ -79,7 +79,7 @@ def test_records_are_what_kafka_reads(name, directory):
                 assert row["headerKeys"] == keys
 
 
-def test_what_a_decoder_says_is_an_object():
+def test_decoded_messages_are_objects():
     path = next(CLEAN.glob("__transaction_state-*/*.log"))
     rows = rows_of("--transaction-log-decoder", "--files", path)
     keys = [row["key"] for row in rows if row["kind"] == "record"]
@@ -96,7 +96,7 @@ def test_indexes_and_snapshots_are_rows():
         assert {row["kind"] for row in rows_of("--files", path)} <= {"producer"}
 
 
-def test_every_format_tells_the_same():
+def test_every_format_has_the_same_content():
     path = logs_of("k431-clean", "once-0")[0]
     rows = rows_of("--files", path)
     assert json.loads(dump("--format", "json", "--files", path).stdout) == rows
@@ -120,7 +120,7 @@ FLAGS = [
 
 @pytest.fixture
 def long_cells():
-    """Have Python's reader of CSV take cells of any length."""
+    """Let Python's CSV reader accept cells of any length."""
     before = csv.field_size_limit(1 << 30)
     yield
     csv.field_size_limit(before)
@@ -148,7 +148,7 @@ def test_csv_is_one_line_of_names_and_then_a_line_a_row(flags, long_cells):
         assert {one for row in rows for one in row} <= set(names)
 
 
-def test_records_without_metadata_are_rows_even_if_nothing_is_left():
+def test_records_without_metadata_are_rows_even_if_they_are_empty():
     path = logs_of("k431-clean", "ledger-0")[1]
     flags = ["--deep-iteration", "--skip-record-metadata"]
     rows = [row for row in rows_of(*flags, "--files", path) if row["kind"] != "batch"]
@@ -164,7 +164,7 @@ def test_csv_names_its_columns_where_there_are_no_rows(tmp_path):
     )
 
 
-def test_in_csv_an_empty_payload_is_not_as_none(tmp_path):
+def test_in_csv_an_empty_payload_differs_from_null(tmp_path):
     path = tmp_path / f"{20 * '0'}.log"
     builder = RecordBatchBuilder()
     builder.append(None, b"", timestamp=1)
@@ -183,7 +183,7 @@ def test_json_is_closed_where_the_tool_ends_early(tmp_path):
     assert [row["kind"] for row in json.loads(ran.stdout)] == ["log"]
 
 
-def test_files_may_come_without_their_flag_and_a_directory_for_what_is_in_it():
+def test_files_and_directories_may_be_given_without_the_flag():
     log = logs_of("k431-clean", "once-0")[0]
     by_flag = dump("--print-data-log", "--files", log)
     assert dump("--print-data-log", log) == by_flag
@@ -199,7 +199,7 @@ def test_without_files_the_tool_ends_with_1():
     assert not ran.stdout
 
 
-def test_a_table_is_printed_as_its_rows_come(monkeypatch):
+def test_a_table_is_printed_as_its_rows_arrive(monkeypatch):
     emitted = []
     monkeypatch.setattr(command_output, "emit", emitted.append)
     with RowPrinter("table") as printer:
@@ -208,13 +208,13 @@ def test_a_table_is_printed_as_its_rows_come(monkeypatch):
             rows = number + 1
             assert len(emitted) == (0 if rows < SAMPLE_ROWS else rows + 1)
     assert len(emitted) == SAMPLE_ROWS + 3
-    assert emitted[0].split() == ["file", "kind", "says"]
+    assert emitted[0].split() == ["file", "kind", "members"]
     assert emitted[-1].split() == ["7.log", "entry", "offset", str(SAMPLE_ROWS + 1)]
 
 
-def test_a_table_without_rows_is_its_heading(monkeypatch):
+def test_a_table_without_rows_is_only_a_heading(monkeypatch):
     emitted = []
     monkeypatch.setattr(command_output, "emit", emitted.append)
     with RowPrinter("table"):
         pass
-    assert "".join(emitted).split() == ["file", "kind", "says"]
+    assert "".join(emitted).split() == ["file", "kind", "members"]

@@ -1,9 +1,9 @@
-"""Every kept run of the flags that golden's runs do without, line for line."""
+"""Every recorded run of the flags that golden's runs do not use, line for line."""
 
 import pytest
 
 from tests import golden_data
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 from tests.dump.runs import kept_runs
 
 RUNS = kept_runs()
@@ -33,7 +33,7 @@ def test_there_are_runs_of_every_flag():
     }
 
 
-def test_a_flag_that_the_tool_lacks_is_a_usage_fault():
+def test_an_unknown_flag_is_a_usage_error():
     for flag in ("--bogus", "-x", "--print-data", "--FILES"):
         ran = dump("--files", "7.log", flag)
         assert (ran.exit_code, ran.stdout) == (2, b"")
@@ -48,9 +48,7 @@ def test_a_flag_that_the_tool_lacks_is_a_usage_fault():
         ["--files", "7.log", "--files", "7.log"],
     ],
 )
-def test_in_forms_that_the_tool_lacks_a_faulty_value_is_a_usage_fault(
-    faulty, monkeypatch
-):
+def test_with_format_an_invalid_value_is_a_usage_error(faulty, monkeypatch):
     monkeypatch.chdir(golden_data.partitions("k431-clean")[0])
     for form in (["."], ["--format", "jsonl", "--files", "."]):
         ran = dump(*faulty, *form)

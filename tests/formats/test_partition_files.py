@@ -110,20 +110,28 @@ def test_a_later_version_of_the_topic_id_is_read():
 @pytest.mark.parametrize(
     ("data", "reason", "position"),
     [
-        (b"", "a version and a topic id are two lines", 0),
-        (b"version: 0\n", "a version and a topic id are two lines", 11),
-        (b"version:0\ntopic_id: x", "a line is not 'name: value'", 0),
-        (b"version: \ntopic_id: x", "a line is not 'name: value'", 0),
-        (b"version: 0: 0\ntopic_id: x", "a line is not 'name: value'", 0),
-        (b"version: x\ntopic_id: x", "'x' is not an int32", 0),
-        (b"version: -1\ntopic_id: " + TOPIC_ID.encode(), "version -1 is below 0", 0),
-        (b"version: 0\ntopic_id", "a line is not 'name: value'", 11),
-        (b"version: 0\ntopic_id: x", "'x' is not 22 characters", 11),
-        (b"version: 0\ntopic_id: \xff", "a line is not UTF-8", 21),
-        (b"version: 0\ntopic_id: " + b"A" * 22, "topic id is all zero", 11),
+        (b"", "fewer than 2 lines", 0),
+        (b"version: 0\n", "fewer than 2 lines", 11),
+        (b"version:0\ntopic_id: x", "line of ", 0),
+        (b"version: \ntopic_id: x", "line of ", 0),
+        (b"version: 0: 0\ntopic_id: x", "line of ", 0),
+        (b"version: x\ntopic_id: x", "'x', expected an int32", 0),
+        (
+            b"version: -1\ntopic_id: " + TOPIC_ID.encode(),
+            "version -1, expected at least 0",
+            0,
+        ),
+        (b"version: 0\ntopic_id", "line of ", 11),
+        (b"version: 0\ntopic_id: x", "'x', expected 22 characters", 11),
+        (b"version: 0\ntopic_id: \xff", "line with invalid UTF-8", 21),
+        (
+            b"version: 0\ntopic_id: " + b"A" * 22,
+            "topic id of zeros, expected another",
+            11,
+        ),
     ],
 )
-def test_what_is_wrong_with_a_topic_id_is_told_with_its_byte(data, reason, position):
+def test_an_invalid_partition_metadata_is_an_error_at_its_byte(data, reason, position):
     with pytest.raises(CorruptCheckpointError) as caught:
         PartitionMetadata.parse(data)
     assert caught.value.reason.startswith(reason)
@@ -214,20 +222,20 @@ def test_a_quorum_state_is_read_back(state):
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (b"{", b"[{", "quorum state is not JSON"),
-        (b"\x7b", b"\xff{", "quorum state is not JSON"),
-        (b'"leaderId":1,', b"", "quorum state has no int32 leaderId"),
-        (b'"leaderId":1', b'"leaderId":true', "quorum state has no int32 leaderId"),
-        (b'Epoch":2', b'Epoch":2147483648', "quorum state has no int32 leaderEpoch"),
-        (b'"votedId":-1', b'"votedId":"-1"', "quorum state has no int32 votedId"),
-        (b'"clusterId":""', b'"clusterId":0', "quorum state has no text clusterId"),
-        (b"[{", b"[1,{", "quorum state has no list currentVoters of objects"),
-        (b'"currentVoters"', b'"x"', "quorum state has no list currentVoters"),
-        (b'{"voterId":1}', b"{}", "quorum state has no int32 voterId"),
-        (b'"data_version":0', b'"x":0', "quorum state has no int16 data_version"),
+        (b"{", b"[{", "quorum state without JSON"),
+        (b"\x7b", b"\xff{", "quorum state without JSON"),
+        (b'"leaderId":1,', b"", "leaderId"),
+        (b'"leaderId":1', b'"leaderId":true', "leaderId"),
+        (b'Epoch":2', b'Epoch":2147483648', "leaderEpoch"),
+        (b'"votedId":-1', b'"votedId":"-1"', "votedId"),
+        (b'"clusterId":""', b'"clusterId":0', "clusterId"),
+        (b"[{", b"[1,{", "currentVoters"),
+        (b'"currentVoters"', b'"x"', "currentVoters"),
+        (b'{"voterId":1}', b"{}", "voterId"),
+        (b'"data_version":0', b'"x":0', "data_version"),
     ],
 )
-def test_what_is_wrong_with_a_quorum_state_is_told(old, new, reason):
+def test_an_invalid_quorum_state_is_an_error(old, new, reason):
     assert old in QUORUM_0
     with pytest.raises(CorruptCheckpointError) as caught:
         QuorumState.parse(QUORUM_0.replace(old, new, 1))
@@ -240,8 +248,8 @@ def test_a_voted_directory_is_a_uuid():
 
 
 @pytest.mark.parametrize("version", [b"-1", b"2"])
-def test_another_version_of_the_quorum_state_is_not_guessed_at(version):
-    with pytest.raises(UnsupportedFormatError, match="not 0 or 1"):
+def test_another_version_of_the_quorum_state_is_unsupported(version):
+    with pytest.raises(UnsupportedFormatError, match="expected 0 or 1"):
         QuorumState.parse(QUORUM_0.replace(b":0}", b":" + version + b"}"))
 
 

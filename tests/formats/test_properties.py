@@ -133,23 +133,25 @@ def test_both_versions_are_read(text, expected):
 @pytest.mark.parametrize(
     ("text", "reason", "position"),
     [
-        (b"#\nversion=x", "version 'x' is not an int32", 2),
-        (b"#\nbroker.id=", "broker.id '' is not an int32", 2),
-        (b"#\nbroker.id=2147483648", "broker.id '2147483648' is not an int32", 2),
-        (b"#\ndirectory.id=c", "directory.id 'c' is not 22 characters", 2),
-        (b"version=1\ncluster.id=c", "version 1 lacks node.id", 0),
-        (b"version=1", "version 1 lacks cluster.id and node.id", 0),
+        (b"#\nversion=x", "version 'x', expected an int32", 2),
+        (b"#\nbroker.id=", "broker.id '', expected an int32", 2),
+        (b"#\nbroker.id=2147483648", "broker.id '2147483648', expected an int32", 2),
+        (b"#\ndirectory.id=c", "directory.id 'c', expected 22 characters", 2),
+        (b"version=1\ncluster.id=c", "version 1 without node.id", 0),
+        (b"version=1", "version 1 without cluster.id and node.id", 0),
     ],
 )
-def test_what_is_wrong_is_told_with_its_byte(text, reason, position):
+def test_an_invalid_file_is_an_error_at_its_byte(text, reason, position):
     with pytest.raises(CorruptCheckpointError) as caught:
         MetaProperties.parse(text)
     assert caught.value.reason.startswith(reason)
     assert caught.value.position == position
 
 
-def test_a_later_version_is_not_guessed_at():
-    with pytest.raises(UnsupportedFormatError, match="version 2, not 0 or 1") as caught:
+def test_a_later_version_is_unsupported():
+    with pytest.raises(
+        UnsupportedFormatError, match="version 2, expected 0 or 1"
+    ) as caught:
         MetaProperties.parse(b"#\nversion=2\nnode.id=7\ncluster.id=c")
     assert caught.value.position == 2
 

@@ -1,9 +1,9 @@
-"""A directory out of bytes, and bytes out of a directory.
+"""Pack the files of a directory into bytes, and unpack them.
 
     | name | size | content | name | size | content | ...     a byte, two bytes, content
 
-The name is one of `NAMES`, by its number: what is fuzzed is what lies in a log
-directory, not its names. The last file is cut where the bytes end.
+A name is an index into `NAMES`: fuzzing changes the files of a log directory, not their
+names. The last file may be truncated.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ NAMES = (
     "meta.properties",
     ".kafka_cleanshutdown",
 )
-MOST_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 
 
 def pack(files: dict[str, bytes]) -> bytes:
-    """Put files into the form that `unpack` reads."""
-    packed = b""
+    """Return files in the form that `unpack` reads."""
+    data = b""
     for name, content in files.items():
-        packed += bytes([NAMES.index(name)]) + len(content).to_bytes(2) + content
-    return packed
+        data += bytes([NAMES.index(name)]) + len(content).to_bytes(2) + content
+    return data
 
 
 def unpack(data: bytes, root: Path) -> None:
-    """Write the files that `data` holds below `root`; each name counts once."""
+    """Write the files in `data` to `root`; of a repeated name the last one counts."""
     (root / PARTITION).mkdir(parents=True, exist_ok=True)
-    position, data = 0, data[:MOST_BYTES]
+    position, data = 0, data[:MAX_BYTES]
     while position < len(data):
         name = NAMES[data[position] % len(NAMES)]
         size = int.from_bytes(data[position + 1 : position + 3])

@@ -1,4 +1,4 @@
-"""Targets: commands over hostile files, and what they print."""
+"""Targets: commands over invalid files, and what they print."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from tests.fuzz.mending import mend_entries
 
 KINDS = ("log", "index", "timeindex", "txnindex", "snapshot", "checkpoint")
 ENDS = {0, 1, 2, 3}
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e]")
+CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e]"
+)
 
 
 def check_dump(data: bytes) -> None:
-    """Dump a file of the kind that the first byte says; it ends, and says why."""
+    """Dump a file of the kind in the first byte, and check the exit code."""
     kind, body = KINDS[data[0] % len(KINDS) if data else 0], data[1:]
     with Scratch() as root:
         for number, content in enumerate((body, mend_entries(body))):
@@ -31,17 +33,17 @@ def check_dump(data: bytes) -> None:
 
 
 def check_commands(data: bytes) -> None:
-    """Give a hostile directory to commands that read; what they say is harmless."""
+    """Run commands over an invalid directory; they print no control characters."""
     with Scratch() as root:
         unpack(data, root)
         for arguments in commands(root):
             ran = call(*arguments)
             assert ran.exit_code in ENDS, (arguments, ran.output)
-            assert not OBEYED.search(ran.stderr), (arguments, ran.stderr)
+            assert not CONTROL_CHARACTERS.search(ran.stderr), (arguments, ran.stderr)
 
 
 def commands(root: Path) -> list[list[str | Path]]:
-    """Return ways to look at a log directory."""
+    """Return commands that read a log directory."""
     return [
         ["ls", root],
         ["ls", root / PARTITION],

@@ -1,4 +1,4 @@
-"""Targets: a whole log directory, read, checked, listed, and opened to be written."""
+"""Targets: a whole log directory, read, verified, listed, and opened to append."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = kafkalog.LogConfig(internal_segment_bytes=2_000, segment_index_bytes=240
 
 
 class Scratch:
-    """A directory that is there while it is looked at, in memory if that can be."""
+    """A temporary directory, in memory if possible."""
 
     def __enter__(self) -> Path:
         where = MEMORY if MEMORY.is_dir() else None
@@ -36,7 +36,7 @@ class Scratch:
 
 
 def check_directory(data: bytes) -> None:
-    """Read a directory in each way, and change no byte of it."""
+    """Read a directory in each way; no byte of it may change."""
     with Scratch() as root:
         unpack(data, root)
         before = content(root)
@@ -54,12 +54,12 @@ def check_directory(data: bytes) -> None:
             assert count(root) == len(rows)
             check_bounds(root, rows)
         read(root, on_corruption="skip", isolation="read_committed")
-        look_at(root)
+        query_all(root)
         assert content(root) == before
 
 
 def content(root: Path) -> dict[str, bytes]:
-    """Return all files below a directory."""
+    """Return the content of all files of a directory."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in sorted(root.rglob("*"))
@@ -68,13 +68,13 @@ def content(root: Path) -> dict[str, bytes]:
 
 
 def count(root: Path) -> int:
-    """Count all records by the headers of their batches."""
+    """Count all records from batch headers."""
     scan = kafkalog.scan(root, control_records=True, max_batch_bytes=LIMIT)
     return scan.count()
 
 
 def check_bounds(root: Path, rows: list[Any]) -> None:
-    """Whatever the indexes say, a bound gives the rows within it."""
+    """Check that bounds return the rows within them, whatever the indexes contain."""
     for start, end in ((2, 9), (7, 2**40)):
         bounded, error, _ = read(root, start_offset=start, end_offset=end)
         assert error is not None or bounded == [
@@ -84,8 +84,8 @@ def check_bounds(root: Path, rows: list[Any]) -> None:
     assert error is not None or timed == [row for row in rows if row[3] >= NOW + 4]
 
 
-def look_at(root: Path) -> None:
-    """List and verify; ask the indexes all at once."""
+def query_all(root: Path) -> None:
+    """List and verify a directory; scan its indexes."""
     for place in (root, root / PARTITION):
         typed(lambda place=place: list(list_path(place)))
         typed(verify, place)
@@ -95,20 +95,20 @@ def look_at(root: Path) -> None:
         kafkalog.scan_transaction_indexes,
     ):
         typed(scan, root)
-    typed(look_at_log, root / PARTITION)
+    typed(query_log, root / PARTITION)
 
 
-def look_at_log(directory: Path) -> None:
-    """Open one log to be read, and ask it what it knows."""
+def query_log(directory: Path) -> None:
+    """Open a log to read, and call its lookups."""
     with kafkalog.open(directory) as log:
         assert log.log_start_offset <= log.log_end_offset
         typed(log.offsets_for_times, [0, NOW, 2**62])
 
 
 def check_recovery(data: bytes) -> None:
-    """Open a directory to be written to, after a crash: what is left has no damage.
+    """Open a directory to append, as after a crash; nothing corrupt may remain.
 
-    Entries whose checksum is right but which contradict themselves stay, as in Kafka.
+    Batches with a valid checksum and inconsistent content remain, as in Kafka.
     """
     with Scratch() as root:
         unpack(data, root)
@@ -138,7 +138,7 @@ def append_to(directory: Path) -> int:
 
 
 def check_append(data: bytes) -> None:
-    """Append the bytes, as a client's and as a leader's; what was taken is readable."""
+    """Append the bytes as leader and as follower; accepted batches must be readable."""
     with Scratch() as root:
         for mended in (data, mend_entries(data)):
             for follower in (False, True):
@@ -146,16 +146,16 @@ def check_append(data: bytes) -> None:
                 check_one_append(root / name, mended, follower=follower)
 
 
-def is_packed(data: bytes) -> bool:
-    """Whether bytes begin with a batch of magic 2 that is compressed."""
+def is_compressed(data: bytes) -> bool:
+    """Return whether bytes begin with a compressed batch of magic 2."""
     return data[16:17] == b"\x02" and int.from_bytes(data[22:23]) & CODEC_MASK != 0
 
 
 def check_one_append(directory: Path, data: bytes, *, follower: bool) -> None:
-    """Append once; a refusal leaves no record, an answer leaves those it tells of.
+    """Append once; a rejected append leaves no record.
 
-    A follower takes what a leader has judged: only headers and checksums are sound. A
-    leader holds the records of a packed batch to nothing but what it needs of them.
+    A follower validates only headers and checksums. A leader validates the records of a
+    compressed batch only as far as it needs them.
     """
     clock = ManualClock(NOW)
     with open_log(
@@ -170,7 +170,7 @@ def check_one_append(directory: Path, data: bytes, *, follower: bool) -> None:
             assert log.log_end_offset == end
         last = log.log_end_offset
     rows, error, _ = read(directory)
-    passed_over = follower or is_packed(data)
-    assert error is None or (passed_over and error.cause != "crc"), error
+    not_validated = follower or is_compressed(data)
+    assert error is None or (not_validated and error.cause != "crc"), error
     assert [row[2] for row in rows[:1]] == [0]
     assert all(row[2] < last for row in rows)

@@ -1,4 +1,4 @@
-"""Targets: entries of each magic, payloads of each codec, snapshots of metadata."""
+"""Targets: batches of each magic, payloads of each codec, metadata snapshots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from kafkalog import _speedups
 from kafkalog.codecs import gzip_members
-from kafkalog.codecs.compression import bounded_unpacker, compress, decompress
+from kafkalog.codecs.compression import bounded_decompressor, compress, decompress
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import CorruptRecordError, LocatedError
 from kafkalog.formats.layout import BATCH
@@ -22,7 +22,7 @@ from tests import reference
 from tests.fuzz.mending import batch_around, mend_entries, message_around
 from tests.fuzz.rows import LIMIT, Row, check_place, read, typed
 
-TOLD = [
+COMPARED = [
     COLUMNS.index(name) for name in ("offset", "timestamp", "key", "value", "sequence")
 ]
 HEADERS = COLUMNS.index("headers")
@@ -30,7 +30,7 @@ POSITION = COLUMNS.index("position")
 
 
 def check_entries(data: bytes) -> None:
-    """Read entries in each way; all ways agree, and with the slow reader."""
+    """Read batches in each way; all must agree, with the reference too."""
     for mended in (data, mend_entries(data)):
         rows, error, _ = read(mended)
         views, other, _ = read(mended, {"views": True})
@@ -47,8 +47,8 @@ def check_entries(data: bytes) -> None:
 
 
 def check_with_reference(data: bytes, rows: list[Row]) -> None:
-    """What is given without an error is what the slow reader reads."""
-    told = [
+    """Check that the rows read without an error are those of the reference."""
+    expected = [
         [
             *(one[name] for name in ("offset", "timestamp", "key", "value")),
             one["sequence"],
@@ -58,12 +58,12 @@ def check_with_reference(data: bytes, rows: list[Row]) -> None:
         for entry in reference.entries(data)
         for one in entry["records"]
     ]
-    ours = [[*(row[i] for i in TOLD), row[HEADERS], row[POSITION]] for row in rows]
-    assert ours == told
+    ours = [[*(row[i] for i in COMPARED), row[HEADERS], row[POSITION]] for row in rows]
+    assert ours == expected
 
 
 def check_one(data: bytes) -> None:
-    """Look at the first entry by itself."""
+    """Read the first batch by itself."""
     try:
         batch = RecordBatch(data, 0, max_bytes=LIMIT)
         records = list(batch)
@@ -75,7 +75,7 @@ def check_one(data: bytes) -> None:
 
 
 def check_records(data: bytes, codec: int = 0) -> None:
-    """Take the bytes for the records of a batch, plain or packed, count in front."""
+    """Read the bytes as the records of a batch, uncompressed or compressed."""
     count, flags, payload = data[:1], data[1:2], data[2:]
     attributes = (flags[0] & 0x78 if flags else 0) | codec
     batch = batch_around(
@@ -89,22 +89,22 @@ def check_records(data: bytes, codec: int = 0) -> None:
 
 
 def check_messages(data: bytes, magic: int) -> None:
-    """Take the bytes for what a wrapper holds, packed by each codec it may have."""
+    """Read the bytes as the messages of a wrapper, compressed with each codec."""
     offset, inner = int.from_bytes(data[:1]), mend_entries(data[1:])
     found = []
     for codec in (1, 2, 3):
-        packed = compress(codec, inner, magic=magic)
-        wrapper = message_around(packed, magic, codec, offset)
+        compressed = compress(codec, inner, magic=magic)
+        wrapper = message_around(compressed, magic, codec, offset)
         rows, error, _ = read(wrapper)
         assert error is None or rows == []
         if error is None:
             check_with_reference(wrapper, rows)
-        found.append([[row[i] for i in TOLD] for row in rows])
+        found.append([[row[i] for i in COMPARED] for row in rows])
     assert found[0] == found[1] == found[2]
 
 
 def check_stream(data: bytes, codec: int) -> None:
-    """Take the bytes for a compressed stream: bounded, and the same each time."""
+    """Decompress the bytes, within a limit and with the same result each time."""
     limit, found = 1 << 16, []
     for magic in (0, 1, 2):
         try:
@@ -123,7 +123,7 @@ def check_stream(data: bytes, codec: int) -> None:
 
 
 def check_kernel(data: bytes, codec: int, found: bytes | None, limit: int) -> None:
-    """Hold what the kernels unpack and bound to what the library of the codec does."""
+    """Compare what the kernels decompress and bound with the codec's library."""
     rows = np.zeros(1, BATCH)
     rows["attributes"], rows["magic"] = codec, 2
     places = np.array([0]), np.array([len(data)])
@@ -135,25 +135,25 @@ def check_kernel(data: bytes, codec: int, found: bytes | None, limit: int) -> No
     assert not done or out[:size].tobytes() == found
     _speedups.bound_decompressed_sizes(source, rows, *places, limit, sizes)
     if sizes[0] > 0:
-        unpack, refusals = bounded_unpacker(codec)
-        with contextlib.suppress(*refusals):
-            assert unpack(memoryview(data), int(sizes[0])) == found
+        decompressor, errors = bounded_decompressor(codec)
+        with contextlib.suppress(*errors):
+            assert decompressor(memoryview(data), int(sizes[0])) == found
 
 
-def check_gzip_with_zlib(data: bytes, unpacked: bytes) -> None:
-    """Hold the quick library for gzip to the one that is always there.
+def check_gzip_with_zlib(data: bytes, decompressed: bytes) -> None:
+    """Compare the fast library for gzip with zlib.
 
-    It takes more: sets of codes that have gaps, whose bytes have their checksum anyway.
+    It accepts more: incomplete sets of codes, in streams with a valid checksum.
     """
     with patch.object(gzip_members, "_library", lambda: zlib):
         try:
-            assert b"".join(gzip_members.decompress(data, 1 << 16)) == unpacked
+            assert b"".join(gzip_members.decompress(data, 1 << 16)) == decompressed
         except CorruptRecordError as error:
             assert re.search(r"invalid [a-z/ ]+ set\b", str(error))
 
 
 def check_metadata_snapshot(data: bytes) -> None:
-    """Take a snapshot of metadata apart; what can be written is read again alike."""
+    """Parse a metadata snapshot; what can be written must be parsed again alike."""
     for mended in (data, mend_entries(data)):
         parsed: Any = typed(MetadataSnapshot.parse, mended)
         written: Any = None if parsed is None else typed(parsed.format)

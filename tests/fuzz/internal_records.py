@@ -7,14 +7,14 @@ import numpy as np
 from kafkalog.errors import CorruptMessageError, UnsupportedFormatError
 from kafkalog.messages.internal_records import decode_internal
 from kafkalog.messages.message_parsers import KINDS, TOPICS
-from tests.dump.books import batch_of, contents, printed
+from tests.dump.kernel_lines import batch_of, contents, printed
 from tests.messages import internal_messages
 
-ROOM = np.empty(1 << 18, np.uint8)
+BUFFER = np.empty(1 << 18, np.uint8)
 
 
 def seeds() -> list[bytes]:
-    """Give a record of each version of each message: kind, key's length, key, value."""
+    """Return a record of each version of each message: kind, key size, key, value."""
     kinds = {topic: number for number, topic in enumerate(TOPICS.values())}
     return [
         bytes([kinds[topic], len(key or b"")]) + (key or b"") + value
@@ -35,5 +35,5 @@ def check_internal_record(data: bytes) -> None:
         assert 0 <= error.position <= len(data), error
     said = contents(kind, key, value, 0)
     if kind != "remote-log-metadata":
-        [line] = printed(kind, batch_of([(key, value)]), ROOM)
+        [line] = printed(kind, batch_of([(key, value)]), BUFFER)
         assert line is None or line.endswith(b"]" + said), (line, said)

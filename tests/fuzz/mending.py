@@ -1,4 +1,4 @@
-"""Checksums put right in hostile bytes, so that what lies behind them is reached."""
+"""Valid checksums for invalid bytes, so that fuzzing gets past the checksum check."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import zlib
 from crc32c import crc32c
 
 BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
-"""A batch of magic 2 up to its records, field by field."""
+"""The header of a batch of magic 2."""
 
 
 def mend_entries(data: bytes) -> bytes:
-    """Give every entry that its size allows to be found the checksum of its bytes.
+    """Return the bytes with a valid checksum in every batch that can be found by sizes.
 
-    A size that cannot be is made to reach the end of the bytes.
+    An invalid size is replaced by one that reaches the end of the bytes.
     """
     mended, position = bytearray(data), 0
     while len(mended) - position >= 17:
-        left = len(mended) - position - 12
+        remaining = len(mended) - position - 12
         (size,) = struct.unpack_from(">i", mended, position + 8)
-        if not 14 <= size <= left:
+        if not 14 <= size <= remaining:
             if size & 1:  # some tails are left as they are
                 break
-            size = left
+            size = remaining
             struct.pack_into(">i", mended, position + 8, size)
         end = position + 12 + size
         if mended[position + 16] == 2 and size >= 49:
@@ -37,7 +37,7 @@ def mend_entries(data: bytes) -> bytes:
 
 
 def mend_snapshot(data: bytes) -> bytes:
-    """Give a producer snapshot its version and its checksum."""
+    """Return a producer snapshot with a valid version and checksum."""
     body = data[6:]
     return struct.pack(">hI", 1, crc32c(body)) + body
 
@@ -45,8 +45,8 @@ def mend_snapshot(data: bytes) -> bytes:
 def batch_around(
     payload: bytes, codec: int = 0, count: int = 1, **fields: int
 ) -> bytes:
-    """Make a batch of magic 2 around a payload, whatever that holds."""
-    told = {
+    """Return a batch of magic 2 with any payload."""
+    header = {
         "base_offset": 0,
         "leader_epoch": 0,
         "attributes": codec,
@@ -58,7 +58,7 @@ def batch_around(
         "base_sequence": -1,
         **fields,
     }
-    rest = tuple(told.values())
+    rest = tuple(header.values())
     size = BATCH_HEADER.size - 12 + len(payload)
     head = BATCH_HEADER.pack(rest[0], size, rest[1], 2, 0, *rest[2:], count)
     return mend_entries(head + payload)
@@ -67,7 +67,7 @@ def batch_around(
 def message_around(
     value: bytes, magic: int, codec: int = 0, offset: int = 0, timestamp: int = 0
 ) -> bytes:
-    """Make a message of magic 0 or 1 around a value: a wrapper where it has a codec."""
+    """Return a message of magic 0 or 1 with any value; with a codec it is a wrapper."""
     time = struct.pack(">q", timestamp) if magic else b""
     body = struct.pack(">bb", magic, codec) + time + struct.pack(">ii", -1, len(value))
     head = struct.pack(">qiI", offset, 4 + len(body) + len(value), 0)

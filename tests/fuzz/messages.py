@@ -1,4 +1,4 @@
-"""Target: messages of internal topics, which only a schema and a version explain."""
+"""Target: messages of internal topics, which need a schema and a version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMAS: tuple[tuple[Schema, int], ...] = tuple(
 
 
 def check_message(data: bytes) -> None:
-    """Read the bytes by one schema; what can be read is written, and read again."""
+    """Parse the bytes with one schema; write the message, and parse it again."""
     schema, version = SCHEMAS[data[0] % len(SCHEMAS)] if data else SCHEMAS[0]
     body = data[1:]
     try:

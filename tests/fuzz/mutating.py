@@ -1,7 +1,7 @@
-"""Bytes changed at random, the same way each time: fuzzing without a fuzzer.
+"""Reproducible random changes of bytes: fuzzing without a fuzzer.
 
-It knows nothing of what the bytes reach; it is there so that ordinary tests, and the
-build under sanitizers, meet hostile bytes of every kind.
+The changes are not guided by coverage. With them ordinary tests, and the build with
+sanitizers, read invalid bytes of every kind.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import random
 EDGES = (0, 1, 7, 127, 128, 255, 2**15 - 1, 2**15, 2**31 - 1, 2**31, 2**63 - 1, 2**63)
 
 
-def mutated(seed: bytes, others: list[bytes], rng: random.Random, most: int) -> bytes:
-    """Change `seed` in one to six places; nothing comes out above `most` bytes."""
+def mutated(
+    seed: bytes, others: list[bytes], rng: random.Random, max_bytes: int
+) -> bytes:
+    """Return `seed` with one to six changes, at most `max_bytes` of it."""
     data = bytearray(seed)
     for _ in range(rng.randrange(1, 7)):
         rng.choice(CHANGES)(data, others, rng)
-    return bytes(data[:most])
+    return bytes(data[:max_bytes])
 
 
 def _flip(data: bytearray, _: list[bytes], rng: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""What any reading of bytes gives: rows, then perhaps a typed error."""
+"""The result of any read of bytes: rows, and perhaps a typed error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = tuple[Any, ...]
 
 
 def rows_of(chunk: Any) -> list[Row]:
-    """Take the rows of one chunk as they are, header keys as bytes."""
+    """Return the rows of one chunk, header keys as bytes."""
     columns: list[list[Any]] = []
     for column in COLUMNS:
         if column == "topic":
@@ -29,9 +29,9 @@ def rows_of(chunk: Any) -> list[Row]:
 def read(
     source: Any, taking: dict[str, bool] | None = None, **options: Any
 ) -> tuple[list[Row], LocatedError | None, list[Any]]:
-    """Read all there is: rows, the error that ended it, and what was left out.
+    """Read all rows; return them, the error that ended the read, and the problems.
 
-    Nothing but a `LocatedError` is taken for an end: all else is a fault.
+    Only a `LocatedError` may end a read; any other error fails the target.
     """
     rows: list[Row] = []
     options = {"control_records": True, "max_batch_bytes": LIMIT, **options}
@@ -46,7 +46,7 @@ def read(
 
 
 def check_place(error: LocatedError, source: Any) -> None:
-    """Hold an error of bytes in memory to them: a place within, a line of text."""
+    """Check that an error has one line, and a position within bytes in memory."""
     assert "\n" not in str(error), error
     assert error.cause, error
     if isinstance(source, bytes):
@@ -55,7 +55,7 @@ def check_place(error: LocatedError, source: Any) -> None:
 
 
 def typed(call: Any, *arguments: Any, **options: Any) -> Any:
-    """Call, and answer what comes; None where a typed error does."""
+    """Return the result of a call, or None if it raises a typed error."""
     try:
         return call(*arguments, **options)
     except KafkaLogError as error:

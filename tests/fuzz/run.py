@@ -3,8 +3,8 @@
     python -m tests.fuzz.run                     all targets, 2 seconds each
     python -m tests.fuzz.run --seconds 600 txn-index
 
-What was found to reach new code is kept in ``build/fuzz`` and built upon by the next
-run. An input that fails is left in ``tests/fuzz/crashers``; ordinary tests replay it.
+Inputs that reach new code are kept in ``build/fuzz`` for the next run. An input that
+fails is kept in ``tests/fuzz/crashers``; ordinary tests replay it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from math import ceil
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
-HOUSE = Path(__file__).parents[2]
-CORPUS = HOUSE / "build" / "fuzz"
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT / "build" / "fuzz"
 CRASHERS = Path(__file__).parent / "crashers"
 SEED = 20_261_121
-MOST_MIB = 1_024  # of a target's process: caps and limits must keep it far below
-MOST_SECONDS = 20  # of one input
-MOST_RUNS = 100_000  # of a process: atheris keeps what each comparison of arrays gives
+MAX_MIB = 1_024  # of a target's process: limits must keep it far below
+MAX_SECONDS = 20  # of one input
+MAX_RUNS = 100_000  # of a process: atheris keeps what each comparison of arrays gives
 NEEDS = (
     "fuzzing needs atheris, for CPython 3.11 to 3.13 on Linux: pip install '.[fuzz]'"
 )
@@ -37,8 +37,8 @@ EXECUTED = re.compile(r"stat::number_of_executed_units: (\d+)")
 REACHED = re.compile(r"cov: (\d+)")
 
 
-class Run(NamedTuple):
-    """What became of a target: inputs tried, places of code reached, the log's end."""
+class FuzzRun(NamedTuple):
+    """The result of fuzzing a target: executions, coverage, and the end of the log."""
 
     name: str
     executions: int
@@ -47,8 +47,8 @@ class Run(NamedTuple):
     failed: bool
     log: str
 
-    def behind(self, before: Run | None) -> Run:
-        """Say what became of the target by this run and those before."""
+    def added_to(self, before: FuzzRun | None) -> FuzzRun:
+        """Return the result of this run together with those before."""
         if before is None:
             return self
         return self._replace(
@@ -59,19 +59,19 @@ class Run(NamedTuple):
 
 
 def load() -> dict[str, Any]:
-    """Import the targets with every branch of kafkalog reporting where it goes."""
+    """Import the targets, with coverage of kafkalog."""
     try:
         import atheris
     except ImportError:
         sys.exit(NEEDS)
-    quiet = contextlib.redirect_stderr(io.StringIO())  # it names every module
+    quiet = contextlib.redirect_stderr(io.StringIO())  # atheris prints every module
     with quiet, atheris.instrument_imports(include=["kafkalog"]):
         from tests.fuzz.targets import TARGETS
     return TARGETS
 
 
 def fuzz(name: str, target: Any, seconds: int, seed: int, log: int) -> NoReturn:
-    """Fuzz one target until time or runs are up or an input fails; the process ends."""
+    """Fuzz one target until its time is over or an input fails; end the process."""
     import atheris
 
     for stream in (sys.stdout, sys.stderr):
@@ -83,11 +83,11 @@ def fuzz(name: str, target: Any, seconds: int, seed: int, log: int) -> NoReturn:
         (seeds / sha256(data).hexdigest()[:16]).write_bytes(data)
     options = {
         "max_total_time": seconds,
-        "runs": MOST_RUNS,
-        "max_len": target.most_bytes,
+        "runs": MAX_RUNS,
+        "max_len": target.max_bytes,
         "seed": seed,
-        "rss_limit_mb": MOST_MIB,
-        "timeout": MOST_SECONDS,
+        "rss_limit_mb": MAX_MIB,
+        "timeout": MAX_SECONDS,
         "print_final_stats": 1,
         "verbosity": 1,
         "artifact_prefix": f"{CRASHERS / name}/",
@@ -99,22 +99,22 @@ def fuzz(name: str, target: Any, seconds: int, seed: int, log: int) -> NoReturn:
 
 
 class Child(NamedTuple):
-    """A process that fuzzes: a copy of this one, its log in a file without a name."""
+    """A fuzzing process, forked from this one, with its log in a temporary file."""
 
     name: str
     log: IO[bytes]
     began: float
     seconds: int
 
-    def finish(self, status: int) -> Run:
-        """Say what became of it, as its log tells."""
+    def finish(self, status: int) -> FuzzRun:
+        """Return the result, as read from the log."""
         with self.log:
             self.log.seek(0)
             log = self.log.read().decode(errors="replace")
         executed, reached = EXECUTED.findall(log), REACHED.findall(log)
         if not any((CRASHERS / self.name).iterdir()):
             (CRASHERS / self.name).rmdir()
-        return Run(
+        return FuzzRun(
             self.name,
             int(executed[-1]) if executed else 0,
             int(reached[-1]) if reached else 0,
@@ -124,53 +124,53 @@ class Child(NamedTuple):
         )
 
 
-def run_all(targets: dict[str, Any], seconds: int, jobs: int) -> list[Run]:
+def run_all(targets: dict[str, Any], seconds: int, jobs: int) -> list[FuzzRun]:
     """Fuzz each target for its time, `jobs` at once, in one process after another."""
     waiting = [(name, seconds * target.share) for name, target in targets.items()]
     children: dict[int, Child] = {}
-    runs: dict[str, Run] = {}
+    runs: dict[str, FuzzRun] = {}
     while waiting or children:
         while waiting and len(children) < jobs:
-            name, left = waiting.pop(0)
+            name, remaining = waiting.pop(0)
             seed = SEED + (runs[name].executions if name in runs else 0)
             log = tempfile.TemporaryFile()  # noqa: SIM115 - kept
             if child := os.fork():
-                children[child] = Child(name, log, time.monotonic(), left)
+                children[child] = Child(name, log, time.monotonic(), remaining)
                 continue
             try:
-                fuzz(name, targets[name], left, seed, log.fileno())
-            finally:  # it does not go on as the parent; libFuzzer keeps the input
+                fuzz(name, targets[name], remaining, seed, log.fileno())
+            finally:  # never continue as the parent; libFuzzer keeps the input
                 ctypes.CDLL(None).exit(70)
         ended, status = os.wait()
         done = children.pop(ended)
         run = done.finish(status)
-        runs[done.name] = run.behind(runs.get(done.name))
-        left = done.seconds - ceil(run.seconds)
-        if left > 0 and not run.failed:
-            waiting.insert(0, (done.name, left))
+        runs[done.name] = run.added_to(runs.get(done.name))
+        remaining = done.seconds - ceil(run.seconds)
+        if remaining > 0 and not run.failed:
+            waiting.insert(0, (done.name, remaining))
     return list(runs.values())
 
 
 def main() -> None:
-    """Fuzz the targets named, or all, and print how far each got."""
+    """Fuzz the named targets, or all, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="target")
     parser.add_argument("--seconds", type=int, default=2, help="for each target")
     parser.add_argument("--jobs", type=int, default=2, help="targets at a time")
-    chosen = parser.parse_args()
+    arguments = parser.parse_args()
     targets = load()
-    unknown = set(chosen.targets) - set(targets)
+    unknown = set(arguments.targets) - set(targets)
     if unknown:
-        parser.error(f"no such target: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown targets: {', '.join(sorted(unknown))}")
     began = time.monotonic()
-    chosen_targets = {name: targets[name] for name in chosen.targets or targets}
-    runs = run_all(chosen_targets, chosen.seconds, chosen.jobs)
+    selected = {name: targets[name] for name in arguments.targets or targets}
+    runs = run_all(selected, arguments.seconds, arguments.jobs)
     sys.exit(report(runs, time.monotonic() - began))
 
 
-def report(runs: list[Run], seconds: float) -> int:
-    """Print what was executed, and what failed; answer the process's exit code."""
-    print(f"{'target':20} {'executions':>10} {'places reached':>14} {'seconds':>8}")
+def report(runs: list[FuzzRun], seconds: float) -> int:
+    """Print executions and failures; return the exit code."""
+    print(f"{'target':20} {'executions':>10} {'coverage':>14} {'seconds':>8}")
     for one in runs:
         mark = "  FAILED" if one.failed else ""
         print(

@@ -1,4 +1,4 @@
-"""What fuzzing starts from: sound inputs of each kind, made by code or by brokers."""
+"""The seeds of fuzzing: valid inputs of each kind, made by code or by brokers."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tests.query.batches import CODECS, KINDS, T, build
 SMALL = 4_000  # bytes; larger files of brokers are no seeds
 
 
-def golden(pattern: str, most: int = 8) -> list[bytes]:
-    """Return small files of brokers whose names match, each content once."""
+def golden(pattern: str, count: int = 8) -> list[bytes]:
+    """Return small golden files whose names match, each content once."""
     found: dict[bytes, None] = {}
     for name in golden_data.SETS:
         for path in sorted(golden_data.logs(name).rglob(pattern)):
             if path.is_file() and 0 < path.stat().st_size <= SMALL:
                 found[path.read_bytes()] = None
-    return sorted(found, key=lambda data: (len(data), data))[:most]
+    return sorted(found, key=lambda data: (len(data), data))[:count]
 
 
 def entries_of(magic: int) -> list[bytes]:
-    """Segments of three entries, of each codec; and small ones of brokers."""
+    """Return segments of three batches, of each codec; and small ones of brokers."""
     found = [
         b"".join(build(magic, codec, 3 * i) for i in range(3))
         for of, codec in KINDS
@@ -60,7 +60,7 @@ def marker() -> bytes:
 
 
 def records() -> list[bytes]:
-    """Payloads of batches, their count and some attributes in front."""
+    """Return payloads of batches, after their count and some attributes."""
     return [
         bytes([count, flags]) + build(2, "none", 0, count)[BATCH_HEADER.size :]
         for count, flags in ((1, 0), (3, 0), (3, 0x08), (12, 0x40), (40, 0))
@@ -68,7 +68,7 @@ def records() -> list[bytes]:
 
 
 def wrapped(magic: int) -> list[bytes]:
-    """Messages as wrappers hold them, the wrapper's offset in front."""
+    """Return the messages inside wrappers, after the wrapper's offset."""
     return [
         bytes([last]) + b"".join(build(magic, "none", i, 1) for i in range(count))
         for last, count in ((0, 1), (2, 3), (9, 10))
@@ -76,7 +76,7 @@ def wrapped(magic: int) -> list[bytes]:
 
 
 def streams(codec: int) -> list[bytes]:
-    """Compressed streams: of nothing, of a little, of much that is alike."""
+    """Return compressed streams: empty, short, and repetitive."""
     contents = [b"", b"abc", build(2, "none", 0)[BATCH_HEADER.size :], b"ab" * 5_000]
     return [
         compress(codec, content, magic=magic)
@@ -86,7 +86,7 @@ def streams(codec: int) -> list[bytes]:
 
 
 def index(kind: type[IndexTable]) -> list[bytes]:
-    """Indexes of a few entries, with and without slots that are not used."""
+    """Return indexes of a few entries, with and without unused slots."""
     if kind is OffsetIndex:
         made = OffsetIndex.build([10, 20, 40], [100, 300, 999], 0).to_bytes()
     elif kind is TimeIndex:
@@ -97,22 +97,22 @@ def index(kind: type[IndexTable]) -> list[bytes]:
 
 
 def producer_snapshots() -> list[bytes]:
-    """Small ones of brokers."""
+    """Return small producer snapshots of brokers."""
     return golden("*.snapshot")
 
 
 def offset_checkpoints() -> list[bytes]:
-    """Small ones of brokers, and one with other line ends."""
+    """Return small offset checkpoints of brokers, and one with other line ends."""
     return [*golden("*-offset-checkpoint"), b"0\r\n1\r\nt\t0  7\r\n", b"0\n0\n"]
 
 
 def epoch_checkpoints() -> list[bytes]:
-    """Small ones of brokers."""
+    """Return small leader epoch checkpoints of brokers."""
     return [*golden("leader-epoch-checkpoint"), b"0\n2\n0 0\n5 1500\n"]
 
 
 def partition_files() -> list[bytes]:
-    """Each of the small files of one form."""
+    """Return each of the small files of one form."""
     return [
         *golden("partition.metadata", 2),
         *golden("quorum-state", 2),
@@ -121,19 +121,19 @@ def partition_files() -> list[bytes]:
 
 
 def properties() -> list[bytes]:
-    """Small ones of brokers, and one with all that Java's form has."""
+    """Return small properties files of brokers, and one with all of Java's syntax."""
     return [*golden("meta.properties"), b"! a\na\\ b : c\\\n  d\\u00e9\\t\nversion=0\n"]
 
 
 def controls() -> list[bytes]:
-    """Keys and values of control records, one behind the other."""
+    """Return keys of control records, each followed by its value."""
     kinds = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
     markers = [b"".join(end_transaction_marker(kind, 3)) for kind in kinds]
     return [*markers, *(struct.pack(">hh", 0, kind) + bytes(20) for kind in range(8))]
 
 
 def messages() -> list[bytes]:
-    """Messages that Kafka's own classes wrote, the number of their schema in front."""
+    """Return messages that Kafka's classes wrote, after their schema's number."""
     numbers: dict[tuple[str, int], int] = {}
     found = []
     for schema, version, _, written in EXAMPLES.values():
@@ -143,17 +143,17 @@ def messages() -> list[bytes]:
 
 
 def metadata_snapshots() -> list[bytes]:
-    """Small ones of brokers."""
+    """Return small metadata snapshots of brokers."""
     return golden("*.checkpoint")
 
 
 def option_json() -> list[bytes]:
-    """Offsets and partitions as Spark's options spell them."""
+    """Return offsets and partitions as in Spark's options."""
     return [b'{"orders":{"0":23,"1":-1}}', b'{"orders":[0,1],"b":[2]}', b'{"a":1e3}']
 
 
 def directories() -> list[bytes]:
-    """Log directories of one partition, of two segments, with all that is beside."""
+    """Return log directories of one partition with two segments and all other files."""
     logs = {
         f"{PARTITION}/{0:020d}.log": b"".join(
             build(2, "none", 2 * i, 2) for i in range(3)
@@ -175,7 +175,7 @@ def directories() -> list[bytes]:
 
 
 def golden_partition() -> bytes:
-    """A small partition of a broker, as `PARTITION`."""
+    """Return a small partition of a broker, as `PARTITION`."""
     for path in golden_data.partitions("k431-clean"):
         if parse_partition_dir(path.name) and 0 < size_of(path) <= SMALL:
             return pack(
@@ -189,12 +189,12 @@ def golden_partition() -> bytes:
 
 
 def size_of(directory: Path) -> int:
-    """Bytes of all the files in a directory."""
+    """Return the bytes of all files in a directory."""
     return sum(path.stat().st_size for path in directory.iterdir())
 
 
 def dumped() -> list[bytes]:
-    """Files that are dumped, each kind's number in front."""
+    """Return files to dump, after the number of their kind."""
     logs = [b"\x00" + log for magic in (0, 1, 2) for log in entries_of(magic)[:3]]
     kinds = (OffsetIndex, TimeIndex, TransactionIndex)
     indexes = [bytes([1 + i]) + index(kind)[0][1:] for i, kind in enumerate(kinds)]
@@ -203,7 +203,7 @@ def dumped() -> list[bytes]:
 
 
 def appends() -> list[bytes]:
-    """What clients and leaders send."""
+    """Return batches as producers and leaders send them."""
     free = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
     return [
         *(build(2, codec, 0, **free) for codec in CODECS),

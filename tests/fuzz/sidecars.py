@@ -1,4 +1,4 @@
-"""Targets: the three indexes, producer snapshots, and the small files of text."""
+"""Targets: the three indexes, producer snapshots, and the small text files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def parsed(parse: Callable[[bytes], Any], data: bytes) -> Any:
 
 
 def check_index(data: bytes, kind: type[IndexTable]) -> None:
-    """Read an index; what is taken of it rises, and is written and read again."""
+    """Read an index; its valid entries ascend, and are written and read again."""
     base = data[0] << 24 if data else 0
     body = data[1:]
 
@@ -93,7 +93,7 @@ def check_answers(index: Any, offsets: Any) -> None:
 
 
 def check_producer_snapshot(data: bytes) -> None:
-    """Read a snapshot; what is taken of it is written and read again."""
+    """Parse a producer snapshot; it is written and parsed again."""
     for mended in (data, mend_snapshot(data)):
         entries = parsed(parse_snapshot, mended)
         if entries is not None:
@@ -113,21 +113,21 @@ def caught(parse: Callable[[bytes], Any], data: bytes) -> Exception | None:
 
 
 def check_offset_checkpoint(data: bytes) -> None:
-    """Read a checkpoint of offsets, and write it again."""
+    """Parse an offset checkpoint, and write it again."""
     offsets = parsed(parse_offsets, data)
     if offsets is not None:
         assert parse_offsets(format_offsets(offsets)) == offsets
 
 
 def check_epoch_checkpoint(data: bytes) -> None:
-    """Read a checkpoint of leader epochs, and write it again."""
+    """Parse a leader epoch checkpoint, and write it again."""
     epochs = parsed(parse_epochs, data)
     if epochs is not None:
         assert parse_epochs(format_epochs(epochs)) == epochs
 
 
 def check_partition_files(data: bytes) -> None:
-    """Read the bytes as each of the small files there are, and write it again."""
+    """Parse the bytes as each of the small files, and write it again."""
     for parse in (PartitionMetadata.parse, QuorumState.parse):
         found = parsed(parse, data)
         assert found is None or parse(found.format()) == found
@@ -136,7 +136,7 @@ def check_partition_files(data: bytes) -> None:
 
 
 def check_properties(data: bytes) -> None:
-    """Read properties and ``meta.properties``, and write them again."""
+    """Parse properties and ``meta.properties``, and write them again."""
     found = parsed(parse_properties, data)
     if found is not None:
         values = {key: one.value for key, one in found.items()}
@@ -148,7 +148,7 @@ def check_properties(data: bytes) -> None:
 
 
 def check_control(data: bytes) -> None:
-    """Read a control record: four bytes of key, the rest of value."""
+    """Parse a control record: four bytes of key, the rest of value."""
     for key, value in ((data[:4], data[4:]), (data, None), (None, data)):
         try:
             record = parse_control(key, value)
@@ -159,7 +159,7 @@ def check_control(data: bytes) -> None:
 
 
 def check_option_json(data: bytes) -> None:
-    """Read the text as Spark's options of offsets and of partitions."""
+    """Parse the text as Spark's options of offsets and of partitions."""
     text = data.decode("utf-8", "replace")
     for parse in (offsets_from_json, partitions_from_json):
         try:

@@ -1,4 +1,4 @@
-"""The targets by name: what is done with hostile bytes, and where they start from."""
+"""The targets by name: checks of invalid bytes, and their seeds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.fuzz import (
 
 
 class Target(NamedTuple):
-    """A parser under attack.
+    """A check and its seeds.
 
-    `check` fails where the bytes make anything come out but what they say or a typed
-    error; `seeds` are sound inputs, made when they are asked for.
+    `check` fails if reading the bytes has any result but valid data or a typed error;
+    `seeds` returns valid inputs.
     """
 
     check: Callable[[bytes], None]
     seeds: Callable[[], list[bytes]]
-    most_bytes: int = 2_048
+    max_bytes: int = 2_048
     share: int = 1  # of the time, for what is slow
 
 

@@ -201,7 +201,7 @@ def control(folder):
 
 
 def odd(folder):
-    """Give runs over odd records, odd names and odd lists of names."""
+    """Yield cases of odd records, odd names and odd lists of names."""
     segment = b"".join(odd_batches())
     for name in (f"{SEGMENT}.log", "+5.log", "-7.log", "12.log", "x.log", ".log"):
         (folder / name).write_bytes(segment)

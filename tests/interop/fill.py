@@ -37,7 +37,7 @@ class Topics:
     def __init__(self, broker):
         self.broker = broker
         self.admin = AdminClient(self._settings())
-        self.plain = self._producer()
+        self.producer = self._producer()
         self.open = None
 
     def __enter__(self):
@@ -61,7 +61,7 @@ class Topics:
         wanted = [NewPartitions(name, partitions)]
         for one in self.admin.create_partitions(wanted).values():
             one.result(WAIT_SECONDS)
-        self.plain = self._producer()  # the former has the old metadata
+        self.producer = self._producer()  # the former has the old metadata
 
     def _made(self, topics):
         for one in self.admin.create_topics(topics).values():
@@ -69,7 +69,7 @@ class Topics:
 
     def produce(self, name, first, count, partitions=1, producer=None, **more):
         """Produce records numbered from `first` on, to the partitions in turn."""
-        chosen = producer or self.plain
+        chosen = producer or self.producer
         for number in range(first, first + count):
             record = record_of(number) | more
             chosen.produce(name, partition=number % partitions, **record)

@@ -73,8 +73,8 @@ def topic(topics, tmp_path):
 def produce_unevenly(topics, topic, first=0):
     for partition, count in enumerate(UNEVEN):
         for number in range(first, first + count):
-            topics.plain.produce(topic, b"%d" % number, partition=partition)
-    assert topics.plain.flush(60) == 0
+            topics.producer.produce(topic, b"%d" % number, partition=partition)
+    assert topics.producer.flush(60) == 0
 
 
 def at_once(topics, topic, count):

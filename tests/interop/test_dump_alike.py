@@ -7,7 +7,7 @@ skipped.
 
 import pytest
 
-from tests.dump.called import dump
+from tests.dump.dump_command import dump
 from tests.interop import dump_cases
 from tests.interop.kafka_dump import kafka_dumps
 

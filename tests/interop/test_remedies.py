@@ -351,7 +351,7 @@ BEGINNINGS = dict.fromkeys(PARTITIONS.values(), 0)
 
 @dataclass(kw_only=True)
 class Written:
-    """What was written: the log directory, and its records by isolation level."""
+    """The log directory as written, and its records by isolation level."""
 
     logs: Path
     end: int
@@ -362,7 +362,7 @@ class Written:
 
 @dataclass(kw_only=True)
 class Served:
-    """What a broker serves of the log directory; causes `found` before the remedies."""
+    """The records that a broker serves; causes `found` before the remedies."""
 
     logs: Path
     found: dict[str, set[str]]

@@ -32,6 +32,10 @@ def test_kafka_defines_its_settings_as_recorded():
 
 
 def test_kafka_validates_settings_as_recorded():
-    questions = [{"of": each["of"], "given": each["given"]} for each in recorded.JUDGED]
+    questions = [
+        {"of": each["of"], "given": each["given"]} for each in recorded.VALIDATED
+    ]
     given = "".join(f"{json.dumps(each)}\n" for each in questions)
-    assert list(recorded.only_differing(kafka_answers(given=given))) == recorded.JUDGED
+    assert (
+        list(recorded.only_differing(kafka_answers(given=given))) == recorded.VALIDATED
+    )

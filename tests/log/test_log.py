@@ -235,7 +235,7 @@ def test_offsets_outside_the_log_are_refused():
     assert (log.log_start_offset, log.log_end_offset) == (77, 180)
     assert log.read(180).data == b""
     for offset in (76, 181, -1):
-        with pytest.raises(OffsetOutOfRangeError, match=r"not in 77\.\.180"):
+        with pytest.raises(OffsetOutOfRangeError, match="expected 77 to 180"):
             log.read(offset)
 
 

@@ -14,7 +14,7 @@ from kafkalog import (
     LogConfig,
     UnexpectedAppendOffsetError,
 )
-from kafkalog.log import append_runs
+from kafkalog.log import appending
 from kafkalog.storage.durable_file import Disk
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
@@ -113,11 +113,11 @@ def test_many_end_as_single_calls_byte_for_byte(
     assert lives[0] == lives[2]
 
 
-def test_plain_batches_of_a_leader_go_the_plain_way(tmp_path, monkeypatch):
+def test_batches_of_a_follower_are_one_write(tmp_path, monkeypatch):
     with load(tmp_path, LARGE) as log:
         log.append_as_follower(batch(leader_epoch=0))
         pieces = [batch(2, base_offset=at, leader_epoch=0) for at in (1, 3, 9)]
-        monkeypatch.setattr(append_runs.RunWriter, "write", None)
+        monkeypatch.setattr(appending, "_try_append", None)
         outcomes = log.append_many_as_follower(pieces, leader_epoch=0)
         assert [one.last_offset for one in outcomes] == [2, 4, 10]
         assert offsets_in(log) == [0, 1, 2, 3, 4, 9, 10]

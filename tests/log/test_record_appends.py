@@ -22,14 +22,11 @@ from kafkalog import (
     RecordValidationError,
     UnfitRecordsError,
 )
-from kafkalog.encoding import producer_batches
+from kafkalog.encoding import producer_batches as sent_batches
 from kafkalog.encoding.batch_builder import BatchSettings
 from kafkalog.encoding.record_input import record_columns
 from kafkalog.formats.layout import CODECS
-from kafkalog.log.appending import Appender
 from kafkalog.testing import FailingDisk
-from kafkalog.validation.append_policy import AppendRules, Leadership
-from kafkalog.validation.appends import AppendOrigin
 from tests.log.writing import NOW, SMALL, files_of, load
 
 # -------------------------------------------------------------------------- strategies
@@ -166,7 +163,7 @@ def test_each_rule_of_a_topic_is_kept(topic, refused, codec):
 @given(tables, st.integers(1, 600))
 def test_a_batch_is_as_full_as_it_may_be(table, batch_bytes):
     columns = record_columns(table, NOW)
-    sending = producer_batches.cut_batches(columns, BatchSettings(), batch_bytes)
+    sending = sent_batches.cut_batches(columns, BatchSettings(), batch_bytes)
     bounds = sending.cut.bounds.tolist()
     assert (bounds[0], bounds[-1]) == (0, len(table))
     for first, end in pairwise(bounds):
@@ -176,39 +173,12 @@ def test_a_batch_is_as_full_as_it_may_be(table, batch_bytes):
             assert len(built(table, [first, end + 1])[0]) > batch_bytes
 
 
-def test_what_a_leader_takes_as_it_is_is_not_read_again(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(Appender, "append_all", lambda *_: asked.append(1) or [])
-    with load(tmp_path) as log:
-        log.append_records({"value": [b"v"] * 100}, codec="lz4", batch_bytes=200)
-        assert log.log_end_offset == 100
-        log.update_config(SMALL.with_changes({"compression.type": "zstd"}))
-        log.append_records({"value": [b"v"] * 100}, codec="zstd")
-        assert (log.log_end_offset, asked) == (200, [])
-        log.append_records({"value": [b"v"] * 100}, codec="lz4")
-        assert asked == [1]
-
-
-def test_a_batch_that_unpacks_to_more_than_it_may_is_judged_by_itself():
-    columns = record_columns({"value": [bytes(1000)]}, NOW)
-    rooms = np.empty(2000, np.uint8), np.empty(2000, np.uint8)
-    for codec, most_bytes, is_plain in [
-        *(("none", 100, True), ("lz4", 1000, False), ("lz4", 2000, True)),
-    ]:
-        settings = BatchSettings(codec=codec)
-        rules = AppendRules(max_unpacked_bytes=most_bytes)
-        leadership = Leadership(rules, AppendOrigin.CLIENT, leader_epoch=0, now_ms=NOW)
-        sending = producer_batches.cut_batches(columns, settings, 2000)
-        [(_, appends)] = sending.parcels(rooms, leadership)
-        assert (appends is not None) == is_plain
-
-
-def test_many_parcels_leave_what_one_leaves(tmp_path, monkeypatch):
+def test_many_buffers_leave_what_one_leaves(tmp_path, monkeypatch):
     table = [{"value": bytes(number % 300)} for number in range(200)]
     left = []
-    for room in (1, 500, 1 << 20):
-        monkeypatch.setattr("kafkalog.log.record_appends.PARCEL_BYTES", room)
-        home = tmp_path / str(room)
+    for size in (1, 500, 1 << 20):
+        monkeypatch.setattr("kafkalog.log.record_appends.BUFFER_BYTES", size)
+        home = tmp_path / str(size)
         home.mkdir()
         with load(home) as log:
             producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
@@ -306,7 +276,7 @@ def test_records_that_cannot_be_taken_leave_the_log_as_it_was(tmp_path):
 
 
 def test_a_record_that_no_batch_can_hold_is_refused_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(producer_batches, "_MOST_PAYLOAD", 100)
+    monkeypatch.setattr(sent_batches, "_MOST_PAYLOAD", 100)
     with load(tmp_path) as log:
         table = {"value": [b"v", bytes(200)]}
         with pytest.raises(InvalidRecordError, match="more than a batch may"):

@@ -1,1 +1,1 @@
-"""What is shipped: the archives that ``make build`` put into ``dist/``."""
+"""What is shipped: the archives that ``make build`` writes into ``dist/``."""

@@ -1,4 +1,4 @@
-"""Print what kafkalog and the extras named need, a requirement a line.
+"""Print the requirements of kafkalog and of the extras named, one a line.
 
     python tests/packaging/needs.py [EXTRA...]
 
@@ -15,7 +15,7 @@ PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 
 
 def needs(extra: str) -> list[str]:
-    """Give the requirements of an extra, those of extras that it names included."""
+    """Return the requirements of an extra, including those of extras that it names."""
     found = []
     for requirement in PROJECT["optional-dependencies"][extra]:
         name, _, rest = requirement.partition("[")

@@ -14,7 +14,10 @@ from tests import golden_data
 pytestmark = pytest.mark.packaging
 
 DIST = Path(__file__).parents[2] / "dist"
-PACKAGES = ("kafkalog", "pyspark_kafkalog")  # the second is where Spark looks
+PACKAGES = (
+    "kafkalog",
+    "pyspark_kafkalog",
+)  # Spark discovers data sources in the second
 SEGMENT = "orders.zstd-0/00000000000000000000.log"
 PROGRAM = """
 import sys, kafkalog, pyspark_kafkalog
@@ -30,7 +33,7 @@ def archive(pattern):
 
 
 def outside():
-    """Return an environment in which nothing of this checkout is found."""
+    """Return an environment in which nothing of this checkout is importable."""
     return {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
 
 

@@ -169,7 +169,7 @@ def test_what_is_no_path_is_not_opened(path, mode):
 
 def test_a_naive_datetime_is_refused_everywhere():
     naive = datetime(2026, 1, 1)
-    with pytest.raises(ValueError, match="needs a zone"):
+    with pytest.raises(ValueError, match="without a time zone"):
         kafkalog.scan(ONCE, start_timestamp=naive)
-    with pytest.raises(ValueError, match="needs a zone"):
+    with pytest.raises(ValueError, match="without a time zone"):
         kafkalog.open(ONCE).offsets_for_times([naive])

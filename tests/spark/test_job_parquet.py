@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import logging
 
 import duckdb
 import polars as pl
@@ -163,12 +162,6 @@ def test_skipped_corruption_is_in_the_task_result(logs, tmp_path):
     [message] = done.skipped
     assert message.startswith("skipped: ")
     assert message.endswith(f"{path} at byte 0, offsets 0 to 99")
-
-
-def test_a_task_leaves_no_log_handler(logs, tmp_path):
-    before = list(logging.getLogger("kafkalog").handlers)
-    written(tmp_path / "staging", logs)
-    assert logging.getLogger("kafkalog").handlers == before
 
 
 def test_an_executor_without_the_output_directory_is_an_error(logs, tmp_path):

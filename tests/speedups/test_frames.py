@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from kafkalog import _speedups
 from kafkalog._speedups import FrameStatus
-from kafkalog.codecs.compression import Codec, bounded_unpacker, compress, decompress
+from kafkalog.codecs.compression import (
+    Codec,
+    bounded_decompressor,
+    compress,
+    decompress,
+)
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.layout import BATCH
 from tests.guarded import at_the_end
@@ -262,7 +267,7 @@ def test_what_has_a_bound_comes_out_as_ever_or_is_refused(
     (bound,) = bounds_of(codec, stream)
     if bound < 1:
         return
-    unpack, refusals = bounded_unpacker(codec)
+    unpack, refusals = bounded_decompressor(codec)
     try:
         found = unpack(memoryview(stream), bound)
     except refusals:

@@ -30,7 +30,7 @@ def test_a_small_file_that_is_large_is_not_read(large):
 def test_verify_says_of_a_large_one_that_it_cannot_be_read(large):
     [problem] = verify(large.parent).problems
     assert problem.path == META_PROPERTIES
-    assert problem.message == "it cannot be read: File too large"
+    assert problem.message == "the file cannot be read: File too large"
 
 
 def test_settings_are_read_through_a_link_that_is_named_and_from_no_pipe(tmp_path):

@@ -1,6 +1,6 @@
 """The newest producer snapshot at or below an offset, for readers.
 
-In a room by itself: each scan looks for one, and needs nothing else about producers.
+A module of its own: each scan reads one, and needs nothing else about producers.
 
 Knows: a partition's directory. Does not know: what producers do.
 Source: ``ProducerStateManager.java``.
@@ -20,7 +20,7 @@ from kafkalog.storage.location import Location, read_small
 def newest_snapshot(
     directory: Location, at_most: int
 ) -> tuple[npt.NDArray[np.void], int]:
-    """Read the newest sound snapshot at or below an offset: its entries, its offset.
+    """Read the newest valid snapshot at or below an offset: its entries, its offset.
 
     Without one that is no entry, at offset 0.
     """

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafkalog._speedups import is_next_sequence
 from kafkalog.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
@@ -27,7 +28,7 @@ from kafkalog.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from kafkalog.formats.layout import NO_PRODUCER_EPOCH, NO_SEQUENCE, SEQUENCE_MASK
+from kafkalog.formats.layout import NO_PRODUCER_EPOCH, NO_SEQUENCE
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_entry import (
     NONE,
@@ -166,7 +167,7 @@ class ProducerAppendInfo:
                 )
             return
         last = self._last_sequence(epoch)
-        follows = sequence == last + 1 or (sequence == 0 and last == SEQUENCE_MASK)
+        follows = is_next_sequence(sequence, last)
         if not follows and self.current.producer_epoch != NO_PRODUCER_EPOCH:
             raise OutOfOrderSequenceError(
                 f"{self._batch(offset)} has sequence {sequence} after {last}"

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 from kafkalog.errors import InvalidTxnStateError
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import (
@@ -23,6 +25,7 @@ from kafkalog.log.producers.hash_order import computed_order
 from kafkalog.log.producers.producer_append import TV_UNKNOWN, ProducerAppendInfo
 from kafkalog.log.producers.producer_entry import (
     NO_GUARD,
+    NONE,
     BatchMetadata,
     CompletedTxn,
     Marker,
@@ -36,6 +39,20 @@ from kafkalog.log.producers.producer_state import OwnedBatch, owned_batches
 from kafkalog.validation.appends import AppendOrigin
 
 NO_MARKERS: Final[Markers] = MappingProxyType({})
+
+SEQUENCE: Final = np.dtype(
+    [
+        ("producer_id", np.int64),
+        ("least", np.int64),
+        ("last", np.int32),
+        ("epoch", np.int16),
+        ("_unused", np.int16),
+    ]
+)
+"""A producer without an open transaction: its epoch and last sequence.
+
+A sequence below `least` may be that of a duplicate.
+"""
 
 
 class ProducerUpdates:
@@ -172,6 +189,36 @@ class ProducerUpdates:
             next_one = state.supports_epoch_bump and control and epoch == state.epoch
             if not next_one:
                 del verifications[producer_id]
+
+
+def known_sequences(
+    producers: ProducerStateManager, rows: BatchHeaders
+) -> BatchHeaders:
+    """Return a row of `SEQUENCE` for each producer of `rows` that may just continue.
+
+    One that is known, has no open transaction, and of which none is being verified.
+    """
+    found = []
+    for producer_id in dict.fromkeys(rows["producer_id"].tolist()):
+        entry = producers.last_entry(producer_id)
+        if (
+            entry is not None
+            and entry.batches
+            and entry.txn_first_offset == NONE
+            and producer_id not in producers.verifications
+        ):
+            least = max(batch.first_sequence for batch in entry.batches) + 1
+            epoch = entry.producer_epoch
+            found.append((producer_id, least, entry.last_sequence, epoch, 0))
+    return np.array(found, SEQUENCE)
+
+
+def continue_sequences(producers: ProducerStateManager, rows: BatchHeaders) -> None:
+    """Add written batches to their producers, whose sequences they continue."""
+    for _, row in owned_batches(rows):
+        _, base, last, timestamp, producer_id, epoch, sequence, _ = row
+        entry, delta = producers.producers[producer_id], last - base
+        entry.add(epoch, BatchMetadata(sequence + delta, last, delta, timestamp))
 
 
 def replay(

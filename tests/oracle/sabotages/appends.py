@@ -194,7 +194,13 @@ def _(patch):
 )
 def _(patch):
     """The flag is not looked at."""
-    patch.setattr(batch_validation, "CONTROL_FLAG", 0)
+    fault = batch_validation.header_fault
+    control = 4
+    patch.setattr(
+        batch_validation,
+        "header_fault",
+        lambda row: 0 if fault(row) == control else fault(row),
+    )
 
 
 @sabotage("a Raft leader brings its own epoch", "append-raft-leader")

@@ -58,7 +58,11 @@ def _(patch):
 @sabotage("sequence 0 follows the greatest", "producers-sequence-wrap")
 def _(patch):
     """Nothing follows the greatest."""
-    patch.setattr(producer_append, "SEQUENCE_MASK", 0)
+    patch.setattr(
+        producer_append,
+        "is_next_sequence",
+        lambda sequence, last: sequence == last + 1,
+    )
 
 
 @sabotage("sequences run over the greatest within a batch", "producers-sequence-wrap")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafkalog.log.append_runs import RunWriter
+from kafkalog.log import appending
 from kafkalog.validation import append_analysis, leader_validation
 
 Patch = pytest.MonkeyPatch
@@ -75,11 +75,11 @@ def sabotage(rule, found_by, **given):
 
 
 def one_by_one(patch):
-    """Send all appends the long way, on which each rule stands by itself.
+    """Let each append take the general step, and be validated in Python.
 
-    Kernels judge and write what is plain in one go; what is left to Python is the same.
+    Kernels validate and plan ordinary appends together; what is left is the same.
     """
-    patch.setattr(RunWriter, "_is_settled", lambda self: False)
+    patch.setattr(appending, "write_run", lambda log, appends, first, terms: first)
     patch.setattr(append_analysis, "take_plain", lambda *_: None)
     patch.setattr(leader_validation, "take_plain", lambda *_: None)
     patch.setattr(leader_validation, "_survey", lambda *_: False)

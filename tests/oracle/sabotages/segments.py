@@ -5,12 +5,12 @@ from contextlib import suppress
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError
 from kafkalog.indexes.growing_index import GrowingIndex
-from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex
 from kafkalog.indexes.growing_time_index import GrowingTimeIndex
 from kafkalog.log import appending, rolling
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
-from tests.log import test_append_runs, test_edges, test_writable_log, test_writing
+from tests.log import test_edges, test_writable_log, test_write_runs, test_writing
+from tests.oracle.sabotages.plans import change
 from tests.oracle.sabotages.register import Made, nothing, one_by_one, sabotage
 
 NEVER = -(2**40)
@@ -45,7 +45,7 @@ def _(patch):
 
 @sabotage(
     "a segment may be filled just to segment.bytes",
-    test_append_runs.test_a_segment_is_filled_to_its_last_byte_and_no_further,
+    test_write_runs.test_a_segment_is_filled_to_its_last_byte_and_no_further,
     append="one",
 )
 def _(patch):
@@ -56,37 +56,25 @@ def _(patch):
 @sabotage("a segment rolls when its records span more than segment.ms", "roll-by-time")
 def _(patch):
     """Its age does not matter."""
-    one_by_one(patch)
-    patch.setattr(GrowingSegment, "waited_ms", lambda *_: 0)
+    change(patch, "segment_ms", 2**40)
 
 
 @sabotage("records may span just segment.ms", "roll-by-time")
 def _(patch):
     """The segment rolls a millisecond earlier."""
-    one_by_one(patch)
-    waited_ms = GrowingSegment.waited_ms
-    patch.setattr(GrowingSegment, "waited_ms", lambda *asked: waited_ms(*asked) + 1)
+    change(patch, "segment_ms", -1)
 
 
 @sabotage("the time of records counts, not that of their arrival", "roll-by-time")
 def _(patch):
     """The clock counts."""
-    one_by_one(patch)
-    patch.setattr(
-        GrowingSegment, "waited_ms", lambda self, now_ms, _: now_ms - self.created_ms
-    )
+    change(patch, "first_timestamp", -(2**41))
 
 
 @sabotage("without timestamps the clock counts", "roll-by-clock")
 def _(patch):
     """A segment without timestamps has no age."""
-    one_by_one(patch)
-
-    def waited_ms(self, _, timestamp):
-        first = self.rolling_timestamp
-        return timestamp - first if first >= 0 else 0
-
-    patch.setattr(GrowingSegment, "waited_ms", waited_ms)
+    change(patch, "created_ms", 2**40)
 
 
 @sabotage("an empty segment does not roll by time", "roll-by-clock")
@@ -96,9 +84,8 @@ def _(patch):
     should_roll = rolling.should_roll
 
     def rolls(log, size, max_timestamp, last_offset):
-        segment = log.segments.active
-        waited = segment.waited_ms(log.runtime.now_ms(), max_timestamp)
-        old = waited > log.config.max_segment_ms
+        age = log.runtime.now_ms() - log.segments.active.created_ms
+        old = age > log.config.max_segment_ms
         return old or should_roll(log, size, max_timestamp, last_offset)
 
     patch.setattr(appending, "should_roll", rolls)
@@ -132,26 +119,33 @@ def _(patch):
 
 @sabotage("a segment rolls when its offset index is full", "roll-offset-index-full")
 def _(patch):
-    """It is never full."""
-    patch.setattr(GrowingOffsetIndex, "is_full", False)
+    """It takes one entry more."""
+    change(patch, "index_entries", 1)
 
 
 @sabotage("a segment rolls when its time index is full", "roll-time-index-full")
 def _(patch):
-    """It is never full."""
-    patch.setattr(GrowingTimeIndex, "is_full", False)
+    """It takes one entry more."""
+    change(patch, "time_entries", 1)
 
 
 @sabotage("a slot of the time index is kept for its last entry", "roll-time-index-full")
 def _(patch):
     """The index is full one entry later."""
-    patch.setattr(GrowingTimeIndex, "is_full", GrowingIndex.is_full)
+    patch.setattr(GrowingTimeIndex, "entries_left", GrowingIndex.entries_left)
 
 
 @sabotage("a segment rolls when offsets get too far from its base", "roll-offset-range")
 def _(patch):
     """Any offset is near enough."""
     one_by_one(patch)
+    should_roll = rolling.should_roll
+
+    def rolls(log, size, max_timestamp, _):
+        base_offset = log.segments.active.base_offset
+        return should_roll(log, size, max_timestamp, base_offset)
+
+    patch.setattr(appending, "should_roll", rolls)
     patch.setattr(GrowingSegment, "can_hold", lambda *_: True)
 
 

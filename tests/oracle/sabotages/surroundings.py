@@ -8,7 +8,6 @@ from time import sleep
 from kafkalog.config import LogConfig, settings
 from kafkalog.config.setting_types import Range
 from kafkalog.log import appending, flushing, opening, ownership, runtime, writable_log
-from kafkalog.log.append_runs import RunWriter
 from kafkalog.log.clock import SystemClock
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers.producer_manager import ProducerStateManager
@@ -39,7 +38,7 @@ def _(patch):
 
 @sabotage(
     "a setting out of its range is wrong",
-    test_settings.test_all_that_is_wrong_is_named_at_once,
+    test_settings.test_one_error_lists_all_faults,
 )
 def _(patch):
     """Any number will do."""
@@ -48,12 +47,14 @@ def _(patch):
 
 @sabotage(
     "all that is wrong is named at once",
-    test_settings.test_all_that_is_wrong_is_named_at_once,
+    test_settings.test_one_error_lists_all_faults,
 )
 def _(patch):
     """Only the first is."""
-    refuse = settings._refuse
-    patch.setattr(settings, "_refuse", lambda faults: refuse(list(faults)[:1]))
+    raise_if_any = settings._raise_if_any
+    patch.setattr(
+        settings, "_raise_if_any", lambda faults: raise_if_any(list(faults)[:1])
+    )
 
 
 @sabotage(
@@ -123,14 +124,14 @@ def _(patch):
 )
 def _(patch):
     """The end moves before the bytes are there, and no reader waits."""
-    extend = RunWriter._extend
+    extend = appending.extend
 
-    def move_end_first(self, data, made):
-        self._log.end = self._log.end._replace(offset=made[0][0])
+    def move_end_first(log, data, entries, end):
+        log.end = log.end._replace(offset=end[0])
         sleep(0.001)
-        extend(self, data, made)
+        extend(log, data, entries, end)
 
-    patch.setattr(RunWriter, "_extend", move_end_first)
+    patch.setattr(appending, "extend", move_end_first)
     patch.setattr(runtime, "RLock", lambda: nullcontext())
 
 

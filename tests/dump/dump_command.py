@@ -1,4 +1,4 @@
-"""The dump command, called in this process, its two streams kept apart."""
+"""The dump command, run in this process with its two streams separate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalog.cli.main import group
 
 
 class Dumped(NamedTuple):
-    """What a run printed, and how it ended."""
+    """What a run printed, and its exit code."""
 
     stdout: bytes
     stderr: str
@@ -18,7 +18,7 @@ class Dumped(NamedTuple):
 
 
 def dump(*arguments) -> Dumped:
-    """Run ``kafkalog dump``; an exception that is none of the tool's is let through."""
+    """Run ``kafkalog dump``; exceptions that are not the tool's are raised."""
     ran = CliRunner().invoke(
         group, ["dump", *map(str, arguments)], catch_exceptions=False
     )

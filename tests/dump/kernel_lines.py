@@ -1,4 +1,4 @@
-"""Lines that the dump kernel prints of internal records, and what they should be."""
+"""Lines that the dump kernel prints of internal records, and the expected ones."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def batch_of(records):
 
 
 def printed(kind, data, out, want=WANT):
-    """Give what the kernel wrote, a line a record, None where it left that to us."""
+    """Return the kernel's lines, one a record, None where it left it to Python."""
     run = np.zeros(1, RUN)
     run["record"] = run["last_offset"] = -1
     pairs = np.empty((64, 2), np.int64)

@@ -1,11 +1,14 @@
-"""Runs of plain appends: what they know of a log, and when they learn it anew."""
+"""Appends in one write end as appends by the general step, one by one."""
+
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog import IndexFullError, KafkaLogError, LogClosedError, LogConfig
-from kafkalog.log import append_runs
+from kafkalog.log import appending
+from kafkalog.validation import leader_validation as validation
 from tests.log.writing import NOW, SMALL, batch, files_of, load, offsets_in
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -31,56 +34,45 @@ CHANGES = {
 }
 
 
-def by_run(log):
-    log.append_many([batch(), batch(2)])
+@contextmanager
+def general_step_alone():
+    """Append each batch by the general step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(appending, "write_run", lambda log, appends, first, terms: first)
+        yield
 
 
-def one_by_one(log):
-    """Append as views, which go the long way."""
-    for one in (batch(), batch(2)):
-        log.append(memoryview(one))
-
-
-def live(directory, append, change):
-    """Append, change the log, and append; what is left on disk."""
+def live(directory, change):
+    """Append, change the log, and append; return what is left on disk."""
     directory.mkdir()
     with load(directory, LARGE) as log:
-        append(log)
-        append(log)
+        for _ in range(2):
+            log.append_many([batch(), batch(2)])
         CHANGES[change](log)
-        append(log)
-        append(log)
+        for _ in range(2):
+            log.append_many([batch(), batch(2)])
         assert log.append(batch()).last_offset == log.log_end_offset - 1
     return files_of(directory)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_run_goes_on_as_the_long_way_does_whatever_comes_between(tmp_path, change):
-    assert live(tmp_path / "a", by_run, change) == live(
-        tmp_path / "b", one_by_one, change
-    )
+def test_one_write_leaves_the_files_of_the_general_step(tmp_path, change):
+    together = live(tmp_path / "a", change)
+    with general_step_alone():
+        assert live(tmp_path / "b", change) == together
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_packed_batches_go_the_plain_way(tmp_path, codec, monkeypatch):
+def test_batches_of_one_call_are_one_write(tmp_path, codec, monkeypatch):
     with load(tmp_path, LARGE) as log:
         log.append(batch())
-        taken = []
-        lead = append_runs.RunWriter.lead
-        monkeypatch.setattr(
-            append_runs.RunWriter,
-            "lead",
-            lambda *args: taken.append(lead(*args)) or taken[-1],
-        )
+        monkeypatch.setattr(appending, "_try_append", None)
         outcomes = log.append_many([batch(3, codec=codec), batch(2, codec=codec)])
         assert [one.source_codec for one in outcomes] == [codec, codec]
-        assert len(taken[0]) == 2
         assert offsets_in(log) == list(range(6))
 
 
-def test_a_call_that_is_broken_off_closes_the_log_and_leaves_it_as_it_was(
-    tmp_path, monkeypatch
-):
+def test_an_interrupted_call_closes_the_log_and_writes_nothing(tmp_path, monkeypatch):
     with load(tmp_path, LARGE) as log:
         log.append(batch())
         pieces = [batch(2), batch(3, codec="lz4")]
@@ -89,7 +81,7 @@ def test_a_call_that_is_broken_off_closes_the_log_and_leaves_it_as_it_was(
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(append_runs, "decompress", interrupted)
+            patch.setattr(validation, "decompress", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 log.append_many(pieces)
         with pytest.raises(LogClosedError, match="cut off: KeyboardInterrupt"):
@@ -100,7 +92,7 @@ def test_a_call_that_is_broken_off_closes_the_log_and_leaves_it_as_it_was(
         assert offsets_in(log) == list(range(6))
 
 
-def test_what_an_index_was_too_full_for_is_known_to_the_next_append(tmp_path):
+def test_a_full_index_is_known_to_the_next_append(tmp_path):
     cramped = LARGE.with_changes({"segment.index.bytes": 60, "index.interval.bytes": 0})
     with load(tmp_path, cramped) as log:
         batches = [
@@ -137,19 +129,20 @@ def test_a_segment_is_filled_to_its_last_byte_and_no_further(tmp_path, append):
 
 
 @pytest.mark.parametrize("step_ms", [0, 1])
-def test_a_run_goes_on_behind_the_last_entry_as_the_long_way_does(tmp_path, step_ms):
-    def lived(directory, as_given):
+def test_index_entries_continue_from_one_write_to_the_next(tmp_path, step_ms):
+    def lived(directory):
         directory.mkdir()
         config = LARGE.with_changes({"index.interval.bytes": 0})
         with load(directory, config) as log:
             for number in range(6):
-                log.append(as_given(batch(timestamp=NOW + step_ms * number)))
-                log.flush()  # after which a run begins anew
+                log.append(batch(timestamp=NOW + step_ms * number))
             [segment] = log.growing_segments
             assert segment.time_index.entry_count == (5 if step_ms else 1)
         return files_of(directory)
 
-    assert lived(tmp_path / "a", bytes) == lived(tmp_path / "b", memoryview)
+    together = lived(tmp_path / "a")
+    with general_step_alone():
+        assert lived(tmp_path / "b") == together
 
 
 OWNED = st.tuples(
@@ -181,41 +174,103 @@ def owned_batches(choices):
         )
 
 
-def outcomes_of(directory, pieces, config):
-    """Append each; what became of it, and what is known of producers then."""
-    told = []
+def outcomes_of(directory, calls, config):
+    """Append each call's batches; return outcomes, known producers, and the files."""
+    found = []
     with load(directory, config) as log:
-        for piece in pieces:
-            try:
-                told.append(log.append(piece))
-            except KafkaLogError as error:
-                told.append((type(error), str(error)))
-            told.append(repr(log.producers))
+        for call in calls:
+            for one in log.append_many(call):
+                refused = isinstance(one, KafkaLogError)
+                found.append((type(one), str(one)) if refused else one)
+        known = repr(log.producers)
         log.roll()
-    return told, files_of(directory)
+    return found, known, files_of(directory)
 
 
 @pytest.mark.parametrize("stamped", ["CreateTime", "LogAppendTime"])
 @given(choices=st.lists(OWNED, min_size=2, max_size=14))
-def test_a_producers_batches_are_taken_as_by_the_long_way(
+def test_batches_of_producers_end_as_by_the_general_step(
     tmp_path_factory, stamped, choices
 ):
     config = LARGE.with_changes({"message.timestamp.type": stamped})
-    pieces = list(owned_batches(choices))
-    directories = [tmp_path_factory.mktemp(name) for name in "ab"]
-    short = outcomes_of(directories[0], pieces, config)
-    assert short == outcomes_of(directories[1], map(memoryview, pieces), config)
+    batches = list(owned_batches(choices))
+    directories = [tmp_path_factory.mktemp(name) for name in "abc"]
+    together = outcomes_of(directories[0], [batches], config)
+    alone = [[one] for one in batches]
+    assert together == outcomes_of(directories[1], alone, config)
+    with general_step_alone():
+        assert together == outcomes_of(directories[2], alone, config)
 
 
-def test_a_producers_next_batch_goes_the_plain_way(tmp_path, monkeypatch):
+def of_producer(sequence, count=1, **fields):
+    return batch(
+        count, producer_id=7, producer_epoch=0, base_sequence=sequence, **fields
+    )
+
+
+def test_batches_that_continue_a_sequence_are_one_write(tmp_path, monkeypatch):
     with load(tmp_path, LARGE) as log:
-        first, then = (
-            batch(producer_id=7, producer_epoch=0, base_sequence=at) for at in (0, 1)
-        )
-        log.append(first)
+        log.append(of_producer(0))
         log.append(batch())
-        monkeypatch.setattr(append_runs.RunWriter, "write", None)
-        assert log.append(then).first_offset == 2
-        monkeypatch.undo()
-        assert log.append(then).is_duplicate
-        assert log.append(then).first_offset == 2
+        with monkeypatch.context() as patch:
+            patch.setattr(appending, "_try_append", None)
+            outcomes = log.append_many([of_producer(at) for at in range(1, 65)])
+            assert outcomes[-1].first_offset == 65
+        last = log.producers[7].batches
+        assert [one.last_sequence for one in last] == [60, 61, 62, 63, 64]
+        assert log.append(of_producer(64)).is_duplicate
+
+
+@pytest.mark.parametrize(
+    ("sequence", "fields"),
+    [
+        (1, {"is_transactional": True}),
+        (2, {}),
+        (0, {}),
+        (1, {"producer_epoch": 1}),
+        (0, {"producer_id": 8}),
+        (1, {"leader_epoch": 3}),
+    ],
+)
+def test_what_does_not_continue_a_sequence_takes_the_general_step(
+    tmp_path, monkeypatch, sequence, fields
+):
+    general = []
+    step = appending._try_append
+    monkeypatch.setattr(
+        appending, "_try_append", lambda *of: general.append(of[2]) or step(*of)
+    )
+    with load(tmp_path, LARGE) as log:
+        log.append(of_producer(0))
+        general.clear()
+        options = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
+        log.append_many([batch(), batch(**options | fields), batch()])
+    assert general == ([] if "leader_epoch" in fields else [1])
+
+
+def test_a_producer_in_a_transaction_or_verified_takes_the_general_step(
+    tmp_path, monkeypatch
+):
+    with load(tmp_path, LARGE) as log:
+        log.append(of_producer(0))
+        log.start_verification(7, 1, 0)
+        monkeypatch.setattr(appending, "_try_append", lambda *_: "the general step")
+        assert log.append_many([of_producer(1)]) == ["the general step"]
+
+
+def test_a_duplicate_after_a_gap_is_found(tmp_path):
+    with load(tmp_path, LARGE) as log:
+        for offset, sequence in enumerate((5, 3)):
+            one = of_producer(sequence, base_offset=offset, leader_epoch=0)
+            log.append_as_follower(one)
+        following, again = log.append_many([of_producer(4), of_producer(5)])
+        assert (following.first_offset, again.first_offset) == (2, 0)
+        assert again.is_duplicate
+
+
+def test_a_batch_beyond_the_greatest_sequence_continues_with_0(tmp_path):
+    with load(tmp_path, LARGE) as log:
+        sequences = [(2**31 - 2, 1), (2**31 - 1, 2), (1, 1)]
+        log.append_many([of_producer(*one) for one in sequences])
+        last = [one.last_sequence for one in log.producers[7].batches]
+        assert last == [2**31 - 2, 0, 1]

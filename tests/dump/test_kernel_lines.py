@@ -1,4 +1,4 @@
-"""Records of internal topics, printed by a book of schemas: as they are described."""
+"""Records of internal topics as the kernel prints them, compared with the decoders."""
 
 from collections import defaultdict
 
@@ -11,8 +11,8 @@ from kafkalog.messages.schema_compiler import compile_schemas
 from tests.guarded import at_the_end
 from tests.messages import internal_messages
 
-from .books import WANT, batch_of, contents, printed
-from .called import dump
+from .dump_command import dump
+from .kernel_lines import WANT, batch_of, contents, printed
 
 JSON_KINDS = [kind for kind in KINDS if kind != "remote-log-metadata"]
 
@@ -24,16 +24,16 @@ def by_kind(records):
     return kinds
 
 
-SOUND = list(internal_messages.records(seed=11, each=12))
-SOUND += [
+VALID = list(internal_messages.records(seed=11, each=12))
+VALID += [
     ("__consumer_offsets", *record) for record in internal_messages.groups(13, 100)
 ]
-DAMAGED = list(internal_messages.damaged(12, SOUND * 2))
+DAMAGED = list(internal_messages.damaged(12, VALID * 2))
 
 
 @pytest.mark.parametrize("kind", JSON_KINDS)
-@pytest.mark.parametrize("drawn", [SOUND, DAMAGED], ids=["sound", "damaged"])
-def test_what_the_kernel_prints_is_what_is_described(kind, drawn):
+@pytest.mark.parametrize("drawn", [VALID, DAMAGED], ids=["valid", "damaged"])
+def test_the_kernel_prints_what_the_decoder_returns(kind, drawn):
     records = by_kind(drawn)[kind]
     lines = printed(kind, batch_of(records), np.empty(1 << 22, np.uint8))
     assert len(lines) == len(records)
@@ -42,12 +42,12 @@ def test_what_the_kernel_prints_is_what_is_described(kind, drawn):
         if line is not None:
             assert line.endswith(b"]" + contents(kind, *record, offset))
             done += 1
-    assert done > len(records) * (0.7 if drawn is SOUND else 0.1)
+    assert done > len(records) * (0.7 if drawn is VALID else 0.1)
 
 
 @pytest.mark.parametrize("kind", JSON_KINDS)
-def test_nothing_is_read_behind_a_record_nor_written_behind_the_room(kind):
-    records = by_kind(SOUND + DAMAGED)[kind][::6]
+def test_nothing_is_read_beyond_a_record_or_written_beyond_the_buffer(kind):
+    records = by_kind(VALID + DAMAGED)[kind][::6]
     wide = np.empty(1 << 20, np.uint8)
     for record in records:
         data = batch_of([record])
@@ -60,7 +60,7 @@ def test_nothing_is_read_behind_a_record_nor_written_behind_the_room(kind):
 
 @pytest.mark.parametrize("kind", JSON_KINDS)
 def test_lines_without_metadata_begin_with_a_bar(kind):
-    records = by_kind(SOUND)[kind][:50]
+    records = by_kind(VALID)[kind][:50]
     lines = printed(
         kind, batch_of(records), np.empty(1 << 22, np.uint8), WANT | Want.BARE
     )
@@ -70,12 +70,12 @@ def test_lines_without_metadata_begin_with_a_bar(kind):
         if line is not None
     ]
     assert len(shown) > 10
-    assert all(ours == told for ours, told in shown)
+    assert all(ours == expected for ours, expected in shown)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_command_prints_each_record_as_it_is_described(kind, tmp_path):
-    records = by_kind(SOUND + DAMAGED)[kind]
+def test_the_command_prints_what_the_decoder_returns(kind, tmp_path):
+    records = by_kind(VALID + DAMAGED)[kind]
     log = tmp_path / "00000000000000000000.log"
     log.write_bytes(batch_of(records).tobytes())
     ran = dump(f"--{kind}-decoder", "--files", log)
@@ -87,5 +87,5 @@ def test_the_command_prints_each_record_as_it_is_described(kind, tmp_path):
     assert at == len(ran.stdout)
 
 
-def test_there_is_no_book_of_what_is_not_json():
+def test_there_is_no_table_for_topics_that_are_not_printed_as_json():
     assert compile_schemas("remote-log-metadata") is None

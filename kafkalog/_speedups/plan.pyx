@@ -1,0 +1,283 @@
+"""The append plan: which appends one write takes, when to roll, which sequence is next.
+
+Kafka's rules for rolling and for sequences are defined here alone. `plan_run` applies
+them to many appends; `must_roll` and `is_next_sequence` expose them for a single one.
+"""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+
+from kafkalog._speedups._append cimport Append
+from kafkalog._speedups._batch cimport CONTROL, Batch
+from kafkalog._speedups._due cimport Filling, take_batch
+
+cdef enum:
+    INDEX_ENTRY = 8
+    TIME_ENTRY = 12
+    MOST_ENTRIES = 256  # that one plan makes; the appends that follow are another plan
+    MAX_DELTA = 2147483647
+    LAST_SEQUENCE = 2147483647
+    NO_PRODUCER = -1
+    TRANSACTIONAL = 0x10
+
+
+cdef struct Limits:
+    # `log.rolling.SegmentLimits`: what the active segment takes.
+    int64_t epoch            # the latest leader epoch, and its start offset
+    int64_t epoch_start
+    int64_t base             # base offset of the segment
+    int64_t most_bytes       # segment.bytes
+    int64_t most_ms          # segment.ms without the jitter
+    int64_t created_ms       # of the segment, for one whose first batch has no time
+    int64_t interval         # index.interval.bytes
+    int64_t index_entries    # that still fit the offset index
+    int64_t time_entries     # that still fit the time index
+    int64_t flush_at         # the log is flushed once it ends here or later
+
+
+cdef struct End:
+    # `log.rolling.SegmentEnd`: where the active segment ends.
+    int64_t next_offset
+    int64_t size
+    int64_t first_timestamp  # greatest timestamp of the first batch, -1 without one
+    int64_t last_time        # timestamp of the last entry of the time index
+    Filling filling
+
+
+cdef struct Entries:
+    # The index entries made, as they are on disk.
+    int64_t offsets
+    int64_t times
+    uint8_t[MOST_ENTRIES * INDEX_ENTRY] index
+    uint8_t[MOST_ENTRIES * TIME_ENTRY] time
+
+
+cdef packed struct Sequence:
+    # A producer without an open transaction: `log.producer_updates.SEQUENCE`.
+    int64_t producer_id
+    int64_t least            # a sequence below it may be a duplicate
+    int32_t last             # of the producer's last batch
+    int16_t epoch
+    int16_t _unused
+
+
+cdef Limits limits_of(fields) except *:
+    cdef Limits most
+    (
+        most.epoch, most.epoch_start, most.base, most.most_bytes, most.most_ms,
+        most.created_ms, most.interval, most.index_entries, most.time_entries,
+        most.flush_at,
+    ) = fields
+    return most
+
+
+cdef End end_of(fields) except *:
+    cdef End end
+    (
+        end.next_offset, end.size, end.first_timestamp, end.last_time,
+        end.filling.since, end.filling.timestamp, end.filling.timestamp_offset,
+    ) = fields
+    return end
+
+
+cdef inline bint rolls(
+    const Limits* limits, const End* end, int64_t index_entries, int64_t time_entries,
+    int64_t size, int64_t max_timestamp, int64_t last_offset, int64_t now_ms,
+) noexcept nogil:
+    # LogSegment.shouldRoll; `index_entries` and `time_entries` still fit the indexes.
+    cdef int64_t waited_ms = (
+        max_timestamp - end.first_timestamp if end.first_timestamp >= 0
+        else now_ms - limits.created_ms
+    )
+    return (
+        end.size > limits.most_bytes - size
+        or (end.size > 0 and waited_ms > limits.most_ms)
+        or index_entries <= 0
+        or time_entries <= 0
+        or last_offset < limits.base
+        or last_offset - limits.base > MAX_DELTA
+    )
+
+
+def must_roll(
+    limits, end, int64_t size, int64_t max_timestamp,
+    int64_t last_offset, int64_t now_ms,
+):
+    """Return whether an append of `size` bytes goes into a new segment."""
+    cdef Limits most = limits_of(limits)
+    cdef End at = end_of(end)
+    return rolls(
+        &most, &at, most.index_entries, most.time_entries, size, max_timestamp,
+        last_offset, now_ms,
+    )
+
+
+cdef inline bint is_next(int64_t sequence, int64_t last) noexcept nogil:
+    # ProducerAppendInfo.inSequence: 0 follows the greatest.
+    return sequence == last + 1 or (sequence == 0 and last == LAST_SEQUENCE)
+
+
+def is_next_sequence(int64_t sequence, int64_t last):
+    """Return whether a batch of base sequence `sequence` follows sequence `last`."""
+    return is_next(sequence, last)
+
+
+cdef inline bint take_sequence(
+    const Batch* batch, Sequence* sequences, Py_ssize_t count
+) noexcept nogil:
+    # Whether the batch is its producer's next one, outside of transactions.
+    cdef int64_t delta = batch.last_offset - batch.base_offset
+    cdef Py_ssize_t i
+    if batch.attributes & (TRANSACTIONAL | CONTROL):
+        return False
+    for i in range(count):
+        if sequences[i].producer_id == batch.producer_id:
+            break
+    else:
+        return False
+    if (
+        batch.producer_epoch != sequences[i].epoch
+        or not is_next(batch.base_sequence, sequences[i].last)
+        or batch.base_sequence < sequences[i].least
+        or batch.base_sequence > LAST_SEQUENCE - delta
+    ):
+        return False
+    sequences[i].last = <int32_t>(batch.base_sequence + delta)
+    return True
+
+
+cdef inline void put_be(uint8_t* at, int64_t value, int width) noexcept nogil:
+    cdef int i
+    for i in range(width - 1, -1, -1):
+        at[i] = value & 0xFF
+        value >>= 8
+
+
+cdef inline void make_entries(
+    End* end, const Batch* batch, int64_t base, Entries* out
+) noexcept nogil:
+    # Make the index entries of a batch that begins at the segment's end.
+    cdef uint8_t* at = &out.index[out.offsets * INDEX_ENTRY]
+    put_be(at, batch.last_offset - base, 4)
+    put_be(at + 4, end.size, 4)
+    out.offsets += 1
+    if end.filling.timestamp > end.last_time:
+        at = &out.time[out.times * TIME_ENTRY]
+        put_be(at, end.filling.timestamp, 8)
+        put_be(at + 8, end.filling.timestamp_offset - base, 4)
+        out.times += 1
+        end.last_time = end.filling.timestamp
+
+
+cdef inline bint take_batches(
+    const Batch* batch, Py_ssize_t count, const Limits* limits, Sequence* sequences,
+    Py_ssize_t producers, End* end, Entries* out,
+) noexcept nogil:
+    # Take the batches of one append; False where one needs the general step.
+    cdef Py_ssize_t _
+    for _ in range(count):
+        if (
+            batch.magic != 2
+            or batch.leader_epoch != limits.epoch
+            or batch.last_offset < end.next_offset
+            or (
+                batch.producer_id != NO_PRODUCER
+                and not take_sequence(batch, sequences, producers)
+            )
+        ):
+            return False
+        if end.size == 0:
+            end.first_timestamp = batch.max_timestamp
+        if take_batch(
+            &end.filling, batch.size_in_bytes, batch.max_timestamp, batch.last_offset,
+            limits.interval,
+        ):
+            if (
+                out.offsets >= limits.index_entries or out.times >= limits.time_entries
+                or out.offsets >= MOST_ENTRIES
+            ):
+                return False
+            make_entries(end, batch, limits.base, out)
+        end.size += batch.size_in_bytes
+        batch += 1
+    return True
+
+
+cdef inline bint take_append(
+    const Append* append, const Batch* batch, Py_ssize_t batches, int64_t size,
+    const Limits* limits, int64_t now_ms, Sequence* sequences, Py_ssize_t producers,
+    End* end, Entries* out,
+) noexcept nogil:
+    # Take one append whole; False, and nothing changed but `sequences`, where it is
+    # refused, or rolls, or begins an epoch, or needs the general step otherwise.
+    cdef End kept = end[0]
+    cdef int64_t offsets = out.offsets, times = out.times
+    if (
+        batches
+        and append.first_offset >= end.next_offset
+        and append.first_offset >= limits.epoch_start
+        and not rolls(
+            limits, end, limits.index_entries - offsets, limits.time_entries - times,
+            size, append.max_timestamp, append.last_offset, now_ms,
+        )
+        and take_batches(batch, batches, limits, sequences, producers, end, out)
+    ):
+        end.next_offset = append.last_offset + 1
+        return True
+    end[0] = kept
+    out.offsets, out.times = offsets, times
+    return False
+
+
+def plan_run(
+    const uint8_t[::1] rows not None,
+    const int64_t[::1] row_bounds not None,
+    const int64_t[::1] byte_bounds not None,
+    const uint8_t[::1] info not None,
+    Py_ssize_t first,
+    limits,
+    end,
+    uint8_t[::1] sequences not None,
+    int64_t now_ms,
+):
+    """Find how many appends from `first` on one write takes into the active segment.
+
+    Append i has the batches ``rows[row_bounds[i]:row_bounds[i + 1]]``, the bytes
+    between its `byte_bounds`, and is described by ``info[i]``. One is taken that has
+    batches of magic 2 and the latest leader epoch, from the end of the log on; that
+    does not roll; whose index entries fit; and whose producers' sequences, in
+    `sequences`, are continued. The first that is not ends the run.
+
+    Returns the number of the append after the run, the segment's end then, and the
+    entries of the offset and of the time index, as on disk.
+    """
+    cdef Py_ssize_t count = info.shape[0] // <Py_ssize_t>sizeof(Append), i = first
+    cdef Py_ssize_t producers = sequences.shape[0] // <Py_ssize_t>sizeof(Sequence)
+    cdef Sequence* sequence = <Sequence*>&sequences[0] if producers else NULL
+    cdef const Append* append
+    cdef const Batch* batch
+    cdef Limits most = limits_of(limits)
+    cdef End at = end_of(end)
+    cdef Entries made
+    if (
+        first < 0 or row_bounds.shape[0] <= count or byte_bounds.shape[0] <= count
+        or rows.shape[0] < row_bounds[count] * <Py_ssize_t>sizeof(Batch)
+    ):
+        raise ValueError("appends without their bounds or rows")
+    made.offsets = made.times = 0
+    if first < count and row_bounds[first] < row_bounds[count]:
+        append, batch = <const Append*>&info[0], <const Batch*>&rows[0]
+        with nogil:
+            while i < count and at.next_offset < most.flush_at and take_append(
+                append + i, batch + row_bounds[i], row_bounds[i + 1] - row_bounds[i],
+                byte_bounds[i + 1] - byte_bounds[i], &most, now_ms,
+                sequence, producers, &at, &made,
+            ):
+                i += 1
+    return (
+        i,
+        (
+            at.next_offset, at.size, at.first_timestamp, at.last_time,
+            at.filling.since, at.filling.timestamp, at.filling.timestamp_offset,
+        ),
+        (<const char*>made.index)[:made.offsets * INDEX_ENTRY],
+        (<const char*>made.time)[:made.times * TIME_ENTRY],
+    )

@@ -1,0 +1,119 @@
+"""Sabotages of the numbers by which one write is planned, and a roll decided.
+
+The plan kernel and the general step take the same numbers.
+"""
+
+from kafkalog.log import rolling
+from kafkalog.log.state import LogState
+from kafkalog.validation.appends import Appends
+from tests.log import test_write_runs, test_writing
+from tests.oracle.sabotages.register import nothing, sabotage
+
+
+def change(patch, name, by):
+    """Add `by` to one of the numbers."""
+    function = "segment_limits"
+    if name in rolling.SegmentEnd._fields:
+        function = "segment_end"
+        patch.setattr(LogState, "written", property(lambda _: None, nothing))
+    right = getattr(rolling, function)
+
+    def wrong(log):
+        numbers = right(log)
+        return numbers._replace(**{name: getattr(numbers, name) + by})
+
+    patch.setattr(rolling, function, wrong)
+
+
+# Where a write ends
+
+
+@sabotage("one write ends where another leader epoch begins", "epochs-cut-front")
+def _(patch):
+    """It continues into the next epoch."""
+    change(patch, "leader_epoch", 1)
+
+
+@sabotage(
+    "one write fills its segment up to segment.bytes",
+    test_write_runs.test_a_segment_is_filled_to_its_last_byte_and_no_further,
+    append="many",
+)
+def _(patch):
+    """It fills it further."""
+    change(patch, "segment_bytes", 300)
+
+
+@sabotage(
+    "one write ends where a flush is due",
+    test_writing.test_flush_messages_forces_as_often_as_it_says,
+)
+def _(patch):
+    """It ends later."""
+    change(patch, "flush_at", 3)
+
+
+# Where a write begins
+
+
+@sabotage("appends of one write get the next offsets", "append-offsets-and-epoch")
+def _(patch):
+    """It skips one."""
+    place = Appends.place
+
+    def skip_one(self, next_offset, *bounds):
+        return place(self, next_offset + 1, *bounds)
+
+    patch.setattr(Appends, "place", skip_one)
+
+
+@sabotage("index entries have offsets relative to the base", "roll-index-interval")
+def _(patch):
+    """They are relative to the next offset."""
+    change(patch, "base_offset", 1)
+
+
+@sabotage("index entries have positions in the segment", "roll-index-interval")
+def _(patch):
+    """They begin one byte later."""
+    change(patch, "size", 1)
+
+
+@sabotage("the age of a segment counts from its first batch", "roll-by-time")
+def _(patch):
+    """It counts from a millisecond later."""
+    change(patch, "first_timestamp", 1)
+
+
+@sabotage("one write makes an entry after enough bytes", "append-codecs-in-place")
+def _(patch):
+    """It waits for one byte more."""
+    change(patch, "index_interval_bytes", 1)
+
+
+@sabotage("one write counts the bytes since the last entry", "append-codecs-in-place")
+def _(patch):
+    """It counts a thousand more."""
+    change(patch, "bytes_since_entry", 1000)
+
+
+@sabotage(
+    "one write makes a time entry above the last one",
+    test_write_runs.test_index_entries_continue_from_one_write_to_the_next,
+    step_ms=1,
+)
+def _(patch):
+    """The last one is a millisecond higher."""
+    change(patch, "last_time", 1)
+
+
+@sabotage("one write continues from the greatest timestamp", "append-codecs-in-place")
+def _(patch):
+    """It continues from a millisecond later."""
+    change(patch, "greatest_timestamp", 1)
+
+
+@sabotage("one write keeps the greatest timestamp's offset", "append-codecs-in-place")
+def _(patch):
+    """The offset is one higher."""
+    change(patch, "offset_of_greatest", 1)
