@@ -112,5 +112,5 @@ def test_an_index_that_may_hold_less_than_it_does_is_full(tmp_path, stop):
 
 def test_an_index_without_a_slot_is_full(tmp_path):
     config = LogConfig(segment_index_bytes=4)
-    with pytest.raises(IndexFullError, match="no slot in 4 bytes"):
+    with pytest.raises(IndexFullError, match="index of 4 bytes, expected at least 8"):
         load(tmp_path, config)
