@@ -1,4 +1,4 @@
-"""Index files that brokers wrote, each with what Kafka reads in it; a slow lookup."""
+"""Index files of brokers, each with its entries by Kafka; a slow lookup."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def golden_indexes(suffix: str) -> list[Any]:
 
 
 def greatest(entries: list[list[int]], target: int, missing: int) -> int:
-    """Return the second of the last entry whose first is at or below `target`."""
+    """Return the second field of the last entry whose first is <= `target`."""
     below = [value for key, value in entries if key <= target]
     return below[-1] if below else missing

@@ -1,4 +1,4 @@
-"""Indexes to grow in a test's directory."""
+"""Indexes in a test's directory, to append to."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Entries of indexes that are written to: which are taken, and what they make."""
+"""The entries of indexes that are appended to, and the files they make."""
 
 from itertools import pairwise
 from struct import Struct
@@ -22,7 +22,7 @@ from tests.indexes.golden import golden_indexes
 from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time_index
 
 
-def test_offsets_must_rise_and_have_room(tmp_path):
+def test_offsets_must_ascend_and_fit(tmp_path):
     index = filled(tmp_path, [(510, 40)], max_bytes=24)
     with pytest.raises(InvalidOffsetError, match="510, expected above 510"):
         index.append(510, 80)
@@ -45,8 +45,8 @@ def test_a_first_entry_may_have_the_base_offset_but_none_below(tmp_path):
 
 
 @pytest.mark.parametrize("offset", [BASE - 1, BASE + 2**31])
-def test_an_offset_out_of_reach_does_not_tear_a_time_index(tmp_path, offset):
-    """Kafka leaves the timestamp there, and refuses all entries behind it."""
+def test_an_offset_too_far_from_the_base_leaves_a_time_index_whole(tmp_path, offset):
+    """Kafka writes the timestamp, and then rejects all entries."""
     index = time_index(tmp_path)
     with pytest.raises(IndexOffsetOverflowError):
         index.maybe_append(1000, offset)
@@ -59,7 +59,7 @@ def test_an_offset_out_of_reach_does_not_tear_a_time_index(tmp_path, offset):
     index.check()
 
 
-def test_a_full_index_is_said_before_anything_else(tmp_path):
+def test_a_full_index_is_reported_before_other_errors(tmp_path):
     index = filled(tmp_path, [(510, 40)], max_bytes=8)
     with pytest.raises(IndexFullError, match="full with 1 entries") as raised:
         index.append(2, 0)
@@ -76,7 +76,7 @@ def test_a_full_index_is_said_before_anything_else(tmp_path):
         ([510, BASE + 2**31], 1, IndexOffsetOverflowError),
     ],
 )
-def test_entries_before_one_that_is_refused_stay(tmp_path, offsets, kept, error):
+def test_entries_before_a_rejected_one_stay(tmp_path, offsets, kept, error):
     index = offset_index(tmp_path, max_bytes=24)
     offsets = int64(*offsets)
     assert not index.accepts(offsets)
@@ -85,7 +85,7 @@ def test_entries_before_one_that_is_refused_stay(tmp_path, offsets, kept, error)
     assert index.table.offsets.tolist() == offsets[:kept].tolist()
 
 
-def test_no_entries_are_nothing_to_do(tmp_path):
+def test_appending_no_entries_does_nothing(tmp_path):
     index, times = offset_index(tmp_path), time_index(tmp_path)
     index.append_many(int64(), int64())
     times.maybe_append_many(int64(), int64())
@@ -106,7 +106,7 @@ def test_an_upper_bound_is_found_as_kafka_finds_it(tmp_path):
     assert index.fetch_upper_bound(40, 2**31 - 1) == 510  # an int32 that turned over
 
 
-def test_times_that_do_not_rise_are_left_out_and_those_that_fall_refused(tmp_path):
+def test_equal_timestamps_are_skipped_and_lower_ones_rejected(tmp_path):
     index = time_index(tmp_path)
     index.maybe_append(-1, 505)
     index.maybe_append(1000, 510)
@@ -123,7 +123,7 @@ def test_times_that_do_not_rise_are_left_out_and_those_that_fall_refused(tmp_pat
     assert [index.entry(slot) for slot in (0, 1)] == [(1000, 510), (2000, 510)]
 
 
-def test_one_slot_of_a_time_index_is_kept_for_the_closing_entry(tmp_path):
+def test_one_slot_of_a_time_index_is_reserved_for_the_closing_entry(tmp_path):
     index = time_index(tmp_path, max_bytes=36)
     index.maybe_append(1, 501)
     assert not index.is_full
@@ -139,7 +139,7 @@ def test_one_slot_of_a_time_index_is_kept_for_the_closing_entry(tmp_path):
         index.maybe_append(4, 504, skip_full=True)
 
 
-def test_a_time_index_is_cut_by_offset(tmp_path):
+def test_a_time_index_is_truncated_by_offset(tmp_path):
     index = time_index(tmp_path)
     index.maybe_append_many(int64(10, 20, 30), int64(505, 510, 515))
     index.truncate_to(510)
@@ -150,7 +150,7 @@ def test_a_time_index_is_cut_by_offset(tmp_path):
     assert index.last_entry == (-1, BASE)
 
 
-def test_torn_bytes_are_corrupt(tmp_path):
+def test_a_partial_entry_is_corrupt(tmp_path):
     index, times = offset_index(tmp_path), time_index(tmp_path)
     index.path.write_bytes(bytes(12))
     times.path.write_bytes(bytes(13))
@@ -159,7 +159,7 @@ def test_torn_bytes_are_corrupt(tmp_path):
             one.check()
 
 
-def test_a_last_offset_below_the_base_is_corrupt_and_at_it_is_not(tmp_path):
+def test_a_last_offset_below_the_base_is_corrupt(tmp_path):
     index = offset_index(tmp_path)
     index.path.write_bytes(Struct(">ii").pack(-1, 5))
     with pytest.raises(CorruptIndexError, match="the base offset"):
@@ -169,7 +169,7 @@ def test_a_last_offset_below_the_base_is_corrupt_and_at_it_is_not(tmp_path):
     zeros.check()
 
 
-def test_times_that_end_before_they_begin_are_corrupt(tmp_path):
+def test_a_last_timestamp_below_the_first_is_corrupt(tmp_path):
     slot = Struct(">qi")
     for content, wrong in [
         (slot.pack(9, 1) + slot.pack(8, 2), "timestamp 8"),
@@ -185,14 +185,14 @@ def test_times_that_end_before_they_begin_are_corrupt(tmp_path):
 
 
 def entries_of(path, width):
-    """Bytes of a golden file up to its first slot of zeros."""
+    """Return the bytes of a golden file up to its first slot of zeros."""
     data = path.read_bytes()
     used = len(data.rstrip(b"\0"))
     return data[: -(-used // width) * width]
 
 
 @pytest.mark.parametrize(("path", "truth"), golden_indexes(".index"))
-def test_offsets_of_golden_files_make_the_same_files(tmp_path, path, truth):
+def test_offset_indexes_of_brokers_are_rebuilt_byte_for_byte(tmp_path, path, truth):
     base, data = int(path.name[:20]), entries_of(path, 8)
     columns = np.frombuffer(data, ">i4").reshape(-1, 2).astype(np.int64)
     index = GrowingOffsetIndex(tmp_path / path.name, base, len(data) + 80)
@@ -203,7 +203,7 @@ def test_offsets_of_golden_files_make_the_same_files(tmp_path, path, truth):
 
 
 @pytest.mark.parametrize(("path", "truth"), golden_indexes(".timeindex"))
-def test_times_of_golden_files_make_the_same_files(tmp_path, path, truth):
+def test_time_indexes_of_brokers_are_rebuilt_byte_for_byte(tmp_path, path, truth):
     base, data = int(path.name[:20]), entries_of(path, 12)
     columns = np.frombuffer(data, np.dtype([("time", ">i8"), ("offset", ">i4")]))
     index = GrowingTimeIndex(tmp_path / path.name, base, len(data) + 120)
@@ -232,7 +232,9 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, max_bytes=st.sampled_from([240, LARGE]))
-def test_an_offset_index_is_a_list_of_its_entries(tmp_path_factory, steps, max_bytes):
+def test_an_offset_index_behaves_as_a_list_of_its_entries(
+    tmp_path_factory, steps, max_bytes
+):
     tmp_path = tmp_path_factory.mktemp("index")
     index, model = offset_index(tmp_path, max_bytes), []
     for act, argument in steps:
@@ -274,7 +276,9 @@ def test_an_offset_index_is_a_list_of_its_entries(tmp_path_factory, steps, max_b
     cuts=st.lists(st.integers(0, 30), max_size=3),
     max_bytes=st.sampled_from([60, 240]),
 )
-def test_many_times_at_once_are_as_one_by_one(tmp_path_factory, pairs, cuts, max_bytes):
+def test_appending_many_times_at_once_equals_one_by_one(
+    tmp_path_factory, pairs, cuts, max_bytes
+):
     pairs = sorted(pairs) if len(cuts) % 2 else pairs
     index = time_index(tmp_path_factory.mktemp("many"), max_bytes)
     single = time_index(tmp_path_factory.mktemp("single"), max_bytes)

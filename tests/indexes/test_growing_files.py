@@ -1,4 +1,4 @@
-"""Files of indexes that are written to: made, trimmed, opened again, on any disk."""
+"""The files of indexes that are appended to: created, trimmed, opened again."""
 
 import threading
 from struct import Struct
@@ -19,7 +19,7 @@ SLOT = Struct(">ii")
 
 
 class MeetingDisk(Disk):
-    """Lets a writer and a reader meet: a write waits until something was read."""
+    """A disk whose writes wait until a reader has read."""
 
     def __init__(self):
         self.writes, self.was_read = threading.Event(), threading.Event()
@@ -30,7 +30,7 @@ class MeetingDisk(Disk):
         super().write_each(writes)
 
 
-def test_a_file_is_made_when_the_index_is_first_needed(tmp_path):
+def test_the_file_is_created_at_the_first_use(tmp_path):
     index = offset_index(tmp_path, max_bytes=1001)
     assert not index.is_loaded
     assert not index.path.exists()
@@ -52,14 +52,14 @@ def test_a_file_is_made_when_the_index_is_first_needed(tmp_path):
         lambda index: index.move_to(index.path.parent),
     ],
 )
-def test_what_concerns_names_alone_makes_no_file(tmp_path, act):
+def test_methods_about_names_create_no_file(tmp_path, act):
     index = offset_index(tmp_path)
     act(index)
     assert not index.is_loaded
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_limit_below_one_entry_is_refused_once_the_file_is_there(tmp_path):
+def test_a_limit_below_one_entry_is_rejected_after_the_file_is_created(tmp_path):
     with pytest.raises(IndexFullError, match="expected at least"):
         assert offset_index(tmp_path, max_bytes=7).is_full
     again = offset_index(tmp_path, max_bytes=7)
@@ -67,7 +67,7 @@ def test_a_limit_below_one_entry_is_refused_once_the_file_is_there(tmp_path):
     assert (again.entry_count, again.max_entries) == (0, 0)
 
 
-def test_closing_trims_and_opening_finds_all_again(tmp_path):
+def test_closing_trims_the_file_and_opening_reads_it(tmp_path):
     index = filled(tmp_path, [(510, 40), (520, 80)])
     index.close()
     index.close()
@@ -80,7 +80,7 @@ def test_closing_trims_and_opening_finds_all_again(tmp_path):
         again.entry(2)
 
 
-def test_a_file_that_was_not_closed_is_taken_for_full(tmp_path):
+def test_a_file_that_was_not_closed_is_taken_to_be_full(tmp_path):
     index = filled(tmp_path, [(510, 40), (520, 80)])
     index.close_handle()
     again = offset_index(tmp_path)
@@ -93,7 +93,7 @@ def test_a_file_that_was_not_closed_is_taken_for_full(tmp_path):
     assert again.lookup(600) == (511, 30)
 
 
-def test_the_last_segment_grows_again_and_keeps_its_entries(tmp_path):
+def test_a_resized_index_keeps_its_entries(tmp_path):
     filled(tmp_path, [(510, 40), (520, 80)]).close()
     index = offset_index(tmp_path)
     assert index.resize(1000)
@@ -105,13 +105,13 @@ def test_the_last_segment_grows_again_and_keeps_its_entries(tmp_path):
     assert index.path.read_bytes() == expected
 
 
-def test_a_limit_lowered_below_the_entries_is_refused(tmp_path):
+def test_a_limit_below_the_entries_is_rejected(tmp_path):
     filled(tmp_path, [(510, 40), (520, 80)]).close()
     with pytest.raises(IndexFullError, match="2 entries do not fit in 8 bytes"):
         offset_index(tmp_path).resize(8)
 
 
-def test_what_was_cut_stays_in_the_file_until_it_is_trimmed(tmp_path):
+def test_truncated_entries_stay_in_the_file_until_it_is_trimmed(tmp_path):
     index = filled(tmp_path, [(510, 40), (520, 80), (530, 120)])
     index.truncate_to(520)
     index.resize(1000)
@@ -127,7 +127,7 @@ def test_what_was_cut_stays_in_the_file_until_it_is_trimmed(tmp_path):
     assert index.path.stat().st_size == 16
 
 
-def test_a_closed_index_says_so(tmp_path):
+def test_a_closed_index_raises_an_error(tmp_path):
     index = filled(tmp_path, [(510, 40)])
     index.close()
     assert index.last_offset == 510
@@ -173,7 +173,7 @@ def test_a_directory_may_be_renamed_under_an_index(tmp_path):
     assert (tmp_path / "b" / "500.index").stat().st_size == 16
 
 
-def test_many_entries_are_one_write_and_lookups_are_none(tmp_path):
+def test_many_entries_take_one_write_and_lookups_none(tmp_path):
     disk = TracingDisk()
     index = offset_index(tmp_path, disk=disk)
     index.append_many(int64(510, 520, 530), int64(40, 80, 120))
@@ -191,7 +191,7 @@ def test_many_entries_are_one_write_and_lookups_are_none(tmp_path):
     assert disk.calls_of("write") == [("write", "500.timeindex", 0, 24)]
 
 
-def test_what_is_forced_is_not_forced_again(tmp_path):
+def test_an_index_is_synced_only_after_a_change(tmp_path):
     disk = TracingDisk()
     index = filled(tmp_path, [(510, 40)], disk=disk)
     index.flush()
@@ -209,7 +209,7 @@ def test_what_is_forced_is_not_forced_again(tmp_path):
 
 
 @pytest.mark.parametrize("max_bytes", [1000, LARGE])
-def test_opening_reads_one_entry_and_nothing_stays_open(tmp_path, max_bytes):
+def test_opening_reads_one_entry_and_closes_the_file(tmp_path, max_bytes):
     index = offset_index(tmp_path, max_bytes)
     count = max_bytes // 8
     index.append_many(BASE + 1 + np.arange(count), np.arange(count) + 1)
@@ -223,8 +223,8 @@ def test_opening_reads_one_entry_and_nothing_stays_open(tmp_path, max_bytes):
 
 
 @pytest.mark.parametrize("step", range(8))
-def test_a_failing_disk_leaves_an_index_that_can_go_on(tmp_path, step):
-    """Entries count once they are written; what failed can be done again."""
+def test_an_index_can_be_used_after_a_disk_error(tmp_path, step):
+    """Entries count once they are written; a failed call can be repeated."""
     disk = FailingDisk(step)
     index = offset_index(tmp_path, disk=disk)
     todo = [
@@ -251,7 +251,7 @@ def test_a_failing_disk_leaves_an_index_that_can_go_on(tmp_path, step):
     assert index.path.read_bytes() == expected
 
 
-def test_readers_ask_while_the_index_grows_and_is_cut(tmp_path):
+def test_lookups_run_while_the_index_is_appended_to_and_truncated(tmp_path):
     index = offset_index(tmp_path, LARGE)
     wrong, done = [], threading.Event()
 

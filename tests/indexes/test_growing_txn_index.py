@@ -50,7 +50,7 @@ def test_entries_are_kept_as_kafka_writes_them(tmp_path):
     assert not index.is_empty
 
 
-def test_markers_must_lie_behind_each_other(tmp_path):
+def test_markers_must_ascend(tmp_path):
     index = made(tmp_path, [SECOND])
     for last in (15, 14):
         with pytest.raises(LogArgumentError, match=f"{last}, expected above") as raised:
@@ -97,7 +97,7 @@ def test_a_read_meets_what_overlaps_it_until_all_is_decided(
     assert made(tmp_path, ALL).collect_aborted(start, end) == (found, complete)
 
 
-def test_it_is_cut_by_the_offset_of_markers(tmp_path):
+def test_a_transaction_index_is_truncated_by_the_offsets_of_markers(tmp_path):
     index = made(tmp_path, ALL)
     index.truncate_to(51)
     assert index.transactions() == ALL
@@ -122,7 +122,7 @@ def test_a_marker_below_the_segment_is_corrupt(tmp_path):
     made(tmp_path, base=16, exists=False).check()
 
 
-def test_a_later_version_is_refused_where_it_is_come_to(tmp_path):
+def test_a_later_version_is_rejected_when_it_is_needed(tmp_path):
     index = made(tmp_path)
     later = SLOT.pack(256, *THIRD)
     index.path.write_bytes(SLOT.pack(0, *FIRST) + SLOT.pack(1, *SECOND) + later)

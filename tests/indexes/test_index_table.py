@@ -37,7 +37,7 @@ def test_a_mapped_index_is_mapped_and_a_read_one_is_not(tmp_path, small):
 
 
 @EVERY
-def test_a_file_cut_at_any_byte_is_shorter_or_refused(tmp_path, small):
+def test_a_file_truncated_at_any_byte_is_shorter_or_rejected(tmp_path, small):
     data, width = small.to_bytes(), small.ENTRY.itemsize
     path = tmp_path / f"{1000:020}.index"
     for size in range(len(data) + 1):
@@ -54,7 +54,7 @@ def test_a_file_cut_at_any_byte_is_shorter_or_refused(tmp_path, small):
 
 
 @EVERY
-def test_a_flipped_bit_is_refused_or_leaves_an_index_in_order(small):
+def test_a_flipped_bit_is_rejected_or_leaves_an_ordered_index(small):
     data, kind, refused = small.to_bytes(), type(small), 0
     for bit in range(8 * len(data)):
         flipped = bytearray(data)
@@ -73,7 +73,7 @@ def test_a_flipped_bit_is_refused_or_leaves_an_index_in_order(small):
 
 
 @EVERY
-def test_preallocated_files_give_their_entries_alone(tmp_path, small):
+def test_of_preallocated_files_only_entries_are_read(tmp_path, small):
     path = tmp_path / f"{1000:020}.index"
     path.write_bytes(small.to_bytes())
     width = small.ENTRY.itemsize
@@ -89,7 +89,7 @@ def test_preallocated_files_give_their_entries_alone(tmp_path, small):
 
 
 @EVERY
-def test_data_behind_a_hole_is_not_overlooked(tmp_path, small):
+def test_data_after_a_hole_is_found(tmp_path, small):
     path = tmp_path / f"{1000:020}.index"
     path.write_bytes(small.to_bytes())
     width = small.ENTRY.itemsize
@@ -165,7 +165,7 @@ def test_a_name_without_a_base_offset_needs_one(tmp_path, name):
         assert how(str(tmp_path / name), 1000).offsets.tolist() == [1003, 1005, 1007]
 
 
-def test_a_missing_file_is_the_disks_own_error(tmp_path):
+def test_a_missing_file_raises_the_error_of_the_system(tmp_path):
     for how in (OffsetIndex.open, OffsetIndex.read, OffsetIndex.read_live):
         with pytest.raises(FileNotFoundError):
             how(tmp_path / f"{0:020}.index")

@@ -30,7 +30,7 @@ def test_entries_are_those_that_kafka_reads(path, truth, how):
 
 
 @pytest.mark.parametrize(("path", "truth"), GOLDEN)
-def test_lookups_at_and_beside_each_entry_are_right(path, truth):
+def test_lookups_at_and_around_each_entry_are_right(path, truth):
     index, entries = OffsetIndex.open(path), truth["entries"]
     targets = [offset + d for offset, _ in entries for d in (-1, 0, 1)]
     positions = [greatest(entries, target, 0) for target in targets]
@@ -60,13 +60,13 @@ def test_ranges_are_half_open(index):
     assert index.between_positions(116, 10**12) == slice(1, 3)
 
 
-def test_the_upper_bound_of_a_fetch_is_the_next_entry_behind(index):
+def test_the_upper_bound_of_a_fetch_is_the_next_entry(index):
     asked = [0, 115, 116, 345, 346]
     found = [index.offset_from(position) for position in asked]
     assert found == [1003, 1003, 1005, 1007, None]
 
 
-def test_an_empty_index_sends_every_lookup_to_the_start():
+def test_lookups_in_an_empty_index_return_the_start():
     index = OffsetIndex.from_bytes(b"", 500)
     assert index.lookup([0, 500, 2**63 - 1]).tolist() == [0, 0, 0]
     assert index.lookup(500) == 0
@@ -86,7 +86,7 @@ def test_preallocated_zeros_are_not_entries():
 @pytest.mark.parametrize(
     "third", [(20, 12_288), (15, 12_288), (21, 8192), (21, 4000), (-1, -1), (0, 1)]
 )
-def test_an_entry_that_does_not_rise_is_named(tmp_path, third):
+def test_an_error_names_the_entry_that_does_not_ascend(tmp_path, third):
     path = tmp_path / "500.index"
     path.write_bytes(raw([(10, 4096), (20, 8192), third, (0, 0)]))
     for how in (OffsetIndex.open, OffsetIndex.read):
@@ -99,14 +99,14 @@ def test_an_entry_that_does_not_rise_is_named(tmp_path, third):
     assert OffsetIndex.read_live(path).offsets.tolist() == [510, 520]
 
 
-def test_zeros_between_entries_are_refused():
+def test_zeros_between_entries_are_rejected():
     with pytest.raises(CorruptIndexError, match="entry 1 does not rise above entry 0"):
         OffsetIndex.from_bytes(raw([(10, 4096), (0, 0), (20, 8192)]), 0)
     with pytest.raises(CorruptIndexError, match="entry 1 does not rise above entry 0"):
         OffsetIndex.from_bytes(raw([(0, 0), (0, 0), (20, 8192)]), 0)
 
 
-def test_negative_fields_are_named():
+def test_an_error_names_negative_fields():
     with pytest.raises(CorruptIndexError, match=r"entry 0 is negative: .* -1, pos.* 8"):
         OffsetIndex.from_bytes(raw([(-1, 8)]), 0)
 
@@ -122,10 +122,10 @@ def test_negative_fields_are_named():
         ([501], [8, 9], "different lengths"),
     ],
 )
-def test_what_has_no_place_in_an_index_is_not_built(offsets, positions, reason):
+def test_invalid_columns_are_rejected(offsets, positions, reason):
     with pytest.raises(ValueError, match=reason):
         OffsetIndex.build(offsets, positions, 500)
 
 
-def test_an_empty_index_is_built_of_nothing():
+def test_an_empty_index_is_built_from_empty_columns():
     assert OffsetIndex.build([], [], 7).to_bytes() == b""

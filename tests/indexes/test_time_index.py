@@ -30,7 +30,7 @@ def test_entries_are_those_that_kafka_reads(path, truth, how):
 
 
 @pytest.mark.parametrize(("path", "truth"), GOLDEN)
-def test_lookups_at_and_beside_each_entry_are_right(path, truth):
+def test_lookups_at_and_around_each_entry_are_right(path, truth):
     index, entries = TimeIndex.open(path), truth["entries"]
     targets = [timestamp + d for timestamp, _ in entries for d in (-1, 0, 1)]
     offsets = [greatest(entries, target, index.base_offset) for target in targets]
@@ -56,20 +56,20 @@ def test_ranges_are_half_open(index):
     assert index.slots_at_offsets([1002, 1003, 1008]).tolist() == [-1, 0, 1]
 
 
-def test_an_offset_may_rest_while_timestamps_rise():
+def test_an_offset_may_repeat_while_timestamps_ascend():
     index = TimeIndex.from_bytes(raw([(5, 7), (6, 7), (7, 8)]), 0)
     assert index.offsets.tolist() == [7, 7, 8]
     assert index.slots_at_offsets([7]).tolist() == [1]
 
 
-def test_twelve_zero_bytes_are_an_entry_only_before_one_that_rises():
+def test_twelve_zero_bytes_are_an_entry_only_before_an_ascending_one():
     zeros_first = TimeIndex.from_bytes(raw([(0, 0), (5, 7), (0, 0)]), 100)
     assert zeros_first.offsets.tolist() == [100, 107]
     assert len(TimeIndex.from_bytes(raw([(0, 0), (0, 0)]), 100)) == 0
 
 
 @pytest.mark.parametrize("third", [(20, 9), (19, 9), (21, 7), (-1, 9), (0, 9)])
-def test_an_entry_that_does_not_rise_is_named(tmp_path, third):
+def test_an_error_names_the_entry_that_does_not_ascend(tmp_path, third):
     path = tmp_path / "00000000000000000500.timeindex"
     path.write_bytes(raw([(10, 4), (20, 8), third, (0, 0)]))
     with pytest.raises(CorruptIndexError, match="entry 2") as caught:
@@ -78,12 +78,12 @@ def test_an_entry_that_does_not_rise_is_named(tmp_path, third):
     assert TimeIndex.read_live(path).timestamps.tolist() == [10, 20]
 
 
-def test_negative_fields_are_named():
+def test_an_error_names_negative_fields():
     with pytest.raises(CorruptIndexError, match="entry 0 is negative: timestamp -1"):
         TimeIndex.from_bytes(raw([(-1, 8)]), 0)
 
 
-def test_what_has_no_place_in_an_index_is_not_built():
+def test_invalid_columns_are_rejected():
     with pytest.raises(ValueError, match="entry 1 does not rise"):
         TimeIndex.build([5, 5], [1, 2], 0)
     with pytest.raises(ValueError, match="entry 0 is negative"):

@@ -29,7 +29,7 @@ def test_entries_are_those_that_kafka_reads(path, truth, how):
 
 
 @pytest.mark.parametrize(("path", "truth"), GOLDEN)
-def test_a_read_of_everything_meets_every_abort(path, truth):
+def test_a_read_of_all_offsets_has_every_abort(path, truth):
     index = TransactionIndex.open(path)
     ends = [index.entries["last_stable_offset"].max(), index.offsets[-1]]
     end = int(max(ends)) + 1
@@ -46,7 +46,7 @@ def test_the_worked_example_is_written_byte_for_byte():
 
 
 def collect(entries, start, end):
-    """Kafka's rule, an entry at a time: what a read meets, and whether that is all."""
+    """Kafka's rule, entry by entry: the aborts of a read, and if these are all."""
     met = []
     for entry in entries:
         _, _, first, last, stable = entry
@@ -75,14 +75,14 @@ def test_a_query_collects_what_kafka_collects(steps, start, end):
     assert index.covers(end) == complete
 
 
-def test_an_empty_index_meets_nothing():
+def test_an_empty_index_has_no_aborts():
     index = TransactionIndex.from_bytes(b"", 0)
     assert len(index.aborted(0, 10)) == 0
     assert not index.covers(0)
 
 
 @pytest.mark.parametrize("torn", range(1, 34))
-def test_a_torn_entry_is_refused_and_ignored_in_a_live_file(tmp_path, torn):
+def test_a_partial_entry_is_rejected_but_ignored_in_a_live_file(tmp_path, torn):
     path = tmp_path / "00000000000000001000.txnindex"
     path.write_bytes(WORKED + WORKED[:torn])
     with pytest.raises(CorruptIndexError, match=f"{torn} bytes after") as caught:
@@ -102,14 +102,14 @@ def test_a_torn_entry_is_refused_and_ignored_in_a_live_file(tmp_path, torn):
         ((0, 1, 12, 15, 31), "does not rise above entry 0"),
     ],
 )
-def test_an_entry_that_cannot_be_is_named(second, reason):
+def test_an_error_names_the_invalid_entry(second, reason):
     data = raw((0, 1, 11, 15, 16), second)
     with pytest.raises(CorruptIndexError, match=f"entry 1 {reason}") as caught:
         TransactionIndex.from_bytes(data, 10)
     assert caught.value.position == 34
 
 
-def test_only_the_first_byte_of_the_version_is_judged():
+def test_only_the_first_byte_of_the_version_is_validated():
     index = TransactionIndex.from_bytes(raw((1, 7, 11, 15, 16)), 10)
     assert index.entries["version"].tolist() == [1]
 

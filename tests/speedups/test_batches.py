@@ -1,4 +1,4 @@
-"""What is worked out of many headers in one call, against a loop over them."""
+"""Kernels over many headers agree with a loop over them."""
 
 import numpy as np
 import pytest
@@ -43,14 +43,14 @@ def test_counts_are_valid_where_payloads_can_hold_the_records(entries):
 
 
 @given(ENTRIES)
-def test_counts_and_lengths_are_added_up(entries):
+def test_counts_and_lengths_are_summed(entries):
     rows, lengths = headers(entries)
     wanted = (sum(count for _, count, _ in entries), sum(lengths.tolist()))
     assert _speedups.sum_counts(rows, lengths) == wanted
 
 
 @pytest.mark.parametrize("kernel", [_speedups.check_counts, _speedups.sum_counts])
-def test_too_few_lengths_are_refused(kernel):
+def test_too_few_lengths_are_rejected(kernel):
     rows, lengths = headers([(2, 1, 9), (2, 1, 9)])
     with pytest.raises(ValueError, match="shorter than the"):
         kernel(rows, lengths[:1])

@@ -1,4 +1,4 @@
-"""Our own checksums are those of the packages, on every path this processor has."""
+"""Checksums equal those of the packages, on every path of this processor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_length_up_to_1100_has_the_checksum_of_the_package(
 @given(
     start=st.integers(0, 130), length=st.integers(0, 9_000) | st.integers(4_090, 69_000)
 )
-def test_any_place_has_the_checksum_of_the_package(
+def test_any_range_has_the_checksum_of_the_package(
     path, castagnoli, reference, start, length
 ):
     for place in (at_the_end, at_the_start):
@@ -59,7 +59,7 @@ def test_any_place_has_the_checksum_of_the_package(
     size=st.integers(0, 300),
     bad=st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)),
 )
-def test_a_range_outside_the_bytes_is_where_it_stops(path, size, bad):
+def test_checksums_stop_at_a_range_outside_the_bytes(path, size, bad):
     data = at_the_end(NOISE[:size])
     inside = 0 <= bad[0] <= size and 0 <= bad[1] <= size - bad[0]
     done, _ = checksums(data, [(0, size), bad, (0, 0)], True, path)
@@ -67,7 +67,7 @@ def test_a_range_outside_the_bytes_is_where_it_stops(path, size, bad):
 
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
-def test_an_entry_is_sound_until_a_bit_of_it_is_not(magic, codec):
+def test_the_crc_of_an_entry_matches_until_a_bit_is_flipped(magic, codec):
     data = build(magic, codec, 0)
     rows, _, _ = scan_headers(at_the_end(data), 0, 0)
     assert find_crc_mismatches(at_the_end(data), 0, rows).tolist() == []

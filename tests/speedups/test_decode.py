@@ -1,4 +1,4 @@
-"""Kernels that read: right on what the reference reads, and never outside the bytes."""
+"""Decoding kernels agree with the reference, and never read outside the bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ numbers = st.integers(0, 255)
 
 
 def read_all(data):
-    """Read headers, checksums and records; return how each entry ended."""
+    """Read headers, CRCs and records; return the status of each entry."""
     rows, status, place = scan_headers(data, 0, 0)
     assert 0 <= place <= len(data)
     assert status in list(_speedups.Status)
@@ -63,7 +63,7 @@ def test_arbitrary_bytes_are_never_read_outside(data):
 
 @st.composite
 def damaged(draw, samples):
-    """Return sound entries of which some bytes are others, or that are cut."""
+    """Return valid entries with changed bytes, or truncated."""
     data = bytearray(draw(st.sampled_from(samples)) + draw(st.sampled_from(samples)))
     for _ in range(draw(st.integers(1, 4))):
         data[draw(st.integers(0, len(data) - 1))] = draw(
@@ -79,7 +79,7 @@ def test_damaged_entries_are_never_read_outside(data):
 
 
 @given(data=damaged(PLAIN))
-def test_damaged_plain_entries_read_as_the_reference_reads_them_or_not_at_all(data):
+def test_damaged_uncompressed_entries_are_decoded_as_the_reference_or_rejected(data):
     entries = []
     rows, _, _ = scan_headers(np.frombuffer(data, np.uint8), 0, 0)
     for row in rows:
@@ -103,7 +103,7 @@ def test_damaged_plain_entries_read_as_the_reference_reads_them_or_not_at_all(da
 
 
 @pytest.mark.parametrize("count", [-(2**31), -1, 1, 3, 5, 2**31 - 1])
-def test_a_count_other_than_the_records_is_refused(count):
+def test_a_wrong_record_count_is_rejected(count):
     data = bytearray(build(2, "none", 0, 4))
     struct.pack_into(">i", data, 57, count)
     [error] = read_all(at_the_end(data))
@@ -128,7 +128,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_every_golden_record_is_the_references(name):
+def test_every_golden_record_equals_that_of_the_reference(name):
     for one, path in GOLDEN:
         if one != name:
             continue
@@ -156,7 +156,7 @@ def test_every_golden_record_is_the_references(name):
 
 
 def ways(data, bounds):
-    """Read the same bytes both ways: by places, and gathered."""
+    """Decode the same bytes to positions, and to columns."""
     found = []
     for room in (Workspace(), ColumnWorkspace(COLUMNS, ColumnBuffers(kept=False))):
         rows, _, _ = scan_headers(data, 0, 0)
@@ -174,13 +174,13 @@ def ways(data, bounds):
 
 
 def gathered_one_by_one(data, starts, lengths):
-    """Copy byte strings as nobody would who is in a hurry."""
+    """Copy byte strings one by one."""
     pairs = list(zip(starts.tolist(), lengths.tolist(), strict=True))
     return [None if n < 0 else data[at : at + n].tobytes() for at, n in pairs]
 
 
 def taken_apart(strings):
-    """Give the rows of a column, null as None."""
+    """Return the rows of a column, null as None."""
     data, ends = strings.data.tobytes(), strings.offsets.tolist()
     rows = zip(pairwise(ends), strings.valid.tolist(), strict=True)
     return [data[a:b] if ok else None for (a, b), ok in rows]
@@ -218,7 +218,7 @@ bounded = st.builds(
 
 
 @given(data=damaged(SAMPLES), bounds=st.just(Bounds()) | bounded)
-def test_what_is_gathered_is_what_lies_at_the_places_found(data, bounds):
+def test_gathered_columns_equal_the_bytes_at_the_decoded_positions(data, bounds):
     assert_gathered_as_placed(data, bounds)
 
 
@@ -234,7 +234,7 @@ def test_what_is_gathered_is_what_lies_at_the_places_found(data, bounds):
         max_size=40,
     )
 )
-def test_records_of_any_sizes_are_gathered_as_they_lie(values):
+def test_records_of_any_sizes_are_gathered(values):
     batch = RecordBatchBuilder(base_offset=3)
     for value, key, delta, headers in values:
         pairs = [("h" * i, key) for i in range(headers)]
@@ -242,7 +242,7 @@ def test_records_of_any_sizes_are_gathered_as_they_lie(values):
     assert_gathered_as_placed(batch.build(), Bounds())
 
 
-def test_records_of_one_layout_are_read_each_with_its_own_deltas():
+def test_records_of_one_layout_keep_their_own_deltas():
     batch = RecordBatchBuilder(base_offset=3)
     for i in range(300):
         batch.append(None, b"%016d" % i, timestamp=1_000 + i * 7 % 200)
@@ -268,7 +268,7 @@ def test_records_of_one_layout_are_read_each_with_its_own_deltas():
     last=st.integers(20, 300),
     latest=st.none() | st.integers(1_000, 1_600),
 )
-def test_of_runs_of_one_layout_only_what_is_wanted_is_found(runs, first, last, latest):
+def test_bounds_apply_inside_groups_of_one_layout(runs, first, last, latest):
     rows, timestamp = [], 1_000
     for key, size, count, step in runs:
         for _ in range(count):
@@ -299,7 +299,7 @@ def test_of_runs_of_one_layout_only_what_is_wanted_is_found(runs, first, last, l
     ]
 
 
-def test_columns_that_cannot_be_filled_are_refused():
+def test_columns_of_wrong_lengths_are_rejected():
     data = at_the_end(build(2, "none", 0, 2))
     rows, _, _ = scan_headers(data, 0, 0)
     one, eight = np.zeros(1, np.int64), np.empty(8, np.int64)
@@ -325,9 +325,7 @@ def test_columns_that_cannot_be_filled_are_refused():
     ),
     room=st.integers(0, 2_000),
 )
-def test_gathering_copies_what_lies_inside_and_stops_at_what_does_not(
-    size, ranges, room
-):
+def test_gathering_stops_at_a_range_outside_the_bytes(size, ranges, room):
     source = bytes(i % 251 for i in range(size))
     starts = np.array([start for start, _ in ranges], np.int32)
     lengths = np.array([length for _, length in ranges], np.int32)
@@ -345,7 +343,7 @@ def test_gathering_copies_what_lies_inside_and_stops_at_what_does_not(
 
 
 @given(lengths=st.lists(st.integers(-1, 2**31 - 1) | st.integers(-1, 40), max_size=30))
-def test_measuring_sums_up_what_is_not_null(lengths):
+def test_offsets_skip_nulls(lengths):
     column = np.array(lengths, np.int32)
     offsets, valid = np.empty(len(lengths) + 1, np.int32), np.empty(len(lengths), "u1")
     total, nulls = _speedups.lengths_to_offsets(column, offsets, valid)
@@ -361,9 +359,7 @@ def test_measuring_sums_up_what_is_not_null(lengths):
     starts=st.lists(st.integers(-5, 80), min_size=1, max_size=4),
     steps=st.lists(st.integers(-2, 6), min_size=4, max_size=4),
 )
-def test_headers_are_looked_for_and_written_only_where_there_is_room(
-    data, starts, steps
-):
+def test_headers_are_never_read_or_written_outside(data, starts, steps):
     offsets = np.cumsum([0, *steps[: len(starts)]]).astype(np.int32)
     room = np.empty((4, 3), np.int32)
     status = _speedups.decode_headers(

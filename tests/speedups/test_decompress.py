@@ -1,4 +1,4 @@
-"""Streams come out of the kernel as out of their codec's library, or not at all."""
+"""The kernel decompresses streams as the codec's library does, or rejects them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ XERIAL_HEADER = compress(Codec.SNAPPY, b"")
 
 
 def unpacked(codec, *streams, limit=LIMIT, room=3 * LIMIT, filled=0):
-    """Unpack streams in one call: what each became, as far as it went."""
+    """Decompress streams in one call; return those before it stopped."""
     data = at_the_end(b"".join(streams))
     rows = np.zeros(len(streams), BATCH)
     rows["attributes"] = codec
@@ -55,12 +55,12 @@ contents = words | st.binary(max_size=4_000) | st.integers(0, 200_000).map(bytes
 
 
 @given(codec=CODECS, several=st.lists(contents, min_size=1, max_size=5))
-def test_what_was_packed_comes_out(codec, several):
+def test_compressed_streams_are_decompressed(codec, several):
     assert unpacked(codec, *(compress(codec, one) for one in several)) == several
 
 
 @given(codec=CODECS, content=words, data=st.data())
-def test_what_is_damaged_comes_out_as_the_library_has_it_or_not_at_all(
+def test_damaged_streams_are_decompressed_as_the_library_does_or_rejected(
     codec, content, data
 ):
     stream = bytearray(compress(codec, content))
@@ -74,7 +74,7 @@ def test_what_is_damaged_comes_out_as_the_library_has_it_or_not_at_all(
 
 @given(block=st.binary(min_size=1, max_size=60), declared=st.integers(0, 200))
 @example(block=bytes.fromhex("1f61010000"), declared=0)
-def test_blocks_of_any_bytes_are_the_librarys_or_none(block, declared):
+def test_any_block_is_decompressed_as_the_library_does_or_rejected(block, declared):
     lz4_stream = LZ4_HEADER + len(block).to_bytes(4, "little") + block + bytes(4)
     for found in unpacked(Codec.LZ4, lz4_stream):
         assert found == told(Codec.LZ4, lz4_stream)
@@ -86,7 +86,7 @@ def test_blocks_of_any_bytes_are_the_librarys_or_none(block, declared):
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4])
-def test_nothing_is_written_beyond_the_room_or_the_limit(codec):
+def test_nothing_is_written_past_the_buffer_or_the_limit(codec):
     content = b"to be or not to be, " * 500
     stream = compress(codec, content)
     assert unpacked(codec, stream, limit=len(content)) == [content]
@@ -108,12 +108,12 @@ def test_nothing_is_written_beyond_the_room_or_the_limit(codec):
         snappy.compress(b"a block without framing"),
     ],
 )
-def test_at_another_form_the_kernel_stops(stream):
+def test_the_kernel_stops_at_other_framings(stream):
     for codec in Codec:
         assert unpacked(codec, stream) == []
 
 
-def test_places_outside_are_not_read():
+def test_ranges_outside_the_bytes_are_not_read():
     rows = np.zeros(1, BATCH)
     rows["attributes"] = Codec.LZ4
     data, out = np.zeros(9, np.uint8), np.empty(9, np.uint8)

@@ -1,4 +1,4 @@
-"""Which batches get an index entry: the kernel against the loop of Kafka's source."""
+"""The kernel of due index entries agrees with the loop of Kafka's source."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ BATCHES = st.lists(
 
 
 def due(batches, position, interval, since, greatest):
-    """Ask the kernel: the rows it filled, and what it answers."""
+    """Call the kernel; return the rows it filled, and its result."""
     rows = np.array(batches, np.int64).reshape(-1, 3)
     room = np.full((5, len(rows) + 1), -9, np.int64)
     count, *state = _speedups.due_entries(
@@ -30,7 +30,7 @@ def due(batches, position, interval, since, greatest):
     since=st.integers(0, 200),
     greatest=st.tuples(st.integers(-1, 9), st.integers(0, 99)),
 )
-def test_batches_are_due_as_in_kafkas_append(
+def test_batches_get_entries_as_in_kafkas_append(
     batches, position, interval, since, greatest
 ):
     timestamp, offset = greatest
@@ -48,7 +48,7 @@ def test_batches_are_due_as_in_kafkas_append(
 
 
 @given(batches=BATCHES, interval=st.integers(0, 100), cut=st.integers(0, 30))
-def test_batches_may_come_in_pieces(batches, interval, cut):
+def test_batches_may_come_in_several_calls(batches, interval, cut):
     whole, state = due(batches, 0, interval, 0, (-1, 0))
     front, (since, *greatest) = due(batches[:cut], 0, interval, 0, (-1, 0))
     position = sum(size for size, *_ in batches[:cut])
@@ -57,7 +57,7 @@ def test_batches_may_come_in_pieces(batches, interval, cut):
 
 
 @given(batches=BATCHES, interval=st.integers(0, 100))
-def test_counting_from_the_beginning_is_recoverys_rule_by_position(batches, interval):
+def test_counting_from_the_start_equals_the_rule_of_recovery(batches, interval):
     positions, at, indexed = [], 0, 0
     for size, *_ in batches:
         if at - indexed > interval:
@@ -68,7 +68,7 @@ def test_counting_from_the_beginning_is_recoverys_rule_by_position(batches, inte
     assert [position for _, position, *_ in entries] == positions
 
 
-def test_room_for_fewer_entries_than_batches_is_refused():
+def test_an_output_for_fewer_entries_than_batches_is_rejected():
     column = np.zeros(3, np.int64)
     for shape in [(5, 2), (4, 3)]:
         with pytest.raises(ValueError, match="needs room for 5 columns of 3"):

@@ -1,4 +1,4 @@
-"""Encoding kernels write where they may, and nowhere else, whatever they are given."""
+"""Encoding kernels never write outside, whatever their arguments."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def measured(columns, bounds):
 
 
 @pytest.mark.parametrize("bounds", [[0, 3, 9], [-1, 3], [1, 3], [0, 3, 2], [0, 2**62]])
-def test_rows_that_are_not_there_are_not_measured(columns, bounds):
+def test_rows_outside_the_columns_are_not_measured(columns, bounds):
     done, *_ = measured(columns, bounds)
     assert done < ROWS
 
 
-def test_what_is_written_fills_what_was_measured(columns):
+def test_written_records_have_the_measured_size(columns):
     done, rows, bounds, payloads = measured(columns, [0, 2, ROWS])
     assert done == ROWS
     out = np.full(payloads.sum() + 20, GUARD, np.uint8)
@@ -85,7 +85,7 @@ def test_messages_that_do_not_fit_are_not_written(columns, magic, room):
     assert (out[room:] == GUARD).all()
 
 
-def test_arrays_that_do_not_belong_together_are_refused(columns):
+def test_arrays_of_different_lengths_are_rejected(columns):
     _, rows, bounds, payloads = measured(columns, [0, 2, ROWS])
     with pytest.raises(ValueError, match="bounds and"):
         _speedups.measure_records(*columns, bounds[1:], rows, payloads)

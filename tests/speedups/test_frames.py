@@ -1,4 +1,4 @@
-"""Frames are walked as RFC 8878 has them; bounds hold what the libraries unpack."""
+"""Frames are measured by RFC 8878; no stream decompresses to more than its bound."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def little(reader, count):
 
 
 def header(reader):
-    """Read a header: the size it declares, None without, and whether it is checked."""
+    """Read a header; return its declared size, or None, and the checksum flag."""
     assert reader.take(4) == MAGIC
     descriptor = f"{reader.take(1)[0]:08b}"
     size_flag, single, dictionary = descriptor[:2], descriptor[2], descriptor[6:]
@@ -55,7 +55,7 @@ def header(reader):
 
 
 def blocks(reader, limit):
-    """Read blocks up to the last; the bytes that they become at most."""
+    """Read blocks up to the last; return the bound of their decompressed size."""
     plain = packed = 0
     while plain <= limit:
         begin, head = reader.position, little(reader, 3)
@@ -71,7 +71,7 @@ def blocks(reader, limit):
 
 
 def walked(data, limit):
-    """Walk the frame that `data` begins with, slowly: as the kernel answers."""
+    """Measure the frame at the start of `data` as the kernel should."""
     reader = Reader(data)
     try:
         declared, checked = header(reader)
@@ -97,7 +97,7 @@ sizes = st.integers(0, 40) | st.sampled_from([131_071, 131_072, (1 << 21) - 1])
 
 @st.composite
 def crafted(draw):
-    """Make a frame of any header and any blocks, sound in nothing but its lengths."""
+    """Draw a frame of any header and blocks, with valid lengths only."""
     descriptor = draw(st.sampled_from([0, 0, 4]) | st.integers(0, 255))
     body = draw(st.binary(min_size=14, max_size=14))
     extra = 0 if descriptor & 0x20 else 1
@@ -152,7 +152,7 @@ def damage(frame, changes, cut, tail):
 @example(b"", (MAGIC + b"\xe0" + b"\xff" * 8 + b"\1\0\0", [], None, b""), 2**63 - 1)
 @example(b"", (MAGIC, [], None, b""), 0)
 @example(b"", (MAGIC + b"\0", [], None, b""), 0)
-def test_a_frame_is_walked_as_the_slow_walk_has_it(before, what, limit):
+def test_a_frame_is_measured_as_the_reference_does(before, what, limit):
     data = damage(*what)
     framing, place, count = _speedups.measure_frame(
         at_the_end(before + data).data, len(before), limit
@@ -161,7 +161,7 @@ def test_a_frame_is_walked_as_the_slow_walk_has_it(before, what, limit):
     assert (framing, place - len(before), count)[: len(expected)] == expected
 
 
-def test_real_frames_are_whole():
+def test_frames_of_the_library_are_complete():
     for frame in REAL:
         framing, end, most = _speedups.measure_frame(frame + b"more", 0, LIMIT)
         assert (framing, end) == (FrameStatus.COMPLETE, len(frame))
@@ -169,7 +169,7 @@ def test_real_frames_are_whole():
 
 
 @pytest.mark.parametrize(("begin", "limit"), [(-1, 5), (9, 5), (10, 5), (0, -1)])
-def test_a_frame_begins_inside_of_the_bytes(begin, limit):
+def test_a_start_outside_the_bytes_is_rejected(begin, limit):
     with pytest.raises(ValueError, match="expected within"):
         _speedups.measure_frame(bytes(9), begin, limit)
 
@@ -231,7 +231,7 @@ SKIPPED = struct.pack("<II", 0x184D2A53, 5) + b"notes"
         *(*REAL[3:5], *REAL[6:]),
     ],
 )
-def test_zstd_in_another_form_has_no_bound(stream):
+def test_zstd_in_other_framings_has_no_bound(stream):
     assert bounds_of(Codec.ZSTD, stream) == [-1]
 
 
@@ -245,7 +245,7 @@ def test_other_codecs_have_no_bounds(codec):
     assert bounds_of(codec, FRAME, compress(Codec.GZIP, TEXT)) == [-1, -1]
 
 
-def test_gzip_with_more_in_its_header_has_no_bound():
+def test_gzip_with_optional_fields_has_no_bound():
     member = compress(Codec.GZIP, TEXT)
     for flag in range(8):
         flagged = member[:3] + bytes([1 << flag]) + member[4:]
@@ -260,7 +260,7 @@ def test_gzip_with_more_in_its_header_has_no_bound():
     cut=st.none() | st.integers(1, 400),
     tail=st.sampled_from([b"", b"\0", bytes(20), gzip.compress(b"more"), FRAME]),
 )
-def test_what_has_a_bound_comes_out_as_ever_or_is_refused(
+def test_bounded_streams_are_decompressed_as_others_or_rejected(
     codec, content, changes, cut, tail
 ):
     stream = damage(compress(codec, content), changes, cut, tail)
@@ -276,7 +276,7 @@ def test_what_has_a_bound_comes_out_as_ever_or_is_refused(
     assert found == told(codec, stream)
 
 
-def test_places_outside_have_no_bounds():
+def test_ranges_outside_the_bytes_have_no_bounds():
     rows = np.zeros(1, BATCH)
     rows["attributes"], rows["magic"] = Codec.ZSTD, 2
     data, bounds = np.frombuffer(FRAME, np.uint8), np.zeros(1, np.int64)

@@ -1,4 +1,4 @@
-"""The index kernels against the obvious way to say the same."""
+"""The index kernels agree with plain implementations."""
 
 from bisect import bisect_right
 
@@ -15,14 +15,14 @@ EDGES = st.sampled_from([-(2**63), -(2**31), -1, 0, 1, 2**31 - 1, 2**63 - 1])
 
 
 def integers(width):
-    """Integers of `width` bytes, its edges often."""
+    """Draw integers of `width` bytes, often the extremes."""
     low, high = -(2 ** (8 * width - 1)), 2 ** (8 * width - 1) - 1
     return EDGES.filter(lambda n: low <= n <= high) | st.integers(low, high)
 
 
 @st.composite
 def tables(draw, max_size=60):
-    """Slots with a key and a value field somewhere in them: bytes, fields, columns."""
+    """Draw slots with a key and a value field: bytes, fields, columns."""
     key_width, value_width = (
         draw(st.sampled_from([4, 8])),
         draw(st.sampled_from([4, 8])),
@@ -56,7 +56,7 @@ def tables(draw, max_size=60):
 
 @st.composite
 def sorted_tables(draw):
-    """As `tables`, its keys ascending."""
+    """Draw `tables` with ascending keys."""
     data, stride, key, value, keys, values = draw(tables())
     keys.sort()
     whole = bytearray(data.tobytes())
@@ -67,7 +67,7 @@ def sorted_tables(draw):
 
 
 def near(keys, base):
-    """Targets: anything, and what lies beside the keys."""
+    """Draw targets: any integers, and those next to keys."""
     beside = [n for key in keys for n in (key + base - 1, key + base, key + base + 1)]
     inside = [n for n in beside if -(2**63) <= n < 2**63]
     return st.lists(
@@ -76,7 +76,7 @@ def near(keys, base):
 
 
 @given(st.data(), sorted_tables(), st.booleans())
-def test_a_search_answers_as_bisect_does(data, table, ordered):
+def test_a_search_equals_bisect(data, table, ordered):
     src, stride, key, value, keys, values = table
     base = 0 if key[1] == 8 else data.draw(INT64)
     targets = data.draw(near(keys, base))
@@ -96,7 +96,7 @@ def test_a_search_answers_as_bisect_does(data, table, ordered):
 
 
 @given(st.data(), sorted_tables())
-def test_a_search_answers_as_numpy_does(data, table):
+def test_a_search_equals_searchsorted(data, table):
     src, stride, key, _, keys, _ = table
     targets = np.array(data.draw(near(keys, 0)), np.int64)
     out = np.empty(len(targets), np.int64)
@@ -121,7 +121,7 @@ def test_large_searches_agree_with_numpy_in_any_order(count):
 
 
 @given(tables(), st.lists(INT64 | EDGES, max_size=50), st.booleans())
-def test_a_column_without_order_gives_some_slot(table, targets, ordered):
+def test_an_unordered_column_gives_some_slot(table, targets, ordered):
     src, stride, key, _, keys, _ = table
     column = np.array(sorted(targets) if ordered else targets, np.int64)
     out = np.empty(len(column), np.int64)
@@ -130,7 +130,7 @@ def test_a_column_without_order_gives_some_slot(table, targets, ordered):
 
 
 @pytest.mark.parametrize("field", [(0, 2), (-1, 4), (5, 4), (0, 8)])
-def test_a_field_outside_its_slot_is_refused(field):
+def test_a_field_outside_its_slot_is_rejected(field):
     src, out = np.zeros(16, np.uint8), np.zeros(1, np.int64)
     stride = 7
     with pytest.raises(ValueError, match="no field"):
@@ -143,7 +143,7 @@ def test_a_field_outside_its_slot_is_refused(field):
         _speedups.search_value(src, stride, 0, 4, 0, *field, 0, 0, 0)
 
 
-def test_room_of_another_length_is_refused():
+def test_an_output_of_another_length_is_rejected():
     src, three, two = (
         np.zeros(16, np.uint8),
         np.zeros(3, np.int64),
@@ -160,7 +160,7 @@ def test_room_of_another_length_is_refused():
 
 
 @given(st.lists(INT64, max_size=20), st.lists(st.integers(-3, 30), max_size=20))
-def test_a_slot_outside_the_table_takes_what_is_missing(values, slots):
+def test_a_slot_outside_the_table_gets_the_missing_value(values, slots):
     src = np.frombuffer(np.array(values, ">i8").tobytes(), np.uint8)
     out = np.array(slots, np.int64)
     _speedups.take_field(src, 8, 0, 8, 0, -9, out)
@@ -169,7 +169,7 @@ def test_a_slot_outside_the_table_takes_what_is_missing(values, slots):
 
 
 def rising_slots(rows, *, second_may_rest):
-    """Count the rows at the front that rise, one at a time."""
+    """Count the ascending rows at the start, one at a time."""
     count = 0
     for slot, (first, second) in enumerate(rows):
         last_first, last_second = rows[slot - 1] if slot else (-1, -1)
@@ -184,7 +184,7 @@ SMALL = st.tuples(st.integers(-1, 6), st.integers(-1, 6))
 
 
 @given(st.lists(SMALL, max_size=8), st.booleans(), st.booleans(), st.booleans())
-def test_rising_slots_are_counted(rows, may_rest, wide_first, sort):
+def test_ascending_slots_are_counted(rows, may_rest, wide_first, sort):
     rows = sorted(rows) if sort else rows
     first = 8 if wide_first else 4
     dtype = np.dtype([("first", WIDTHS[first]), ("second", ">i4")])
@@ -194,7 +194,7 @@ def test_rising_slots_are_counted(rows, may_rest, wide_first, sort):
 
 
 @given(st.binary(max_size=40), st.integers(0, 40), st.integers(0, 45))
-def test_the_first_byte_that_is_not_zero_is_found(tail, zeros, start):
+def test_the_first_nonzero_byte_is_found(tail, zeros, start):
     data = bytes(zeros) + tail
     rest = data[start:].lstrip(b"\0")
     expected = max(len(data) - len(rest), start)
@@ -218,7 +218,7 @@ def test_slots_are_widened_into_rows(rows, room):
     st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 31) | INT64), max_size=40),
     st.booleans(),
 )
-def test_stretches_of_a_column_are_searched_each_for_itself(
+def test_each_range_of_a_column_is_searched_by_itself(
     column, stretches, asked, ordered
 ):
     asked = sorted(asked) if ordered else asked
@@ -236,7 +236,7 @@ def test_stretches_of_a_column_are_searched_each_for_itself(
 
 
 @given(st.lists(INT64, max_size=20), st.lists(INT64, max_size=40).map(sorted))
-def test_a_stretch_without_order_gives_some_row(column, targets):
+def test_an_unordered_range_gives_some_row(column, targets):
     rows, asked = np.array(column, np.int64), np.array(targets, np.int64)
     out, none = np.empty(len(asked), np.int64), np.zeros(len(asked), np.int64)
     whole = np.array([0, len(column)], np.int64)

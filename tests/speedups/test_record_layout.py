@@ -1,4 +1,4 @@
-"""Records that lie alike are passed over, never one that is not whole or may not be."""
+"""Records of one layout are skipped, but no incomplete or invalid one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEYS = st.sampled_from([None, b"", b"k", b"k" * 40, b"k" * 70])
 
 
 def survey(data, least=-(2**63), greatest=2**63 - 1):
-    """Judge one append; answer how many are plain, and what is said of it."""
+    """Validate one append; return the number accepted, and its row."""
     info = np.zeros(1, APPEND)
     plain, _ = _speedups.take_batches(
         [data],
@@ -36,7 +36,7 @@ def survey(data, least=-(2**63), greatest=2**63 - 1):
 
 @st.composite
 def batches(draw):
-    """Draw a batch of runs of records that lie alike."""
+    """Draw a batch with groups of records of one layout."""
     rows, timestamp = [], T
     for _ in range(draw(st.integers(1, 4))):
         key, size, step = draw(KEYS), draw(SIZES), draw(DELTAS)
@@ -59,7 +59,7 @@ def test_every_record_counts(drawn):
 
 
 @given(drawn=batches(), place=st.integers(0), value=st.integers(0, 255))
-def test_what_is_not_whole_is_not_passed_over(drawn, place, value):
+def test_an_incomplete_record_is_not_skipped(drawn, place, value):
     _, data = drawn
     spoilt = bytearray(data)
     spoilt[61 + place % (len(data) - 61)] = value

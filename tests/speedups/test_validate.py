@@ -1,4 +1,4 @@
-"""Kernels that judge appends: never outside the bytes, and wrong shapes are refused."""
+"""Validation kernels never read outside the bytes, and reject wrong shapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLES = [
 
 
 def take(data, *, pieces=None, rules=ANY, bounds=None, rows=4, appends=1):
-    """Judge bytes that lie where `data` does; answer what the kernel does."""
+    """Validate bytes at the position of `data`; return the kernel's result."""
     return _speedups.take_batches(
         [bytes(data)] if pieces is None else pieces,
         bounds_of([len(data)]) if bounds is None else np.array(bounds, np.int64),
@@ -37,7 +37,7 @@ def take(data, *, pieces=None, rules=ANY, bounds=None, rows=4, appends=1):
 
 @st.composite
 def spoilt(draw):
-    """Draw a sample, cut or with bytes of it written over, its checksum right."""
+    """Draw a sample, truncated or with changed bytes, and a valid CRC."""
     data = bytearray(draw(st.sampled_from(SAMPLES)))
     for _ in range(draw(st.integers(0, 3))):
         data[draw(st.integers(57, len(data) - 1))] = draw(st.integers(0, 255))
@@ -48,7 +48,7 @@ def spoilt(draw):
 
 
 @given(data=spoilt() | st.binary(max_size=90))
-def test_judging_never_reads_outside(data):
+def test_validation_never_reads_outside(data):
     for place in (at_the_end, at_the_start):
         for rules in (None, ANY):
             plain, rows = take(place(data), rules=rules)
@@ -57,7 +57,7 @@ def test_judging_never_reads_outside(data):
 
 
 @given(data=spoilt(), start=st.integers(-3, 70), length=st.integers(-3, 300))
-def test_surveying_never_reads_outside(data, start, length):
+def test_surveys_never_read_outside(data, start, length):
     rows = np.zeros(1, BATCH)
     _speedups.scan_batches(np.frombuffer(data, np.uint8), 0, 0, rows)
     info = np.zeros(1, APPEND)
@@ -73,7 +73,7 @@ def test_surveying_never_reads_outside(data, start, length):
     assert plain in (0, 1)
 
 
-def test_it_says_how_many_are_plain_and_how_many_rows_there_are():
+def test_the_accepted_appends_and_rows_are_counted():
     one = SAMPLES[0]
     whole = np.zeros(3 * len(one), np.uint8)
     pieces, bounds = [one, one[:-1] + b"x", one], [len(one) * i for i in range(4)]
@@ -83,12 +83,12 @@ def test_it_says_how_many_are_plain_and_how_many_rows_there_are():
 
 
 @pytest.mark.parametrize("bounds", [[0, 5], [-1, 4], [5, 0], [0, 2**62]])
-def test_bounds_that_are_not_those_of_the_pieces_stop_it(bounds):
+def test_bounds_that_differ_from_the_lengths_stop_it(bounds):
     data = np.zeros(10, np.uint8)
     assert take(data, pieces=[bytes(4)], bounds=bounds) == (0, 0)
 
 
-def test_shapes_that_do_not_fit_are_refused():
+def test_arrays_of_wrong_shapes_are_rejected():
     data = np.zeros(4, np.uint8)
     with pytest.raises(ValueError, match="a bound more"):
         take(data, bounds=[0, 2, 4])
@@ -99,7 +99,7 @@ def test_shapes_that_do_not_fit_are_refused():
 
 
 @pytest.mark.parametrize("position", [-1, 10, 2**62])
-def test_a_batch_outside_of_the_data_is_not_written(position):
+def test_a_batch_outside_the_data_is_not_written(position):
     rows, info = np.zeros(1, BATCH), np.zeros(1, APPEND)
     rows["position"], rows["size_in_bytes"] = position, 61
     data, bounds = np.zeros(70, np.uint8), np.array([0, 1])

@@ -1,4 +1,4 @@
-"""File systems behind a URL for tests: memory, a local directory, an S3 server."""
+"""Remote file systems for tests: memory, a local directory, an S3 server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def in_memory(directory, name):
 
 
 def through_arrow(directory, monkeypatch):
-    """Return a path whose file system is pyarrow's own of a local directory."""
+    """Return a path in pyarrow's file system of a local directory."""
     tree = pyarrow.fs.SubTreeFileSystem(str(directory), pyarrow.fs.LocalFileSystem())
     store = stores.ArrowStore(tree, "")
     monkeypatch.setitem(stores.CONNECT, "tree", lambda *_: store)
@@ -39,7 +39,7 @@ def through_arrow(directory, monkeypatch):
 
 @contextmanager
 def s3_server():
-    """Serve S3 on loopback; give the options of its file system."""
+    """Serve S3 on loopback; yield the options of its file system."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -64,7 +64,7 @@ def fill(options, bucket, directory):
 
 @contextmanager
 def counted(monkeypatch, kind):
-    """Note which ranges are asked for, as (position, bytes)."""
+    """Record the ranges that are read, as (position, bytes)."""
     ranges, read_at = [], kind.read_at
 
     def noted(self, position, length):

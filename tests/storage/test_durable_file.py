@@ -1,4 +1,4 @@
-"""Durable writes: in which order, and what a failure at each step leaves."""
+"""The order of durable writes, and the files after a failure at each step."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from kafkalog.storage.durable_file import DISK, Disk
 from kafkalog.testing import EFFECTS, FailingDisk, TracingDisk
 
 
-def test_a_replacement_is_on_disk_before_it_has_its_name(tmp_path):
+def test_a_replacement_is_synced_before_it_is_renamed(tmp_path):
     target = tmp_path / "checkpoint"
     target.write_bytes(b"old")
     disk = TracingDisk()
@@ -30,7 +30,7 @@ def test_a_replacement_is_on_disk_before_it_has_its_name(tmp_path):
 
 
 @pytest.mark.parametrize("step", range(5))
-def test_a_replacement_that_fails_leaves_the_old_or_the_new(tmp_path, step):
+def test_a_failed_replacement_leaves_the_old_or_the_new_content(tmp_path, step):
     target = tmp_path / "checkpoint"
     target.write_bytes(b"old")
     with pytest.raises(OSError, match="No space left"):
@@ -41,13 +41,13 @@ def test_a_replacement_that_fails_leaves_the_old_or_the_new(tmp_path, step):
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
-def test_what_an_earlier_replacement_left_is_overwritten(tmp_path):
+def test_the_temporary_file_of_an_earlier_replacement_is_overwritten(tmp_path):
     (tmp_path / "checkpoint.tmp").write_bytes(b"longer than what follows")
     DISK.replace(tmp_path / "checkpoint", b"")
     assert (tmp_path / "checkpoint").read_bytes() == b""
 
 
-def test_a_file_written_over_keeps_what_lies_behind(tmp_path):
+def test_overwriting_a_file_keeps_the_bytes_after_the_data(tmp_path):
     path = tmp_path / "5.snapshot"
     disk = TracingDisk()
     disk.write_over(path, b"abcdef", sync=True)
@@ -69,7 +69,7 @@ needs_preload = pytest.mark.skipif(
 
 @pytest.fixture(scope="session")
 def short_writes(tmp_path_factory):
-    """Give what, put before the system's library, writes less than it is asked."""
+    """Return a library to preload whose writes are shorter than requested."""
     library = tmp_path_factory.mktemp("short") / "short_writes.so"
     source = Path(__file__).with_name("short_writes.c")
     subprocess.run(
@@ -79,7 +79,7 @@ def short_writes(tmp_path_factory):
 
 
 def written_by_another(path, library, **how):
-    """Have a process that writes by `library` write a file; what it says of errors."""
+    """Write a file in a process that preloads `library`; return its stderr."""
     script = (
         "import errno, sys; from kafkalog.storage.durable_file import DISK\n"
         "with DISK.open(sys.argv[1], create=True) as file:\n"
@@ -107,13 +107,13 @@ def test_a_short_write_is_continued(tmp_path, short_writes):
 
 
 @needs_preload
-def test_a_write_that_stands_still_is_an_error(tmp_path, short_writes):
+def test_a_write_without_progress_is_an_error(tmp_path, short_writes):
     path = tmp_path / "0.log"
     told = written_by_another(path, short_writes, MOST_WRITTEN="0")
     assert told == f"EIO {path}"
 
 
-def test_of_several_writes_those_behind_a_failed_one_are_not_done(tmp_path):
+def test_writes_after_a_failed_one_are_not_done(tmp_path):
     paths = [tmp_path / name for name in ("a", "b", "c")]
     files = [DISK.open(path, create=True) for path in paths]
     gone, files[1].descriptor = files[1].descriptor, -1
@@ -126,7 +126,7 @@ def test_of_several_writes_those_behind_a_failed_one_are_not_done(tmp_path):
         file.close()
 
 
-def test_a_large_write_changes_nothing_but_its_bytes(tmp_path):
+def test_a_large_write_changes_only_its_own_bytes(tmp_path):
     data = bytes(range(256)) * 4096
     with DISK.open(tmp_path / "0.log", create=True) as file:
         file.write(b"abc", 0)
@@ -137,7 +137,7 @@ def test_a_large_write_changes_nothing_but_its_bytes(tmp_path):
         assert file.read(0, 1 << 21) == b"abc\0\0" + data[:2] + data[1:]
 
 
-def test_arrays_are_written_as_the_bytes_they_are(tmp_path):
+def test_arrays_are_written_as_their_bytes(tmp_path):
     with DISK.open(tmp_path / "0.index", create=True) as file:
         file.write(np.arange(3, dtype=np.int32), 0)
         file.write(np.empty(0, np.int32), 100)
@@ -145,7 +145,7 @@ def test_arrays_are_written_as_the_bytes_they_are(tmp_path):
         assert file.read(0, 100) == np.arange(3, dtype=np.int32).tobytes()
 
 
-def test_a_file_that_must_be_new_takes_nobodys_place(tmp_path):
+def test_an_exclusive_create_fails_if_the_file_exists(tmp_path):
     target = tmp_path / "0.log"
     target.write_bytes(b"kept")
     with pytest.raises(FileExistsError):
@@ -155,7 +155,7 @@ def test_a_file_that_must_be_new_takes_nobodys_place(tmp_path):
     assert target.read_bytes() == b"kept"
 
 
-def test_an_open_file_knows_its_new_name(tmp_path):
+def test_renaming_an_open_file_updates_its_path(tmp_path):
     with DISK.open(tmp_path / "0.log.swap", create=True) as file:
         file.rename(tmp_path / "0.log")
         file.write(b"ab", 0)
@@ -165,7 +165,7 @@ def test_an_open_file_knows_its_new_name(tmp_path):
     assert not file.is_open
 
 
-def test_names_can_be_made_and_removed(tmp_path):
+def test_files_and_directories_are_created_and_removed(tmp_path):
     disk = TracingDisk()
     directory = tmp_path / "orders-0"
     disk.make_directory(directory)
@@ -217,7 +217,7 @@ def test_no_descriptor_is_left_open_by_a_failure(tmp_path, monkeypatch):
     assert len(opened) == 2
 
 
-def test_every_effect_of_a_disk_can_be_watched():
+def test_a_test_disk_can_override_every_change():
     composed = {
         "create_if_missing",
         "remove_if_there",

@@ -1,4 +1,4 @@
-"""Names: every one a broker gave, every form Kafka has, and nothing else."""
+"""File and directory names: all of a broker's, every form of Kafka's, no other."""
 
 import string
 
@@ -40,7 +40,7 @@ partitions = st.integers(0, MAX_INT32)
 
 
 @pytest.mark.parametrize("set_name", golden_data.SETS)
-def test_every_file_a_broker_named_is_known(set_name):
+def test_every_file_name_of_a_broker_is_parsed(set_name):
     others = {"leader-epoch-checkpoint", "partition.metadata", "quorum-state"}
     names = [p.name for d in golden_data.partitions(set_name) for p in d.iterdir()]
     files = {name: parse_file_name(name) for name in names}
@@ -50,7 +50,7 @@ def test_every_file_a_broker_named_is_known(set_name):
 
 
 @pytest.mark.parametrize("set_name", golden_data.SETS)
-def test_every_directory_a_broker_named_is_known(set_name):
+def test_every_directory_name_of_a_broker_is_parsed(set_name):
     for path in golden_data.partitions(set_name):
         directory = parse_partition_dir(path.name)
         assert directory is not None
@@ -59,7 +59,7 @@ def test_every_directory_a_broker_named_is_known(set_name):
 
 
 @given(file=segment_files | checkpoints)
-def test_a_file_name_is_read_back(file):
+def test_a_file_name_is_parsed_back(file):
     assert parse_file_name(file.name) == file
 
 
@@ -99,16 +99,16 @@ def test_one_to_twenty_digits_are_an_offset(digits):
         "meta.properties",
     ],
 )
-def test_another_name_is_none_of_a_segment(name):
+def test_other_names_are_not_parsed_as_segment_files(name):
     assert parse_file_name(name) is None
 
 
-def test_an_offset_below_0_is_spelt_as_kafka_does():
+def test_a_negative_offset_is_written_as_in_kafka():
     assert file_name(-5, "log") == "-00000000000000000005.log"
     assert file_name(-(2**63), "index") == "-09223372036854775808.index"
 
 
-def test_of_two_names_that_tell_one_offset_kafkas_is_read():
+def test_of_two_names_of_one_offset_that_with_twenty_digits_is_used():
     names = ["5.log", "00000000000000000005.log", "5.index", "5.log.swap", "-5.log"]
     read = parse_file_names(names)
     assert list(read) == ["00000000000000000005.log", "5.index", "5.log.swap"]
@@ -133,13 +133,13 @@ def test_a_checkpoint_has_an_offset_and_an_epoch():
         (0, "checkpoint", 2**31),
     ],
 )
-def test_a_name_that_kafka_could_not_read_is_not_given(offset, kind, epoch):
+def test_a_name_that_kafka_cannot_parse_is_rejected(offset, kind, epoch):
     with pytest.raises(ValueError, match=r"offset|epoch"):
         file_name(offset, kind, epoch=epoch)
 
 
 @given(topic=topics, partition=partitions)
-def test_a_live_directory_is_read_back(topic, partition):
+def test_the_name_of_a_live_directory_is_parsed_back(topic, partition):
     directory = PartitionDir(topic, partition)
     assert directory.name == f"{topic}-{partition}"
     assert parse_partition_dir(directory.name) == directory
@@ -150,7 +150,9 @@ def test_a_live_directory_is_read_back(topic, partition):
     partition=partitions,
     state=st.sampled_from(["delete", "future", "stray"]),
 )
-def test_a_marked_directory_is_read_back_but_for_what_was_cut(topic, partition, state):
+def test_the_name_of_a_marked_directory_is_parsed_back_except_a_shortened_topic(
+    topic, partition, state
+):
     directory = PartitionDir(topic, partition, HEX, state)
     assert directory.name.endswith(f"-{partition}.{HEX}-{state}")
     assert state == "future" or len(directory.name) <= MAX_NAME_LENGTH
@@ -176,7 +178,7 @@ def test_a_marked_directory_is_read_back_but_for_what_was_cut(topic, partition, 
         ("t-007", PartitionDir("t", 7)),
     ],
 )
-def test_a_directory_is_read_from_the_right(name, expected):
+def test_directory_names_are_parsed_from_the_right(name, expected):
     assert parse_partition_dir(name) == expected
 
 
@@ -208,12 +210,12 @@ def test_a_directory_is_read_from_the_right(name, expected):
         "remote-log-index-cache",
     ],
 )
-def test_another_name_is_no_partition(name):
+def test_other_names_are_not_parsed_as_partitions(name):
     assert parse_partition_dir(name) is None
 
 
 @given(name=st.text(max_size=64) | st.from_regex(r"\A[a.-]*-\d+\.\w*-delete"))
-def test_any_name_has_an_answer(name):
+def test_any_name_can_be_parsed(name):
     parse_file_name(name)
     directory = parse_partition_dir(name)
     if directory is not None:
@@ -231,6 +233,6 @@ def test_any_name_has_an_answer(name):
         ("t", 0, None, "delete"),
     ],
 )
-def test_no_directory_is_called_so(wrong):
+def test_invalid_parts_of_a_directory_name_are_rejected(wrong):
     with pytest.raises(ValueError, match=r"topic|partition|uuid"):
         PartitionDir(*wrong)

@@ -1,4 +1,4 @@
-"""Headers fetched alone are those that reading all would bring, and nothing else is."""
+"""Reading only headers gives the same headers as reading all bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WHOLE = b"".join(LARGE)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder whose files the operating system keeps in memory, and says so."""
+    """A directory whose files stay in the page cache."""
     folder = tmp_path_factory.mktemp("headers")
     (folder / "tried").write_bytes(b"tried")
     with (folder / "tried").open("rb") as file:
@@ -51,7 +51,7 @@ def written(folder, data):
 
 
 def fetched(path, position, length):
-    """Return what is fetched of a file into bytes that show what was left alone."""
+    """Return the headers of a file, in bytes that show which were not written."""
     room = np.full(len(WHOLE) + 100, UNTOUCHED, np.uint8)
     with FileSource(path) as source:
         return source.read_headers(position, length, lambda _: room)
@@ -59,9 +59,7 @@ def fetched(path, position, length):
 
 @given(first=st.integers(0, len(LARGE) - 1), length=st.integers(0, len(WHOLE) + 99))
 @settings(max_examples=200)
-def test_of_a_file_headers_come_to_their_places_and_the_rest_does_not(
-    folder, first, length
-):
+def test_only_headers_are_read_each_to_its_position(folder, first, length):
     path = written(folder, WHOLE)
     length = min(length, len(WHOLE) - STARTS[first])
     found = fetched(path, STARTS[first], length)
@@ -74,13 +72,13 @@ def test_of_a_file_headers_come_to_their_places_and_the_rest_does_not(
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 100])
-def test_many_small_entries_are_better_read_as_a_whole(folder, count):
+def test_files_of_small_entries_are_read_whole(folder, count):
     data = b"".join(build(2, "none", 3 * i) for i in range(count))
     assert (fetched(written(folder, data), 0, len(data)) is None) == (count > 15)
 
 
 @pytest.mark.parametrize("size", [-1, 0, 13])
-def test_a_size_that_no_entry_has_is_left_to_who_reads_all(folder, size):
+def test_an_invalid_entry_size_stops_reading_headers_only(folder, size):
     data = bytearray(WHOLE)
     data[STARTS[3] + 8 : STARTS[3] + 12] = size.to_bytes(4, signed=True)
     path = written(folder, data)
@@ -88,7 +86,7 @@ def test_a_size_that_no_entry_has_is_left_to_who_reads_all(folder, size):
     assert fetched(path, 0, len(data)) is None
 
 
-def test_a_file_that_was_cut_meanwhile_is_left_to_who_reads_all(folder):
+def test_a_truncated_file_stops_reading_headers_only(folder):
     path = written(folder, WHOLE)
     with FileSource(path) as source:
         os.truncate(path, STARTS[5] + 30)
@@ -97,7 +95,7 @@ def test_a_file_that_was_cut_meanwhile_is_left_to_who_reads_all(folder):
 
 
 def outcome(scan):
-    """Return what counting gives, or why it ends; and what it leaves out."""
+    """Return the count, or its error, and what was skipped."""
     try:
         return scan.count(), scan.problems
     except LocatedError as error:
@@ -105,7 +103,7 @@ def outcome(scan):
 
 
 class Bytewise:
-    """Counts the bytes that are read, and reads headers alone where it may."""
+    """A source that counts the bytes read."""
 
     def __init__(self, *, alone):
         self.alone = alone
@@ -146,7 +144,7 @@ class Bytewise:
     kind=st.sampled_from(["file", "directory"]),
 )
 @settings(max_examples=200)
-def test_headers_alone_tell_what_reading_all_tells(
+def test_reading_headers_only_gives_the_same_as_reading_all(
     folder, places, bit, cut, zeros, bounds, corruption, kind
 ):
     data = bytearray(WHOLE)
@@ -171,8 +169,8 @@ def test_headers_alone_tell_what_reading_all_tells(
 
 
 @pytest.mark.parametrize("corruption", ["raise", "skip"])
-def test_an_offset_that_its_neighbours_contradict_is_found(folder, corruption):
-    """Also where the step, of which only headers were read, ends with it."""
+def test_an_offset_out_of_order_is_found_from_headers_only(folder, corruption):
+    """Also if the step ends with it."""
     many = [build(2, "none", 10 * i, 2, text=os.urandom(9000)) for i in range(9)]
     for wrong in range(len(many) - 1):  # behind the last there may be a gap
         data = bytearray(b"".join(many))
@@ -204,7 +202,7 @@ def test_the_last_records_are_counted_without_markers(folder):
     assert offsets_until(last) == (list(range(50, 80, 2)), None)
 
 
-def test_of_a_sound_log_no_more_than_headers_is_read(folder):
+def test_only_headers_of_a_valid_log_are_read(folder):
     data = b"".join(
         build(2, "zstd", 10 * i, 10, text=os.urandom(9000)) for i in range(99)
     )
@@ -220,8 +218,8 @@ def test_of_a_sound_log_no_more_than_headers_is_read(folder):
         assert read.bytes < len(data) // 100
 
 
-def test_where_a_header_does_not_suffice_that_step_is_read(folder):
-    """A bound cuts one batch of many: steps before and behind it are not read."""
+def test_a_step_whose_headers_do_not_suffice_is_read(folder):
+    """A bound is inside one batch of many: other steps are not read."""
     data = b"".join(
         build(2, "none", 10 * i, 10, text=os.urandom(4000)) for i in range(500)
     )
@@ -231,5 +229,5 @@ def test_where_a_header_does_not_suffice_that_step_is_read(folder):
     assert 40_000 < read.bytes < len(data) // 2
 
 
-def test_entries_are_large_enough_to_be_fetched_alone():
+def test_the_entries_of_these_tests_are_large_enough():
     assert all(b - a > 8192 for a, b in pairwise(STARTS))

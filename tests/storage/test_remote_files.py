@@ -1,4 +1,4 @@
-"""Files behind a URL: listed, asked for ranges, cut while they are read."""
+"""Remote files: listings, ranges, and files truncated while they are read."""
 
 import os
 import traceback
@@ -40,7 +40,7 @@ def far(request, directory, monkeypatch, tmp_path):
     return in_memory(directory, "far")
 
 
-def test_a_listing_says_what_is_a_directory(far, directory):
+def test_a_listing_tells_files_from_directories(far, directory):
     def seen(path):
         return sorted(
             (one.name, one.is_dir(follow_symlinks=False), one.is_file())
@@ -53,7 +53,7 @@ def test_a_listing_says_what_is_a_directory(far, directory):
     assert names == ["0.index", "0.log"]
 
 
-def test_questions_are_answered_as_of_a_local_path(far, directory):
+def test_methods_of_a_remote_path_agree_with_those_of_a_local_path(far, directory):
     for name in ("orders-0", "checkpoint", "orders-0/0.log", "nothing", "orders"):
         one, other = far / name, directory / name
         assert one.exists() == other.exists()
@@ -66,7 +66,7 @@ def test_questions_are_answered_as_of_a_local_path(far, directory):
     assert far.is_dir()
 
 
-def test_what_is_missing_is_named_by_its_url(far):
+def test_an_error_of_a_missing_file_has_its_url(far):
     missing = far / "nothing"
     for ask in (
         missing.stat,
@@ -95,7 +95,7 @@ def test_any_range_is_read_as_from_a_local_file(far, directory):
                 assert got.tobytes() == wanted.tobytes(), (position, length)
 
 
-def test_small_steps_make_few_requests_and_none_asks_for_bytes_twice(
+def test_small_reads_make_few_requests_and_none_for_the_same_bytes(
     far, directory, monkeypatch
 ):
     kinds = {"memory": stores._FsspecFile, "tree": stores._ArrowFile}
@@ -108,7 +108,7 @@ def test_small_steps_make_few_requests_and_none_asks_for_bytes_twice(
         assert sum(length for _, length in ranges) == 1 << 20
 
 
-def test_room_is_used_and_what_was_read_stays(far):
+def test_the_callers_buffer_is_used_and_earlier_reads_stay_valid(far):
     room = np.zeros(100, np.uint8)
     with (far / "orders-0/0.log").open() as source:
         got = source.read(10, 20, lambda length: room)
@@ -118,7 +118,7 @@ def test_room_is_used_and_what_was_read_stays(far):
         assert kept.tobytes() == bytes(range(61))
 
 
-def test_a_file_that_is_cut_while_it_is_read_ends_there(far, directory):
+def test_a_file_truncated_while_it_is_read_ends_there(far, directory):
     if far.scheme == "tree":
         path = directory / "orders-0/0.log"
         cut = path.write_bytes
@@ -137,7 +137,7 @@ def test_a_file_that_is_cut_while_it_is_read_ends_there(far, directory):
         assert len(source.read(READ_AHEAD_BYTES + 2000, 61)) == 0
 
 
-def test_what_was_read_ahead_is_read_anew_when_asked(far, directory):
+def test_discarded_read_ahead_is_read_again(far, directory):
     with (far / "orders-0/0.log").open() as source:
         first = source.read(0, 61).tobytes()
         if far.scheme == "tree":
@@ -161,7 +161,7 @@ def test_what_was_read_ahead_is_read_anew_when_asked(far, directory):
         ({"mode": 33188}, None),
     ],
 )
-def test_a_version_is_what_fsspec_tells_of_the_content(
+def test_a_version_comes_from_the_attributes_of_fsspec(
     directory, monkeypatch, told, version
 ):
     memory = fsspec.filesystem("memory")
@@ -173,7 +173,7 @@ def test_a_version_is_what_fsspec_tells_of_the_content(
         assert source.version == version
 
 
-def test_a_version_of_pyarrows_is_a_time_where_no_tag_is_told(directory, monkeypatch):
+def test_a_version_of_pyarrow_is_a_time_if_there_is_no_tag(directory, monkeypatch):
     far = through_arrow(directory, monkeypatch)
     os.utime(directory / "checkpoint", ns=(0, 1_700_000_000_123_456_789))
     with open_source(far / "checkpoint") as source:
@@ -192,7 +192,7 @@ def server():
         yield options
 
 
-def test_s3_is_asked_for_ranges_over_the_network(server, directory, monkeypatch):
+def test_ranges_are_read_from_s3_over_the_network(server, directory, monkeypatch):
     fill(server, "ranges", directory)
     path = as_path("s3a://ranges/orders-0/0.log", server)
     with counted(monkeypatch, stores._ArrowFile) as ranges, path.open() as source:
@@ -218,7 +218,7 @@ def test_an_object_replaced_by_a_shorter_one_ends_there(server, directory):
 
 
 @pytest.mark.parametrize("fewer", [1, 2, 15, 16, 17])
-def test_an_object_that_lost_a_few_bytes_ends_where_it_does(server, directory, fewer):
+def test_an_object_that_is_a_few_bytes_shorter_ends_there(server, directory, fewer):
     fill(server, f"fewer-{fewer}", directory)
     path = as_path(f"s3://fewer-{fewer}/orders-0/0.log", server)
     local = directory / "orders-0" / "0.log"
@@ -230,7 +230,7 @@ def test_an_object_that_lost_a_few_bytes_ends_where_it_does(server, directory, f
         assert source.size == size - fewer
 
 
-def test_a_last_byte_that_looks_unread_is_read(server, directory, monkeypatch):
+def test_a_last_byte_equal_to_the_mark_is_read(server, directory, monkeypatch):
     fill(server, "alike", directory)
     monkeypatch.setattr(stores.os, "urandom", lambda count: b"\xff" * count)
     path = as_path("s3://alike/orders-0/0.log", server)
@@ -239,7 +239,7 @@ def test_a_last_byte_that_looks_unread_is_read(server, directory, monkeypatch):
         assert source.size == 1 << 20
 
 
-def test_what_s3_complains_of_shows_no_credentials(server):
+def test_an_error_of_s3_shows_no_credentials(server):
     path = as_path("s3://no-such-bucket/logs", server)
     with pytest.raises(OSError, match="s3://no-such-bucket/logs") as caught:
         path.entries()
@@ -248,7 +248,7 @@ def test_what_s3_complains_of_shows_no_credentials(server):
         assert str(secret) not in told.replace("s3://", "")
 
 
-def test_a_server_that_is_gone_is_an_error_with_the_url(directory):
+def test_an_unreachable_server_is_an_error_with_the_url(directory):
     with s3_server() as options:
         gone = dict(options)
     gone["secret_key"] = SECRET

@@ -1,4 +1,4 @@
-"""Paths behind a URL: what they are called, what they hide, what they answer."""
+"""Remote paths: their URLs, their methods, and hidden credentials."""
 
 import os
 import pickle
@@ -55,11 +55,11 @@ def test_local_paths_and_file_urls_are_local(text, path):
         ("memory://logs/a", "memory://logs/a"),
     ],
 )
-def test_a_url_is_given_back_in_one_form(text, url):
+def test_urls_are_normalized(text, url):
     assert str(as_path(text, {})) == (url or text)
 
 
-def test_a_path_has_the_manners_of_a_local_one():
+def test_a_remote_path_has_the_members_of_a_local_one():
     path = as_path("s3://bucket/logs/orders-0/0.log", {})
     local = Path("/logs/orders-0/0.log")
     for one, other in [(path, local), (path.parent, local.parent)]:
@@ -90,7 +90,7 @@ def test_a_path_has_the_manners_of_a_local_one():
         "hdfs://name node/logs",
     ],
 )
-def test_what_is_no_url_is_refused_without_showing_it(text):
+def test_an_invalid_url_is_rejected_and_not_shown(text):
     with pytest.raises(ConfigError) as caught:
         as_path(text, {})
     assert KEY not in str(caught.value)
@@ -130,7 +130,7 @@ def test_neither_package_is_imported_before_it_is_needed():
     assert done.stdout == "set()\n"
 
 
-def test_wrong_options_are_named_all_at_once_without_their_values():
+def test_all_invalid_options_are_named_without_their_values():
     wrong = {"acces_key": KEY, "anonymous": SECRET, "request_timeout": SECRET}
     with pytest.raises(ConfigError) as caught:
         as_path("s3://bucket/logs", wrong)
@@ -141,14 +141,14 @@ def test_wrong_options_are_named_all_at_once_without_their_values():
     assert SECRET not in said
 
 
-def test_options_that_do_not_go_together_are_refused_without_their_values():
+def test_contradicting_options_are_rejected_without_their_values():
     path = as_path("s3://bucket/logs", {"access_key": KEY, "region": "eu-west-1"})
     with pytest.raises(ConfigError, match=r"s3: .*secret_key") as caught:
         path.exists()
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
-def test_options_of_fsspec_are_text_truth_or_json():
+def test_options_of_fsspec_are_text_booleans_or_json():
     given = {"anon": "true", "key": "7", "client_kwargs": '{"a": [1]}', "token": "{"}
     assert read_options("abfs", given) == {
         "anon": True,
@@ -169,7 +169,7 @@ def test_options_of_fsspec_are_text_truth_or_json():
         as_path(f"sftp://{KEY}:wJalr%2FXUtn+FEMI%20secret@host:22/logs", {}),
     ],
 )
-def test_a_path_shows_its_credentials_to_nobody(path):
+def test_a_path_does_not_show_its_credentials(path):
     again = pickle.loads(pickle.dumps(path / "orders-0"))
     assert again.parent == path
     assert {KEY, SECRET} <= set(dict(path.options).values())
@@ -180,14 +180,14 @@ def test_a_path_shows_its_credentials_to_nobody(path):
         assert "wJalr" not in text
 
 
-def test_a_user_in_a_url_gives_way_to_options():
+def test_options_override_the_user_in_a_url():
     path = as_path("s3://someone:else@bucket/logs", CREDENTIALS)
     assert dict(path.options) == CREDENTIALS
     assert dict(as_path("hdfs://kafka@namenode/x", {}).options) == {"user": "kafka"}
 
 
 @pytest.mark.parametrize("kind", [OSError, ValueError, RuntimeError, PermissionError])
-def test_what_a_library_says_comes_without_credentials(kind, monkeypatch):
+def test_the_message_of_a_library_is_shown_without_credentials(kind, monkeypatch):
     class Careless:
         def find(self, below):
             raise kind(f"{below}: {SECRET!r} of {KEY}\nin wJalr%2FXUtn%2BFEMI%20secret")
@@ -205,7 +205,7 @@ def test_what_a_library_says_comes_without_credentials(kind, monkeypatch):
     assert caught.value.__context__ is caught.value.__cause__ is None
 
 
-def test_each_set_of_options_has_its_own_connection_and_each_process(monkeypatch):
+def test_each_process_and_set_of_options_has_its_own_connection(monkeypatch):
     made = []
 
     def connect(scheme, authority, options):
@@ -222,7 +222,7 @@ def test_each_set_of_options_has_its_own_connection_and_each_process(monkeypatch
     assert len(made) == 4
 
 
-def test_what_a_library_says_at_length_is_cut():
+def test_a_long_message_of_a_library_is_shortened():
     said = OSError(f"no {SECRET} in " + "/usr/lib/jvm " * 4000)
     options = as_path("hdfs://namenode/x", {"user": SECRET}).options
     told = str(redacted_error(said, "hdfs://namenode/x", "hdfs", options))
@@ -231,7 +231,7 @@ def test_what_a_library_says_at_length_is_cut():
     assert len(told) < 600
 
 
-def test_a_file_that_an_option_names_and_is_missing_is_not_the_path(monkeypatch):
+def test_a_missing_file_of_an_option_is_not_reported_as_a_missing_path(monkeypatch):
     def connect(scheme, authority, options):
         raise FileNotFoundError(2, "no such certificate", "ca.pem")
 
