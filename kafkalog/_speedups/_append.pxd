@@ -1,4 +1,5 @@
-# What is known of one append, the row that kernels fill: `formats.appends.APPEND`.
+# The row of one append, which kernels fill: the same struct as the NumPy dtype
+# `validation.appends.APPEND`.
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 cdef packed struct Append:

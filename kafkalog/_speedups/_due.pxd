@@ -1,4 +1,5 @@
-# When a batch gets an entry in its segment's indexes: the one place that says so.
+# The rule by which a batch gets an entry in its segment's indexes, and its only copy.
+# Source: LogSegment.append.
 from libc.stdint cimport int64_t
 
 cdef struct Filling:
@@ -11,7 +12,7 @@ cdef inline bint take_batch(
     Filling* state, int64_t size, int64_t timestamp, int64_t last_offset,
     int64_t interval,
 ) noexcept nogil:
-    # Take the next batch of the segment; whether it is due an entry.
+    # Count the next batch of the segment; return whether it gets an entry.
     cdef bint due = state.since > interval
     if timestamp > state.timestamp:
         state.timestamp = timestamp

@@ -1,4 +1,4 @@
-"""The kernel that says which batches of a segment get an entry in its indexes."""
+"""Find the batches of a segment that get an entry in its indexes."""
 from libc.stdint cimport int64_t
 
 from kafkalog._speedups._due cimport Filling, take_batch
@@ -10,23 +10,25 @@ def due_entries(
     int64_t since, int64_t timestamp, int64_t timestamp_offset,
     int64_t[:, ::1] out not None,
 ):
-    """Walk batches that lie behind each other from `position` on; mark those due.
+    """Fill `out` with the index entries of consecutive batches from `position` on.
 
-    A batch is due where more than `interval` bytes, `since` being the count so far, lie
-    between the last that was, itself included, and it. `timestamp` is the greatest so
-    far, of the batch that ends with `timestamp_offset`.
+    A batch gets an entry if more than `interval` bytes were counted since the last one,
+    its batch included. `since` is the count so far; `timestamp` is the greatest so far,
+    and `timestamp_offset` the last offset of its batch.
 
-    Fills columns of `out`: last offset, position, greatest timestamp up to the batch,
-    its offset, and the bytes counted. Returns how many, and what `since`, `timestamp`
-    and `timestamp_offset` have become.
+    The columns of `out` are the last offset, the position, the greatest timestamp up to
+    the batch, its offset, and the bytes counted. Returns the number of entries, and the
+    new `since`, `timestamp` and `timestamp_offset`.
     """
     cdef Py_ssize_t batches = sizes.shape[0], i, due = 0
     cdef Filling state = Filling(since, timestamp, timestamp_offset)
     cdef int64_t counted
     if timestamps.shape[0] != batches or offsets.shape[0] != batches:
-        raise ValueError("columns differ in length")
+        raise ValueError("columns of different lengths")
     if out.shape[0] != 5 or out.shape[1] < batches:
-        raise ValueError(f"needs room for 5 columns of {batches}")
+        raise ValueError(
+            f"output of shape {out.shape[0]} x {out.shape[1]}, expected 5 x {batches}"
+        )
     with nogil:
         for i in range(batches):
             counted = state.since

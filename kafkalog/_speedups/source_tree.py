@@ -2,7 +2,7 @@
 
 A checkout holds the sources of extension modules, an installed package does not. Python
 started in a checkout imports the checkout rather than the package installed beside it;
-an error says so where extension modules are missing there.
+if extension modules are missing there, an error says how to compile them.
 """
 
 from __future__ import annotations

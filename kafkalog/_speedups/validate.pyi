@@ -4,10 +4,10 @@ import numpy as np
 import numpy.typing as npt
 
 def take_batches(
-    pieces: list[Any],  # bytes-like
+    buffers: list[Any],  # bytes-like
     byte_bounds: npt.NDArray[np.int64],  # const int64_t[::1], (appends + 1,)
     from_zero: bool,
-    rising: bool,
+    ascending: bool,
     least_epoch: int,
     greatest_epoch: int,
     most_bytes: int,
@@ -16,7 +16,7 @@ def take_batches(
     rows: npt.NDArray[np.uint8],  # uint8_t[::1], capacity Batch, filled
     info: npt.NDArray[np.uint8],  # uint8_t[::1], appends Append, filled
     row_bounds: npt.NDArray[np.int64],  # int64_t[::1], (appends + 1,), filled
-) -> tuple[int, int]: ...  # plain appends, rows filled
+) -> tuple[int, int]: ...  # appends accepted, rows filled
 def survey_batches(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     starts: npt.NDArray[np.int64] | None,  # const int64_t[::1], (n,)
@@ -25,7 +25,7 @@ def survey_batches(
     row_bounds: npt.NDArray[np.int64],  # const int64_t[::1], (appends + 1,)
     info: npt.NDArray[np.uint8],  # uint8_t[::1], appends Append, completed
     rules: tuple[bool, bool, int, int, int],
-) -> int: ...  # plain appends
+) -> int: ...  # appends accepted
 def stamp_batches(
     rows: npt.NDArray[np.uint8],  # uint8_t[::1], n Batch, completed
     info: npt.NDArray[np.uint8],  # uint8_t[::1], n Append, completed

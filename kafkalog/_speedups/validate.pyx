@@ -1,10 +1,11 @@
-"""Validation kernels: many appends judged, stamped and given offsets, a call for all.
+"""Validate many appends, stamp their batches and assign offsets, in one call.
 
-They know what is plainly right, and stop at the first append that is not: what is wrong
-with it, and whether it is wrong at all, is said elsewhere, one append at a time.
+The kernels accept ordinary appends, and stop at the first that is not one. Whether
+that is valid, and which error it raises, is decided by `kafkalog.validation`, one
+append at a time.
 
-Rows of headers and of appends are taken as bytes: to hold an array's fields against
-those of a struct takes longer than what is to be done for one append.
+Rows of headers and of appends are passed as bytes: checking the fields of a structured
+array against those of a struct takes longer than validating one append.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -31,16 +32,16 @@ cdef enum:
 
 
 cdef struct Wanted:
-    # Of a batch that comes in.
+    # Requirements on a batch's header.
     bint from_zero
-    bint rising
+    bint ascending
     int32_t least_epoch
     int32_t greatest_epoch
     int64_t most_bytes
 
 
 cdef struct Rules:
-    # Of a batch that a leader takes.
+    # Requirements on a batch that a leader appends.
     bint from_client
     bint keyed
     int codec  # -1 any
@@ -51,7 +52,7 @@ cdef struct Rules:
 cdef struct Found:
     Batch* at
     Py_ssize_t rows
-    Py_ssize_t room
+    Py_ssize_t capacity
 
 
 cdef struct Stamp:
@@ -61,7 +62,7 @@ cdef struct Stamp:
 
 
 cdef inline void begin_append(Append* info) noexcept nogil:
-    # What is said of an append without a batch.
+    # Set the row of an append without batches.
     info.first_offset = info.last_offset = info.last_offset_of_first_batch = -1
     info.max_timestamp = info.log_append_time = info.last_leader_epoch = -1
     info.valid_bytes = info.records = info.source_codec = info.rebuilt = 0
@@ -83,7 +84,7 @@ cdef inline bint take_batch(
     const uint8_t* src, int64_t pos, int64_t end, const Wanted* wanted, Batch* row,
     const Append* info
 ) noexcept nogil:
-    # Whether a batch lies whole and sound at `pos`, and is as wanted.
+    # Return whether a complete batch with a valid CRC is at `pos`, and is as wanted.
     if read_entry(src, pos, end, row, False) != Status.OK:
         return False
     return (
@@ -92,7 +93,7 @@ cdef inline bint take_batch(
         and row.leader_epoch <= wanted.greatest_epoch
         and row.attributes & CODEC_MASK <= LAST_CODEC
         and not (wanted.from_zero and row.magic == 2 and row.base_offset != 0)
-        and not (wanted.rising and row.last_offset <= info.last_offset)
+        and not (wanted.ascending and row.last_offset <= info.last_offset)
         and crc_matches(src + pos, row)
     )
 
@@ -107,7 +108,8 @@ cdef enum HeaderFault:
 
 
 cdef inline HeaderFault find_fault(const Batch* row) noexcept nogil:
-    # What a client may not send: LogValidator.validateBatch, in its order.
+    # Find the first fault that a client's batch must not have, in the order of Kafka's
+    # LogValidator.validateBatch.
     cdef int64_t offsets = <int64_t>(
         <uint64_t>row.last_offset - <uint64_t>row.base_offset + 1
     )
@@ -125,7 +127,7 @@ cdef inline HeaderFault find_fault(const Batch* row) noexcept nogil:
 
 
 def header_fault(const uint8_t[::1] row not None):
-    """Return the number of the first thing a client may not send, 0 for none.
+    """Return the number of the first fault of a client's batch header, 0 for none.
 
     1 offset range, 2 no records, 3 record count, 4 control batch, 5 no sequence.
     """
@@ -134,8 +136,8 @@ def header_fault(const uint8_t[::1] row not None):
     return <int>find_fault(<const Batch*>&row[0])
 
 
-cdef inline bint judge_header(const Batch* row, const Rules* rules) noexcept nogil:
-    # Whether a batch needs no rebuilding, and says nothing that its origin may not.
+cdef inline bint accepts_header(const Batch* row, const Rules* rules) noexcept nogil:
+    # Return whether a batch need not be rebuilt, and its header is valid.
     if row.magic != 2 or row.attributes & LOG_APPEND_TIME or (
         rules.codec >= 0 and row.attributes & CODEC_MASK != rules.codec
     ):
@@ -146,7 +148,7 @@ cdef inline bint judge_header(const Batch* row, const Rules* rules) noexcept nog
 cdef inline bint survey_batch(
     Cursor* at, const Batch* batch, const Rules* rules, Append* info
 ) noexcept nogil:
-    # Whether every record of the batch is whole and may be so.
+    # Return whether all records of the batch are complete and valid.
     cdef Record record
     cdef int32_t i = 0
     cdef int64_t start, latest = -1
@@ -175,12 +177,12 @@ cdef inline bint survey_batch(
 cdef Py_ssize_t count_appends(uint8_t[::1] info, Py_ssize_t bounds) except -1:
     cdef Py_ssize_t appends = info.shape[0] // sizeof(Append)
     if bounds != appends + 1:
-        raise ValueError("appends have a bound more")
+        raise ValueError(f"{bounds} bounds, expected {appends + 1}: appends + 1")
     return appends
 
 
 cdef Rules rules_of(tuple rules) except *:
-    # From client, keyed, codec (-1 any), least and greatest timestamp.
+    # From a client, keys required, codec (-1 any), least and greatest timestamp.
     return Rules(rules[0], rules[1], rules[2], rules[3], rules[4])
 
 
@@ -188,12 +190,12 @@ cdef inline bint take_append(
     const uint8_t* src, int64_t pos, int64_t end, const Wanted* wanted, Found* found,
     Append* info
 ) noexcept nogil:
-    # Whether there are batches from `pos` to `end` and nothing else, as wanted.
+    # Return whether `pos` to `end` has complete batches only, all as wanted.
     cdef Batch* row
     cdef Py_ssize_t first = found.rows
     begin_append(info)
     while pos < end:
-        if found.rows == found.room:
+        if found.rows == found.capacity:
             return False
         row = found.at + found.rows
         if not take_batch(src, pos, end, wanted, row, info):
@@ -208,10 +210,11 @@ cdef inline bint survey_append(
     const uint8_t* src, const Rules* rules, const Found* found, Py_ssize_t first,
     Append* info
 ) noexcept nogil:
-    # Whether an append is a batch that a leader takes; what is packed is not looked at.
+    # Return whether an append is one batch that a leader accepts. The records of a
+    # compressed one are not read here.
     cdef const Batch* row = found.at + first
     cdef Cursor at
-    if found.rows != first + 1 or not judge_header(row, rules):
+    if found.rows != first + 1 or not accepts_header(row, rules):
         return False
     if row.attributes & CODEC_MASK:
         return True
@@ -222,10 +225,10 @@ cdef inline bint survey_append(
 
 
 def take_batches(
-    list pieces not None,
+    list buffers not None,
     const int64_t[::1] byte_bounds not None,
     bint from_zero,
-    bint rising,
+    bint ascending,
     int32_t least_epoch,
     int32_t greatest_epoch,
     int64_t most_bytes,
@@ -235,17 +238,17 @@ def take_batches(
     uint8_t[::1] info not None,
     int64_t[::1] row_bounds not None,
 ):
-    """Copy appends into `data`, fill `rows` with headers, `info` with what they say.
+    """Copy appends to `data`, and fill `rows` with headers and `info` with their sums.
 
-    Append i is ``pieces[i]`` and goes to ``data[byte_bounds[i]:byte_bounds[i + 1]]``.
-    It is plain if it is whole, sound batches, each of `most_bytes` at most, in the
-    range of epochs, with a base offset of 0 where `from_zero`, and with last offsets
-    that rise where `rising`; and where `rules` are not None, it is one batch as
-    `survey_batches` takes it, packed records aside. Answers how many appends are plain
-    before the first that is not, and rows filled.
+    Append i is ``buffers[i]``, copied to ``data[byte_bounds[i]:byte_bounds[i + 1]]``.
+    It is accepted if it consists of complete batches with valid CRCs, each of
+    `most_bytes` at most and in the range of epochs, with base offset 0 if `from_zero`,
+    and with ascending last offsets if `ascending`. With `rules` it must also be one
+    batch that `survey_batches` accepts, except that compressed records are not read.
+    Returns (appends accepted before the first that is not, rows filled).
     """
     cdef Wanted wanted = Wanted(
-        from_zero, rising, least_epoch, greatest_epoch, most_bytes
+        from_zero, ascending, least_epoch, greatest_epoch, most_bytes
     )
     cdef Py_ssize_t i, done = 0, appends = count_appends(info, row_bounds.shape[0])
     cdef Found found = Found(NULL, 0, rows.shape[0] // sizeof(Batch))
@@ -256,11 +259,14 @@ def take_batches(
     cdef Buffers held
     if surveyed:
         asked = rules_of(rules)
-    if byte_bounds.shape[0] != appends + 1 or len(pieces) != appends:
-        raise ValueError("appends have a bound more, and a piece each")
-    found.at = <Batch*>&rows[0] if found.room else NULL
+    if byte_bounds.shape[0] != appends + 1 or len(buffers) != appends:
+        raise ValueError(
+            f"{byte_bounds.shape[0]} bounds and {len(buffers)} buffers, expected "
+            f"{appends + 1} and {appends}"
+        )
+    found.at = <Batch*>&rows[0] if found.capacity else NULL
     row_bounds[0] = 0
-    hold_buffers(pieces, &held)
+    hold_buffers(buffers, &held)
     with nogil:
         for i in range(appends):
             if (
@@ -268,7 +274,7 @@ def take_batches(
                 or held.views[i].len != byte_bounds[i + 1] - byte_bounds[i]
             ):
                 break
-            if held.views[i].len:  # an empty buffer may lie nowhere
+            if held.views[i].len:  # the address of an empty buffer may be NULL
                 memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
             if not take_append(
                 to, byte_bounds[i], byte_bounds[i + 1], &wanted, &found, &info_at[i]
@@ -284,7 +290,7 @@ def take_batches(
     return done, found.rows
 
 
-cdef inline bint lies_in(const Batch* row, int64_t size) noexcept nogil:
+cdef inline bint is_inside(const Batch* row, int64_t size) noexcept nogil:
     return (
         row.position >= 0 and row.size_in_bytes >= BATCH_HEADER
         and row.position <= size - row.size_in_bytes
@@ -300,15 +306,15 @@ def survey_batches(
     uint8_t[::1] info not None,
     tuple rules not None,
 ):
-    """Walk the records of appends, and note how many there are and the latest of them.
+    """Validate the records of appends; set their counts and greatest timestamps.
 
-    The records of ``rows[i]`` are ``src[starts[i]:]``, ``lengths[i]`` long, unpacked;
-    or, without `starts`, behind their header in `src`. `rules` are: whether from a
-    client, whether keys are needed, the codec (-1 any), and the range of timestamps. An
-    append is plain if it is one batch of magic 2 and that codec which says nothing its
-    origin may not, and its records are whole, have keys, timestamps in the range or
-    none and, where it came packed, offsets from 0 without a gap. Answers how many are
-    plain before the first that is not.
+    The uncompressed records of ``rows[i]`` begin at ``starts[i]`` in `src` and have
+    ``lengths[i]`` bytes; without `starts` they follow their header in `src`. `rules`
+    are: whether the appends are from a client, whether keys are required, the codec (-1
+    any), and the range of timestamps. An append is accepted if it is one batch of magic
+    2 and that codec with a valid header, and all its records are complete, have keys, a
+    timestamp in the range or none and, if it was compressed, offsets from 0 without
+    gaps. Returns the appends accepted before the first that is not.
     """
     cdef Rules asked = rules_of(rules)
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
@@ -318,7 +324,7 @@ def survey_batches(
     cdef Append* info_at = <Append*>&info[0] if appends else NULL
     cdef bint placed = starts is not None
     if placed and (starts.shape[0] != count or lengths.shape[0] != count):
-        raise ValueError("batches have a place each")
+        raise ValueError(f"starts or lengths of another length than the {count} rows")
     at.data = &src[0] if src.shape[0] else NULL
     with nogil:
         for i in range(appends):
@@ -330,7 +336,7 @@ def survey_batches(
             )
             if at.pos < 0 or at.end < at.pos or at.end > src.shape[0]:
                 break
-            if not judge_header(&row_at[i], &asked):
+            if not accepts_header(&row_at[i], &asked):
                 break
             if not survey_batch(&at, &row_at[i], &asked, &info_at[i]):
                 break
@@ -341,7 +347,8 @@ def survey_batches(
 cdef inline void stamp_batch(
     uint8_t* at, const Stamp* stamp, Batch* row, Append* info
 ) noexcept nogil:
-    # Write what the leader says; the checksum is made anew only where it covers it.
+    # Write the leader's fields; the CRC is computed only if a field that it covers
+    # changes.
     cdef int attributes = row.attributes & KNOWN_ATTRIBUTES & ~LOG_APPEND_TIME
     put32(at + 12, stamp.leader_epoch)
     row.leader_epoch = stamp.leader_epoch
@@ -371,9 +378,8 @@ def stamp_batches(
 ):
     """Write leader epoch, timestamp type and max timestamp into the batches in `data`.
 
-    The max timestamp is that of `info`, or `now_ms` where `at_append`. Rows and `info`
-    say what was written. Answers rows done: fewer than all where a batch does not lie
-    in `data`.
+    The max timestamp is that of `info`, or `now_ms` if `at_append`. `rows` and `info`
+    are updated. Returns the rows done, fewer than all if a batch is outside `data`.
     """
     cdef Stamp stamp = Stamp(at_append, leader_epoch, now_ms)
     cdef Py_ssize_t i, done = 0, count = rows.shape[0] // sizeof(Batch)
@@ -382,7 +388,7 @@ def stamp_batches(
     count_appends(info, count + 1)
     with nogil:
         for i in range(count):
-            if not lies_in(&row_at[i], data.shape[0]):
+            if not is_inside(&row_at[i], data.shape[0]):
                 break
             stamp_batch(&data[row_at[i].position], &stamp, &row_at[i], &info_at[i])
             done += 1
@@ -392,10 +398,10 @@ def stamp_batches(
 cdef inline void place_batch(
     uint8_t* at, int64_t next_offset, Batch* row, Append* info
 ) noexcept nogil:
-    # Give a batch the offsets from `next_offset` on.
+    # Assign the offsets from `next_offset` on to a batch.
     info.first_offset = next_offset
     info.last_offset = row.last_offset = next_offset + info.records - 1
-    # Where a batch has gaps, it begins below the offset it was to take first.
+    # The base offset of a batch with gaps is below `next_offset`.
     row.base_offset = row.last_offset - be32(at + 23)
     put64(at, row.base_offset)
 
@@ -407,11 +413,11 @@ def place_batches(
     int64_t next_offset,
     uint8_t[::1] data not None,
 ):
-    """Give the appends of `info` offsets from `next_offset` on, and their batches.
+    """Assign offsets from `next_offset` on to appends and their batches.
 
-    Append i has the batch ``rows[row_bounds[i]]`` or none; it takes as many offsets as
-    it has records, and its batch ends with the last of them. Answers the offset behind
-    all, or -1 where a batch does not lie in `data`.
+    Append i has the batch ``rows[row_bounds[i]]`` or none. It gets as many offsets as
+    it has records, the last of which is its batch's last offset. Returns the offset
+    after all of them, or -1 if a batch is outside `data`.
     """
     cdef Py_ssize_t i, row, count = rows.shape[0] // sizeof(Batch)
     cdef Py_ssize_t appends = count_appends(info, row_bounds.shape[0])
@@ -422,7 +428,7 @@ def place_batches(
             row = row_bounds[i]
             if row == row_bounds[i + 1]:
                 continue
-            if row < 0 or row >= count or not lies_in(&row_at[row], data.shape[0]):
+            if row < 0 or row >= count or not is_inside(&row_at[row], data.shape[0]):
                 next_offset = -1
                 break
             place_batch(

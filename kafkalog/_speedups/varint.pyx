@@ -1,4 +1,4 @@
-"""Varint kernels: protobuf varints, zig-zag signed, as in Kafka's ``ByteUtils``."""
+"""Encode and decode zig-zag varints, as Kafka's ``ByteUtils`` does."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafkalog._speedups._cursor cimport Cursor, Status, read_varint, read_varlong
@@ -9,7 +9,7 @@ ctypedef fused number:
 
 
 def decode_varints(const uint8_t[::1] src not None, number[::1] out not None):
-    """Fill `out` from `src`; answer status, values decoded, bytes consumed."""
+    """Fill `out` from `src`; return (status, values decoded, bytes consumed)."""
     cdef Cursor at = Cursor(data=NULL, pos=0, end=src.shape[0])
     cdef Status status = Status.OK
     cdef Py_ssize_t count = 0
@@ -28,7 +28,7 @@ def decode_varints(const uint8_t[::1] src not None, number[::1] out not None):
 
 
 def encode_varints(const number[::1] values not None, uint8_t[::1] out not None):
-    """Write `values` to `out`, 5 or 10 bytes of room for each; answer bytes written."""
+    """Write `values` to `out` (5 or 10 bytes for each value); return bytes written."""
     cdef Py_ssize_t i, pos = 0
     cdef uint64_t raw
     with nogil:

@@ -28,14 +28,14 @@ from kafkalog.indexes.time_index import ENTRY, OFFSET, TIMESTAMP, TimeIndex
 _SLOT: Final = Struct(">qi")
 
 
-class TimestampOffset(NamedTuple):
+class TimeIndexEntry(NamedTuple):
     """A timestamp in ms, -1 for none, and its absolute offset."""
 
     timestamp: int
     offset: int
 
 
-class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
+class GrowingTimeIndex(GrowingIndex[TimeIndex, TimeIndexEntry]):
     """The time index of a segment that is appended to.
 
     `maybe_append` and `maybe_append_many` raise `IndexFullError` if only the reserved
@@ -51,7 +51,7 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
     ...     index.maybe_append(1_000, 507)
     ...     index.maybe_append(1_000, 510, skip_full=True)
     ...     index.entry_count, index.is_full, index.lookup(2_000)
-    (1, True, TimestampOffset(timestamp=1000, offset=507))
+    (1, True, TimeIndexEntry(timestamp=1000, offset=507))
     """
 
     TABLE: ClassVar[Any] = TimeIndex
@@ -65,20 +65,20 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
         return (self._size - self._used) // self.ENTRY_BYTES - 1
 
     @property
-    def last_entry(self) -> TimestampOffset:
+    def last_entry(self) -> TimeIndexEntry:
         """The last entry, or timestamp -1 and the base offset."""
         self.load()
         if not self._last:
-            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+            return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
         return self._entry_of(self._last)
 
-    def lookup(self, timestamp: int) -> TimestampOffset:
+    def lookup(self, timestamp: int) -> TimeIndexEntry:
         """Return the last entry at or before `timestamp`, or -1 and the base offset."""
         with self._lock:
             self._ready()
             slot = self._find(TIMESTAMP, 0, timestamp)
             if slot < 0:
-                return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+                return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
             return self._at(slot)
 
     def maybe_append(
@@ -129,7 +129,7 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
         self._ready()
         if not len(timestamps):
             return True
-        first = TimestampOffset(int(timestamps[0]), int(offsets[0]))
+        first = TimeIndexEntry(int(timestamps[0]), int(offsets[0]))
         last = self.last_entry
         return bool(
             self._count + len(timestamps) < self.max_entries
@@ -162,12 +162,12 @@ class GrowingTimeIndex(GrowingIndex[TimeIndex, TimestampOffset]):
             if torn := self._torn():
                 raise torn
 
-    def _at(self, slot: int) -> TimestampOffset:
+    def _at(self, slot: int) -> TimeIndexEntry:
         return self._entry_of(self._entry(slot))
 
-    def _entry_of(self, slot: bytes | memoryview) -> TimestampOffset:
+    def _entry_of(self, slot: bytes | memoryview) -> TimeIndexEntry:
         timestamp, relative = _SLOT.unpack(slot)
-        return TimestampOffset(timestamp, self.base_offset + relative)
+        return TimeIndexEntry(timestamp, self.base_offset + relative)
 
     def _rejection(self, timestamp: int, offset: int) -> LogStateError:
         last = self.last_entry

@@ -28,8 +28,8 @@ from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.log.control_batches import control_records
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
+from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import FileRecords, Step
-from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.location import Location
 

@@ -23,8 +23,8 @@ from kafkalog.query.listing import PartitionSummary, list_path
 from kafkalog.query.log_contents import Contents, LogContents, contents_of
 from kafkalog.query.small_files import INDEXES, PARSERS, describe_small_file
 from kafkalog.query.sources import FILE_ENDINGS
+from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,

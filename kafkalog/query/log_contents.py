@@ -29,9 +29,9 @@ from kafkalog.formats.layout import (
 )
 from kafkalog.query.header_counts import count_records, counting_reader
 from kafkalog.query.sources import PartitionSource
+from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import FileRecords, Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import only_zeros
 
 UNKNOWN_CODEC: Final = "unknown"

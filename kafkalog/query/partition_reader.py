@@ -35,9 +35,9 @@ from kafkalog.log.log_segments import (
     read_on,
 )
 from kafkalog.query.sources import PartitionSource
+from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import STEP_BYTES, FileRecords, Skipped, Step
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.buffers import BufferPool, Take
 from kafkalog.storage.byte_source import ByteSource, MemorySource
 from kafkalog.storage.file_names import MAX_OFFSET

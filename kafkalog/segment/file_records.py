@@ -40,6 +40,7 @@ from kafkalog.formats.layout import (
     RECORD_BATCH_OVERHEAD,
 )
 from kafkalog.formats.offset_order import misplaced_error
+from kafkalog.segment.entry_order import Limits, find_out_of_order
 from kafkalog.segment.entry_search import (
     find_being_written,
     find_valid_entry,
@@ -48,7 +49,6 @@ from kafkalog.segment.entry_search import (
     read_valid_entry,
     tail_error,
 )
-from kafkalog.segment.offset_limits import Limits, find_out_of_order
 from kafkalog.storage.buffers import BufferPool, Take
 from kafkalog.storage.byte_source import ByteSource
 

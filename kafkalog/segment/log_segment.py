@@ -29,6 +29,7 @@ from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.layout import MAX_OFFSET_DELTA
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.entry_search import read_valid_entry
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
@@ -37,7 +38,6 @@ from kafkalog.segment.file_records import (
     Step,
     select_all,
 )
-from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import ByteSource
 from kafkalog.storage.file_names import MAX_OFFSET, parse_file_name
 from kafkalog.storage.location import (

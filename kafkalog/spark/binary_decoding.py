@@ -27,8 +27,8 @@ from kafkalog.formats.layout import (
 from kafkalog.query.partition_reader import ScanProblem
 from kafkalog.query.scan import Scan
 from kafkalog.query.sources import PartitionSource
+from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import FileRecords, Skipped
-from kafkalog.segment.offset_limits import Limits
 from kafkalog.spark.row_converter import RowConverter
 from kafkalog.spark.spark_columns import COLUMNS, default_columns
 from kafkalog.storage.byte_source import MemorySource

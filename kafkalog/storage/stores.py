@@ -160,14 +160,14 @@ class _ArrowFile:
         leaves the end of the buffer unchanged. So the last byte is set to a random
         value before; if it is unchanged after, the size is requested.
         """
-        room = np.empty(length, np.uint8)
+        buffer = np.empty(length, np.uint8)
         [mark] = os.urandom(1)
-        room[-1:] = mark
+        buffer[-1:] = mark
         self._file.seek(position)
-        end = position + int(self._file.readinto(room))
-        if (room[-1:] == mark).all():
+        end = position + int(self._file.readinto(buffer))
+        if (buffer[-1:] == mark).all():
             end = min(end, self._filesystem.get_file_info(self._place).size or 0)
-        return room[: max(0, end - position)]
+        return buffer[: max(0, end - position)]
 
 
 class FsspecStore:

@@ -41,8 +41,8 @@ from kafkalog.formats.layout import (
     NO_LEADER_EPOCH,
     TRANSACTIONAL_FLAG,
 )
+from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import FileRecords, Skipped, Step
-from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import ByteSource, only_zeros
 from kafkalog.verification.index_checks import runs
 from kafkalog.verification.transaction_checks import DATA, EVENT, events_of

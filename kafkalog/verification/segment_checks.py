@@ -17,8 +17,8 @@ from kafkalog.formats.layout import MAX_FILE_BYTES
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
 from kafkalog.indexes.txn_index import TransactionIndex
+from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.offset_limits import Limits
 from kafkalog.storage.byte_source import FileSource
 from kafkalog.storage.file_names import FileKind, SegmentFile, parse_file_name
 from kafkalog.verification.index_checks import (

@@ -16,7 +16,7 @@ from kafkalog.errors import (
     LogStateError,
 )
 from kafkalog.indexes.growing_offset_index import GrowingOffsetIndex, OffsetPosition
-from kafkalog.indexes.growing_time_index import GrowingTimeIndex, TimestampOffset
+from kafkalog.indexes.growing_time_index import GrowingTimeIndex, TimeIndexEntry
 from tests import golden_data
 from tests.indexes.golden import golden_indexes
 from tests.indexes.growing import BASE, LARGE, filled, int64, offset_index, time_index
@@ -92,7 +92,7 @@ def test_appending_no_entries_does_nothing(tmp_path):
     assert (index.entry_count, times.entry_count) == (0, 0)
     assert (len(index.table), len(times.table)) == (0, 0)
     assert index.lookup(700) == OffsetPosition(BASE, 0)
-    assert times.lookup(700) == TimestampOffset(-1, BASE)
+    assert times.lookup(700) == TimeIndexEntry(-1, BASE)
     assert index.fetch_upper_bound(0, 100) is None
     index.truncate_to(0)
     times.truncate_to(0)

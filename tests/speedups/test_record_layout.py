@@ -21,7 +21,7 @@ KEYS = st.sampled_from([None, b"", b"k", b"k" * 40, b"k" * 70])
 def survey(data, least=-(2**63), greatest=2**63 - 1):
     """Validate one append; return the number accepted, and its row."""
     info = np.zeros(1, APPEND)
-    plain, _ = _speedups.take_batches(
+    accepted, _ = _speedups.take_batches(
         [data],
         bounds_of([len(data)]),
         *(False, True, -(2**31), 2**31 - 1, 2**63 - 1),
@@ -31,7 +31,7 @@ def survey(data, least=-(2**63), greatest=2**63 - 1):
         as_bytes(info),
         np.zeros(2, np.int64),
     )
-    return plain, info[0]
+    return accepted, info[0]
 
 
 @st.composite
@@ -49,8 +49,8 @@ def batches(draw):
 @given(drawn=batches())
 def test_every_record_counts(drawn):
     rows, data = drawn
-    plain, info = survey(data)
-    assert plain == 1
+    accepted, info = survey(data)
+    assert accepted == 1
     assert info["records"] == len(rows)
     latest = max(timestamp for _, _, timestamp in rows)
     assert info["max_timestamp"] == latest
@@ -68,7 +68,7 @@ def test_an_incomplete_record_is_not_skipped(drawn, place, value):
         times = [record.timestamp for record in RecordBatch(data)]
     except KafkaLogError:
         times = None
-    plain, info = survey(data)
-    assert plain == (times is not None)
-    if plain:
+    accepted, info = survey(data)
+    assert accepted == (times is not None)
+    if accepted:
         assert info["max_timestamp"] == max(max(times), -1)
