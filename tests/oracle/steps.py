@@ -8,8 +8,6 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import RecordValidationError
-
 if TYPE_CHECKING:
     from tests.oracle.play import Player
 
@@ -30,11 +28,11 @@ class AlreadyOpen(Exception):
 
 
 def describe(error: Exception) -> Step:
-    """Name an error as the results do."""
+    """Return the members of a result that name an error and its records."""
     if isinstance(error, OSError):
         return {"error": "KafkaStorageException"}
     line: Step = {"error": getattr(error, "kafka_name", None)}
-    if isinstance(error, RecordValidationError):
+    if hasattr(error, "record_errors"):
         line["cause"] = getattr(error.__cause__, "kafka_name", None)
         line["record_errors"] = [index for index, _ in error.record_errors]
     return line
