@@ -66,8 +66,8 @@ from kafkalog.validation.appends import (
     Origin,
     as_bytes,
 )
-from kafkalog.validation.batch_records import read_through
-from kafkalog.validation.leader_validation import lead_appends
+from kafkalog.validation.batch_records import read_records
+from kafkalog.validation.leader_validation import validate_for_leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ class Appender:
         """Validate appends by themselves."""
         config = self._log.config
         if terms.assigns:
-            return lead_appends(
+            return validate_for_leader(
                 batches,
                 self._rules_now(),
                 origin=terms.origin,
@@ -221,7 +221,7 @@ def write_run(log: LogState, appends: Appends, first: int, terms: AppendTerms) -
         return first
     log.leader_epochs.flush()
     if terms.assigns:
-        appends.place(log.end.offset, first)
+        appends.assign_offsets(log.end.offset, first)
     sequences = NO_SEQUENCES
     if terms.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
         rows = appends.rows[appends.row_bounds[first] :]
@@ -286,7 +286,7 @@ def _append(
     if appends.info["valid_bytes"][index] <= 0:
         return _result(log, appends, index)
     if terms.assigns:
-        appends.place(log.log_end_offset, index, index + 1)
+        appends.assign_offsets(log.log_end_offset, index, index + 1)
     else:
         _check_follows(log, appends, index)
     rows, data = _batches(appends, index)
@@ -328,7 +328,7 @@ def _check_follows(log: LogState, appends: Appends, index: int) -> None:
         return
     rows, _ = _batches(appends, index)
     limit = max(len(appends.data), MAX_BATCH_BYTES)
-    read_through(appends.data, rows, limit, TOLD_RECORDS)
+    read_records(appends.data, rows, limit, TOLD_RECORDS)
     if first == UNKNOWN_OFFSET:
         first = RecordBatch(appends.data, int(rows["position"][0])).base_offset
     last = int(info["last_offset"])

@@ -34,7 +34,7 @@ def rules_with(patch, **changes):
 def _(patch):
     """Batches keep the offsets they came with."""
     one_by_one(patch)
-    patch.setattr(Appends, "place", nothing)
+    patch.setattr(Appends, "assign_offsets", nothing)
 
 
 @sabotage("a leader stamps its epoch on each batch", "append-offsets-and-epoch")
@@ -61,9 +61,9 @@ def _(patch):
     one_by_one(patch)
 
     def stamped(append, found, as_leader):
-        append.info["records"] = len(found.places)
+        append.info["records"] = len(found.spans)
         append.info["max_timestamp"] = append.rows["max_timestamp"]
-        leader_validation._stamp(append, as_leader)
+        batch_validation.stamp(append, as_leader)
         return append
 
     patch.setattr(batch_validation, "_stamped", stamped)
@@ -107,7 +107,7 @@ def _(patch):
 
 @sabotage(
     "what is in the topic's codec stays as it came, whatever its level",
-    test_validation_written.test_another_level_is_no_reason_to_pack_anew,
+    test_validation_written.test_another_level_does_not_cause_recompression,
     codec="gzip",
 )
 def _(patch):
@@ -120,7 +120,7 @@ def _(patch):
 
 @sabotage(
     "what is packed anew has the topic's level",
-    test_validation_written.test_packing_anew_takes_the_topics_level,
+    test_validation_written.test_recompression_uses_the_level_of_the_topic,
     level=1,
 )
 def _(patch):
@@ -162,7 +162,7 @@ def _(patch):
 @sabotage("an append is one batch", "append-one-batch-only")
 def _(patch):
     """The first is taken, and the others are dropped."""
-    judge = batch_validation.judge_append
+    judge = batch_validation.validate_append
 
     def judge_first(append, *how):
         rows, size = append.rows[:1], int(append.rows["size_in_bytes"][0])
@@ -170,18 +170,18 @@ def _(patch):
         first = Appends(append.data[:size], rows, *bounds, append.info, {})
         return judge(first, *how)
 
-    patch.setattr(leader_validation, "judge_append", judge_first)
+    patch.setattr(leader_validation, "validate_append", judge_first)
 
 
 @sabotage("a client's batch begins at offset 0", "append-client-offsets")
 def _(patch):
     """It may begin anywhere."""
-    patch.setattr(append_analysis, "_check_sender", nothing)
+    patch.setattr(append_analysis, "_check_origin", nothing)
 
 
 @sabotage(
     "a client's offsets have no gap",
-    test_leader_validation.test_gaps_are_refused_of_clients_alone,
+    test_leader_validation.test_offset_gaps_are_rejected_only_from_clients,
 )
 def _(patch):
     """Headers are not held to their records."""
@@ -190,7 +190,7 @@ def _(patch):
 
 @sabotage(
     "clients write no control records",
-    test_leader_validation.test_control_records_are_not_for_clients,
+    test_leader_validation.test_control_records_from_a_client_are_rejected,
 )
 def _(patch):
     """The flag is not looked at."""
@@ -206,7 +206,7 @@ def _(patch):
 @sabotage("a Raft leader brings its own epoch", "append-raft-leader")
 def _(patch):
     """Any epoch is taken."""
-    patch.setattr(append_analysis, "_check_sender", nothing)
+    patch.setattr(append_analysis, "_check_origin", nothing)
 
 
 @sabotage("a batch's checksum is looked at", "append-checksum")
@@ -298,7 +298,7 @@ def _(patch):
 @sabotage("a partial tail is trimmed without an error", "append-partial-tail")
 def _(patch):
     """It is taken for damage."""
-    whole_batch = append_analysis._whole_batch
+    whole_batch = append_analysis._entry_size
 
     def whole(data, position):
         size = whole_batch(data, position)
@@ -306,7 +306,7 @@ def _(patch):
             raise decode_error(Status.ENTRY_TOO_SMALL, position)
         return size
 
-    patch.setattr(append_analysis, "_whole_batch", whole)
+    patch.setattr(append_analysis, "_entry_size", whole)
 
 
 @sabotage(

@@ -59,12 +59,12 @@ def _(patch):
 @sabotage("appends of one write get the next offsets", "append-offsets-and-epoch")
 def _(patch):
     """It skips one."""
-    place = Appends.place
+    assign_offsets = Appends.assign_offsets
 
     def skip_one(self, next_offset, *bounds):
-        return place(self, next_offset + 1, *bounds)
+        return assign_offsets(self, next_offset + 1, *bounds)
 
-    patch.setattr(Appends, "place", skip_one)
+    patch.setattr(Appends, "assign_offsets", skip_one)
 
 
 @sabotage("index entries have offsets relative to the base", "roll-index-interval")

@@ -80,9 +80,9 @@ def one_by_one(patch):
     Kernels validate and plan ordinary appends together; what is left is the same.
     """
     patch.setattr(appending, "write_run", lambda log, appends, first, terms: first)
-    patch.setattr(append_analysis, "take_plain", lambda *_: None)
-    patch.setattr(leader_validation, "take_plain", lambda *_: None)
-    patch.setattr(leader_validation, "_survey", lambda *_: False)
+    patch.setattr(append_analysis, "accept_all", lambda *_: None)
+    patch.setattr(leader_validation, "accept_all", lambda *_: None)
+    patch.setattr(leader_validation, "_accepts_records", lambda *_: False)
 
 
 def nothing(*_, **__):
