@@ -1,4 +1,7 @@
-"""The page on the architecture names modules and functions that exist."""
+"""The page on the architecture names modules and functions that exist.
+
+The table of layers in each page is that of `tests.layers`.
+"""
 
 import ast
 import re
@@ -7,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from tests.layers import PAGES, with_diagram
 
 PACKAGE = Path(kafkalog.__file__).parent
 PAGE = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -46,3 +50,9 @@ def test_every_function_on_a_path_exists(module, function):
 
 def test_the_paths_have_their_stops():
     assert len(STOP.findall(PAGE)) == 32
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_shows_the_present_layers(page):
+    text = page.read_text(encoding="utf-8")
+    assert with_diagram(text) == text, "run `python -m tests.layers`"
