@@ -97,8 +97,8 @@ class BrokerConfig(Settings):
     Parameters
     ----------
     **settings : int, float, bool, str or sequence of str
-        Values as Python values or in Kafka's text form. A setting that is not given has
-        Kafka's default.
+        Values as Python values or in Kafka's text form. A missing setting has Kafka's
+        default.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""`LogConfig`: how one partition's log is written, rolled, indexed, kept, compacted.
+"""`LogConfig`: the settings of one partition's log.
 
 The settings are those of a topic, with the defaults and checks of Kafka 4.3. Their
 meaning is described in ``docs/config.md``.
@@ -59,8 +59,8 @@ class LogConfig(Settings):
     Parameters
     ----------
     **settings : int, float, bool, str or sequence of str
-        Values as Python values or in Kafka's text form. A setting that is not given has
-        Kafka's default.
+        Values as Python values or in Kafka's text form. A missing setting has Kafka's
+        default.
 
     Raises
     ------

@@ -5,8 +5,8 @@ with underscores for dots::
 
     segment_ms: int = setting(LONG, 604800000, Range(1))
 
-However it is created, from fields, from a mapping of Kafka's names or by changing
-another, it is checked in the same way, and one `ConfigError` lists all faults.
+A group is created from fields, from a mapping of Kafka's names, or by changing another.
+It is checked in the same way each time, and one `ConfigError` lists all faults.
 
 Source: ``ConfigDef.java``, ``AbstractConfig.java``.
 """
@@ -112,7 +112,7 @@ class Settings:
     """Owner of the settings in error messages: topic or broker."""
 
     def __post_init__(self) -> None:
-        """Replace the values given by parsed ones; raise one error for all faults."""
+        """Parse all values; raise one error for all faults."""
         faults: dict[str, str] = {}
         for name, each in settings_of(type(self)).items():
             attribute = attribute_of(name)

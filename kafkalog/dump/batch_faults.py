@@ -73,7 +73,7 @@ def size_fault(entry: Bytes, file: DumpedFile) -> ToolEnded:
 def is_cut_header(header: Bytes, available: int) -> bool:
     """Return whether a batch fits by its size, but its header is cut.
 
-    `header` is what the file still has of the header.
+    `header` is the part of the header that the file has.
     """
     if not HEADER_SIZE_UP_TO_MAGIC < len(header) < RECORD_BATCH_OVERHEAD:
         return False
@@ -105,10 +105,10 @@ def next_fault(position: int, found: int) -> ToolEnded:
     return ToolEnded(CORRUPT_RECORD, reason, cause)
 
 
-def _end_of_file(what: str, expected: int, found: int, position: int) -> ToolEnded:
+def _end_of_file(part: str, expected: int, found: int, position: int) -> ToolEnded:
     # The channel's address in Java's memory is printed as 0.
     reason = (
-        f"Failed to read `{what}` from file channel `sun.nio.ch.FileChannelImpl@0`. "
+        f"Failed to read `{part}` from file channel `sun.nio.ch.FileChannelImpl@0`. "
         f"Expected to read {expected} bytes, but reached end of file after reading "
         f"{found} bytes. Started read from position {position}."
     )

@@ -223,7 +223,7 @@ class LogDump:
             self._out = np.empty(self._at("need"), np.uint8)
 
     def _flush(self) -> None:
-        """Print what the kernel wrote, and take over the gaps that it found."""
+        """Print the kernel's lines, and add the gaps that it found."""
         if written := self._at("written"):
             self._printer.lines(self._out[:written].data)
         if pairs := self._at("pairs"):

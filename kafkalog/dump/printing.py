@@ -1,4 +1,4 @@
-"""How batches and records are output: as the lines that the tool prints, or as data.
+"""Output of batches and records: as the lines that the tool prints, or as data.
 
 A printer receives the lines that a kernel wrote. The last one may have only a record's
 metadata; `record` or `control` then completes it.
@@ -25,13 +25,13 @@ RECORD: Final = "| "
 
 
 class Printer(Protocol):
-    """Outputs lines; `want` and `schemas` are options of the kernel."""
+    """An output of lines; `want` and `schemas` are options of the kernel."""
 
     want: int
     schemas: Any
 
     def lines(self, text: memoryview) -> None:
-        """Output what the kernel wrote."""
+        """Output the lines that the kernel wrote."""
 
     def record(
         self, read_key: Read, read_value: Read, offset: int, headers: list[str] | None
@@ -61,7 +61,7 @@ def _want(options: DumpOptions, *, asks: bool) -> int:
 
 
 class LinePrinter:
-    """Prints lines as the tool does."""
+    """A printer of lines, as the tool prints them."""
 
     def __init__(
         self, options: DumpOptions, describe: Describe | None, streams: Streams
@@ -76,7 +76,7 @@ class LinePrinter:
         self._streams = streams
 
     def lines(self, text: memoryview) -> None:
-        """Print what the kernel wrote."""
+        """Print the lines that the kernel wrote."""
         self._streams.write(text)
 
     def record(
@@ -99,7 +99,7 @@ class LinePrinter:
 
 
 class DataPrinter:
-    """Outputs rows of batches and records."""
+    """A printer of batches and records as rows of data."""
 
     def __init__(
         self, options: DumpOptions, describe: Describe | None, streams: Streams
@@ -146,7 +146,7 @@ class DataPrinter:
         return row if headers is None else row | {"headerKeys": headers}
 
     def _as_data(self, shown: str | None) -> Any:
-        """Return the object for what a topic decoder returned as JSON."""
+        """Return the object for a topic decoder's JSON; other text unchanged."""
         if shown is None or not self._spells_json or not shown.startswith("{"):
             return shown
         return json.loads(shown)
