@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog._speedups import Halt, Want
+from kafkalog._speedups import DumpFlag, Halt
 from kafkalog.codecs.java_exceptions import (
     CORRUPT_RECORD,
     END_OF_FILE,
@@ -297,5 +297,5 @@ def _tried(entry: Bytes, content: Bytes, run: npt.NDArray[np.void]) -> tuple[int
     run = np.zeros_like(run)
     out = np.empty(1 << 10, np.uint8)
     pairs = np.empty((1, 2), np.int64)
-    halt = _speedups.dump_records(entry, content, run, out, pairs, int(Want.BARE))
+    halt = _speedups.dump_records(entry, content, run, out, pairs, int(DumpFlag.BARE))
     return halt, int(run["next"][0])

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from kafkalog import _speedups
-from kafkalog._speedups import Want
+from kafkalog._speedups import DumpFlag
 from kafkalog.codecs.bytes_text import AsData, bytes_as_data, repair_utf8
 from kafkalog.dump.dump_options import DumpOptions
 from kafkalog.dump.record_text import Describe, Read, control_text, describe_text
@@ -25,9 +25,9 @@ RECORD: Final = "| "
 
 
 class Printer(Protocol):
-    """An output of lines; `want` and `schemas` are options of the kernel."""
+    """An output of lines; `flags` and `schemas` are options of the kernel."""
 
-    want: int
+    flags: int
     schemas: Any
 
     def lines(self, text: memoryview) -> None:
@@ -51,12 +51,12 @@ def printer(
     return DataPrinter(options, describe, streams)
 
 
-def _want(options: DumpOptions, *, asks: bool) -> int:
+def _flags(options: DumpOptions, *, stops: bool) -> int:
     return int(
-        Want.DEEP * (options.deep or options.print_contents)
-        | Want.PRINT * options.print_contents
-        | Want.BARE * options.skip_metadata
-        | Want.ASK * asks
+        DumpFlag.DEEP * (options.deep or options.print_contents)
+        | DumpFlag.PRINT * options.print_contents
+        | DumpFlag.BARE * options.skip_metadata
+        | DumpFlag.STOP * stops
     )
 
 
@@ -66,8 +66,8 @@ class LinePrinter:
     def __init__(
         self, options: DumpOptions, describe: Describe | None, streams: Streams
     ) -> None:
-        asks = options.print_contents and describe is not None
-        self.want = _want(options, asks=asks)
+        stops = options.print_contents and describe is not None
+        self.flags = _flags(options, stops=stops)
         self.schemas = (
             None if options.decoder is None else compile_schemas(options.decoder)
         )
@@ -104,7 +104,7 @@ class DataPrinter:
     def __init__(
         self, options: DumpOptions, describe: Describe | None, streams: Streams
     ) -> None:
-        self.want = _want(options, asks=options.deep or options.print_contents)
+        self.flags = _flags(options, stops=options.deep or options.print_contents)
         self.schemas = None
         self._prints, self._bare = options.print_contents, options.skip_metadata
         self._describe = describe
