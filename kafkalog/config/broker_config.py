@@ -275,7 +275,18 @@ class BrokerConfig(Settings):
         return self.from_properties(values)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield the conflicts between settings that are each valid."""
+        """Yield the conflicts between settings that are each valid.
+
+        Yields
+        ------
+        Conflict
+            The reason, and the names of the settings that exclude each other.
+
+        Examples
+        --------
+        >>> list(BrokerConfig().conflicts())
+        []
+        """
         yield from self._time_conflicts()
         yield from self._directory_conflicts()
         least = self.log_cleaner_min_compaction_lag_ms
