@@ -51,7 +51,7 @@ def test_a_cell_has_the_range_over_all_corpora(page):
 
 def test_a_result_without_corpus_and_codec_counts_as_uncompressed(page):
     [row] = lines(page, result("bench_import", None, 0.914, corpus=None, peer="numpy"))
-    assert row == "| NumPy | import | 0.91 | | | | |"
+    assert row == "| NumPy | import kafkalog | 0.91 | | | | |"
 
 
 def test_a_peer_that_has_no_title_keeps_its_name(page):
