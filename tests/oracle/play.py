@@ -29,8 +29,8 @@ from tests.oracle.steps import (
     AlreadyOpen,
     NotOpen,
     append_chunk,
+    append_options,
     describe,
-    terms_of,
 )
 
 Step = dict[str, Any]
@@ -288,7 +288,7 @@ def play(scenario: Path, root: Path, *, chunked: bool = False) -> list[Step]:
     player = Player(root.resolve(), opening)
     results: list[Step] = []
     for asked, group in groupby(
-        steps, lambda step: terms_of(step) if chunked else None
+        steps, lambda step: append_options(step) if chunked else None
     ):
         same = list(group)
         if asked is not None and len(same) > 1 and player.is_open:

@@ -71,7 +71,7 @@ def epoch_of(player: Player, step: Step) -> int:
     return int(step.get("leader_epoch", player.leader_epoch))
 
 
-def terms_of(step: Step) -> Any:
+def append_options(step: Step) -> Any:
     """What appends that go into one call have in common; None for other steps."""
     if step["op"] not in ("append", "append_follower", "marker"):
         return None
