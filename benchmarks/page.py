@@ -69,12 +69,12 @@ def by_row(results: list[Result]) -> dict[Row, dict[str, list[float]]]:
 
     A result without a codec counts as uncompressed.
     """
-    order = [*PEERS, *sorted({one["peer"] for one in results} - PEERS.keys())]
+    order = [*PEERS, *sorted({result["peer"] for result in results} - PEERS.keys())]
     rows: dict[Row, dict[str, list[float]]] = {}
-    for one in sorted(results, key=lambda one: order.index(one["peer"])):
-        row = PEERS.get(one["peer"], one["peer"]), measurement(one)
-        ratios = rows.setdefault(row, {}).setdefault(one["codec"] or CODECS[0], [])
-        ratios.append(one["ratio"])
+    for result in sorted(results, key=lambda result: order.index(result["peer"])):
+        row = PEERS.get(result["peer"], result["peer"]), measurement(result)
+        codec = result["codec"] or CODECS[0]
+        rows.setdefault(row, {}).setdefault(codec, []).append(result["ratio"])
     return rows
 
 
