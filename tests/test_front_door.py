@@ -120,8 +120,8 @@ def public_callables():
 
 CALLABLES = dict(public_callables())
 UNDOCUMENTED = {
-    "AppendResult", "OffsetIndex", "RecordBatchBuilder", "TimeIndex",
-    "TransactionIndex", "WritableLog", "encode_batches",
+    "OffsetIndex", "RecordBatchBuilder", "TimeIndex",
+    "TransactionIndex", "encode_batches",
 }  # fmt: skip
 """Names whose docstrings have no sections yet."""
 
