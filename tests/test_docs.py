@@ -1,5 +1,6 @@
 """The documentation is correct: examples run, links resolve, messages exist."""
 
+import ast
 import io
 import json
 import re
@@ -13,6 +14,8 @@ from tests.doc_pages import PAGES, ROOT, PageRunner, name_of, needs_cluster
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 WITHOUT_CLUSTER = [page for page in PAGES if not needs_cluster(page)]
+PLACEHOLDER = re.compile(r"\b(?:N|HEX|NAME|TEXT|PATH)\b")
+NOT_OURS = ("No such file or directory: 'PATH'", "DATA_SOURCE_NOT_FOUND")
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 
 
@@ -47,6 +50,31 @@ def test_the_page_of_errors_names_each_class_and_no_other():
     bases = {"KafkaLogError", "LocatedError", "CorruptionError"}
     assert set(re.findall(r"^ [ |`-]*(\w+Error)\b", tree, re.MULTILINE)) == there
     assert explained == there - bases
+
+
+def texts_of_the_package():
+    """Return all string literals; of an f-string, the parts between its fields."""
+    return {
+        node.value
+        for path in (ROOT / "kafkalog").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_the_messages_of_the_troubleshooting_page_exist():
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^(?:###|-) `(.+?)`(?:$|: )", page, re.MULTILINE)
+    texts = texts_of_the_package()
+    unknown = [
+        part
+        for message in messages
+        if message not in NOT_OURS
+        for part in PLACEHOLDER.split(message)
+        if not any(part.strip(" :'") in text for text in texts)
+    ]
+    assert len(messages) > 40
+    assert not unknown
 
 
 def test_the_api_page_has_every_public_name():
