@@ -446,7 +446,7 @@ class LogManager(Mapping[Name, WritableLog]):
         -1
         """
         with self._lock:
-            self._settings.give(topic, config)
+            self._settings.set_topic(topic, config)
             for directory in self._online():
                 for log in directory.all_logs():
                     if log.topic == topic:

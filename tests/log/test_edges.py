@@ -103,7 +103,7 @@ def test_an_index_that_may_hold_less_than_it_does_is_full(tmp_path, stop):
         log.append(batch(timestamp=NOW + at))
     getattr(log, stop)()
     smaller = config.with_changes({"segment.index.bytes": 48})
-    with pytest.raises(IndexFullError, match=r"full with|do not fit") as caught:
+    with pytest.raises(IndexFullError, match=r"full with|expected at most") as caught:
         load(tmp_path, smaller, clean=stop == "close")
     assert caught.value.kafka_name == "IllegalArgumentException"
     with load(tmp_path, config, clean=False) as log:

@@ -98,7 +98,7 @@ def test_what_changes_nothing_is_not_written(tmp_path):
 
 @pytest.mark.parametrize("entry", [(-1, 0), (0, -1)])
 def test_negative_numbers_are_refused(tmp_path, entry):
-    with pytest.raises(LogArgumentError, match="no epoch"):
+    with pytest.raises(LogArgumentError, match="expected at least 0"):
         opened(tmp_path).assign(*entry)
     assert (tmp_path / NAME).read_bytes() == b""
 

@@ -84,11 +84,13 @@ def test_what_is_out_of_place_is_named_with_its_byte():
     assert sum(sizes) == len(data)
     with pytest.raises(CorruptRecordError, match="no snapshot header") as caught:
         MetadataSnapshot.parse(b"")
-    with pytest.raises(CorruptRecordError, match="base offset 1, not 0"):
+    with pytest.raises(CorruptRecordError, match="base offset 1, expected 0"):
         MetadataSnapshot.parse(data[83:])
     patched = bytearray(data)
     patched[83 + 12 : 83 + 16] = (8).to_bytes(4, "big")
-    with pytest.raises(CorruptRecordError, match="leader epoch 8, not 7") as caught:
+    with pytest.raises(
+        CorruptRecordError, match="leader epoch 8, expected 7"
+    ) as caught:
         MetadataSnapshot.parse(bytes(patched))
     assert caught.value.position == 83
 

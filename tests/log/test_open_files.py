@@ -82,7 +82,7 @@ def test_a_segment_that_cannot_be_split_is_let_go_of(tmp_path):
     path.parent.mkdir()
     whole = batch(base_offset=0) + batch(base_offset=2**31)
     path.write_bytes(whole + batch(base_offset=2**31 + 1)[:-1])
-    with pytest.raises(LogStateError, match="no whole batch"):
+    with pytest.raises(LogStateError, match="no complete batch"):
         load(tmp_path, clean=False)
     assert descriptors() <= before
 

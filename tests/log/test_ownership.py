@@ -64,7 +64,9 @@ def test_a_directory_locked_elsewhere_is_refused_and_left_as_it_is(tmp_path):
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as other:
         other.stdout.readline()
-        with pytest.raises(LogLockedError, match="writes to the log directory"):
+        with pytest.raises(
+            LogLockedError, match="locked by a broker or another process"
+        ):
             opened(tmp_path)
         other.stdin.close()
     assert (tmp_path / CLEAN_SHUTDOWN).exists()

@@ -114,7 +114,9 @@ def test_a_batch_may_run_over_the_greatest_sequence():
 
 def test_a_new_epoch_begins_with_sequence_zero():
     data(info_of(known(5, 3)), 0, epoch=6)
-    with pytest.raises(OutOfOrderSequenceError, match="sequence 4, expected 0 as the first of epoch 6"):
+    with pytest.raises(
+        OutOfOrderSequenceError, match="sequence 4, expected 0 as the first of epoch 6"
+    ):
         data(info_of(known(5, 3)), 4, epoch=6)
 
 
@@ -162,7 +164,9 @@ def test_after_a_marker_of_the_same_epoch_the_sequence_goes_on(producing):
 
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_data_outside_of_the_open_transaction_is_refused(origin):
-    with pytest.raises(InvalidTxnStateError, match="expected a batch of the open transaction"):
+    with pytest.raises(
+        InvalidTxnStateError, match="expected a batch of the open transaction"
+    ):
         data(info_of(known(5, 0, txn=99), origin), 1)
 
 
@@ -238,7 +242,10 @@ def test_a_leader_has_to_be_told_the_version_of_a_marker(origin):
 @pytest.mark.parametrize("open_from", [-1, 99])
 def test_a_marker_of_an_older_coordinator_is_refused(open_from):
     entry = known(5, 0, txn=open_from, coordinator=7)
-    with pytest.raises(TransactionCoordinatorFencedError, match="coordinator epoch 6, expected at least 7"):
+    with pytest.raises(
+        TransactionCoordinatorFencedError,
+        match="coordinator epoch 6, expected at least 7",
+    ):
         mark(info_of(entry, COORDINATOR), coordinator=6)
     mark(info_of(entry, COORDINATOR), coordinator=7)
     mark(info_of(entry, COORDINATOR), coordinator=8)
@@ -263,7 +270,9 @@ def verified(lowest=0, *, bumps=True):
 
 
 def test_of_version_2_a_producer_not_known_begins_with_sequence_zero():
-    with pytest.raises(OutOfOrderSequenceError, match="sequence 5, expected 0 as the first"):
+    with pytest.raises(
+        OutOfOrderSequenceError, match="sequence 5, expected 0 as the first"
+    ):
         data(info_of(verification=verified()), 5)
     data(info_of(verification=verified()), 0)
 

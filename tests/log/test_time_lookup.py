@@ -87,7 +87,9 @@ def test_after_an_election_an_end_is_not_told_that_may_have_been_passed(
     log, timestamp, isolation
 ):
     log.assign_epoch(3)
-    with pytest.raises(OffsetNotAvailableError, match=r"mark 6, expected at least 8, .* epoch 3"):
+    with pytest.raises(
+        OffsetNotAvailableError, match=r"mark 6, expected at least 8, .* epoch 3"
+    ):
         log.find_offset(timestamp, isolation=isolation)
     log.update_high_watermark(8)
     assert told(log, LATEST) == [8, 8, 8, 4]

@@ -183,10 +183,10 @@ def test_a_broker_kept_what_has_its_files_and_without_settings_nothing_goes(
 ):
     if sign == "meta.properties":
         keep(tmp_path)
-        assert "no __cluster_metadata-0 lies" in why_unknown(tmp_path)
+        assert "has no __cluster_metadata-0" in why_unknown(tmp_path)
     else:
         (tmp_path / sign).mkdir()
-        assert "neither a segment nor a snapshot" in why_unknown(tmp_path)
+        assert "no segment and no snapshot" in why_unknown(tmp_path)
 
 
 def test_a_partition_with_a_topic_id_is_a_clusters_wherever_it_lies(tmp_path):

@@ -135,7 +135,9 @@ def test_records_are_deleted_up_to_the_high_watermark_and_no_further(tmp_path):
         for _ in range(12):
             log.append(batch(5))
         log.update_high_watermark(30)
-        with pytest.raises(OffsetOutOfRangeError, match="expected at most 30, the high watermark"):
+        with pytest.raises(
+            OffsetOutOfRangeError, match="expected at most 30, the high watermark"
+        ):
             log.delete_records(31)
         assert log.delete_records(20)
         assert not log.delete_records(20)
