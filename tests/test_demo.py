@@ -32,13 +32,13 @@ def test_the_demo_lists_verifies_reads_exports_and_writes(
     some = [logs for logs in run.SETS if logs.parent.name in SOME]
     monkeypatch.setattr(run, "SETS", some)
     run.main()
-    told = capsys.readouterr().out
-    assert told.count("\n== ") == 6
+    printed = capsys.readouterr().out
+    assert printed.count("\n== ") == 6
     for name in SOME:
-        assert told.count(f"  {name} ") == 3
-    assert "killed    by signal 9" in told
-    assert " 0 problems" in told
-    assert "read      10150 records, 13900 to 24049; 0 differ" in told
+        assert printed.count(f"  {name} ") == 3
+    assert "killed    by signal 9" in printed
+    assert " 0 problems" in printed
+    assert "read      10150 records, 13900 to 24049; 0 differ" in printed
 
 
 def append_a_byte(logs):
@@ -58,9 +58,9 @@ def test_the_demo_ends_badly_where_a_file_is_damaged(
 
     monkeypatch.setattr(engine, "recovered", recover_and_damage)
     assert engine.main(str(tmp_path / "logs")) == 1
-    told = capsys.readouterr().out
-    assert " 0 problems" not in told
-    assert "0 differ" in told
+    printed = capsys.readouterr().out
+    assert " 0 problems" not in printed
+    assert "0 differ" in printed
 
 
 def test_the_demo_ends_badly_where_a_record_is_another(
@@ -78,6 +78,6 @@ def test_the_demo_ends_badly_where_a_record_is_another(
 
     monkeypatch.setattr(engine, "recovered", recover_and_forget)
     assert engine.main(str(tmp_path / "logs")) == 1
-    told = capsys.readouterr().out
-    assert " 0 problems" in told
-    assert "; 1 differ" in told
+    printed = capsys.readouterr().out
+    assert " 0 problems" in printed
+    assert "; 1 differ" in printed
