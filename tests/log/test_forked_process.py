@@ -79,7 +79,7 @@ def tree(directory):
 
 
 @pytest.mark.parametrize("name", ["orders-0", "orders-1"])
-def test_what_a_parent_has_locked_a_child_is_refused(tmp_path, name):
+def test_a_child_cannot_open_a_log_that_its_parent_has_locked(tmp_path, name):
     with opened(tmp_path) as log:
         assert in_child(lambda: refusal(lambda: opened(tmp_path, name))) == (
             "LogLockedError"
@@ -90,7 +90,7 @@ def test_what_a_parent_has_locked_a_child_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("how", ["close", "abandon"])
-def test_a_child_that_lets_go_of_an_inherited_log_changes_nothing(tmp_path, how):
+def test_a_child_that_closes_an_inherited_log_changes_nothing(tmp_path, how):
     (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
     log = opened(tmp_path)
     log.append(batch(2))
@@ -128,7 +128,7 @@ def test_a_child_changes_nothing_of_an_inherited_log(tmp_path, work):
         assert tree(tmp_path) == before
 
 
-def test_a_child_has_a_lock_of_its_own_once_the_parent_has_let_go(tmp_path):
+def test_a_child_can_take_the_lock_after_its_parent_has_released_it(tmp_path):
     log = opened(tmp_path)
     told, telling = os.pipe()
 
@@ -152,7 +152,7 @@ def test_a_child_has_a_lock_of_its_own_once_the_parent_has_let_go(tmp_path):
         assert again.log_end_offset == 1
 
 
-def test_a_child_does_not_wait_for_what_a_thread_of_its_parent_held(tmp_path):
+def test_a_child_does_not_wait_for_a_lock_held_by_a_thread_of_its_parent(tmp_path):
     log = opened(tmp_path)
     held, enough = threading.Event(), threading.Event()
 

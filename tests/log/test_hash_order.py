@@ -65,7 +65,7 @@ class JavaMap:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["put", "put", "remove", "clear"]), KEYS)))
-def test_the_order_is_that_of_buckets_spelled_out(steps):
+def test_the_order_is_that_of_explicit_buckets(steps):
     model, ours = JavaMap(), HashOrderedDict()
     for what, key in steps:
         if what == "put":
@@ -83,7 +83,7 @@ def test_the_order_is_that_of_buckets_spelled_out(steps):
 
 
 @given(st.lists(KEYS, max_size=60))
-def test_the_order_of_computed_keys_is_that_of_buckets_spelled_out(keys):
+def test_the_order_of_computed_keys_is_that_of_explicit_buckets(keys):
     model = JavaMap()
     seen, again = [], False
     for key in keys:
@@ -172,11 +172,11 @@ JAVA = [
 
 
 @pytest.mark.parametrize(("steps", "order"), JAVA)
-def test_the_order_is_javas_own(steps, order):
+def test_the_order_is_that_of_java(steps, order):
     assert in_order(steps) == order
 
 
-def test_a_key_that_comes_again_goes_to_the_end_of_its_bucket():
+def test_a_key_added_again_is_at_the_end_of_its_bucket():
     assert in_order("+1,+17,-1,+1") == [17, 1]
     assert in_order("+1,+17,+1") == [1, 17]
 

@@ -312,7 +312,7 @@ class InterruptedDisk(Disk):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, HandlerError])
 @pytest.mark.parametrize("call", ["append", "append_records", "append_as_follower"])
-def test_an_interrupt_behind_a_write_closes_the_log(tmp_path, call, error):
+def test_an_interrupt_after_a_write_closes_the_log(tmp_path, call, error):
     story = Story(tmp_path, InterruptedDisk())
     story.disk.error = error
     with pytest.raises(error):

@@ -98,7 +98,7 @@ def life(directory, append, pieces, epoch, config):
 
 @pytest.mark.parametrize("config", [SMALL, LARGE], ids=["small", "large"])
 @given(pieces=fetched(), epoch=st.sampled_from([None, 2, 3, 9]))
-def test_many_end_as_single_calls_byte_for_byte(
+def test_many_appends_leave_the_same_bytes_as_single_calls(
     tmp_path_factory, config, pieces, epoch
 ):
     lives = [
@@ -123,7 +123,7 @@ def test_batches_of_a_follower_are_one_write(tmp_path, monkeypatch):
         assert offsets_in(log) == [0, 1, 2, 3, 4, 9, 10]
 
 
-def test_what_is_refused_does_not_stop_what_follows(tmp_path):
+def test_a_rejected_append_does_not_stop_the_following_ones(tmp_path):
     with load(tmp_path, LARGE) as log:
         pieces = [
             batch(2, leader_epoch=0),
@@ -141,7 +141,7 @@ def test_what_is_refused_does_not_stop_what_follows(tmp_path):
         assert later.valid_bytes == 0
 
 
-def test_the_epoch_known_is_that_at_each_append_and_not_at_the_call(tmp_path):
+def test_the_latest_epoch_is_read_at_each_append_and_not_once_per_call(tmp_path):
     with load(tmp_path, LARGE) as log:
         log.assign_epoch(5)
         pieces = [batch(base_offset=at, leader_epoch=at + 3) for at in (0, 1)]
@@ -169,7 +169,7 @@ class BrokenDisk(Disk):
 
 
 @pytest.mark.parametrize("effect", ["write_each", "sync"])
-def test_a_disk_that_fails_in_a_plain_append_closes_the_log(tmp_path, effect):
+def test_a_disk_that_fails_on_the_fast_path_closes_the_log(tmp_path, effect):
     disk, each = BrokenDisk(), LARGE.with_changes({"flush.messages": 3})
     log = load(tmp_path, each, disk=disk)
     for offset in range(2):

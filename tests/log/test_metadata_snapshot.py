@@ -49,7 +49,7 @@ def test_a_brokers_snapshot_is_written_again_byte_for_byte(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[-3:]))
-def test_its_header_and_records_are_those_kafka_reads(path):
+def test_header_and_records_are_those_that_kafka_reads(path):
     parsed = MetadataSnapshot.parse(path.read_bytes())
     in_root = path.parent.name == "logs"
     directory = path.name if in_root else path.parent.name
@@ -66,7 +66,7 @@ def test_its_header_and_records_are_those_kafka_reads(path):
     assert json.dumps(told[-1]["control"]["type"]) == '"SNAPSHOT_FOOTER"'
 
 
-def test_version_and_voters_come_back():
+def test_version_and_voters_survive_a_round_trip():
     told = snapshot(kraft_version=1, voters=VOTERS)
     parsed = MetadataSnapshot.parse(told.format())
     assert (parsed.kraft_version, parsed.epoch) == (1, 7)
@@ -74,11 +74,11 @@ def test_version_and_voters_come_back():
     assert [record.offset for batch in parsed.batches for record in batch] == [3, 4]
 
 
-def test_without_a_footer_it_was_not_finished():
+def test_a_snapshot_without_a_footer_is_not_finished():
     assert MetadataSnapshot.parse(snapshot(finished=None).format()).finished is None
 
 
-def test_what_is_out_of_place_is_named_with_its_byte():
+def test_a_misplaced_batch_is_an_error_with_its_byte():
     data = snapshot().format()
     sizes = [83, 73, 73, 75]
     assert sum(sizes) == len(data)
@@ -107,7 +107,7 @@ def test_every_flipped_bit_is_found(byte):
         assert 0 <= caught.value.position <= len(data)
 
 
-def test_a_cut_is_an_error_or_a_snapshot_without_its_footer():
+def test_a_truncated_file_is_an_error_or_a_snapshot_without_a_footer():
     data = snapshot().format()
     whole = [cut for cut in range(len(data)) if unfinished(data[:cut]) is not None]
     assert whole == [83, 156, 229]

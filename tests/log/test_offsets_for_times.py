@@ -26,14 +26,14 @@ def logs(tmp_path):
 
 
 @pytest.mark.parametrize("asked", [[one] for one in SPECIAL] + [SPECIAL])
-def test_times_before_1970_are_times_and_no_places(logs, asked):
+def test_times_before_1970_are_no_special_timestamps(logs, asked):
     for log in logs:
         assert log.offsets_for_times(asked).tolist() == [3] * len(asked)
         dates = np.array(asked, "datetime64[ms]")
         assert log.offsets_for_times(dates).tolist() == [3] * len(asked)
 
 
-def test_both_tell_the_same_of_any_time(logs):
+def test_both_kinds_of_log_find_the_same_offset_for_any_time(logs):
     asked = [-(2**63), -7, *SPECIAL, 0, *range(NOW - 1, NOW + 3002, 33), 2**63 - 1]
     writable, readable = logs
     found = writable.offsets_for_times(asked)
@@ -41,13 +41,13 @@ def test_both_tell_the_same_of_any_time(logs):
     assert (found[0], found[-1]) == (3, -1)
 
 
-def test_where_there_is_no_record_there_is_none_at_any_time(tmp_path):
+def test_an_empty_log_has_no_offset_for_any_time(tmp_path):
     with load(tmp_path) as writable, kafkalog.open(tmp_path / "t-0") as readable:
         for log in (writable, readable):
             assert log.offsets_for_times([*SPECIAL, 0, NOW]).tolist() == [-1] * 8
 
 
-def test_records_of_old_formats_are_found_alike(tmp_path):
+def test_records_of_old_formats_are_found_by_time(tmp_path):
     with load(tmp_path) as writable, kafkalog.open(tmp_path / "t-0") as readable:
         writable.append_as_follower(batch(2, magic=1))
         asked = [*SPECIAL, 0, NOW, NOW + 1, NOW + 2]
@@ -82,7 +82,7 @@ def test_times_may_be_datetimes(logs):
         (1.5, TypeError),
     ],
 )
-def test_what_is_no_time_is_refused(logs, time, error):
+def test_values_that_are_no_times_are_rejected(logs, time, error):
     for log in logs:
         with pytest.raises(error):
             log.offsets_for_times([time])

@@ -43,7 +43,7 @@ class Holder:
         self.released += 1
 
 
-def test_what_was_not_used_for_longest_is_let_go_of():
+def test_the_least_recently_used_file_is_closed():
     first, second, third = Holder(), Holder(), Holder()
     files = OpenFiles(most=2)
     for one in (first, second, first, third):
@@ -54,7 +54,7 @@ def test_what_was_not_used_for_longest_is_let_go_of():
     assert first.released == third.released == 0
 
 
-def test_many_segments_are_written_and_read_with_few_open(tmp_path):
+def test_many_segments_are_written_and_read_with_few_open_files(tmp_path):
     disk, before = TracingDisk(), descriptors()
     with load(tmp_path, disk=disk) as log:
         for _ in range(SEGMENTS):
@@ -67,7 +67,7 @@ def test_many_segments_are_written_and_read_with_few_open(tmp_path):
     assert descriptors() <= before  # what other tests held may be let go of meanwhile
 
 
-def test_a_segment_that_is_split_is_let_go_of(tmp_path):
+def test_a_segment_that_is_split_is_closed(tmp_path):
     path, before = tmp_path / "t-0" / f"{0:020d}.log", descriptors()
     path.parent.mkdir()
     path.write_bytes(batch(base_offset=0) + batch(base_offset=2**31))
@@ -77,7 +77,7 @@ def test_a_segment_that_is_split_is_let_go_of(tmp_path):
     assert descriptors() <= before
 
 
-def test_a_segment_that_cannot_be_split_is_let_go_of(tmp_path):
+def test_a_segment_that_cannot_be_split_is_closed(tmp_path):
     path, before = tmp_path / "t-0" / f"{0:020d}.log", descriptors()
     path.parent.mkdir()
     whole = batch(base_offset=0) + batch(base_offset=2**31)
@@ -87,7 +87,7 @@ def test_a_segment_that_cannot_be_split_is_let_go_of(tmp_path):
     assert descriptors() <= before
 
 
-def test_what_is_let_go_of_is_forced_before(tmp_path):
+def test_a_file_is_forced_to_disk_before_it_is_closed(tmp_path):
     disk = TracingDisk()
     with load(tmp_path, disk=disk) as log:
         for _ in range(SEGMENTS):
@@ -99,7 +99,7 @@ def test_what_is_let_go_of_is_forced_before(tmp_path):
         assert last.path.name not in forced
 
 
-def test_a_segment_that_was_let_go_of_is_cut_to_what_is_used(tmp_path):
+def test_a_segment_that_was_closed_is_trimmed(tmp_path):
     log = load(tmp_path, SMALL.with_changes({"preallocate": "true"}))
     log.append(batch())
     segment = log.growing_segments[0]
@@ -172,7 +172,7 @@ def test_400_partitions_are_written_by_a_process_that_may_open_1024_files(tmp_pa
     assert int(done.stdout) < 400 + 2 * MOST_OPEN + 20
 
 
-def test_a_closed_log_holds_no_file_of_the_segments_it_removed(tmp_path):
+def test_a_closed_log_holds_no_file_of_its_deleted_segments_open(tmp_path):
     before = descriptors()
     for _ in range(50):
         with kafkalog.open(tmp_path / "t-0", "a", KEEPS_LITTLE) as log:
@@ -195,7 +195,7 @@ def test_a_closed_log_holds_no_file_of_the_segments_it_removed(tmp_path):
     ],
     ids=["retention", "truncation", "full truncation", "roll"],
 )
-def test_segments_that_wait_for_their_removal_have_no_file_open(tmp_path, remove):
+def test_segments_marked_as_deleted_have_no_open_files(tmp_path, remove):
     with load(tmp_path, KEEPS_LITTLE) as log:
         log.append(batch())
         log.roll()

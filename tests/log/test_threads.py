@@ -72,7 +72,7 @@ def test_no_thread_remains_whichever_call_fails_while_opening_or_closing(tmp_pat
     assert call > 10
 
 
-def test_no_thread_remains_where_abandoning_fails(tmp_path, monkeypatch):
+def test_no_thread_remains_if_abandoning_fails(tmp_path, monkeypatch):
     before = threading.enumerate()
     log = kafkalog.open(tmp_path / "t-0", "a", SMALL)
     real = OwnedDirectory.release

@@ -94,7 +94,7 @@ def test_an_interrupted_call_closes_the_log_and_writes_nothing(tmp_path, monkeyp
         assert offsets_in(log) == list(range(6))
 
 
-def test_a_full_index_is_known_to_the_next_append(tmp_path):
+def test_an_index_filled_by_a_failed_append_makes_the_next_append_roll(tmp_path):
     cramped = LARGE.with_changes({"segment.index.bytes": 60, "index.interval.bytes": 0})
     with load(tmp_path, cramped) as log:
         batches = [
@@ -234,7 +234,7 @@ def test_batches_that_continue_a_sequence_are_one_write(tmp_path, monkeypatch):
         (1, {"leader_epoch": 3}),
     ],
 )
-def test_what_does_not_continue_a_sequence_takes_the_general_step(
+def test_a_batch_that_does_not_continue_its_sequence_takes_the_general_step(
     tmp_path, monkeypatch, sequence, fields
 ):
     general = []
