@@ -104,11 +104,11 @@ print(len(table), table.nbytes >> 20, peak() - before)
 def batch_of(codec, payload, count=1):
     """Return a batch of magic 2 with this payload and a valid checksum."""
     body = (
-        struct.compress(">hiqqqhii", codec, count - 1, 0, 0, -1, -1, -1, count)
+        struct.pack(">hiqqqhii", codec, count - 1, 0, 0, -1, -1, -1, count)
         + payload
     )
     crc = crc32c.crc32c(body)
-    return struct.compress(">qiibI", 0, 9 + len(body), 0, 2, crc) + body
+    return struct.pack(">qiibI", 0, 9 + len(body), 0, 2, crc) + body
 
 
 def varint(value):
@@ -138,8 +138,8 @@ def xerial(data):
     blocks = b""
     for at in range(0, len(data), 32_768):
         block = snappy.compress(data[at : at + 32_768])
-        blocks += struct.compress(">i", len(block)) + block
-    return b"\x82SNAPPY\x00" + struct.compress(">ii", 1, 1) + blocks
+        blocks += struct.pack(">i", len(block)) + block
+    return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + blocks
 
 
 COMPRESSORS = {
@@ -180,7 +180,7 @@ def test_a_decompression_bomb_is_rejected_within_the_limit(
     assert grown <= limit
     with path.open("wb") as file:
         for i in range(3):
-            file.write(struct.compress(">q", i) + bomb[8:])
+            file.write(struct.pack(">q", i) + bomb[8:])
     rows, errors, problems, grown = measured(SCAN, path, "skip")
     assert (rows, errors, problems) == (0, 0, 3)
     assert grown <= limit
@@ -190,8 +190,8 @@ def test_a_decompression_bomb_is_rejected_within_the_limit(
 def message(magic, codec, value):
     """Return a message of magic 0 or 1 without a key, with a valid checksum."""
     time = bytes(8 * magic)
-    body = bytes([magic, codec]) + time + struct.compress(">ii", -1, len(value)) + value
-    return struct.compress(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+    body = bytes([magic, codec]) + time + struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
 
 
 WRAPPERS = [(1, "lz4")]  # in magic 0, lz4 has another checksum than the library writes
