@@ -149,7 +149,7 @@ def plot(rows: dict[Row, dict[str, list[float]]], path: Path) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.axvline(1, color="black", linewidth=0.8)
     axes.grid(axis="y", linewidth=0.3)
-    names = [f"{what}: {peer}" for peer, what in rows]
+    names = [f"{label}: {peer}" for peer, label in rows]
     axes.set_yticks([-line for line in range(len(rows))], names, fontsize=7)
     axes.set_ylim(-len(rows), 1)
     axes.set_xlabel("ratio; above 1 kafkalog is faster, or uses less memory")
