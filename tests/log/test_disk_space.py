@@ -1,4 +1,4 @@
-"""A log takes no more of the disk than its bytes."""
+"""A log takes no more disk space than its bytes."""
 
 from kafkalog import LogConfig
 from tests.log.writing import batch, load
@@ -12,7 +12,7 @@ def space_of(path):
 
 
 def test_an_open_log_takes_no_more_disk_space_than_a_file_of_the_same_bytes(tmp_path):
-    """Some file systems allocate more than is written: for either file, then."""
+    """Some file systems allocate more than is written, but for both files."""
     plain = tmp_path / "plain"
     with load(tmp_path, LogConfig()) as log, plain.open("wb", buffering=0) as file:
         for size in (100, 300_000, 20_000, 900_000, 100):

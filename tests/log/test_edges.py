@@ -1,4 +1,4 @@
-"""A log cut, rolled or read just at an edge: of its first segment, of its end."""
+"""Truncation, rolling and reads at the first offset and at the log end."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_below_the_first_segment_there_are_no_aborted_transactions(tmp_path):
 @pytest.mark.parametrize("stop", ["abandon", "close"])
 @pytest.mark.parametrize("rolled", [True, False])
 def test_a_log_whose_index_was_full_is_opened_after_a_crash(tmp_path, stop, rolled):
-    """Recovery wants an entry more for each time that the log was opened."""
+    """Recovery needs one more entry for each time that the log was opened."""
     config = LogConfig(segment_index_bytes=120, index_interval_bytes=0)
     at, opened = 0, load(tmp_path, config)
     for count in (8, 1, 1, 6 if rolled else 0):

@@ -1,4 +1,4 @@
-"""Forcing a log to disk takes its time, and holds up nobody meanwhile."""
+"""Flushes: other calls are not blocked, and changes during a flush are respected."""
 
 import errno
 import os
@@ -15,9 +15,9 @@ from tests.log.writing import NOW, SMALL, batch, load, offsets_in
 
 
 class WaitingDisk(Disk):
-    """While the disk forces anything, someone else does something; `order` tells.
+    """A disk during whose ``fsync`` another thread acts; `order` has the events.
 
-    With `at`, while it forces that; `forced` are the names of files.
+    With `at`, during the ``fsync`` of that file; `forced` has the names of files.
     """
 
     def __init__(self):
@@ -92,7 +92,7 @@ def test_a_log_truncated_during_a_flush_keeps_its_recovery_point(tmp_path, cut):
 
 
 class LosingDisk(Disk):
-    """Loses what is to be forced, and tells each open file once, as Linux does.
+    """A disk that fails to force, and reports that once to each open file, as Linux.
 
     Handles of one open file share where it was last read: that is its number.
     """
@@ -101,7 +101,7 @@ class LosingDisk(Disk):
         self.suffix = suffix
         self.opened = 0
         self.loses = False
-        self.told = set()
+        self.reported = set()
         self.when_told = None
 
     def open(self, path, *, create=False, exclusive=False):
@@ -113,8 +113,8 @@ class LosingDisk(Disk):
     def sync(self, file):
         number = os.lseek(file.descriptor, 0, os.SEEK_CUR)
         lost = self.loses and file.path.suffix == self.suffix
-        if lost and number not in self.told:
-            self.told.add(number)
+        if lost and number not in self.reported:
+            self.reported.add(number)
             when_told, self.when_told = self.when_told, None
             if when_told is not None:
                 other = threading.Thread(target=when_told)
@@ -131,18 +131,18 @@ def test_an_fsync_error_is_raised_to_every_caller_that_flushes(tmp_path, suffix)
     log.append(batch(3))
     log.append(batch(3))
     log.update_config(SMALL.with_changes({"flush.messages": "1"}))
-    told = []
+    raised = []
 
     def append():
         try:
             log.append(batch(3))
         except OSError as error:
-            told.append(error.errno)
+            raised.append(error.errno)
 
     disk.loses, disk.when_told = True, append
     with pytest.raises(OSError, match="made to fail"):
         log.flush()
-    assert told == [errno.EIO]
+    assert raised == [errno.EIO]
     assert log.recovery_point == 0
     log.abandon()
 

@@ -1,4 +1,4 @@
-"""A process that is forked: the logs its parent writes to are not its own."""
+"""Forked processes: a child does not own the logs that its parent has open."""
 
 import fcntl
 import json
@@ -15,23 +15,23 @@ from tests.log.writing import NOW, SMALL, batch
 
 
 def in_child(work):
-    """Do something in a forked process; answers what that answered."""
+    """Run a function in a forked process; return its result."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of other tests' threads
         child = os.fork()
     if not child:
         try:
-            answer = work()
+            result = work()
         except BaseException:
-            answer = traceback.format_exc()
-        os.write(writing, json.dumps(answer).encode())
+            result = traceback.format_exc()
+        os.write(writing, json.dumps(result).encode())
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as answers:
-        answer = json.loads(answers.read())
+    with os.fdopen(reading, "rb") as results:
+        result = json.loads(results.read())
     os.waitpid(child, 0)
-    return answer
+    return result
 
 
 def opened(directory, name="orders-0"):
@@ -47,7 +47,7 @@ def managed(directory):
 
 
 def refusal(work):
-    """Answer the name of the error that something raises."""
+    """Return the name of the error that a function raises."""
     try:
         work()
     except Exception as error:
@@ -68,7 +68,7 @@ def is_locked_for_others(directory):
 
 
 def tree(directory):
-    """Read all files but the lock's: whoever closes that one loses the lock."""
+    """Read all files except the lock file: closing that one would release the lock."""
     return {
         path.relative_to(directory).as_posix(): (
             b"" if path.name == LOCK else path.read_bytes()
@@ -130,10 +130,10 @@ def test_a_child_changes_nothing_of_an_inherited_log(tmp_path, work):
 
 def test_a_child_can_take_the_lock_after_its_parent_has_released_it(tmp_path):
     log = opened(tmp_path)
-    told, telling = os.pipe()
+    reading_end, writing_end = os.pipe()
 
     def child():
-        os.read(told, 1)
+        os.read(reading_end, 1)
         with opened(tmp_path) as own:
             log.close()
             log.abandon()
@@ -142,7 +142,7 @@ def test_a_child_can_take_the_lock_after_its_parent_has_released_it(tmp_path):
 
     def let_go():
         log.close()
-        os.write(telling, b".")
+        os.write(writing_end, b".")
 
     letting_go = threading.Timer(0.2, let_go)
     letting_go.start()

@@ -1,4 +1,4 @@
-"""The order of a Java ``HashMap``, against one that is spelled out, and Java itself."""
+"""The order of a Java ``HashMap``, compared with explicit buckets and with Java."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ KEYS = st.one_of(LONGS, CLOSE, st.integers(0, 3).map(lambda n: n << 32))
 
 
 class JavaMap:
-    """Buckets as lists, doubled when Java doubles them."""
+    """A map with buckets as lists, doubled when Java doubles them."""
 
     def __init__(self):
         self.table = [[] for _ in range(16)]
@@ -105,7 +105,7 @@ def in_order(steps):
     return ours.in_hash_order()
 
 
-# What java.util.HashMap of OpenJDK 17 gave for these puts (+) and removals (-).
+# The results of java.util.HashMap of OpenJDK 17 for these puts (+) and removals (-).
 JAVA = [
     ("-73,-55,+40,+78,-61,-44,+29,+93,+1,+32,+95", [32, 1, 40, 29, 93, 78, 95]),
     ("+160,+160,-128,-160,+160,+96,-16,-96,+112,+96,+144,+48", [160, 112, 96, 144, 48]),

@@ -1,4 +1,4 @@
-"""Leader epochs: Kafka's rules for assigning, cutting and asking, and the file."""
+"""Leader epochs: Kafka's rules for assignment, truncation and lookup, and the file."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ NAME = "leader-epoch-checkpoint"
 
 
 class Tasks:
-    """Keeps what is to be done later until it is done."""
+    """A scheduler that keeps tasks until they are run."""
 
     def __init__(self):
         self.kept = []
@@ -69,10 +69,10 @@ def test_an_assigned_epoch_is_on_disk(tmp_path):
     ("assigned", "left"),
     [
         ([(2, 6), (2, 6), (2, 9)], [(2, 6)]),  # the first start wins
-        ([(2, 6), (2, 5)], [(2, 5)]),  # but for an earlier one
+        ([(2, 6), (2, 5)], [(2, 5)]),  # except an earlier one
         ([(2, 6), (3, 5)], [(3, 5)]),
         ([(2, 6), (3, 6)], [(3, 6)]),
-        ([(1, 5), (2, 6), (1, 7)], [(1, 7)]),  # epochs rise
+        ([(1, 5), (2, 6), (1, 7)], [(1, 7)]),  # epochs increase
         ([(0, 0), (2, 6), (4, 9), (3, 8)], [(0, 0), (2, 6), (3, 8)]),
         ([(0, 0), (2, 6), (4, 9), (5, 3)], [(0, 0), (5, 3)]),
     ],
@@ -104,21 +104,21 @@ def test_negative_numbers_are_refused(tmp_path, entry):
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("requested", "expected"),
     [
         (-1, None),
-        (0, (0, 11)),  # before all: where the first begins
+        (0, (0, 11)),  # before all: the start of the first
         (2, (2, 15)),
         (3, (3, 16)),
-        (4, (3, 16)),  # none such: the one before
+        (4, (3, 16)),  # unknown: the previous one
         (7, (7, 20)),  # the last ends with the log
         (8, None),
     ],
 )
-def test_an_epoch_ends_where_the_next_begins(tmp_path, asked, answer):
+def test_an_epoch_ends_where_the_next_begins(tmp_path, requested, expected):
     epochs = opened(tmp_path, (2, 11), (3, 15), (7, 16))
-    assert epochs.end_offset_for(asked, 20) == answer
-    assert opened(tmp_path).end_offset_for(asked, 20) == answer
+    assert epochs.end_offset_for(requested, 20) == expected
+    assert opened(tmp_path).end_offset_for(requested, 20) == expected
 
 
 def test_nothing_is_known_of_an_empty_log(tmp_path):
@@ -127,8 +127,8 @@ def test_nothing_is_known_of_an_empty_log(tmp_path):
 
 def test_each_offset_has_the_epoch_with_which_it_was_written(tmp_path):
     epochs = opened(tmp_path, (2, 10), (4, 15), (5, 20))
-    asked = (9, 10, 14, 15, 19, 20, 900)
-    found = [epochs.epoch_for_offset(offset) for offset in asked]
+    requested = (9, 10, 14, 15, 19, 20, 900)
+    found = [epochs.epoch_for_offset(offset) for offset in requested]
     assert found == [None, 2, 2, 4, 4, 5, 5]
 
 

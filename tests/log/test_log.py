@@ -1,4 +1,4 @@
-"""A log opened for reading, against what Kafka's own classes read in it."""
+"""A log open for reading, compared with what Kafka's own classes read in it."""
 
 import shutil
 
@@ -29,7 +29,7 @@ CLEAN = [one for one in PARTITIONS if one[0] not in ("k431-crash", "oldclients")
 
 
 def live(name, directory, kind):
-    """Lines of truth about the segments that are neither deleted nor a checkpoint."""
+    """Yield the expected lines of segments, neither deleted ones nor checkpoints."""
     return [
         line
         for line in golden_data.truth(name, directory, kind)
@@ -75,20 +75,20 @@ def test_after_a_clean_shutdown_a_log_ends_at_its_recovery_point(name, directory
 
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
 def test_leader_epochs_are_those_checkpointed(name, directory):
-    told = [
+    expected = [
         one["entries"]
         for one in golden_data.truth(name, directory, "aux")
         if one["file"] == "leader-epoch-checkpoint"
     ]
     log = kafkalog.open(golden_data.logs(name) / directory)
-    assert [list(one) for one in log.leader_epochs] == (told[0] if told else [])
+    assert [list(one) for one in log.leader_epochs] == (expected[0] if expected else [])
 
 
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
 def test_batches_are_read_in_order(name, directory):
     path = golden_data.logs(name) / directory
     log = kafkalog.open(path)
-    told = [
+    expected = [
         one["last_offset"]
         for one in batches_of(name, directory)
         if one["last_offset"] >= log.log_start_offset
@@ -100,7 +100,7 @@ def test_batches_are_read_in_order(name, directory):
             break
         found += [batch.last_offset for batch in read.batches()]
         offset = read.next_offset
-    assert found == told
+    assert found == expected
 
 
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
@@ -112,19 +112,19 @@ def test_the_offset_for_a_time_is_that_found_by_reading_every_record(name, direc
         if one["offset"] >= log.log_start_offset
     ]
     times = sorted({time for time, _ in records})
-    asked = [0, *times, *[time + 1 for time in times], 2**60]
-    told = [
-        next((offset for time, offset in records if time >= wanted and time >= 0), -1)
-        for wanted in asked
+    requested = [0, *times, *[time + 1 for time in times], 2**60]
+    expected = [
+        next((offset for time, offset in records if time >= at and time >= 0), -1)
+        for at in requested
     ]
-    assert log.offsets_for_times(asked[:40]).tolist() == told[:40]
-    assert log.offsets_for_times(asked[-3:]).tolist() == told[-3:]
+    assert log.offsets_for_times(requested[:40]).tolist() == expected[:40]
+    assert log.offsets_for_times(requested[-3:]).tolist() == expected[-3:]
 
 
 def test_times_may_be_dates_and_come_in_any_shape():
     log = kafkalog.open(golden_data.logs("k431-clean") / "orders.none-0")
-    asked = np.array([["2023-11-14T22:13", "2300-01-01"]], "datetime64[s]")
-    found = log.offsets_for_times(asked)
+    requested = np.array([["2023-11-14T22:13", "2300-01-01"]], "datetime64[s]")
+    found = log.offsets_for_times(requested)
     assert found.shape == (1, 2)
     assert found[0, 0] >= 0
     assert found[0, 1] == -1
@@ -134,7 +134,7 @@ def test_times_may_be_dates_and_come_in_any_shape():
 
 
 def producers_at(path, offset):
-    """What the batches below an offset say of producers, with no snapshot's help."""
+    """Return the producer states of the batches below an offset, without a snapshot."""
     producers = {}
     for segment in list_segments(path):
         if segment.base_offset >= offset:
@@ -159,12 +159,12 @@ WHOLE = [
 @pytest.mark.parametrize(("name", "directory"), WHOLE)
 def test_producer_states_are_those_of_the_brokers_snapshots(name, directory):
     path = golden_data.logs(name) / directory
-    for told in golden_data.truth(name, directory, "snapshots"):
-        if told["file"].endswith(".deleted"):
+    for expected in golden_data.truth(name, directory, "snapshots"):
+        if expected["file"].endswith(".deleted"):
             continue
-        offset = int(told["file"].split(".")[0])
+        offset = int(expected["file"].split(".")[0])
         found = {int(one["producer_id"]): one for one in producers_at(path, offset)}
-        for entry in told["entries"]:
+        for entry in expected["entries"]:
             one = found[entry["producer_id"]]
             assert one["producer_epoch"] == entry["producer_epoch"]
             assert one["coordinator_epoch"] == entry["coordinator_epoch"]
@@ -197,7 +197,7 @@ def test_producer_states_include_batches_after_the_newest_snapshot(name, directo
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
 def test_aborted_transactions_are_those_of_the_indexes(name, directory):
     log = kafkalog.open(golden_data.logs(name) / directory)
-    told = [
+    expected = [
         (entry["producer_id"], entry["first_offset"], entry["last_offset"])
         for one in golden_data.truth(name, directory, "indexes")
         if one["file"].endswith(".txnindex")
@@ -205,7 +205,7 @@ def test_aborted_transactions_are_those_of_the_indexes(name, directory):
     ]
     found = log.aborted_transactions()
     names = ["producer_id", "first_offset", "last_offset"]
-    assert [tuple(one) for one in found[names].tolist()] == told
+    assert [tuple(one) for one in found[names].tolist()] == expected
 
 
 def test_a_committed_read_lists_aborted_transactions_and_ends_at_the_stable_offset():
@@ -214,8 +214,8 @@ def test_a_committed_read_lists_aborted_transactions_and_ends_at_the_stable_offs
     read = log.read(60, isolation="read_committed")
     assert all(batch.last_offset < 107 for batch in read.batches())
     index = log.aborted_transactions(60, read.next_offset)
-    told = {(int(one["producer_id"]), int(one["first_offset"])) for one in index}
-    assert set(read.aborted) == told
+    expected = {(int(one["producer_id"]), int(one["first_offset"])) for one in index}
+    assert set(read.aborted) == expected
     assert log.read(107, isolation="read_committed").data == b""
     with pytest.raises(ValueError, match="expected one of log_end"):
         log.read(60, isolation="serializable")
@@ -277,9 +277,9 @@ def test_damage_is_an_error_with_file_and_byte_except_at_the_log_end(tmp_path):
     )
 
 
-@pytest.mark.parametrize("anew", [b"", bytes(5000), bytes(range(256)) * 20])
+@pytest.mark.parametrize("rewritten", [b"", bytes(5000), bytes(range(256)) * 20])
 def test_a_log_truncated_while_its_end_is_determined_ends_there(
-    tmp_path, monkeypatch, anew
+    tmp_path, monkeypatch, rewritten
 ):
     directory = tmp_path / "t-0"
     with load(tmp_path, LogConfig(index_interval_bytes=1)) as log:
@@ -293,7 +293,7 @@ def test_a_log_truncated_while_its_end_is_determined_ends_there(
         position = position_for(segment, source, offset)
         if offset == MAX_OFFSET:
             assert position > half
-            path.write_bytes(content[:half] + anew)
+            path.write_bytes(content[:half] + rewritten)
         return position
 
     monkeypatch.setattr(LogSegment, "position_for", then_cut)

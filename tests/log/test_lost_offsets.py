@@ -1,4 +1,4 @@
-"""What opening a log reports: offsets that an index hides, and bytes that were cut."""
+"""The report of opening a log: offsets hidden by an index, and truncated bytes."""
 
 import warnings
 
@@ -17,7 +17,7 @@ EVERY_BATCH = LogConfig(
 
 
 def cut_behind_its_index(root, cut=3):
-    """Write two segments, close them in order, and cut the last one a little."""
+    """Write two segments, close them in order, and truncate the last one a little."""
     with kafkalog.LogManager(root, EVERY_BATCH) as logs:
         log = logs.open("orders", 0)
         for _ in range(9):
@@ -55,7 +55,7 @@ def test_offsets_hidden_by_the_index_are_reported_when_a_log_is_opened(tmp_path)
         log = kafkalog.open(tmp_path / "orders-0", "a", EVERY_BATCH)
     assert log.report.clean
     assert log.report.lost == expected(last, base, position)
-    assert log.log_end_offset == base  # as a broker takes it
+    assert log.log_end_offset == base  # as a broker opens it
     log.close()
 
 
@@ -98,7 +98,7 @@ def test_a_segment_without_a_complete_batch_hides_nothing(tmp_path, rest):
         assert log.report.lost is None
 
 
-# Bytes cut
+# Truncated bytes
 
 
 def recovered(tmp_path, tail):

@@ -1,4 +1,4 @@
-"""Transaction markers, read out of the bytes of control batches."""
+"""Transaction markers, read from control batches."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_a_damaged_marker_is_an_error():
 
 @pytest.mark.parametrize("count", [2, 3, 2**31 - 1])
 def test_only_the_first_record_of_a_control_batch_is_read(count):
-    told = bytearray(control_batch(0))
-    told[57:61] = count.to_bytes(4, "big")
-    data, rows = scanned(bytes(told))
+    changed = bytearray(control_batch(0))
+    changed[57:61] = count.to_bytes(4, "big")
+    data, rows = scanned(bytes(changed))
     assert read_markers(data, rows) == {0: Marker(True, 9, NOW)}

@@ -1,4 +1,4 @@
-"""Snapshots of the metadata log: taken apart, and written again as brokers did."""
+"""Snapshots of the metadata log are parsed, and written again as brokers wrote them."""
 
 import json
 
@@ -54,21 +54,21 @@ def test_header_and_records_are_those_that_kafka_reads(path):
     in_root = path.parent.name == "logs"
     directory = path.name if in_root else path.parent.name
     name = next(s for s in golden_data.SETS if path.is_relative_to(golden_data.logs(s)))
-    told = [
+    expected = [
         record
         for record in golden_data.truth(name, directory, "records")
         if record["file"] == path.name
     ]
-    header = told[0]["control"]["data"]
+    header = expected[0]["control"]["data"]
     assert parsed.last_contained_log_timestamp == header["lastContainedLogTimestamp"]
-    data = [record["offset"] for record in told if record.get("control") is None]
+    data = [record["offset"] for record in expected if record.get("control") is None]
     assert [one.offset for batch in parsed.batches for one in batch] == data
-    assert json.dumps(told[-1]["control"]["type"]) == '"SNAPSHOT_FOOTER"'
+    assert json.dumps(expected[-1]["control"]["type"]) == '"SNAPSHOT_FOOTER"'
 
 
 def test_version_and_voters_survive_a_round_trip():
-    told = snapshot(kraft_version=1, voters=VOTERS)
-    parsed = MetadataSnapshot.parse(told.format())
+    expected = snapshot(kraft_version=1, voters=VOTERS)
+    parsed = MetadataSnapshot.parse(expected.format())
     assert (parsed.kraft_version, parsed.epoch) == (1, 7)
     assert parsed.voters["voters"][0]["endpoints"][0]["port"] == 9093
     assert [record.offset for batch in parsed.batches for record in batch] == [3, 4]
@@ -109,7 +109,7 @@ def test_every_flipped_bit_is_found(byte):
 
 def test_a_truncated_file_is_an_error_or_a_snapshot_without_a_footer():
     data = snapshot().format()
-    whole = [cut for cut in range(len(data)) if unfinished(data[:cut]) is not None]
+    whole = [size for size in range(len(data)) if unfinished(data[:size]) is not None]
     assert whole == [83, 156, 229]
 
 

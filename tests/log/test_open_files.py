@@ -1,4 +1,4 @@
-"""A log of many segments holds few files open, and loses nothing by it."""
+"""A log of many segments has few open files, and loses nothing when it closes them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_many_segments_are_written_and_read_with_few_open_files(tmp_path):
         for offset in range(log.log_end_offset):
             assert log.read(offset, max_bytes=1).next_offset == offset + 1
         assert descriptors() - before < open_files.MOST + 10
-    assert descriptors() <= before  # what other tests held may be let go of meanwhile
+    assert descriptors() <= before  # files of other tests may be closed meanwhile
 
 
 def test_a_segment_that_is_split_is_closed(tmp_path):
@@ -111,22 +111,22 @@ def test_a_segment_that_was_closed_is_trimmed(tmp_path):
 
 
 def test_few_indexes_stay_mapped(tmp_path):
-    before, room = descriptors(), 2 * growing_index.SMALL_BYTES
+    before, size = descriptors(), 2 * growing_index.SMALL_BYTES
     indexes = [
-        GrowingOffsetIndex(tmp_path / f"{base}.index", base, room)
+        GrowingOffsetIndex(tmp_path / f"{base}.index", base, size)
         for base in range(MOST_OPEN + 50)
     ]
     for index in indexes:
         index.append(index.base_offset + 1, 5)
         index.close_handle()
-    opened = [GrowingOffsetIndex(one.path, one.base_offset, room) for one in indexes]
+    opened = [GrowingOffsetIndex(one.path, one.base_offset, size) for one in indexes]
     for _ in range(2):
         for index in opened:
             index.lookup(index.base_offset)
     assert descriptors() - before <= MOST_OPEN
     for index in opened:
         index.close_handle()
-    assert descriptors() <= before  # what other tests held may be let go of meanwhile
+    assert descriptors() <= before  # files of other tests may be closed meanwhile
 
 
 def test_a_rolled_segment_is_closed_once_it_is_on_disk(tmp_path):
@@ -182,7 +182,7 @@ def test_a_closed_log_holds_no_file_of_its_deleted_segments_open(tmp_path):
             log.update_high_watermark(log.log_end_offset)
             assert log.delete_old_segments() == 1
         assert list(log.path.glob("*.log.deleted"))
-    assert descriptors() <= before  # what other tests held may be let go of meanwhile
+    assert descriptors() <= before  # files of other tests may be closed meanwhile
 
 
 @pytest.mark.parametrize(

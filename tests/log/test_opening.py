@@ -1,4 +1,4 @@
-"""One partition opened for writing: what its log directory remembers of it."""
+"""A log open for writing: its lines in the checkpoints of the log directory."""
 
 import shutil
 
@@ -19,7 +19,7 @@ MARKER = ".kafka_cleanshutdown"
 
 
 def fill(directory, count=100):
-    """Append records, and let the log begin behind half of them."""
+    """Append records, and delete the first half of them."""
     builder = RecordBatchBuilder()
     for _ in range(count):
         builder.append(b"k", b"v", timestamp=1_700_000_000_000)
@@ -66,7 +66,7 @@ def test_several_logs_of_a_directory_may_be_open_but_each_only_once(tmp_path):
 
 
 def test_file_names_created_after_a_clean_shutdown_survive_a_crash(tmp_path):
-    """A segment without its index is read through, and all its indexes are new."""
+    """A segment without its index is recovered, and all its indexes are new."""
     fill(tmp_path / "orders-0")
     (tmp_path / MARKER).touch()
     disk = TracingDisk()

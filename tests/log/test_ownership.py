@@ -1,4 +1,4 @@
-"""A log opened to be written: the lock, the marker, the lines of its log directory."""
+"""A log open for writing: lock, marker and checkpoints of its log directory."""
 
 import errno
 import os

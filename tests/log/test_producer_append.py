@@ -1,4 +1,4 @@
-"""One producer's rules, row by row as Kafka has them."""
+"""Kafka's rules for the batches of one producer."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def info_of(entry=None, origin=CLIENT, verification=None):
 
 
 def known(epoch=5, *sequences, txn=-1, coordinator=-1):
-    """An entry with a batch of one record for each of `sequences`."""
+    """Return an entry with a batch of one record for each of `sequences`."""
     entry = ProducerStateEntry(1, epoch, coordinator, NOW, txn)
     for at, sequence in enumerate(sequences):
         entry.add(epoch, BatchMetadata(sequence, at, 0, NOW))

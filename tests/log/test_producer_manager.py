@@ -1,4 +1,4 @@
-"""The producers of a log that is written to: transactions, expiry, snapshots."""
+"""The producer state of a writable log: transactions, expiry, snapshots."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def unstable(state):
     return None if found is None else found.offset
 
 
-# What is known
+# The state
 
 
 def test_next_sequence_gap_duplicate_and_new_epoch_in_turn(producing):
@@ -108,7 +108,7 @@ def test_the_state_is_empty_only_without_unreplicated_transactions(producing):
     assert producing.state.is_empty
 
 
-# What is stable
+# Stable offsets
 
 
 @pytest.mark.parametrize("version", [0, 2])

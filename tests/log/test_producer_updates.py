@@ -1,4 +1,4 @@
-"""The producers of whole appends: duplicates, verification, order, many at once."""
+"""Producer state and whole appends: duplicates, verification, order."""
 
 import pytest
 from hypothesis import given
@@ -260,7 +260,7 @@ def test_errors_have_kafkas_names():
     }
 
 
-# One by one, as recovery goes
+# One by one, as in recovery
 
 
 def test_while_a_segment_is_recovered_each_batch_is_an_update_by_itself(producing):

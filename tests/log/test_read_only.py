@@ -1,4 +1,4 @@
-"""A log that is open for reading refuses each call that would change it."""
+"""A log open for reading rejects each call that would change it."""
 
 import inspect
 
@@ -30,8 +30,8 @@ CHANGING = sorted(methods(WritableLog) - READING - ASKING)
 @pytest.mark.parametrize("name", CHANGING)
 def test_a_call_that_changes_a_log_is_rejected_on_a_log_open_for_reading(name):
     with kafkalog.open(golden_data.logs("k431-clean") / "once-0") as log:
-        said = f"^{name}: the log is open for reading, expected mode 'a': "
-        with pytest.raises(kafkalog.ReadOnlyLogError, match=said):
+        message = f"^{name}: the log is open for reading, expected mode 'a': "
+        with pytest.raises(kafkalog.ReadOnlyLogError, match=message):
             getattr(log, name)(b"anything", of=1)
 
 

@@ -1,4 +1,4 @@
-"""Records that are appended leave what their batches would leave, given as bytes."""
+"""Appended records leave the same log as their batches, appended as bytes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ rules = st.fixed_dictionaries(
         "flush.messages": st.integers(1, 20),
     },
 )
-# With several settings at once most things are refused: each by itself, too.
+# With several settings at once most appends are rejected, so each is tested alone too.
 topics = rules | rules.map(lambda topic: dict([*topic.items()][:1]))
 producers = st.just({}) | st.builds(
     dict,
@@ -84,8 +84,8 @@ def built(table, bounds, **fields):
     return batches
 
 
-def told(outcomes):
-    """Say what became of batches, so that it can be compared."""
+def described(outcomes):
+    """Return a description of outcomes that can be compared."""
     return [
         (type(one), str(one), getattr(one, "record_errors", None))
         if isinstance(one, KafkaLogError)
@@ -98,7 +98,7 @@ def told(outcomes):
 
 
 def check_both_ways(calls, topic):
-    """Append records, and their batches to another log; all must be the same."""
+    """Append records, and their batches to another log; check that all is the same."""
     config = SMALL.with_changes({str(key): value for key, value in topic.items()})
     kinds = set()
     with tempfile.TemporaryDirectory() as root:
@@ -107,8 +107,8 @@ def check_both_ways(calls, topic):
         theirs.mkdir()
         with load(ours, config) as log, load(theirs, config) as other:
             for table, codec, batch_bytes, producer in calls:
-                asked = {"codec": codec, "batch_bytes": batch_bytes, **producer}
-                done = log.append_records(table, **asked)
+                arguments = {"codec": codec, "batch_bytes": batch_bytes, **producer}
+                done = log.append_records(table, **arguments)
                 chosen, level = codec, None
                 kind = config.compression_type
                 if codec is None and kind in CODECS:
@@ -116,7 +116,7 @@ def check_both_ways(calls, topic):
                 fields = {"codec": chosen or "none", "level": level, **producer}
                 batches = built(table, done.bounds.tolist(), **fields)
                 outcomes = other.append_many(batches)
-                assert told(done.outcomes) == told(outcomes)
+                assert described(done.outcomes) == described(outcomes)
                 kinds |= {type(one).__name__ for one in outcomes}
             assert dict(log.producers) == dict(other.producers)
             assert log.log_end_offset == other.log_end_offset
@@ -246,7 +246,7 @@ def test_an_append_without_records_writes_no_batch(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "message"),
+    ("arguments", "error", "message"),
     [
         ({"codec": "brotli"}, InvalidRecordError, "codec 'brotli', expected none"),
         ({"codec": "gzip", "level": 77}, ConfigError, "compression.gzip.level is 77"),
@@ -264,21 +264,21 @@ def test_an_append_without_records_writes_no_batch(tmp_path):
     ],
 )
 def test_invalid_batch_settings_are_rejected_before_anything_is_appended(
-    tmp_path, asked, error, message
+    tmp_path, arguments, error, message
 ):
     with load(tmp_path) as log:
         with pytest.raises(error, match=message):
-            log.append_records({"value": [b"v"]}, **asked)
+            log.append_records({"value": [b"v"]}, **arguments)
         assert log.log_end_offset == 0
 
 
 def test_records_that_cannot_be_converted_leave_the_log_unchanged(tmp_path):
     def failing():
         yield {"value": b"v"}
-        raise OSError("whoever reads the source")
+        raise OSError("unreadable reads the source")
 
     with load(tmp_path) as log:
-        with pytest.raises(OSError, match="whoever"):
+        with pytest.raises(OSError, match="unreadable"):
             log.append_records(failing())
         with pytest.raises(UnfitRecordsError):
             log.append_records({"value": [b"v", 3]})

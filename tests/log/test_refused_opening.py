@@ -1,4 +1,4 @@
-"""Opening to write that is refused or fails: nothing changes, nothing stays open."""
+"""An opening that is rejected or fails changes nothing and leaves nothing open."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ EPOCHS = "leader-epoch-checkpoint"
 
 
 def open_descriptors():
-    """Count the files this process has open."""
+    """Return the number of files that this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -205,7 +205,7 @@ def test_a_lock_file_left_by_a_crash_stays_when_opening_is_refused(tmp_path):
 
 @contextmanager
 def suppress_full_disk():
-    """Let a full disk be no error, and note that it was full."""
+    """Suppress the error of a full disk, and note that it was full."""
     failed = []
     try:
         yield failed
@@ -266,7 +266,7 @@ def test_a_log_that_cannot_be_split_leaves_nothing_open(tmp_path):
     assert open_descriptors() == descriptors
 
 
-# A log directory that is made
+# A log directory that is created
 
 
 def test_a_created_log_directory_has_a_marker_once_all_logs_are_closed(tmp_path):

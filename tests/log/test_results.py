@@ -1,4 +1,4 @@
-"""Results of appends are tuples like any other, whichever path the append went."""
+"""Results of appends hash as tuples, on the fast path and in the general step."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Segments by base offset, against a sorted list."""
+"""Segments by base offset, compared with a sorted list."""
 
 import threading
 from types import SimpleNamespace
@@ -81,8 +81,8 @@ def test_a_segment_replaces_one_with_the_same_base():
     assert segments.base_offsets == [0, 7]
 
 
-@given(bases=BASES, asked=OFFSET)
-def test_a_segment_is_created_once_and_only_on_request(bases, asked):
+@given(bases=BASES, requested=OFFSET)
+def test_a_segment_is_created_once_and_only_on_request(bases, requested):
     made = []
 
     def make(base):
@@ -92,7 +92,7 @@ def test_a_segment_is_created_once_and_only_on_request(bases, asked):
     segments = SegmentMap()
     for base in sorted(set(bases)):
         segments.expect(base, make)
-    found = [segments.floor(asked), segments.floor(asked)]
+    found = [segments.floor(requested), segments.floor(requested)]
     assert found[0] is found[1]
     assert segments.in_use == [one for one in found[:1] if one is not None]
     assert len(segments) == len(set(bases))

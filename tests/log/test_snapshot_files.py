@@ -1,4 +1,4 @@
-"""Snapshots of a log that is written to: when, which, and byte for byte."""
+"""Producer snapshots of a writable log: when they are written, and their bytes."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def put(directory, *offsets):
         (directory / name(offset)).touch()
 
 
-# When
+# When they are written
 
 
 def test_there_is_one_snapshot_for_each_offset(producing):
@@ -280,7 +280,7 @@ def test_entries_of_a_brokers_snapshot_are_in_the_order_of_a_hash_map(path):
 
 
 def loaded(directory, offset):
-    """Load what the log has below an offset, as a broker that recovers it does."""
+    """Load the log up to an offset, as a broker that recovers it does."""
     state = ProducerStateManager(directory)
     for segment in list_segments(directory):
         if segment.base_offset >= offset:

@@ -1,4 +1,4 @@
-"""The thread of a log ends with the log, whichever way that ends."""
+"""The thread of a log ends with the log, however that is closed."""
 
 import threading
 from itertools import count

@@ -1,4 +1,4 @@
-"""Which settings a partition has, and when nothing is known of them."""
+"""The settings of a partition, and when they are unknown."""
 
 import warnings
 
@@ -56,7 +56,7 @@ def why_unknown(logs, **options):
     return settings.unknown
 
 
-# Where settings stand
+# Sources of settings
 
 
 def test_a_topic_has_its_own_settings_before_any_others(tmp_path):
@@ -158,7 +158,7 @@ def test_unknown_and_sensitive_settings_are_ignored_silently(tmp_path):
     assert retention(tmp_path) == 1000
 
 
-# When nothing is known
+# Unknown settings
 
 
 def test_a_directory_that_is_no_brokers_has_the_defaults(tmp_path):
@@ -285,7 +285,7 @@ def test_nothing_is_deleted_from_the_metadata_log(tmp_path, config):
     assert (settings.config.retention_ms, settings.config.retention_bytes) == (-1, -1)
 
 
-# A log opened with them
+# A log opened with settings
 
 
 def opened(directory, *arguments, **options):
@@ -295,7 +295,7 @@ def opened(directory, *arguments, **options):
 
 
 def deleted(log):
-    """Delete what is too old; whether that was anything."""
+    """Delete old segments; return whether there were any."""
     with log:
         log.update_high_watermark(log.log_end_offset)
         return log.delete_old_segments() > 0
@@ -383,7 +383,7 @@ def test_retention_applies_to_a_compacted_log_if_its_policy_includes_delete(
 
 
 def test_checkpoints_written_for_tests_are_read_by_a_broker(tmp_path):
-    """The metadata log made here is read by kafkalog's own reader of such logs."""
+    """The metadata log written here is read by kafkalog's own reader of such logs."""
     metadata_log(keep(tmp_path))
     found = kafkalog.scan(tmp_path / f"{clusters.METADATA}-0").to_arrow()
     decoded = [

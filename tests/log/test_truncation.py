@@ -1,4 +1,4 @@
-"""A log that is cut: what counts as forced to disk, and what the checkpoints say."""
+"""Truncation: the recovery point, and the checkpoints."""
 
 import pytest
 
@@ -12,7 +12,7 @@ DELAYED = SMALL.with_changes({"file.delete.delay.ms": "60000"})
 
 
 def opened(root, scheduler=None, **options):
-    """Open ``orders-0`` in a log directory, with tasks that wait."""
+    """Open ``orders-0`` in a log directory, with a scheduler that does not run."""
     scheduler = scheduler or ManualScheduler(ManualClock(NOW))
     return open_log(root / "orders-0", DELAYED, scheduler=scheduler, **options)
 
@@ -25,7 +25,7 @@ def filled(root, count, **options):
 
 
 def scanned(root):
-    """Read the offsets that whoever looks at the directory finds."""
+    """Return the offsets that a scan of the directory reads."""
     return [int(at) for one in kafkalog.scan(root).chunks() for at in one.offset]
 
 
@@ -95,15 +95,15 @@ def test_a_recovery_point_above_the_log_end_is_lowered_when_a_log_is_opened(tmp_
 # Checkpoints
 
 
-@pytest.mark.parametrize("cut", ["truncate_to", "truncate_fully"])
-def test_records_flushed_below_a_checkpointed_log_start_can_be_read(tmp_path, cut):
+@pytest.mark.parametrize("method", ["truncate_to", "truncate_fully"])
+def test_records_flushed_below_a_checkpointed_log_start_can_be_read(tmp_path, method):
     log = filled(tmp_path, 10)
     log.update_high_watermark(10)
     log.delete_records(9)
     log.close()
     assert (tmp_path / LOG_STARTS).read_text() == "0\n1\norders 0 9\n"
     log = opened(tmp_path)
-    getattr(log, cut)(2)
+    getattr(log, method)(2)
     assert log.log_start_offset == 2
     for _ in range(3):
         log.append(batch())
@@ -116,30 +116,30 @@ def test_records_flushed_below_a_checkpointed_log_start_can_be_read(tmp_path, cu
     log.close()
 
 
-@pytest.mark.parametrize("cut", ["truncate_to", "truncate_fully"])
-def test_a_rejected_truncation_changes_no_checkpoint(tmp_path, cut):
+@pytest.mark.parametrize("method", ["truncate_to", "truncate_fully"])
+def test_a_rejected_truncation_changes_no_checkpoint(tmp_path, method):
     filled(tmp_path, 3).close()
     log = opened(tmp_path)
     before = (tmp_path / RECOVERY_POINTS).read_bytes()
     with pytest.raises(kafkalog.errors.LogArgumentError):
-        getattr(log, cut)(-1)
+        getattr(log, method)(-1)
     assert (tmp_path / RECOVERY_POINTS).read_bytes() == before
     log.close()
 
 
 def test_a_checkpoint_written_during_a_truncation_has_the_new_log_start(tmp_path):
     log = filled(tmp_path, 3)
-    asked = []
+    calls = []
 
     def starts():
-        asked.append(len(asked))
-        if len(asked) == 1:
+        calls.append(len(calls))
+        if len(calls) == 1:
             log.owner.set_log_start(NAME, 2)
             return {NAME: 9}
         return {NAME: 2}
 
     log.owner.write(LOG_STARTS, starts)
-    assert asked == [0, 1]
+    assert calls == [0, 1]
     assert log.owner.log_start_offset(NAME) == 2
     log.close()
 

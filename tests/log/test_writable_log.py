@@ -1,4 +1,4 @@
-"""What Kafka's own tests of its storage ask for that no recorded scenario shows."""
+"""Cases of Kafka's own storage tests that no recorded scenario covers."""
 
 import errno
 import os
@@ -35,7 +35,7 @@ FAR = 2**31
 
 
 class Brittle(SingleWriteDisk):
-    """Fails at what is done to files of one kind, once told to."""
+    """A disk that fails for files of one kind, once that is set."""
 
     kind = None
 
@@ -53,7 +53,7 @@ class Brittle(SingleWriteDisk):
 
 
 class Loading:
-    """Loads the log in a directory, over again; clock and tasks stand still."""
+    """Loads the log in a directory, repeatedly, with a clock and tasks of the test."""
 
     def __init__(self, directory):
         self.directory = directory / "t-0"
@@ -210,7 +210,7 @@ def test_a_snapshot_that_cannot_be_forced_keeps_the_recovery_point(load, tasks):
     assert log.recovery_point == 0
 
 
-# Keeping
+# Retention and truncation
 
 
 def test_segments_below_the_log_start_are_deleted_first_and_then_old_ones(load):
@@ -260,7 +260,7 @@ def test_a_log_can_be_truncated_at_any_offset_and_appended_to(load, target):
 
 
 def put_far_apart(directory):
-    """Write a segment as none may be: its offsets go on beyond 2**31 - 1."""
+    """Write an invalid segment, with relative offsets above 2**31 - 1."""
     directory.mkdir()
     firsts = (0, 1, FAR, FAR + 1, 2 * FAR + 5)
     data = [batch(base_offset=first, leader_epoch=0) for first in firsts]
@@ -281,7 +281,7 @@ class Cut(BaseException):
 
 
 class Ending(Disk):
-    """Ends the process at the n-th renaming."""
+    """A disk that ends the process at the n-th renaming."""
 
     left = 0
 
@@ -399,6 +399,6 @@ def test_an_index_with_entries_above_the_log_end_rejects_appends(load, tmp_path)
         file.truncate(path.stat().st_size // 4)
     again = load(LogConfig(index_interval_bytes=0))
     assert again.log_end_offset == 0
-    again.append(batch())  # the first behind an opening makes no entry
+    again.append(batch())  # the first after an opening makes no index entry
     with pytest.raises(InvalidOffsetError):
         again.append(batch())

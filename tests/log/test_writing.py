@@ -1,4 +1,4 @@
-"""What a program may ask of a log that is written to, and what it is told."""
+"""The calls of a writable log, and their results."""
 
 import threading
 
@@ -121,8 +121,8 @@ def test_offsets_are_found_for_times_and_special_timestamps(tmp_path):
     with load(tmp_path) as log:
         for number in range(8):
             log.append(batch(2, timestamp=NOW + 100 * number))
-        asked = [[NOW, NOW + 101], [NOW + 650, NOW + 10**6]]
-        assert log.offsets_for_times(asked).tolist() == [[0, 3], [14, -1]]
+        times = [[NOW, NOW + 101], [NOW + 650, NOW + 10**6]]
+        assert log.offsets_for_times(times).tolist() == [[0, 3], [14, -1]]
         times = np.array([NOW + 300], "datetime64[ms]")
         assert log.offsets_for_times(times).tolist() == [6]
         assert log.find_offset(-1).offset == 16
@@ -282,7 +282,7 @@ def test_after_a_truncation_the_last_stable_offset_is_low_until_the_next_append(
         terms = {"origin": "coordinator", "transaction_version": 0}
         log.append(marker.build(), **terms)
         log.update_high_watermark(2)
-        log.roll()  # with a snapshot, in which the transaction is over
+        log.roll()  # with a snapshot, in which the transaction is complete
         log.append(batch())
         log.truncate_to(3)
         assert (log.last_stable_offset, log.high_watermark) == (0, 2)
