@@ -400,10 +400,14 @@ def _export(module: Literal["arrow", "dataframes"]) -> Any:
 
 def _bound_labels(bounds: Bounds) -> tuple[str, str]:
     """Return the bounds on offsets and timestamps as text."""
-    first = "" if bounds.start_offset == FIRST else str(bounds.start_offset)
-    last = "" if bounds.end_offset == LAST else str(bounds.end_offset)
-    times = [
+    start = "" if bounds.start_offset == FIRST else str(bounds.start_offset)
+    end = "" if bounds.end_offset == LAST else str(bounds.end_offset)
+    earliest, latest = (
         "" if time is None else str(np.datetime64(time, "ms"))
         for time in (bounds.start_timestamp, bounds.end_timestamp)
-    ]
-    return f"{first} \u2013 {last}", f"{times[0]} \u2013 {times[1]}"
+    )
+    return _interval(start, end), _interval(earliest, latest)
+
+
+def _interval(start: str, end: str) -> str:
+    return f"{start} \u2013 {end}" if start or end else "all"
