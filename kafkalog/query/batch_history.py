@@ -49,14 +49,14 @@ class ReadBatch(NamedTuple):
         return int(self.header[name][0])
 
     def is_in(self, source: OpenedSource) -> bool:
-        """Whether the same batch is whole at the same position."""
+        """Return whether the same batch is whole at the same position."""
         position, size = self.of("position"), self.of("size_in_bytes")
         begin = self._begin(size - LOG_OVERHEAD)
         stored = source.read(position, len(begin)).tobytes()
         return stored == begin and position + size <= source.size
 
     def is_compacted_to(self, row: BatchHeaders | None) -> bool:
-        """Whether compaction may have reduced the batch to `row`, or removed it."""
+        """Return whether `row`, or None, may be what compaction left of the batch."""
         if row is None:
             return True
         rest = ReadBatch(row)

@@ -101,7 +101,7 @@ class ResumePoint(NamedTuple):
     before: int | None
 
     def is_in(self, segment: LogSegment | None, source: ByteSource) -> bool:
-        """Whether the batch is still there; compaction may have replaced the file."""
+        """Return whether the batch is in a file, which compaction may have replaced."""
         if segment is not None and segment.name != self.segment:
             return False
         return source.read(self.position, len(self.header)).tobytes() == self.header
@@ -307,7 +307,7 @@ class PartitionReader:
         return start
 
     def _all_suffice(self, rows: BatchHeaders) -> bool:
-        """Whether the headers of `rows` are all that is requested of them."""
+        """Return whether the headers of `rows` are all that is requested of them."""
         return bool(self.headers_suffice(rows, self.bounds).all())
 
     def _by_offset(self, rows: BatchHeaders) -> tuple[Bools | None, bool]:

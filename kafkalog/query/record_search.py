@@ -225,7 +225,7 @@ def _with_headers(
 def _has(
     headers: list[tuple[bytes, memoryview | None]], name: bytes, pattern: Pattern | None
 ) -> bool:
-    """Whether one of the headers has that key, and a value with the pattern."""
+    """Return whether one of the headers has that key, and a value with the pattern."""
     return any(
         key == name
         and (pattern is None or (value is not None and bool(pattern.search(value))))

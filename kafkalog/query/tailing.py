@@ -256,7 +256,7 @@ def _version(source: PartitionSource) -> FileVersion | None:
 
 
 def _is_truncated(source: PartitionSource, state: _FollowedPartition) -> bool:
-    """Whether the last batch that was read is not in the log any more."""
+    """Return whether the last batch that was read is not in the log any more."""
     last = state.history.last
     return last is not None and not is_unchanged(last, _segments(source))
 

@@ -56,7 +56,7 @@ class Journal:
         self._file.close()
 
     def catch_up(self):
-        """Read new lines; return the changes since the last call or still unfinished."""
+        """Read new lines; return changes since the last call, or still unfinished."""
         change = self._begun
         *lines, self._rest = (self._rest + self._file.read()).split("\n")
         for line in lines:

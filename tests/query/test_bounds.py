@@ -89,7 +89,7 @@ def moved(path, rng):
 
 
 def slid(path, rng):
-    """Give each entry the target of another."""
+    """Set the target of each entry to that of another."""
     table = entries(path)
     by = rng.choice([-3, -2, -1, 1, 2, 3])
     table["f1"] = np.roll(table["f1"], by)

@@ -103,10 +103,7 @@ print(len(table), table.nbytes >> 20, peak() - before)
 
 def batch_of(codec, payload, count=1):
     """Return a batch of magic 2 with this payload and a valid checksum."""
-    body = (
-        struct.pack(">hiqqqhii", codec, count - 1, 0, 0, -1, -1, -1, count)
-        + payload
-    )
+    body = struct.pack(">hiqqqhii", codec, count - 1, 0, 0, -1, -1, -1, count) + payload
     crc = crc32c.crc32c(body)
     return struct.pack(">qiibI", 0, 9 + len(body), 0, 2, crc) + body
 
