@@ -41,7 +41,7 @@ def logs(tmp_path):
 
 def bases(manager):
     return {
-        f"{topic}-{number}": [one.base_offset for one in log.growing_segments]
+        f"{topic}-{number}": [segment.base_offset for segment in log.growing_segments]
         for (topic, number), log in manager.items()
     }
 
@@ -67,7 +67,7 @@ def broker():
 def test_a_brokers_directory_is_retained_by_the_settings_of_its_topics(logs):
     with pytest.warns(NotCompactedWarning) as caught:
         manager = manager_of(logs, broker=broker())
-    assert [one.category for one in caught] == [NotCompactedWarning]
+    assert [warning.category for warning in caught] == [NotCompactedWarning]
     assert "state.none-0" in str(caught[0].message)
     assert "orders.none-0" not in str(caught[0].message)
     settings = {topic: manager.config_of(topic) for topic, _ in manager}
@@ -87,7 +87,9 @@ def test_without_server_properties_no_limit_is_taken_from_the_defaults(logs):
     with pytest.warns(UnknownSettingsWarning, match=r"server\.properties") as caught:
         manager = manager_of(logs)
     [message] = [
-        str(one.message) for one in caught if one.category is UnknownSettingsWarning
+        str(warning.message)
+        for warning in caught
+        if warning.category is UnknownSettingsWarning
     ]
     assert "orders.none-0" in message
     assert "state.none-0" not in message  # compaction alone deletes nothing by age
@@ -107,8 +109,8 @@ def test_without_a_metadata_log_nothing_is_deleted_and_all_topics_are_warned_of(
     }
     with pytest.warns(UnknownSettingsWarning, match="no __cluster_metadata") as caught:
         manager = manager_of(logs, broker=broker_config)
-    assert [one.category for one in caught] == [UnknownSettingsWarning]
-    assert all(f"{one[0]}-{one[1]}" in str(caught[0].message) for one in manager)
+    assert [warning.category for warning in caught] == [UnknownSettingsWarning]
+    assert all(f"{name[0]}-{name[1]}" in str(caught[0].message) for name in manager)
     assert retained(manager) == set()
     assert {name: files_of(logs).get(name) for name in records} == records
 
