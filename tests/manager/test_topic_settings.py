@@ -16,7 +16,7 @@ from kafkalog.testing import ManualClock, ManualScheduler, open_manager
 from tests import golden_data
 from tests.log.clusters import (
     TOPICS,
-    keep,
+    mark_as_brokers,
     metadata_log,
     old_partition,
     setting,
@@ -152,7 +152,7 @@ def test_a_partition_marked_deleted_is_removed_after_the_delay(logs):
 
 
 def test_only_topics_with_known_settings_are_retained(tmp_path):
-    logs = keep(tmp_path / "logs")
+    logs = mark_as_brokers(tmp_path / "logs")
     values = [*TOPICS, setting("orders", "retention.ms", "1000")]
     metadata_log(logs, [*values, setting("state", "retention.ms", "-1")])
     for name in ("orders-0", "state-0"):
@@ -161,7 +161,7 @@ def test_only_topics_with_known_settings_are_retained(tmp_path):
 
 
 def test_settings_of_one_topic_leave_those_of_others_unknown(tmp_path):
-    logs = keep(tmp_path / "logs")
+    logs = mark_as_brokers(tmp_path / "logs")
     for name in ("orders-0", "state-0"):
         old_partition(logs, name)
     with pytest.warns(UnknownSettingsWarning, match="nothing of state-0 is"):
@@ -170,14 +170,14 @@ def test_settings_of_one_topic_leave_those_of_others_unknown(tmp_path):
 
 
 def test_the_metadata_log_may_be_in_another_log_directory(tmp_path):
-    first, second = keep(tmp_path / "a"), keep(tmp_path / "b")
+    first, second = mark_as_brokers(tmp_path / "a"), mark_as_brokers(tmp_path / "b")
     metadata_log(first, [*TOPICS, setting("orders", "retention.ms", "1000")])
     old_partition(second)
     assert retained(manager_of(second, first)) == {"orders-0"}
 
 
 def test_updated_settings_are_known(tmp_path):
-    logs = keep(tmp_path / "logs")
+    logs = mark_as_brokers(tmp_path / "logs")
     old_partition(logs)
     with pytest.warns(UnknownSettingsWarning):
         manager = manager_of(logs)
@@ -188,7 +188,7 @@ def test_updated_settings_are_known(tmp_path):
 
 
 def test_creating_a_partition_in_a_brokers_directory_warns(tmp_path):
-    logs = keep(tmp_path / "logs")
+    logs = mark_as_brokers(tmp_path / "logs")
     metadata_log(logs)
     with manager_of(logs) as manager:
         with pytest.warns(UnknownSettingsWarning, match="clicks-0.*no such") as caught:
