@@ -222,7 +222,7 @@ def test_later_versions_are_parsed_as_known_ones():
     [
         (None, b"", "control record key of -1 bytes, expected at least 4"),
         (b"\0\0\0", b"", "control record key of 3 bytes, expected at least 4"),
-        (b"\xff\xff\0\0", b"", "control record key has version -1"),
+        (b"\xff\xff\0\0", b"", "control record key version -1, expected"),
         (b"\0\0\0\0", None, "control record value: null, expected an int16 version"),
         (b"\0\0\0\1", b"\0", "control record value: 1 bytes, expected an int16"),
         (b"\0\0\0\1", b"\0\0\0\0\0", "coordinatorEpoch: 3 bytes left, expected 4"),

@@ -1,6 +1,6 @@
-"""A recorded scenario played here, and held against what Kafka's own engine gave.
+"""Play a recorded scenario, and compare the results with those of Kafka's engine.
 
-Scenarios with a round of compaction are left out: there is no cleaner yet.
+Scenarios with compaction are skipped: the player does not run the cleaner.
 """
 
 import json
@@ -22,7 +22,7 @@ NAMES = [
 
 
 def options_for(name):
-    """Compare all there is, but for what depends on the compressor's choices."""
+    """Return options that compare everything but the output of compressors."""
     content = oracle_data.steps(name)[0]["compare"] == "content"
     strict = not content
     return Namespace(
@@ -30,16 +30,16 @@ def options_for(name):
     )
 
 
-def played(name, root, **how):
+def played(name, root, **options):
     scenario = oracle_data.SCENARIOS / f"{name}.jsonl"
-    lines = play.play(scenario, root / name, **how)
+    lines = play.play(scenario, root / name, **options)
     results = root / f"{name}.results.jsonl"
     results.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return results
 
 
 def differences(name, root):
-    """Play a scenario step by step, and report what is other than in Kafka."""
+    """Play a scenario step by step, and report the differences from Kafka."""
     results, options, report = played(name, root), options_for(name), Report(10)
     compare_results(EXPECTED / f"{name}.results.jsonl", results, options, report)
     compare_tree(EXPECTED / f"{name}.tree.json", root / name, options, report)
