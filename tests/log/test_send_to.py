@@ -173,13 +173,13 @@ def test_batches_are_sent_while_others_are_appended_and_segments_are_deleted(log
     assert offsets == sorted(offsets)
 
 
-def test_a_log_behind_a_url_is_read_and_sent(tmp_path):
-    pytest.importorskip("fsspec")
-    path = tmp_path / "t-0"
-    path.mkdir()
-    (path / "00000000000000000000.log").write_bytes(batch(3))
+def test_a_log_behind_a_url_is_read_and_sent():
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    store.pipe("/send-to/t-0/00000000000000000000.log", batch(3))
     with receiving() as (sender, close):
-        sent = kafkalog.Log(f"file://{path}").send_to(sender, 0)
+        sent = kafkalog.Log("memory://send-to/t-0").send_to(sender, 0)
         data = close()
+    store.rm("/send-to", recursive=True)
     assert data == batch(3)
     assert sent == len(data)
