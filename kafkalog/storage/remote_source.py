@@ -331,7 +331,7 @@ class RemoteSource:
         Raises `OSError` if the socket fails, or the file was truncated meanwhile.
         """
         data = self.read(position, length)
-        socket.sendall(data)
+        socket.sendall(data.data)
         check_sent(len(data), length, str(self.path))
         return length
 
