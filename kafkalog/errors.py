@@ -40,6 +40,7 @@ __all__ = [
     "KafkaLogWarning",
     "LocatedError",
     "LogArgumentError",
+    "LogCleaningAbortedError",
     "LogClosedError",
     "LogLockedError",
     "LogRollError",
@@ -355,6 +356,12 @@ class LogStateError(KafkaLogError):
     """Raised where the state of the log does not allow the operation."""
 
     kafka_name: str | None = "IllegalStateException"
+
+
+class LogCleaningAbortedError(LogStateError):
+    """Raised where a round of compaction is aborted; the log is as it was."""
+
+    kafka_name = "LogCleaningAbortedException"
 
 
 class LogArgumentError(LogStateError, ValueError):

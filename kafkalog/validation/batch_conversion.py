@@ -16,7 +16,7 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.compression import Codec
-from kafkalog.decoding.batch_decoder import find_headers
+from kafkalog.decoding.batch_decoder import RecordViews, find_headers
 from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
 from kafkalog.encoding.record_columns import ByteColumn, HeaderColumns, RecordColumns
 from kafkalog.errors import LogArgumentError, RecordTooLargeError
@@ -110,18 +110,21 @@ def _columns(found: Sequence[Found]) -> RecordColumns:
         timestamp,
         parts("key"),
         parts("value"),
-        _headers(found[0]) if len(found) == 1 else None,
+        read_headers(found[0].views) if len(found) == 1 else None,
     )
 
 
-def _headers(found: Found) -> HeaderColumns | None:
-    """Find the headers of a batch; only those of magic 2 have any."""
-    bounds, places = find_headers(found.views)
+def read_headers(views: RecordViews) -> HeaderColumns | None:
+    """Return the headers of records as Kafka writes them again; None if there are none.
+
+    Their keys are text that Java has read: invalid UTF-8 is replaced.
+    """
+    bounds, places = find_headers(views)
     if not len(places[0]):
         return None
     key_start, key_length, value_start, value_length = places
-    keys = ByteColumn(found.views.data, key_start.astype(np.int64), key_length)
-    values = ByteColumn(found.views.data, value_start.astype(np.int64), value_length)
+    keys = ByteColumn(views.data, key_start.astype(np.int64), key_length)
+    values = ByteColumn(views.data, value_start.astype(np.int64), value_length)
     return bounds.astype(np.int64), _as_text(keys), values
 
 

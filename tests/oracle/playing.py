@@ -1,7 +1,4 @@
-"""A recorded scenario played here, and held against what Kafka's own engine gave.
-
-Scenarios with a round of compaction are left out: there is no cleaner yet.
-"""
+"""Play a recorded scenario, and compare it with what Kafka's own engine did."""
 
 import json
 from argparse import Namespace
@@ -14,11 +11,7 @@ from tests.oracle.compare_results import compare_results
 from tests.oracle.report import Report
 
 EXPECTED = Path(__file__).parent / "expected"
-NAMES = [
-    name
-    for name in oracle_data.NAMES
-    if not any(step.get("op") == "compact" for step in oracle_data.steps(name))
-]
+NAMES = oracle_data.NAMES
 
 
 def options_for(name):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog import testing
+from kafkalog import cleaner, errors, testing
 from tests.oracle.compare_dirs import compare_tree
 from tests.oracle.compare_results import compare_appends
 from tests.oracle.playing import EXPECTED, NAMES, differences, options_for, played
@@ -34,6 +34,7 @@ def test_appends_in_one_call_end_as_one_by_one(name, tmp_path):
 def test_the_player_imports_public_names_only(name):
     tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text())
     public = {"kafkalog": kafkalog.__all__, "kafkalog.testing": testing.__all__}
+    public |= {"kafkalog.cleaner": cleaner.__all__, "kafkalog.errors": errors.__all__}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             assert not [one.name for one in node.names if "kafkalog" in one.name]
