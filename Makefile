@@ -34,9 +34,8 @@ OTHERS = $(shell tests/packaging/pythons.sh | awk '$$1 != "'$$($(BIN)/python -c 
 	'import sys; print("%d.%d" % sys.version_info[:2])')'" { print $$1 }')
 JOBS := 2
 
-# What compiles the kernels and makes the pages, at the versions that the extras pin.
+# What compiles the kernels, at the versions that the extras pin.
 COMPILERS = $(shell sed -n 's/^ *"\(cython==.*\|setuptools==.*\)",/\1/p' pyproject.toml)
-DOCUMENTERS = $(shell sed -n '/^docs = /p' pyproject.toml | grep -o '[a-z-]*==[0-9.]*')
 KERNELS := $(wildcard kafkalog/_speedups/*.pyx kafkalog/_speedups/*.pxd kafkalog/_speedups/*.h kafkalog/storage/*.pyx)
 SETTINGS := pyproject.toml setup.py
 # The newest PySpark is in .venv; these are the oldest that is read from, and the newest
@@ -255,11 +254,12 @@ bench-spark_kafka: .venv/measuring
 
 docs: .venv/documented
 	$(BIN)/python docs/cli_page.py
-	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
-	$(BIN)/python -m sphinx -q -b man docs docs/_build/man
+	$(BIN)/python -m sphinx -q -E -W --keep-going docs docs/_build/html
+	$(BIN)/python -m sphinx -q -b man -D nb_execution_mode=off docs docs/_build/man
 
+# What makes the pages, and what the notebook imports.
 .venv/documented: .venv/compiled
-	$(BIN)/$(PIP) $(DOCUMENTERS)
+	$(BIN)/python tests/packaging/needs.py docs | $(BIN)/$(PIP) -r /dev/stdin
 	touch $@
 
 demo: .venv/compiled

@@ -1,10 +1,10 @@
-"""Make the table and the plot of ``docs/performance.md`` from ``results.json``.
+"""Write the table and the plot of ``docs/performance.md`` from ``results.json``.
 
     python benchmarks/page.py RESULTS PAGE
 
-The text of the page before the mark is written by hand and kept. After it come the plot
-and one table: a row for each measurement and peer, a column for each codec, the range
-of the ratios over all corpora. `make bench` runs this.
+The text of the page before the mark is kept. After it come the plot and one table, with
+a row for each measurement and peer, a column for each codec, and the range of the
+ratios over all corpora. `make bench` runs this script.
 """
 
 from __future__ import annotations
@@ -31,12 +31,32 @@ PEERS: Final = {
     "limit": "lower bound",
 }
 
+MEASUREMENTS: Final = {
+    "append_beside_many_segments": "append with 1000 segments, against one",
+    "headers": "batch headers",
+    "help": "kafkalog --help",
+    "import": "import kafkalog",
+    "lookup_over_all_segments": "lookup in all segments",
+    "map_each_segment": "map the index of each segment",
+    "one_lookup_in_the_big_endian_field": "one lookup, big-endian field",
+    "read_beside_java": "read",
+    "read_beside_python": "read",
+    "scan": "read all offset indexes",
+    "search_alone": "search only",
+    "spark_catches_up_with_a_stream": "read on Spark, stream",
+    "spark_counts_what_need_not_be_read": "count on Spark",
+    "spark_reads_all_columns": "read on Spark",
+    "spark_reads_what_a_broker_wrote": "read on Spark, batch",
+    "two_threads": "read with two threads",
+}
+"""Labels of benchmarks; others are labelled with their name."""
+
 Result = dict[str, Any]
 Row = tuple[str, str]
 
 
 def write_page(results: list[Result], page: Path) -> None:
-    """Write the generated part of the page, and the plot beside it."""
+    """Write the generated part of the page, and the plot next to it."""
     rows = by_row(results)
     plot(rows, page.with_name(PLOT))
     by_hand, _, _ = page.read_text(encoding="utf-8").partition(MARK)
@@ -49,17 +69,17 @@ def by_row(results: list[Result]) -> dict[Row, dict[str, list[float]]]:
 
     A result without a codec counts as uncompressed.
     """
-    order = [*PEERS, *sorted({one["peer"] for one in results} - PEERS.keys())]
+    order = [*PEERS, *sorted({result["peer"] for result in results} - PEERS.keys())]
     rows: dict[Row, dict[str, list[float]]] = {}
-    for one in sorted(results, key=lambda one: order.index(one["peer"])):
-        row = PEERS.get(one["peer"], one["peer"]), measurement(one)
-        ratios = rows.setdefault(row, {}).setdefault(one["codec"] or CODECS[0], [])
-        ratios.append(one["ratio"])
+    for result in sorted(results, key=lambda result: order.index(result["peer"])):
+        row = PEERS.get(result["peer"], result["peer"]), measurement(result)
+        codec = result["codec"] or CODECS[0]
+        rows.setdefault(row, {}).setdefault(codec, []).append(result["ratio"])
     return rows
 
 
 def measurement(result: Result) -> str:
-    """Return what was measured, without corpus and codec: ``read, views``.
+    """Return the label of a measurement, without corpus and codec.
 
     >>> measurement(
     ...     {"name": "bench_read[a-zstd-views]", "corpus": "a", "codec": "zstd"}
@@ -72,7 +92,7 @@ def measurement(result: Result) -> str:
     if name == "decompress":  # its cases are a codec and a size, which name no corpus
         known |= {*CODECS, "16k", "1m"}
     rest = [part for part in parts if part and part not in known]
-    return ", ".join([name.replace("_", " "), *rest])
+    return ", ".join([MEASUREMENTS.get(name, name.replace("_", " ")), *rest])
 
 
 def table(rows: dict[Row, dict[str, list[float]]]) -> str:

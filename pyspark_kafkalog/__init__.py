@@ -1,4 +1,4 @@
-"""Makes ``format("kafkalog")`` known to Spark without registration.
+"""The data source ``format("kafkalog")``, which Spark finds without registration.
 
 For an unknown format Spark imports every package named ``pyspark_*``. If one raises,
 the others are not found, so this one never does.

@@ -1,10 +1,10 @@
-"""How a parser ends on bytes that are not what it parses."""
+"""Position in the error of a parser that is called with invalid bytes."""
 
 from kafkalog.errors import LocatedError
 
 
 def byte_of_fault(parse, *arguments):
-    """Return the byte that the typed error names, or 0 where there is no error."""
+    """Return the position in the error that `parse` raises, 0 if it raises none."""
     try:
         parse(*arguments)
     except LocatedError as error:

@@ -1,4 +1,4 @@
-"""Bytes that end where memory ends: whoever reads one more is killed for it."""
+"""Buffers next to protected memory: an access outside of them ends the process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PROT_NONE = 0
 
 
 @cache
-def _room():
-    """Return pages that may be used, with one behind and one before that may not."""
+def _pages():
+    """Return accessible pages, with a protected page before and one after them."""
     memory = mmap.mmap(-1, (PAGES + 2) * PAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -26,15 +26,15 @@ def _room():
 
 
 def at_the_end(data):
-    """Copy bytes so that the first behind them may not be touched."""
-    whole = _room()[1]
-    place = whole[len(whole) - len(data) :]
-    place[:] = np.frombuffer(data, np.uint8)
-    return place
+    """Return a copy of `data` with protected memory after it."""
+    pages = _pages()[1]
+    copy = pages[len(pages) - len(data) :]
+    copy[:] = np.frombuffer(data, np.uint8)
+    return copy
 
 
 def at_the_start(data):
-    """Copy bytes so that the last before them may not be touched."""
-    place = _room()[1][: len(data)]
-    place[:] = np.frombuffer(data, np.uint8)
-    return place
+    """Return a copy of `data` with protected memory before it."""
+    copy = _pages()[1][: len(data)]
+    copy[:] = np.frombuffer(data, np.uint8)
+    return copy

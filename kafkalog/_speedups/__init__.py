@@ -32,7 +32,7 @@ from kafkalog._speedups.decode import (
 )
 from kafkalog._speedups.decompress import decompress_streams
 from kafkalog._speedups.due import due_entries
-from kafkalog._speedups.dump_lines import Halt, Want, dump_batches, dump_records
+from kafkalog._speedups.dump_lines import DumpFlag, Halt, dump_batches, dump_records
 from kafkalog._speedups.encode import (
     measure_records,
     split_records,
@@ -68,10 +68,10 @@ from kafkalog._speedups.validate import (
 from kafkalog._speedups.varint import decode_varints, encode_varints
 
 __all__ = [
+    "DumpFlag",
     "FrameStatus",
     "Halt",
     "Status",
-    "Want",
     "all_uncompressed",
     "best_path",
     "bound_decompressed_sizes",

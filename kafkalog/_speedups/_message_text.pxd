@@ -1,8 +1,8 @@
 # Write records of internal topics as the JSON that kafka-dump-log prints.
 #
 # The schemas of the messages come as a table of numbers and the texts they refer to,
-# made by `messages.print_tables`. For a message that is not exactly as a broker writes
-# it, False or NULL is returned, and the caller writes it by the general code.
+# made by `messages.schema_compiler`. For a message that is not exactly as a broker
+# writes it, False or NULL is returned, and the caller writes it by the general code.
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 

@@ -13,7 +13,7 @@ from kafkalog._speedups._record_layout cimport (
     Layout, count_same_layout, layout_of_record
 )
 from kafkalog._speedups._record_output cimport (
-    RecordOutput, all_wanted, put, put_same_layout, put_same_layout_longs
+    RecordOutput, all_in_bounds, put, put_same_layout, put_same_layout_longs
 )
 
 
@@ -42,7 +42,7 @@ cdef inline Status read_batch_records(
         if has_layout:
             group = count_same_layout(&at, &layout, min(GROUP, batch.count - i))
             put_same_layout_longs(&at, batch, &layout, group, &output)
-            has_layout = all_wanted(&output, group)
+            has_layout = all_in_bounds(&output, group)
             if has_layout:
                 status = put_same_layout(
                     &at, &layout, group, &record, &output, gathers

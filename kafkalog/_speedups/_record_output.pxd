@@ -13,7 +13,7 @@ cdef struct Bounds:
     int64_t last_offset
     int64_t first_timestamp
     int64_t last_timestamp
-    bint bounded  # False: all records are wanted
+    bint bounded  # False: all records are in bounds
     bint timed  # whether the timestamps apply
 
 
@@ -46,7 +46,7 @@ cdef struct RecordOutput:
     Headers* headers  # NULL if they are not requested
 
 
-cdef inline bint wanted(
+cdef inline bint in_bounds(
     int64_t offset, int64_t timestamp, const Bounds* bounds
 ) noexcept nogil:
     if not bounds.bounded:
@@ -115,11 +115,11 @@ cdef inline bint put_columns(
 cdef inline Status put(
     const Cursor* at, const Record* record, RecordOutput* out, bint gathers
 ) noexcept nogil:
-    # Write the record to the next row, and keep that row if the record is wanted.
+    # Write the record to the next row, and keep that row if the record is in bounds.
     cdef Py_ssize_t row = out.row
     out.offset[row] = record.offset
     out.timestamp[row] = record.timestamp
-    if not wanted(record.offset, record.timestamp, &out.bounds):
+    if not in_bounds(record.offset, record.timestamp, &out.bounds):
         return Status.OK
     if not gathers:
         put_positions(record, &out.positions, row)
@@ -147,12 +147,12 @@ cdef inline void put_same_layout_longs(
             timestamp[i] = batch.max_timestamp
 
 
-cdef inline bint all_wanted(const RecordOutput* out, int32_t count) noexcept nogil:
-    # Return whether the next `count` rows are wanted, by their offsets and timestamps.
+cdef inline bint all_in_bounds(const RecordOutput* out, int32_t count) noexcept nogil:
+    # Return whether the offsets and timestamps of the next `count` rows are in bounds.
     cdef Py_ssize_t row
     if out.bounds.bounded:
         for row in range(out.row, out.row + count):
-            if not wanted(out.offset[row], out.timestamp[row], &out.bounds):
+            if not in_bounds(out.offset[row], out.timestamp[row], &out.bounds):
                 return False
     return True
 

@@ -7,7 +7,7 @@
  *   KL_FOLD128  the same with 128 bit lanes, 128 bytes a round
  *   KL_TABLE    eight tables, eight bytes a round; every processor
  *
- * Folding: a 128 bit lane A that stands D bits before a lane B may be replaced by
+ * Folding: a 128 bit lane A that is D bits before a lane B may be replaced by
  * B ^ A.low * (x^(D+32) mod P) ^ A.high * (x^(D-32) mod P) without changing the
  * remainder; what is left at the end goes through kl_short. (Gopal et al., "Fast
  * CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel, 2009.)

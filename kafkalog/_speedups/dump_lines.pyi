@@ -17,18 +17,18 @@ class Halt(IntEnum):
     FAULT = 7
     LEFTOVER = 8
 
-class Want(IntEnum):
+class DumpFlag(IntEnum):
     DEEP = 1
     PRINT = 2
     BARE = 4
-    ASK = 8
+    STOP = 8
 
 def dump_batches(
     src: npt.NDArray[np.uint8],  # const uint8_t[::1], (nbytes,)
     run: npt.NDArray[np.void],  # Run[::1], (1,), updated
     out: npt.NDArray[np.uint8],  # uint8_t[::1], (capacity,), filled
     pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (capacity, 2), filled
-    want: int,
+    flags: int,
     schemas: _Schemas | None = None,
 ) -> int: ...  # Halt
 def dump_records(
@@ -37,6 +37,6 @@ def dump_records(
     run: npt.NDArray[np.void],  # Run[::1], (1,), updated
     out: npt.NDArray[np.uint8],  # uint8_t[::1], (capacity,), filled
     pairs: npt.NDArray[np.int64],  # int64_t[:, ::1], (capacity, 2), filled
-    want: int,
+    flags: int,
     schemas: _Schemas | None = None,
 ) -> int: ...  # Halt

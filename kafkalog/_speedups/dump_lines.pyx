@@ -50,11 +50,11 @@ cdef packed struct Run:
     int32_t headers_start
     int32_t header_count
 
-cpdef enum Want:
+cpdef enum DumpFlag:
     DEEP = 1  # the records
     PRINT = 2  # their keys and values
     BARE = 4  # without their metadata
-    ASK = 8  # stop before each key and value
+    STOP = 8  # before each key and value
 
 cdef struct Output:
     uint8_t* start
@@ -62,7 +62,7 @@ cdef struct Output:
     Run* run
     int64_t* pairs
     int64_t most_pairs
-    int want
+    int flags
     SchemaTable schemas  # of the records; `code` is NULL if there is none
 
 
@@ -143,11 +143,11 @@ cdef Halt write_record(
     cdef uint8_t* described = NULL
     note_gap(record.offset, out)
     run.max_timestamp = max(run.max_timestamp, record.timestamp)
-    if not out.want & Want.BARE:
+    if not out.flags & DumpFlag.BARE:
         to = put_metadata(to, batch, record, payload)
-    if not out.want & Want.ASK:
-        if out.want & Want.PRINT:
-            to = put_contents(to, payload.data, record, out.want & Want.BARE)
+    if not out.flags & DumpFlag.STOP:
+        if out.flags & DumpFlag.PRINT:
+            to = put_contents(to, payload.data, record, out.flags & DumpFlag.BARE)
         to = put(to, b"\n")
     elif out.schemas.code != NULL:
         described = put_internal(
@@ -156,7 +156,7 @@ cdef Halt write_record(
             record.key_length,
             payload.data + record.value_start,
             record.value_length,
-            out.want & Want.BARE,
+            out.flags & DumpFlag.BARE,
             to,
             out.start + out.capacity - 1,
         )
@@ -165,7 +165,7 @@ cdef Halt write_record(
     run.written += to - start
     run.record += 1
     run.next = payload.pos
-    if described != NULL or not out.want & Want.ASK:
+    if described != NULL or not out.flags & DumpFlag.STOP:
         return Halt.DONE
     run.key_start = record.key_start
     run.key_length = record.key_length
@@ -251,7 +251,7 @@ cdef Halt next_batch(
         return Halt.HEADER
     run.record = 0
     run.next = at + BATCH_HEADER
-    if out.want & Want.DEEP and (
+    if out.flags & DumpFlag.DEEP and (
         batch.magic < 2
         or batch.size_in_bytes < BATCH_HEADER
         or batch.attributes & (CONTROL | CODEC_MASK)
@@ -266,7 +266,7 @@ cdef void next_entry(Run* run, const Batch* batch) noexcept nogil:
 
 
 cdef Output output_of(
-    Run[::1] run, uint8_t[::1] out, int64_t[:, ::1] pairs, int want, tuple schemas
+    Run[::1] run, uint8_t[::1] out, int64_t[:, ::1] pairs, int flags, tuple schemas
 ) except *:
     cdef Output of
     cdef const int32_t[::1] code
@@ -281,7 +281,7 @@ cdef Output output_of(
             f"written {run[0].written}, expected within {out.shape[0]} bytes"
         )
     of.start, of.capacity = &out[0], out.shape[0]
-    of.run, of.want = &run[0], want
+    of.run, of.flags = &run[0], flags
     of.pairs, of.most_pairs = &pairs[0, 0], pairs.shape[0]
     of.schemas.code = NULL
     of.schemas.texts = NULL
@@ -296,19 +296,19 @@ def dump_batches(
     Run[::1] run not None,
     uint8_t[::1] out not None,
     int64_t[:, ::1] pairs not None,
-    int want,
+    int flags,
     tuple schemas=None,
 ):
     """Write the lines of the entries in `src` from `run` on; return why it stopped.
 
     Records are written of uncompressed data batches of magic 2. At any other the kernel
     stops, and the caller continues with `dump_records` or by itself. With `schemas`
-    (`messages.print_tables`) keys and values of internal topics are written where the
-    kernel would otherwise stop for ASK, as far as their schemas are supported.
+    (`messages.schema_compiler`) keys and values of internal topics are written where
+    the kernel would otherwise stop, as far as their schemas are supported.
     """
     cdef Batch batch
     cdef Halt halt = Halt.DONE
-    cdef Output to = output_of(run, out, pairs, want, schemas)
+    cdef Output to = output_of(run, out, pairs, flags, schemas)
     cdef int64_t end = src.shape[0]
     cdef const uint8_t* data = &src[0] if end else NULL
     if run[0].entry < 0:
@@ -316,7 +316,7 @@ def dump_batches(
     with nogil:
         while halt == Halt.DONE:
             halt = next_batch(data, end, &batch, &to)
-            if halt == Halt.DONE and want & Want.DEEP:
+            if halt == Halt.DONE and flags & DumpFlag.DEEP:
                 halt = write_records(
                     data, to.run.entry + batch.size_in_bytes, &batch, &to
                 )
@@ -331,7 +331,7 @@ def dump_records(
     Run[::1] run not None,
     uint8_t[::1] out not None,
     int64_t[:, ::1] pairs not None,
-    int want,
+    int flags,
     tuple schemas=None,
 ):
     """Write the lines of one batch's records, which are in `payload`.
@@ -341,7 +341,7 @@ def dump_records(
     """
     cdef Batch batch
     cdef Halt halt = Halt.DONE
-    cdef Output to = output_of(run, out, pairs, want, schemas)
+    cdef Output to = output_of(run, out, pairs, flags, schemas)
     cdef int64_t end = payload.shape[0]
     cdef const uint8_t* data = &payload[0] if end else NULL
     if header.shape[0] < BATCH_HEADER or not 0 <= run[0].next <= end:

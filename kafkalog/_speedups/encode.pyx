@@ -148,9 +148,9 @@ def split_records(
     """Fill `bounds` with the first row of each batch, and the end of the last one.
 
     A batch has as many records as fit in `most_bytes`, header included, and in
-    `most_rows`, but at least one. The first gives its base offset and timestamp. Fills
-    `payloads` as `measure_records` does. Returns (batches, rows), fewer rows than all
-    if one cannot be encoded.
+    `most_rows`, but at least one. Its base offset and timestamp are those of the first
+    record. Fills `payloads` as `measure_records` does. Returns (batches, rows), fewer
+    rows than all if one cannot be encoded.
     """
     cdef Columns of = columns_of(offset, timestamp, key, value, headers)
     cdef Py_ssize_t row, batches = 0, rows = offset.shape[0]

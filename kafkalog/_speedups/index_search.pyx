@@ -72,22 +72,22 @@ cdef inline void interleave(
 ) noexcept nogil:
     # Run LANES searches in step, without branches. `count` is at least 1.
     cdef Py_ssize_t slots[LANES]
-    cdef int64_t wanted[LANES]
+    cdef int64_t relative[LANES]  # targets, relative to the base
     cdef Py_ssize_t left = count, half
     cdef int lane
     for lane in range(LANES):
         slots[lane] = 0
-        wanted[lane] = saturating_sub(targets[lane], base)
+        relative[lane] = saturating_sub(targets[lane], base)
     while left > 1:
         half = left // 2
         for lane in range(LANES):
             slots[lane] += half & -<Py_ssize_t>(
-                load(keys + (slots[lane] + half) * stride, kind) <= wanted[lane]
+                load(keys + (slots[lane] + half) * stride, kind) <= relative[lane]
             )
         left -= half
     for lane in range(LANES):
         out[lane] = slots[lane] - (
-            load(keys + slots[lane] * stride, kind) > wanted[lane]
+            load(keys + slots[lane] * stride, kind) > relative[lane]
         )
 
 
@@ -113,25 +113,25 @@ cdef inline Py_ssize_t gallop(
 
 cdef inline void search_all(
     const uint8_t* keys, Py_ssize_t stride, Py_ssize_t count, const int64_t* targets,
-    Py_ssize_t wanted, int64_t base, int64_t* out, field_t kind,
+    Py_ssize_t target_count, int64_t base, int64_t* out, field_t kind,
 ) noexcept nogil:
     # Galloping is faster if targets ascend and are not much rarer than slots.
     cdef Py_ssize_t i = 0, slot = -1
-    if count // SPARSE <= wanted:
-        while i + 1 < wanted and targets[i] <= targets[i + 1]:
+    if count // SPARSE <= target_count:
+        while i + 1 < target_count and targets[i] <= targets[i + 1]:
             i += 1
-    if i + 1 >= wanted:
-        for i in range(wanted):
+    if i + 1 >= target_count:
+        for i in range(target_count):
             slot = gallop(
                 keys, stride, count, slot, saturating_sub(targets[i], base), kind
             )
             out[i] = slot
         return
     i = 0
-    while i + LANES <= wanted:
+    while i + LANES <= target_count:
         interleave(keys, stride, count, targets + i, base, out + i, kind)
         i += LANES
-    for i in range(i, wanted):
+    for i in range(i, target_count):
         out[i] = bisect(
             keys, stride, 0, count, saturating_sub(targets[i], base), kind
         )
@@ -193,8 +193,8 @@ def find_slot(
 
     With `above` the first slot whose field + `base` is >= `target`, else -1; slot 0 is
     only found if it is greater, not if it is equal. The search is Kafka's, which
-    compares the last 8 KiB first, so a field that does not ascend gives the slot that a
-    broker would find.
+    compares the last 8 KiB first: even if the field does not ascend, the slot is the
+    one that a broker would find.
     """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
     cdef Py_ssize_t warm, slot
@@ -228,10 +228,10 @@ def search_slots(
     overflow int64. Sorted targets are the fastest.
     """
     cdef Py_ssize_t count = slot_count(data.shape[0], stride, at, width)
-    cdef Py_ssize_t wanted = targets.shape[0]
-    if out.shape[0] != wanted:
-        raise ValueError(f"{out.shape[0]} rows of output, expected {wanted}")
-    if not wanted:
+    cdef Py_ssize_t target_count = targets.shape[0]
+    if out.shape[0] != target_count:
+        raise ValueError(f"{out.shape[0]} rows of output, expected {target_count}")
+    if not target_count:
         return
     if not count:
         out[:] = -1
@@ -239,11 +239,13 @@ def search_slots(
     with nogil:
         if width == 4:
             search_all(
-                &data[at], stride, count, &targets[0], wanted, base, &out[0], <int32_t>0
+                &data[at], stride, count, &targets[0], target_count, base, &out[0],
+                <int32_t>0,
             )
         else:
             search_all(
-                &data[at], stride, count, &targets[0], wanted, base, &out[0], <int64_t>0
+                &data[at], stride, count, &targets[0], target_count, base, &out[0],
+                <int64_t>0,
             )
 
 
@@ -352,14 +354,14 @@ def search_ranges(
     column. Ascending targets in one range are faster.
     """
     cdef Py_ssize_t i, k, low, high, middle, step
-    cdef Py_ssize_t wanted = targets.shape[0]
+    cdef Py_ssize_t target_count = targets.shape[0]
     if (
         starts.shape[0] != stops.shape[0]
-        or not (which.shape[0] == out.shape[0] == wanted)
+        or not (which.shape[0] == out.shape[0] == target_count)
     ):
         raise ValueError("starts, stops, or which, targets, out of different lengths")
     with nogil:
-        for i in range(wanted):
+        for i in range(target_count):
             k = which[i]
             out[i] = -1
             if k < 0 or k >= starts.shape[0]:

@@ -1,8 +1,8 @@
 """Check that a source tree is compiled for the Python that imports it.
 
 A checkout holds the sources of extension modules, an installed package does not. Python
-started in a checkout imports the checkout rather than the package installed beside it;
-if extension modules are missing there, an error says how to compile them.
+started in a checkout imports the checkout, even if the package is installed. If
+extension modules are missing there, the error states how to compile them.
 """
 
 from __future__ import annotations

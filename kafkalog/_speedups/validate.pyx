@@ -31,7 +31,7 @@ cdef enum:
     KNOWN_ATTRIBUTES = 0x7F
 
 
-cdef struct Wanted:
+cdef struct Requirements:
     # Requirements on a batch's header.
     bint from_zero
     bint ascending
@@ -81,19 +81,19 @@ cdef inline void note_batch(const Batch* row, bint first, Append* info) noexcept
 
 
 cdef inline bint take_batch(
-    const uint8_t* src, int64_t pos, int64_t end, const Wanted* wanted, Batch* row,
-    const Append* info
+    const uint8_t* src, int64_t pos, int64_t end, const Requirements* required,
+    Batch* row, const Append* info
 ) noexcept nogil:
-    # Return whether a complete batch with a valid CRC is at `pos`, and is as wanted.
+    # Return whether a complete batch with a valid CRC that is as required is at `pos`.
     if read_entry(src, pos, end, row, False) != Status.OK:
         return False
     return (
-        row.size_in_bytes <= wanted.most_bytes
-        and row.leader_epoch >= wanted.least_epoch
-        and row.leader_epoch <= wanted.greatest_epoch
+        row.size_in_bytes <= required.most_bytes
+        and row.leader_epoch >= required.least_epoch
+        and row.leader_epoch <= required.greatest_epoch
         and row.attributes & CODEC_MASK <= LAST_CODEC
-        and not (wanted.from_zero and row.magic == 2 and row.base_offset != 0)
-        and not (wanted.ascending and row.last_offset <= info.last_offset)
+        and not (required.from_zero and row.magic == 2 and row.base_offset != 0)
+        and not (required.ascending and row.last_offset <= info.last_offset)
         and crc_matches(src + pos, row)
     )
 
@@ -187,10 +187,10 @@ cdef Rules rules_of(tuple rules) except *:
 
 
 cdef inline bint take_append(
-    const uint8_t* src, int64_t pos, int64_t end, const Wanted* wanted, Found* found,
-    Append* info
+    const uint8_t* src, int64_t pos, int64_t end, const Requirements* required,
+    Found* found, Append* info
 ) noexcept nogil:
-    # Return whether `pos` to `end` has complete batches only, all as wanted.
+    # Return whether `pos` to `end` has complete batches only, all as required.
     cdef Batch* row
     cdef Py_ssize_t first = found.rows
     begin_append(info)
@@ -198,7 +198,7 @@ cdef inline bint take_append(
         if found.rows == found.capacity:
             return False
         row = found.at + found.rows
-        if not take_batch(src, pos, end, wanted, row, info):
+        if not take_batch(src, pos, end, required, row, info):
             return False
         note_batch(row, found.rows == first, info)
         pos += row.size_in_bytes
@@ -247,7 +247,7 @@ def take_batches(
     batch that `survey_batches` accepts, except that compressed records are not read.
     Returns (appends accepted before the first that is not, rows filled).
     """
-    cdef Wanted wanted = Wanted(
+    cdef Requirements required = Requirements(
         from_zero, ascending, least_epoch, greatest_epoch, most_bytes
     )
     cdef Py_ssize_t i, done = 0, appends = count_appends(info, row_bounds.shape[0])
@@ -255,10 +255,10 @@ def take_batches(
     cdef Append* info_at = <Append*>&info[0] if appends else NULL
     cdef uint8_t* to = &data[0] if data.shape[0] else NULL
     cdef bint surveyed = rules is not None
-    cdef Rules asked = Rules(False, False, -1, 0, 0)
+    cdef Rules leader_rules = Rules(False, False, -1, 0, 0)
     cdef Buffers held
     if surveyed:
-        asked = rules_of(rules)
+        leader_rules = rules_of(rules)
     if byte_bounds.shape[0] != appends + 1 or len(buffers) != appends:
         raise ValueError(
             f"{byte_bounds.shape[0]} bounds and {len(buffers)} buffers, expected "
@@ -277,11 +277,11 @@ def take_batches(
             if held.views[i].len:  # the address of an empty buffer may be NULL
                 memcpy(to + byte_bounds[i], held.views[i].buf, held.views[i].len)
             if not take_append(
-                to, byte_bounds[i], byte_bounds[i + 1], &wanted, &found, &info_at[i]
+                to, byte_bounds[i], byte_bounds[i + 1], &required, &found, &info_at[i]
             ):
                 break
             if surveyed and not survey_append(
-                to, &asked, &found, row_bounds[i], &info_at[i]
+                to, &leader_rules, &found, row_bounds[i], &info_at[i]
             ):
                 break
             row_bounds[i + 1] = found.rows
@@ -316,7 +316,7 @@ def survey_batches(
     timestamp in the range or none and, if it was compressed, offsets from 0 without
     gaps. Returns the appends accepted before the first that is not.
     """
-    cdef Rules asked = rules_of(rules)
+    cdef Rules leader_rules = rules_of(rules)
     cdef Cursor at = Cursor(data=NULL, pos=0, end=0)
     cdef Py_ssize_t i, done = 0, count = rows.shape[0] // sizeof(Batch)
     cdef Py_ssize_t appends = count_appends(info, row_bounds.shape[0])
@@ -336,9 +336,9 @@ def survey_batches(
             )
             if at.pos < 0 or at.end < at.pos or at.end > src.shape[0]:
                 break
-            if not accepts_header(&row_at[i], &asked):
+            if not accepts_header(&row_at[i], &leader_rules):
                 break
-            if not survey_batch(&at, &row_at[i], &asked, &info_at[i]):
+            if not survey_batch(&at, &row_at[i], &leader_rules, &info_at[i]):
                 break
             done += 1
     return done

@@ -113,9 +113,15 @@ class Cleaner:
         """Compact a log; `check` is called before each chunk of it.
 
         Raises `LogCleaningAbortedError`, `CorruptRecordError` and `InvalidRecordError`.
+        An `OSError` closes the log, as in all work on it.
         """
-        cleaning = _Cleaning(self, cleanable, check, now_ms)
-        return cleanable.log.runtime.run_beside(cleaning.run)
+        runtime = cleanable.log.runtime
+        try:
+            return _Cleaning(self, cleanable, check, now_ms).run()
+        except OSError as error:
+            if runtime.failure is None:
+                runtime.fail(error)
+            raise
 
     def reader(self, check: Check) -> ChunkReader:
         """Return a reader that is throttled, and that `check` ends."""

@@ -49,20 +49,18 @@ class CleaningStates:
         self._lock = RLock()
         self._changed = Condition(self._lock)
         self._states: dict[Name, State | int] = {}
-        self.uncleanable: dict[Name, WritableLog] = {}
-        for log in logs.values():
-            log.runtime.disk.create_if_missing(_directory_of(log) / CLEANED_TO)
+        self._uncleanable: dict[Name, tuple[WritableLog, Exception]] = {}
 
     # Choosing a log
 
-    def take_filthiest(self, now_ms: Callable[[], int]) -> CleanableLog | None:
+    def take_filthiest(self) -> CleanableLog | None:
         """Return the log with the highest ratio of those dirty enough; in progress.
 
         A log whose range cannot be computed is marked uncleanable, and the error
         raised.
         """
         with self._lock:
-            dirty = [self._find(name, log, now_ms()) for name, log in self._free()]
+            dirty = [self._find(log) for _, log in self._free()]
             chosen = [one for one in dirty if one.is_dirty_enough]
             if not chosen:
                 return None
@@ -100,37 +98,43 @@ class CleaningStates:
             return found
 
     def _free(self) -> Iterator[tuple[Name, WritableLog]]:
-        for name, log in self.logs.items():
-            is_marked = self.uncleanable.get(name) is log
-            if log.config.compact and name not in self._states and not is_marked:
+        for name, log in list(self.logs.items()):
+            marked, _ = self._uncleanable.get(name, (None, None))
+            is_free = name not in self._states and marked is not log
+            if log.config.compact and is_free and not log.runtime.closed:
                 yield name, log
 
-    def _find(self, name: Name, log: WritableLog, now_ms: int) -> CleanableLog:
+    def _find(self, log: WritableLog) -> CleanableLog:
         try:
-            return self._range(log, now_ms)
-        except KafkaLogError:
-            self.mark_uncleanable(name, log)
+            return self._range(log, log.runtime.now_ms())
+        except KafkaLogError as error:
+            self.mark_uncleanable(log, error)
             raise
 
     def _range(self, log: WritableLog, now_ms: int) -> CleanableLog:
-        name = log.topic, log.partition
-        offsets = read_offsets_or_none(_directory_of(log), CLEANED_TO)
-        found = find_cleanable(log, offsets.get(name), now_ms)
+        log.runtime.disk.create_if_missing(_directory_of(log) / CLEANED_TO)
+        found = find_cleanable(log, self.checkpointed(log), now_ms)
         if found.must_reset_checkpoint:
             self.set_checkpoint(log, found.first_dirty_offset)
         return found
 
-    def mark_uncleanable(self, name: Name, log: WritableLog) -> None:
+    @property
+    def uncleanable(self) -> dict[Name, Exception]:
+        """The logs that are left alone, and what failed on each."""
+        with self._lock:
+            return {name: error for name, (_, error) in self._uncleanable.items()}
+
+    def mark_uncleanable(self, log: WritableLog, error: Exception) -> None:
         """Leave a log alone until it is opened again."""
         with self._lock:
-            self.uncleanable[name] = log
+            self._uncleanable[log.topic, log.partition] = log, error
 
     def forget_missing(self) -> None:
         """Remove the marks of logs that are gone."""
         with self._lock:
-            for name, log in list(self.uncleanable.items()):
+            for name, (log, _) in list(self._uncleanable.items()):
                 if self.logs.get(name) is not log:
-                    del self.uncleanable[name]
+                    del self._uncleanable[name]
 
     # States
 
@@ -178,6 +182,12 @@ class CleaningStates:
             else:
                 self._states[name] = 1 if state is None else state + 1
             while isinstance(self._states.get(name), State):
+                self._changed.wait(WAIT_SECONDS)
+
+    def wait_until_idle(self) -> None:
+        """Wait until no round is under way."""
+        with self._lock:
+            while any(isinstance(one, State) for one in self._states.values()):
                 self._changed.wait(WAIT_SECONDS)
 
     def resume(self, names: Iterable[Name]) -> None:

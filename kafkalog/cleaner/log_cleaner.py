@@ -5,9 +5,9 @@ Source: ``LogCleaner.java``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from sys import float_info
-from threading import Event, Thread
 from typing import Final, Self
 
 from kafkalog.cleaner.cleanable_range import CleanableLog
@@ -16,11 +16,17 @@ from kafkalog.cleaner.cleaning_states import CleaningStates
 from kafkalog.cleaner.offset_map import OffsetMap
 from kafkalog.cleaner.throttle import Throttle
 from kafkalog.config import BrokerConfig
-from kafkalog.errors import LogArgumentError, LogCleaningAbortedError
+from kafkalog.errors import (
+    KafkaLogError,
+    LogArgumentError,
+    LogCleaningAbortedError,
+    LogClosedError,
+)
+from kafkalog.log.clock import Scheduler
 from kafkalog.log.ownership import Name
 from kafkalog.log.writable_log import WritableLog
 
-THREAD_NAME: Final = "kafka-log-cleaner-thread-"
+TASK_NAME: Final = "kafka-log-cleaner-thread-"
 NO_LIMIT: Final = float_info.max
 
 
@@ -40,9 +46,9 @@ class LogCleaner:
     max_bytes_per_second : float
         Limit of the bytes read and written by all threads.
     threads : int
-        Number of threads that `start` starts.
+        Number of rounds at one time in the background.
     backoff_ms : int
-        Time that a thread waits where there was nothing to compact.
+        Time between two looks for logs to compact.
 
     Raises
     ------
@@ -91,9 +97,8 @@ class LogCleaner:
             error.add_note("Raise dedupe_buffer_size, or lower threads.")
             raise error
         self.states = CleaningStates(logs)
-        self._cleaner: Cleaner | None = None
-        self._running: list[Thread] = []
-        self._stopped = Event()
+        self._free: list[Cleaner] = []  # buffers that no round uses now
+        self._is_closed = False
 
     @classmethod
     def from_config(
@@ -110,7 +115,13 @@ class LogCleaner:
             backoff_ms=broker.log_cleaner_backoff_ms,
         )
 
-    # Compacting in the thread of the caller
+    @property
+    def uncleanable(self) -> dict[Name, Exception]:
+        """The logs that a background round failed on, and the errors.
+
+        They are left alone until they are opened again.
+        """
+        return self.states.uncleanable
 
     def clean(self, topic: str, partition: int) -> CleaningResult | None:
         """Compact a log, however dirty it is.
@@ -125,7 +136,7 @@ class LogCleaner:
         KeyError
             If there is no such log.
         LogCleaningAbortedError
-            If another thread aborted the round; the log is as it was.
+            If another thread aborted the round.
         LogStateError
             If another thread compacts the log, or has paused it.
         CorruptRecordError, InvalidRecordError
@@ -133,7 +144,7 @@ class LogCleaner:
         """
         log = self.states.logs[topic, partition]
         cleanable = self.states.take((topic, partition), log.runtime.now_ms())
-        return None if cleanable is None else self._clean(cleanable, self._own())
+        return None if cleanable is None else self._clean(cleanable)
 
     def clean_filthiest(self) -> CleaningResult | None:
         """Compact the dirtiest log of those that are dirty enough.
@@ -152,64 +163,70 @@ class LogCleaner:
         LogCleaningAbortedError, CorruptRecordError, InvalidRecordError
             As `clean`.
         """
-        return self._clean_filthiest(None)
+        cleanable = self.states.take_filthiest()
+        return None if cleanable is None else self._clean(cleanable)
 
-    def _clean_filthiest(self, cleaner: Cleaner | None) -> CleaningResult | None:
-        logs = self.states.logs
-        first = next(iter(logs.values()), None)
-        if first is None:
-            return None
-        cleanable = self.states.take_filthiest(first.runtime.now_ms)
-        if cleanable is None:
-            return None
-        return self._clean(cleanable, self._own() if cleaner is None else cleaner)
-
-    def _own(self) -> Cleaner:
-        """Return the buffers of the caller's thread."""
-        if self._cleaner is None:
-            self._cleaner = self._new_cleaner()
-        return self._cleaner
-
-    def _new_cleaner(self) -> Cleaner:
-        return Cleaner(
-            OffsetMap(self._memory),
-            self._io_buffer_size,
-            self._load_factor,
-            self._throttle,
-        )
-
-    def _clean(self, cleanable: CleanableLog, cleaner: Cleaner) -> CleaningResult:
+    def _clean(self, cleanable: CleanableLog) -> CleaningResult:
         log, end_offset = cleanable.log, cleanable.first_dirty_offset
 
         def check() -> None:
-            if self._stopped.is_set():
+            if self._is_closed:
                 raise LogCleaningAbortedError("the cleaner was closed")
             log.runtime.check()
             self.states.check(cleanable.name)
 
         try:
-            result = cleaner.clean(cleanable, check, log.runtime.now_ms())
+            with self._borrowed() as cleaner:
+                result = cleaner.clean(cleanable, check, log.runtime.now_ms())
             end_offset = result.end_offset
         finally:
             self.states.end_cleaning(log, end_offset)
         return result
 
+    @contextmanager
+    def _borrowed(self) -> Iterator[Cleaner]:
+        """Lend the buffers of a round; there are as many as rounds at one time."""
+        try:
+            cleaner = self._free.pop()
+        except IndexError:
+            cleaner = Cleaner(
+                OffsetMap(self._memory),
+                self._io_buffer_size,
+                self._load_factor,
+                self._throttle,
+            )
+        try:
+            yield cleaner
+        finally:
+            self._free.append(cleaner)
+
     def delete_old_segments(self) -> int:
         """Delete what the settings of compacted logs no longer keep.
+
+        A log whose disk fails closes itself; the others are not affected.
 
         Returns
         -------
         int
             The number of segments.
         """
-        logs = self.states.take_deletable()
+        logs, deleted = self.states.take_deletable(), 0
         try:
-            return sum(log.delete_old_segments() for log in logs.values())
+            for log in logs.values():
+                with suppress(LogClosedError, OSError):
+                    deleted += log.delete_old_segments()
         finally:
             self.states.end_work(logs)
+        return deleted
+
+    # Truncating
 
     def truncate_to(self, log: WritableLog, offset: int) -> bool:
-        """Truncate a log as `WritableLog.truncate_to`; later rounds know of it."""
+        """Truncate a log, as `WritableLog.truncate_to`.
+
+        No round is under way meanwhile, and the next one begins at the active segment
+        at the latest.
+        """
         if offset >= log.growing_segments[-1].base_offset:
             return log.truncate_to(offset)
         with self.states.paused([(log.topic, log.partition)]):
@@ -220,55 +237,57 @@ class LogCleaner:
     def truncate_fully(
         self, log: WritableLog, offset: int, log_start_offset: int | None = None
     ) -> None:
-        """Truncate a log as `WritableLog.truncate_fully`; later rounds know of it."""
+        """Truncate a log, as `WritableLog.truncate_fully`; see `truncate_to`."""
         with self.states.paused([(log.topic, log.partition)]):
             log.truncate_fully(offset, log_start_offset)
             self.states.lower_checkpoint(log)
 
-    # Threads
+    # In the background
 
-    def start(self) -> None:
-        """Start the threads, which compact logs until `close`.
+    def start(self, scheduler: Scheduler) -> None:
+        """Compact logs in tasks of a scheduler, until `close`.
 
-        They are named ``kafka-log-cleaner-thread-0`` and so on. A log that cannot be
-        compacted is marked uncleanable, and left alone until it is opened again.
+        There are as many tasks as `threads`, named ``kafka-log-cleaner-thread-0`` and
+        so on. Each runs `work` every `backoff_ms`.
         """
-        self._stopped.clear()
         for number in range(self._threads):
-            name = f"{THREAD_NAME}{number}"
-            thread = Thread(target=self._run, name=name, daemon=True)
-            self._running.append(thread)
-            thread.start()
+            scheduler.schedule(
+                f"{TASK_NAME}{number}", self.work, 0, max(1, self._backoff_ms)
+            )
 
-    def _run(self) -> None:
-        cleaner = self._new_cleaner()
-        while not self._stopped.is_set():
-            if not self.work_once(cleaner):
-                self._stopped.wait(self._backoff_ms / 1000)
+    def work(self) -> None:
+        """Compact logs until none is dirty enough, and delete old segments.
 
-    def work_once(self, cleaner: Cleaner | None = None) -> bool:
-        """Do what a thread does in one turn: compact one log, then delete old segments.
-
-        Returns
-        -------
-        bool
-            Whether a log was compacted.
+        A log on which that fails is marked uncleanable. One whose disk fails has closed
+        itself.
         """
-        cleaned = False
+        while not self._is_closed:
+            cleaned = self._clean_one()
+            self.delete_old_segments()
+            self.states.forget_missing()
+            if not cleaned:
+                return
+
+    def _clean_one(self) -> bool:
         try:
-            cleaned = self._clean_filthiest(cleaner) is not None
-        except LogCleaningAbortedError:
-            cleaned = True
-        self.delete_old_segments()
-        self.states.forget_missing()
-        return cleaned
+            cleanable = self.states.take_filthiest()
+        except KafkaLogError:  # that log is marked uncleanable
+            return False
+        if cleanable is None:
+            return False
+        try:
+            self._clean(cleanable)
+        except (LogCleaningAbortedError, LogClosedError, OSError):
+            return True
+        except Exception as error:
+            self.states.mark_uncleanable(cleanable.log, error)
+            return False
+        return True
 
     def close(self) -> None:
-        """End the threads, and with them a round that is under way; twice is once."""
-        self._stopped.set()
-        for thread in self._running:
-            thread.join()
-        self._running.clear()
+        """End the rounds that are under way, and begin no other; twice is once."""
+        self._is_closed = True
+        self.states.wait_until_idle()
 
     def __enter__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log.control_batches import control_records
+from kafkalog.log.markers import control_records
 
 ABORT = int(ControlRecordType.ABORT)
 COMMIT = int(ControlRecordType.COMMIT)

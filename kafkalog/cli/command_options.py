@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from kafkalog.query.tailing import SourceBounds
     from kafkalog.storage.file_names import PartitionDir
 
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS: Final = ("table", "jsonl", "json", "csv")
-
-
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -115,7 +112,7 @@ def complete_partitions(
 ) -> list[str]:
     """Return the partition numbers below the paths given so far."""
     numbers = sorted({name.partition for name in _partitions(context)})
-    return [str(one) for one in numbers if str(one).startswith(incomplete)]
+    return [str(each) for each in numbers if str(each).startswith(incomplete)]
 
 
 def complete_columns(
@@ -134,7 +131,7 @@ def complete_columns(
 
 
 def _partitions(context: click.Context) -> Iterator[PartitionDir]:
-    """Yield the partitions that directory names at and below the paths stand for.
+    """Yield the partitions named by directories at and below the paths.
 
     While an option is being completed, click has not assigned the arguments to
     parameters yet: they are in `click.Context.args`.

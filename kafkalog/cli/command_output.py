@@ -92,11 +92,11 @@ def decodable(scan: Scan) -> Scan:
 
 
 class RecordPrinter:
-    """Prints chunks of records one after another, as one table, list or stream.
+    """A printer of record chunks: one table, list or stream.
 
-    With `decode`, records of internal topics are printed decoded. A table is held back
-    until there are enough rows to determine its column widths; `flush` prints the rows
-    held back. Leaving the context ends the list of ``json``.
+    With `decode`, records of internal topics are printed decoded. Rows of a table are
+    kept until there are enough to determine the column widths; `flush` prints the rows
+    kept. Leaving the context ends the list of ``json``.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class RecordPrinter:
         return len(lines)
 
     def flush(self) -> None:
-        """Print the table rows that are held back."""
+        """Print the table rows that are kept."""
         if self._rows:
             self._print_rows()
 

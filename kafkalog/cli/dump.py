@@ -1,4 +1,4 @@
-"""``kafkalog dump``: what kafka-dump-log prints, with its flags."""
+"""``kafkalog dump``: the output of kafka-dump-log, with its flags."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DUMPED: Final = frozenset(
 )
 TOOL_VERSION: Final = "4.3.1"
 NO_VALUE: Final = "\0"
-"""Stands for a value that was not given: no argument contains this character."""
+"""Placeholder for a missing value: no argument contains this character."""
 
 
 class DumpCommand(click.Command):
@@ -275,7 +275,7 @@ def _with_value(argument: Argument, flags: dict[str, Any]) -> Argument:
 def _streams(rows: RowPrinter | None) -> Streams:
     from kafkalog.dump.streams import Streams
 
-    def complain(text: str) -> None:
+    def write_error(text: str) -> None:
         click.echo(text, nl=False, err=True)
 
-    return Streams(sys.stdout.buffer.write, complain, rows.print if rows else None)
+    return Streams(sys.stdout.buffer.write, write_error, rows.print if rows else None)

@@ -44,7 +44,7 @@ class Exit(IntEnum):
 
 
 class Refused(Exception):
-    """The request would destroy something; the message states what."""
+    """The request would destroy data; the message states which."""
 
 
 class Damaged(Exception):

@@ -66,14 +66,14 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
         facts.append(describe(path))
         damaged += len(damages(facts[-1]))
     if form == "table":
-        for number, one in enumerate(facts):
+        for number, described in enumerate(facts):
             command_output.emit("\n" if number else "")
-            _print_one(one, no_color=no_color)
+            _print_description(described, no_color=no_color)
     elif form == "csv":
         command_output.print_rows(_flat(facts), (), form)
     else:
         command_output.print_rows(
-            [{"schema": SCHEMA, **one} for one in facts], (), form
+            [{"schema": SCHEMA, **described} for described in facts], (), form
         )
     if damaged:
         raise exits.Damaged(
@@ -83,14 +83,14 @@ def command(paths: tuple[Path, ...], form: str | None, no_color: bool) -> None:
 
 def _flat(facts: list[command_output.Row]) -> Iterator[command_output.Row]:
     """Yield each member as a row of its own; lists and objects as JSON text."""
-    for one in facts:
-        for name, value in one.items():
+    for described in facts:
+        for name, value in described.items():
             nested = isinstance(value, (dict, list))
             shown = json.dumps(value, ensure_ascii=False) if nested else value
-            yield {"path": one["path"], "name": name, "value": shown}
+            yield {"path": described["path"], "name": name, "value": shown}
 
 
-def _print_one(facts: command_output.Row, *, no_color: bool) -> None:
+def _print_description(facts: command_output.Row, *, no_color: bool) -> None:
     """Print scalar members a line each, then segments and the other files as tables."""
     segments, others = facts.get("segments"), list(facts.get("beside", []))
     scalars = {name: value for name, value in facts.items() if name != "beside"}

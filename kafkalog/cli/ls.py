@@ -110,7 +110,7 @@ def command(
 
 
 def _sorted(summaries: Iterable[Summary], sort: str) -> list[command_output.Row]:
-    rows = [asdict(one) for one in summaries]
+    rows = [asdict(summary) for summary in summaries]
     if sort == "size":
         rows.sort(key=itemgetter("all_files_bytes"), reverse=True)
     return rows
@@ -124,9 +124,9 @@ def _title(path: Path, rows: Sequence[command_output.Row]) -> str:
     """Return a heading: path, number and size of the rows, kind of shutdown."""
     size = terminal.in_units(sum(row["size_in_bytes"] for row in rows))
     of_partitions = _are_partitions(rows)
-    what = "partition" if of_partitions else "segment"
+    noun = "partition" if of_partitions else "segment"
     plural = "" if len(rows) == 1 else "s"
-    title = f"{terminal.escape(str(path))}: {len(rows)} {what}{plural}, {size}"
+    title = f"{terminal.escape(str(path))}: {len(rows)} {noun}{plural}, {size}"
     if not of_partitions:
         return title
     return f"{title}, {'' if rows[0]['clean_shutdown'] else 'not '}shut down cleanly"

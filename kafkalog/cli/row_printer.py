@@ -17,11 +17,11 @@ FIELDS: Final = (
     TableField("kind", "kind"),
     TableField("members", "members", may_be_cut=True),
 )
-"""A table's columns: what all rows have, and one for their other members."""
+"""A table's columns: members of all rows, and one for the other members."""
 
 
 class RowPrinter(AbstractContextManager["RowPrinter"]):
-    """Prints rows as they arrive; the first rows of a table determine its widths.
+    """A printer of rows as they arrive; the first rows of a table set its widths.
 
     For CSV, `columns` are all that a row may have; a missing member is an empty cell.
     """

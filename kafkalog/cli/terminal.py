@@ -1,7 +1,7 @@
 r"""Text for terminals: escaped control characters, units, colour, progress.
 
-Keys, values and topics are arbitrary bytes, and a terminal obeys some of them. So
-control and invisible characters are escaped with a backslash: ``\x1b``, ``\u202e``.
+Keys, values and topics are arbitrary bytes, which may contain commands of the terminal.
+Control and invisible characters are escaped with a backslash: ``\x1b``, ``\u202e``.
 """
 
 from __future__ import annotations

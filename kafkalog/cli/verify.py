@@ -1,4 +1,4 @@
-"""``kafkalog verify``: check that everything under a path is as Kafka wrote it."""
+"""``kafkalog verify``: check every file under a path."""
 
 from __future__ import annotations
 

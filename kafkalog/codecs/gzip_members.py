@@ -58,7 +58,7 @@ def decompress(data: bytes | memoryview, limit: int) -> list[bytes]:
         rest = len(data) - position
         if rest < _LEAST_MEMBER_BYTES or data[position : position + 3] != _MEMBER:
             return chunks
-        # What follows a member is copied each time: small windows keep that linear.
+        # The bytes after a member are copied each time: small windows keep that linear.
         window = _FIRST_WINDOW_BYTES
 
 

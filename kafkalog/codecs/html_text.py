@@ -1,7 +1,4 @@
-"""A table as HTML, as notebooks show an object.
-
-Knows: text. Does not know: what is shown.
-"""
+"""HTML tables, for the display of objects in notebooks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Corrupt compressed streams, decompressed as far as Java's classes decompress them.
 
-How much of a stream is returned before it fails, and with which exception, depends on
-the libraries that Kafka uses. If ours reject a stream, it is decompressed again here,
+The content that is returned before a stream fails, and the exception, depend on the
+libraries that Kafka uses. If ours reject a stream, it is decompressed again here,
 slowly, in Java's steps. Messages about corrupt lz4 blocks are those of our library.
 
 Kafka's tool holds a decompressed batch in memory, 256 MiB by default. Nothing is

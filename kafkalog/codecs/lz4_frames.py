@@ -40,9 +40,8 @@ LEAST_LEVEL: Final = 1
 MOST_LEVEL: Final = 17
 
 _BLOCK_BYTES: Final = 64 * 1024
-_FAST_LEVEL: Final = (
-    9  # Kafka's default, and the only level that is not high compression
-)
+_FAST_LEVEL: Final = 9
+"""Kafka's default, and the only level that is not high compression."""
 _HIGHEST_EFFORT: Final = 12  # the library's highest level: those above are equal to it
 _STORED: Final = 0x80000000
 _END_MARK: Final = bytes(4)
@@ -131,9 +130,9 @@ def _blocks(
     chunks: list[bytes] = []
     source = memoryview(data)[start:] if start else data
     # A chunk is allocated before it is filled: its size is bounded by the input's.
-    wanted = max(_FIRST_CHUNK_BYTES, _GROWTH * len(data))
+    chunk_bytes = max(_FIRST_CHUNK_BYTES, _GROWTH * len(data))
     while True:
-        size = min(wanted, limit + 1)
+        size = min(chunk_bytes, limit + 1)
         chunk, consumed, ended = decompress_chunk(context, source, max_length=size)
         start += consumed
         limit -= len(chunk)
@@ -147,7 +146,7 @@ def _blocks(
         if len(chunk) < size:
             raise CorruptRecordError("lz4 frame truncated", position=len(data))
         source = memoryview(data)[start:]
-        wanted *= 2
+        chunk_bytes *= 2
 
 
 def _minimal_header(

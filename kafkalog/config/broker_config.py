@@ -97,8 +97,8 @@ class BrokerConfig(Settings):
     Parameters
     ----------
     **settings : int, float, bool, str or sequence of str
-        Values as Python values or in Kafka's text form. A setting that is not given has
-        Kafka's default.
+        Values as Python values or in Kafka's text form. A missing setting has Kafka's
+        default.
 
     Raises
     ------
@@ -275,7 +275,18 @@ class BrokerConfig(Settings):
         return self.from_properties(values)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield the conflicts between settings that are each valid."""
+        """Yield the conflicts between settings that are each valid.
+
+        Yields
+        ------
+        Conflict
+            The reason, and the names of the settings that exclude each other.
+
+        Examples
+        --------
+        >>> list(BrokerConfig().conflicts())
+        []
+        """
         yield from self._time_conflicts()
         yield from self._directory_conflicts()
         least = self.log_cleaner_min_compaction_lag_ms

@@ -1,4 +1,4 @@
-"""`LogConfig`: how one partition's log is written, rolled, indexed, kept, compacted.
+"""`LogConfig`: the settings of one partition's log.
 
 The settings are those of a topic, with the defaults and checks of Kafka 4.3. Their
 meaning is described in ``docs/config.md``.
@@ -59,8 +59,8 @@ class LogConfig(Settings):
     Parameters
     ----------
     **settings : int, float, bool, str or sequence of str
-        Values as Python values or in Kafka's text form. A setting that is not given has
-        Kafka's default.
+        Values as Python values or in Kafka's text form. A missing setting has Kafka's
+        default.
 
     Raises
     ------
@@ -173,7 +173,18 @@ class LogConfig(Settings):
         return levels.get(self.compression_type)
 
     def random_segment_jitter_ms(self) -> int:
-        """Return a random amount by which to shorten one segment's ``segment.ms``."""
+        """Return a random time by which to shorten one segment's ``segment.ms``.
+
+        Returns
+        -------
+        int
+            At least 0, and less than ``segment.jitter.ms``, in ms.
+
+        Examples
+        --------
+        >>> LogConfig(segment_jitter_ms=0).random_segment_jitter_ms()
+        0
+        """
         if not self.segment_jitter_ms:
             return 0
         return getrandbits(31) % min(self.segment_jitter_ms, self.segment_ms)
@@ -215,7 +226,18 @@ class LogConfig(Settings):
         return changed
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield the conflicts between settings that are each valid."""
+        """Yield the conflicts between settings that are each valid.
+
+        Yields
+        ------
+        Conflict
+            The reason, and the names of the settings that exclude each other.
+
+        Examples
+        --------
+        >>> list(LogConfig().conflicts())
+        []
+        """
         least, most = self.min_compaction_lag_ms, self.max_compaction_lag_ms
         if least > most:
             names = ("min.compaction.lag.ms", "max.compaction.lag.ms")

@@ -5,8 +5,8 @@ with underscores for dots::
 
     segment_ms: int = setting(LONG, 604800000, Range(1))
 
-However it is created, from fields, from a mapping of Kafka's names or by changing
-another, it is checked in the same way, and one `ConfigError` lists all faults.
+A group is created from fields, from a mapping of Kafka's names, or by changing another.
+It is checked in the same way each time, and one `ConfigError` lists all faults.
 
 Source: ``ConfigDef.java``, ``AbstractConfig.java``.
 """
@@ -112,7 +112,7 @@ class Settings:
     """Owner of the settings in error messages: topic or broker."""
 
     def __post_init__(self) -> None:
-        """Replace the values given by parsed ones; raise one error for all faults."""
+        """Parse all values; raise one error for all faults."""
         faults: dict[str, str] = {}
         for name, each in settings_of(type(self)).items():
             attribute = attribute_of(name)
@@ -152,6 +152,12 @@ class Settings:
         ------
         ConfigError
             If a name is unknown or a value is invalid; the message lists all faults.
+
+        Examples
+        --------
+        >>> from kafkalog import LogConfig
+        >>> LogConfig.from_properties({"segment.ms": "1000"}).segment_ms
+        1000
         """
         known = {
             name: value
@@ -173,18 +179,66 @@ class Settings:
     def with_changes(
         self, changes: Mapping[str, object], *, ignore_unknown: bool = False
     ) -> Self:
-        """Return these settings with some of them changed, by Kafka's names."""
+        """Return these settings with some of them changed.
+
+        Parameters
+        ----------
+        changes : mapping of str to object
+            New values by Kafka's names, as text or Python values.
+        ignore_unknown : bool, default False
+            Ignore unknown names instead of raising.
+
+        Returns
+        -------
+        Settings
+            An instance of the class of these settings.
+
+        Raises
+        ------
+        ConfigError
+            If a name is unknown or a value is invalid.
+
+        Examples
+        --------
+        >>> from kafkalog import BrokerConfig
+        >>> BrokerConfig().with_changes({"log.roll.ms": "1000"}).log_roll_ms
+        1000
+        """
         values = {**self.values(), **changes}
         return self.from_properties(values, ignore_unknown=ignore_unknown)
 
     def values(self) -> dict[str, Any]:
-        """Return all settings by Kafka's names, as Python values; None if unset."""
+        """Return all settings by Kafka's names, as Python values.
+
+        Returns
+        -------
+        dict of str to object
+            The value of each setting, None if it is unset.
+
+        Examples
+        --------
+        >>> from kafkalog import LogConfig
+        >>> LogConfig().values()["preallocate"]
+        False
+        """
         return {
             name: getattr(self, attribute_of(name)) for name in settings_of(type(self))
         }
 
     def to_properties(self) -> dict[str, str]:
-        """Return all settings that are set as text, by Kafka's names."""
+        """Return all settings that are set, as text by Kafka's names.
+
+        Returns
+        -------
+        dict of str to str
+            The text of each setting, which `from_properties` reads.
+
+        Examples
+        --------
+        >>> from kafkalog import LogConfig
+        >>> LogConfig().to_properties()["preallocate"]
+        'false'
+        """
         found = settings_of(type(self))
         return {
             name: found[name].text(value)

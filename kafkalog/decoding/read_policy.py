@@ -1,16 +1,14 @@
-"""What a reader requests: `Bounds` on records, and a `ReadPolicy` for batches.
+"""`Bounds` on the records that are read, and the `ReadPolicy` for batches.
 
 One policy object goes from the surface down to the files. Each layer reads the fields
 it needs, and none adds flags of its own:
 
     surface      makes the policy from its options (scan, Spark's options, a command)
-    query        narrows it with `replace`: `needs` by the columns, `check_crcs` by what
-                 happens to the records
+    query        narrows it with `replace`: `needs` by the columns, `check_crcs` by the
+                 use of the records
     segment      reads only headers where `needs` is ``headers`` and they suffice;
                  checks CRCs before a step is used, or leaves them to the decoder
     decoding     checks the CRC of each batch whose step was not checked
-
-Knows: requests. Does not know: files, columns.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ CrcCheck: TypeAlias = Literal["before", "while_decoding", "never"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Which records are requested: offsets and timestamps, each [start, end).
+    """Ranges of offsets and timestamps to read, each [start, end).
 
     A record without a timestamp is outside of any bound on timestamps.
     """
@@ -68,7 +66,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPolicy:
-    """What is read of each batch, when its CRC is checked, and what damage does.
+    """Parts of a batch to read, when to check its CRC, and the response to corruption.
 
     Parameters
     ----------
@@ -76,17 +74,17 @@ class ReadPolicy:
         With ``headers``, batches are not decoded where their headers suffice, and only
         headers are read where they suffice for a whole step.
     check_crcs : {"before", "while_decoding", "never"}
-        ``before``: the CRCs of a step are checked before anything in it is used, which
-        reads all its bytes. ``while_decoding``: only batches that are decoded are
+        ``before``: the CRCs of a step are checked before any of it is used, which reads
+        all its bytes. ``while_decoding``: only batches that are decoded are
         checked, right before their records. ``never``: no CRC is checked.
     on_corruption : {"raise", "skip"}
-        Whether damage is raised, or skipped and listed among the problems.
+        Whether corruption raises an error, or is skipped and listed as a problem.
     max_batch_bytes : int
-        Size of a decompressed batch above which it counts as damage.
+        Greatest size of a decompressed batch. A larger one counts as corrupt.
     isolation : {"read_uncommitted", "read_committed"}
-        With the latter, records of aborted and of undecided transactions are missing.
+        With the latter, records of aborted and open transactions are skipped.
     control_records : bool
-        Whether control records are among the records.
+        Whether control records are returned.
     """
 
     needs: Literal["records", "headers"] = "records"
@@ -98,7 +96,7 @@ class ReadPolicy:
 
     @property
     def skips(self) -> bool:
-        """Whether damage is skipped."""
+        """Whether corruption is skipped."""
         return self.on_corruption == "skip"
 
     @property
@@ -107,14 +105,14 @@ class ReadPolicy:
         return self.needs == "headers" and self.check_crcs != "before"
 
     def checking_first(self) -> ReadPolicy:
-        """Return this policy with every CRC checked before, if they are checked."""
+        """Return this policy with CRCs checked before a step is used, if at all."""
         if self.check_crcs != "while_decoding":
             return self
         return replace(self, check_crcs="before")
 
 
 STRICT: Final = ReadPolicy()
-"""Records are read, every CRC is checked before, damage is raised."""
+"""Read records, check every CRC before its step is used, raise on corruption."""
 
 SKIPPING: Final = ReadPolicy(on_corruption="skip")
-"""The same, but damage is skipped."""
+"""The same, but skip corruption."""

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog._speedups import Halt, Want
+from kafkalog._speedups import DumpFlag, Halt
 from kafkalog.codecs.java_exceptions import (
     CORRUPT_RECORD,
     END_OF_FILE,
@@ -73,7 +73,7 @@ def size_fault(entry: Bytes, file: DumpedFile) -> ToolEnded:
 def is_cut_header(header: Bytes, available: int) -> bool:
     """Return whether a batch fits by its size, but its header is cut.
 
-    `header` is what the file still has of the header.
+    `header` is the part of the header that the file has.
     """
     if not HEADER_SIZE_UP_TO_MAGIC < len(header) < RECORD_BATCH_OVERHEAD:
         return False
@@ -105,10 +105,10 @@ def next_fault(position: int, found: int) -> ToolEnded:
     return ToolEnded(CORRUPT_RECORD, reason, cause)
 
 
-def _end_of_file(what: str, expected: int, found: int, position: int) -> ToolEnded:
+def _end_of_file(part: str, expected: int, found: int, position: int) -> ToolEnded:
     # The channel's address in Java's memory is printed as 0.
     reason = (
-        f"Failed to read `{what}` from file channel `sun.nio.ch.FileChannelImpl@0`. "
+        f"Failed to read `{part}` from file channel `sun.nio.ch.FileChannelImpl@0`. "
         f"Expected to read {expected} bytes, but reached end of file after reading "
         f"{found} bytes. Started read from position {position}."
     )
@@ -297,5 +297,5 @@ def _tried(entry: Bytes, content: Bytes, run: npt.NDArray[np.void]) -> tuple[int
     run = np.zeros_like(run)
     out = np.empty(1 << 10, np.uint8)
     pairs = np.empty((1, 2), np.int64)
-    halt = _speedups.dump_records(entry, content, run, out, pairs, int(Want.BARE))
+    halt = _speedups.dump_records(entry, content, run, out, pairs, int(DumpFlag.BARE))
     return halt, int(run["next"][0])

@@ -1,4 +1,4 @@
-"""What the tool reports on standard error after the last file.
+"""The tool's report on standard error, after the last file.
 
 Source: ``DumpLogSegments.java``, its ``main`` and ``TimeIndexDumpErrors``.
 """

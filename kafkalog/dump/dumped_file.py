@@ -1,4 +1,4 @@
-"""A file to dump, named as Java names it, and what its name states.
+"""A file to dump, with its name as in Java and the numbers in that name.
 
 Source: ``java.io.File``, ``java.lang.Long.parseLong``, ``Snapshots.java``.
 """

@@ -55,12 +55,12 @@ class IndexSlots:
         """Return the slots' absolute offsets."""
         return self.slots["relative_offset"].astype(np.int64) + self.base_offset
 
-    def check_size(self, what: str) -> None:
+    def check_size(self, kind: str) -> None:
         """Raise `ToolEnded` if the file's size is not a multiple of its slots'."""
         width = self.slots.dtype.itemsize
         if self.size_in_bytes % width:
             reason = (
-                f"{what} file {self.file.absolute} is corrupt, found "
+                f"{kind} file {self.file.absolute} is corrupt, found "
                 f"{self.size_in_bytes} bytes which is neither positive nor a multiple "
                 f"of {width}"
             )
@@ -70,7 +70,7 @@ class IndexSlots:
 def dump_offset_index(
     file: DumpedFile, options: DumpOptions, streams: Streams, report: DumpReport
 ) -> None:
-    """Print an ``.index``, and add to `report` what contradicts the log."""
+    """Print an ``.index``, and add its contradictions with the log to `report`."""
     window_bytes = options.max_message_bytes.number()
     base_offset = file.base_offset()
     with SlicedLog(file.sibling(".log")) as log:
@@ -121,7 +121,7 @@ def _dump_offset_entries(
 def dump_time_index(
     file: DumpedFile, options: DumpOptions, streams: Streams, report: DumpReport
 ) -> None:
-    """Print a ``.timeindex``, and add to `report` what contradicts the log."""
+    """Print a ``.timeindex``, and add its contradictions with the log to `report`."""
     base_offset = file.base_offset()
     with SlicedLog(file.sibling(".log")) as log:
         sibling = file.sibling(".index")

@@ -139,10 +139,10 @@ def records_of(entry: memoryview) -> Iterator[Message]:
         reason = "Found invalid compressed record set with no inner records"
         raise ToolEnded(INVALID_RECORD, reason)
     base = _base_offset(message, inner[-1].offset) if message.magic else 0
-    for one in inner:
-        if codec := one.attributes & CODEC_MASK:
+    for nested in inner:
+        if codec := nested.attributes & CODEC_MASK:
             raise _inner_codec_fault(codec)
-        yield replace(one, offset=base + one.offset)
+        yield replace(nested, offset=base + nested.offset)
 
 
 def _inner_codec_fault(codec: int) -> ToolEnded:
@@ -183,8 +183,9 @@ def _inner(wrapper: Message) -> list[Message]:
         if size > len(content) - at:
             break
         body = content[at : at + size]
-        one = Message(offset, body)
-        found.append(Message(offset, body, clock) if one.magic == 1 else one)
+        message = Message(offset, body)
+        timed = message.magic == 1
+        found.append(replace(message, clock=clock) if timed else message)
         at += size
     if stream.fault is not None:
         raise opening_fault(stream)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog import _speedups
-from kafkalog._speedups import Halt, Want
+from kafkalog._speedups import DumpFlag, Halt
 from kafkalog.codecs.java_exceptions import OUT_OF_BOUNDS, ToolEnded
 from kafkalog.codecs.java_streams import java_stream
 from kafkalog.dump.batch_faults import (
@@ -121,10 +121,10 @@ class LogDump:
 
     def _batches(self, data: Bytes) -> None:
         """Print the batches that are whole in `data`."""
-        want, schemas = self._printer.want, self._printer.schemas
+        flags, schemas = self._printer.flags, self._printer.schemas
         while True:
             halt = _speedups.dump_batches(
-                data, self._run, self._out, self._pairs, want, schemas
+                data, self._run, self._out, self._pairs, flags, schemas
             )
             if halt == Halt.MORE:
                 return
@@ -153,12 +153,12 @@ class LogDump:
         attributes = attributes_field(entry)
         payload = self._payload(entry, attributes & CODEC_MASK)
         is_control = bool(attributes & CONTROL_FLAG)
-        want = self._printer.want | (Want.ASK if is_control else 0)
+        flags = self._printer.flags | (DumpFlag.STOP if is_control else 0)
         schemas = None if is_control else self._printer.schemas
         self._run["next"] = 0
         while True:
             halt = _speedups.dump_records(
-                entry, payload, self._run, self._out, self._pairs, want, schemas
+                entry, payload, self._run, self._out, self._pairs, flags, schemas
             )
             if halt == Halt.DONE:
                 return
@@ -184,7 +184,7 @@ class LogDump:
             self._run["last_offset"] = message.offset
             latest = max(self._at("max_timestamp"), message.timestamp)
             self._run["max_timestamp"] = latest
-            if not self._printer.want & Want.BARE:
+            if not self._printer.flags & DumpFlag.BARE:
                 metadata = message_metadata(message, clock).encode()
                 self._printer.lines(memoryview(metadata))
             reads = message.read_key, message.read_value
@@ -223,7 +223,7 @@ class LogDump:
             self._out = np.empty(self._at("need"), np.uint8)
 
     def _flush(self) -> None:
-        """Print what the kernel wrote, and take over the gaps that it found."""
+        """Print the kernel's lines, and add the gaps that it found."""
         if written := self._at("written"):
             self._printer.lines(self._out[:written].data)
         if pairs := self._at("pairs"):

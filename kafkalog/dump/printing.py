@@ -1,4 +1,4 @@
-"""How batches and records are output: as the lines that the tool prints, or as data.
+"""Output of batches and records: as the lines that the tool prints, or as data.
 
 A printer receives the lines that a kernel wrote. The last one may have only a record's
 metadata; `record` or `control` then completes it.
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from kafkalog import _speedups
-from kafkalog._speedups import Want
+from kafkalog._speedups import DumpFlag
 from kafkalog.codecs.bytes_text import AsData, bytes_as_data, repair_utf8
 from kafkalog.dump.dump_options import DumpOptions
 from kafkalog.dump.record_text import Describe, Read, control_text, describe_text
@@ -25,13 +25,13 @@ RECORD: Final = "| "
 
 
 class Printer(Protocol):
-    """Outputs lines; `want` and `schemas` are options of the kernel."""
+    """An output of lines; `flags` and `schemas` are options of the kernel."""
 
-    want: int
+    flags: int
     schemas: Any
 
     def lines(self, text: memoryview) -> None:
-        """Output what the kernel wrote."""
+        """Output the lines that the kernel wrote."""
 
     def record(
         self, read_key: Read, read_value: Read, offset: int, headers: list[str] | None
@@ -51,23 +51,23 @@ def printer(
     return DataPrinter(options, describe, streams)
 
 
-def _want(options: DumpOptions, *, asks: bool) -> int:
+def _flags(options: DumpOptions, *, stops: bool) -> int:
     return int(
-        Want.DEEP * (options.deep or options.print_contents)
-        | Want.PRINT * options.print_contents
-        | Want.BARE * options.skip_metadata
-        | Want.ASK * asks
+        DumpFlag.DEEP * (options.deep or options.print_contents)
+        | DumpFlag.PRINT * options.print_contents
+        | DumpFlag.BARE * options.skip_metadata
+        | DumpFlag.STOP * stops
     )
 
 
 class LinePrinter:
-    """Prints lines as the tool does."""
+    """A printer of lines, as the tool prints them."""
 
     def __init__(
         self, options: DumpOptions, describe: Describe | None, streams: Streams
     ) -> None:
-        asks = options.print_contents and describe is not None
-        self.want = _want(options, asks=asks)
+        stops = options.print_contents and describe is not None
+        self.flags = _flags(options, stops=stops)
         self.schemas = (
             None if options.decoder is None else compile_schemas(options.decoder)
         )
@@ -76,7 +76,7 @@ class LinePrinter:
         self._streams = streams
 
     def lines(self, text: memoryview) -> None:
-        """Print what the kernel wrote."""
+        """Print the lines that the kernel wrote."""
         self._streams.write(text)
 
     def record(
@@ -99,12 +99,12 @@ class LinePrinter:
 
 
 class DataPrinter:
-    """Outputs rows of batches and records."""
+    """A printer of batches and records as rows of data."""
 
     def __init__(
         self, options: DumpOptions, describe: Describe | None, streams: Streams
     ) -> None:
-        self.want = _want(options, asks=options.deep or options.print_contents)
+        self.flags = _flags(options, stops=options.deep or options.print_contents)
         self.schemas = None
         self._prints, self._bare = options.print_contents, options.skip_metadata
         self._describe = describe
@@ -146,7 +146,7 @@ class DataPrinter:
         return row if headers is None else row | {"headerKeys": headers}
 
     def _as_data(self, shown: str | None) -> Any:
-        """Return the object for what a topic decoder returned as JSON."""
+        """Return the object for a topic decoder's JSON; other text unchanged."""
         if shown is None or not self._spells_json or not shown.startswith("{"):
             return shown
         return json.loads(shown)

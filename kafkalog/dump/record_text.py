@@ -123,7 +123,7 @@ def _topic_describer(kind: str) -> Describe:
 
 
 def _unread(kind: str, offset: int, fault: ToolEnded) -> tuple[str | None, str | None]:
-    """Return what the topic decoders print for a key or value that is truncated."""
+    """Return the text that topic decoders print for a truncated key or value."""
     reason = "null" if fault.reason is None else fault.reason
     if kind == "cluster-metadata":
         return None, f"Error at {offset}, skipping. {reason}"

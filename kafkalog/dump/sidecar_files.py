@@ -67,7 +67,7 @@ def dump_snapshot(file: DumpedFile, streams: Streams) -> None:
         raise ToolEnded(NO_FILE, file.path) from None
     fault = snapshot_fault(data)
     if fault is not None:
-        streams.complain(f"{fault}\n")
+        streams.write_error(f"{fault}\n")
         return
     _, count = _CRC_AND_COUNT.unpack_from(data, _VERSION.size)
     entries = np.frombuffer(data, producer_snapshot.ENTRY, count, _ENTRIES_FROM)

@@ -1,4 +1,4 @@
-"""Where the tool's lines go: to two streams as text, or to the caller as data.
+"""Output of the tool's lines: as text to two streams, or as data to the caller.
 
 As data, a line is a dict: `file`, `kind`, and the members of the line under the names
 that the tool prints.
@@ -21,14 +21,14 @@ _CLOCKS: Final = ("CreateTime:", "LogAppendTime:", "NoTimestampType:")
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Where the tool prints: bytes to standard output, text to standard error.
+    """The tool's output: bytes to standard output, text to standard error.
 
     With `take_row`, lines for standard output become rows of data; `file` is the one
     that is dumped.
     """
 
     write: Callable[[bytes | memoryview], object]
-    complain: Callable[[str], object]
+    write_error: Callable[[str], object]
     take_row: Callable[[Row], object] | None = None
     file: str = ""
 

@@ -1,4 +1,4 @@
-"""The tool: dumps one file after another by the kind in its name, then the report.
+"""The tool: a dump of each file by the kind in its name, then the report.
 
 Source: ``DumpLogSegments.java``, its ``main``.
 """
@@ -25,7 +25,7 @@ BOOTSTRAP: Final = "bootstrap.checkpoint"
 
 
 def dump_files(paths: Iterable[str], options: DumpOptions, streams: Streams) -> bool:
-    """Dump files one after another, then report what is wrong in them.
+    """Dump files one after another, then print the report about them.
 
     Returns whether all were dumped: an exception of Kafka's ends the dump, and is
     reported on standard error.
@@ -36,10 +36,10 @@ def dump_files(paths: Iterable[str], options: DumpOptions, streams: Streams) -> 
             file = DumpedFile.of(path)
             _dump_file(file, options, replace(streams, file=file.path), report)
     except ToolEnded as ended:
-        streams.complain(ended.report())
+        streams.write_error(ended.report())
         return False
     for line in report.lines():
-        streams.complain(f"{line}\n")
+        streams.write_error(f"{line}\n")
     return True
 
 
@@ -59,7 +59,7 @@ def _dump_file(
         case ".txnindex":
             dump_transaction_index(file, streams)
         case _:
-            streams.complain(f"Ignoring unknown file {file.path}\n")
+            streams.write_error(f"Ignoring unknown file {file.path}\n")
 
 
 def _dump_log(
@@ -78,7 +78,7 @@ def _dump_log(
 
 
 def _print_title(file: DumpedFile, streams: Streams) -> None:
-    """Print what the name of a log or snapshot states."""
+    """Print the numbers in the name of a log or snapshot."""
     if file.suffix == ".log":
         offset = file.base_offset()
         line = f"Log starting offset: {offset}"

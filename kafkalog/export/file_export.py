@@ -53,7 +53,7 @@ class Writer(Protocol):
 
 
 class TextWriter:
-    """Writes JSON Lines or CSV."""
+    """A writer of JSON Lines or CSV."""
 
     def __init__(self, path: Path, columns: tuple[str, ...], form: str) -> None:
         self._columns = columns
@@ -73,7 +73,7 @@ class TextWriter:
 
 
 class TableWriter:
-    """Writes Parquet or Arrow IPC, in row groups of about `ROW_GROUP_BYTES`."""
+    """A writer of Parquet or Arrow IPC, in row groups of about `ROW_GROUP_BYTES`."""
 
     def __init__(
         self, path: Path, columns: tuple[str, ...], form: str, compression: str
@@ -84,7 +84,9 @@ class TableWriter:
         self._to_batch = arrow.to_batch
         self._to_table = pa.Table.from_batches
         self._read_schema = arrow.schema_of(columns)
-        self._schema = pa.schema([_decoded_type(one) for one in self._read_schema])
+        self._schema = pa.schema(
+            [_decoded_type(column) for column in self._read_schema]
+        )
         self._buffered: list[Any] = []
         self._buffered_bytes = 0
         if form == "parquet":
@@ -208,7 +210,7 @@ def write_files(
     Returns
     -------
     ExportResult
-        What was written.
+        The files, the number of records, and the problems of the scan.
 
     Raises
     ------

@@ -111,7 +111,7 @@ def scan_headers(
 ) -> tuple[BatchHeaders, int, int]:
     """Read the headers of the complete batches in `data` from index `start` on.
 
-    Return at most `capacity` rows, with positions that count from `origin`; a status,
+    Returns at most `capacity` rows, with positions that count from `origin`; a status,
     which is OK where `capacity` is reached or `data` ends with a batch; and the index
     after the last batch.
 
@@ -193,8 +193,8 @@ def find_invalid_start(
 ) -> InvalidStart | None:
     """Return why no batch begins with `head`; None where one may.
 
-    A file may end in part of a batch, which was not written yet, or never was. Bytes
-    that no batch begins with are corruption, or no log at all.
+    A file may end with an incomplete batch, whose rest is not written yet or was lost.
+    Bytes that no batch begins with are corrupt, or the file is not a log.
 
     `head` has the first 17 bytes, or as many as there are. The batch's offset is
     expected in `offsets`, both included. `first` is true at the start of a file.
@@ -208,7 +208,7 @@ def find_invalid_start(
     """
     if not len(head):
         return None
-    # The least and the greatest offset that begins with the bytes there are.
+    # The least and the greatest offset that begins with the available bytes.
     known = head[:SIZE_OFFSET].tobytes()
     low, high = (
         int.from_bytes(known.ljust(SIZE_OFFSET, fill), signed=True)
@@ -226,7 +226,7 @@ def find_invalid_start(
 
 
 def find_invalid_size_or_magic(head: Bytes) -> InvalidStart | None:
-    """Return what is wrong with the size or the magic in `head`, None if nothing is."""
+    """Return why the size or the magic in `head` is invalid, None if both are valid."""
     least, magic = MIN_SIZES[0], None
     if len(head) >= HEADER_SIZE_UP_TO_MAGIC:
         magic = magic_field(head)

@@ -1,14 +1,13 @@
-"""The keys of control records, which state what a control record is for.
+"""The keys of control records, which hold their type.
 
-Control records stand alone in batches with the control flag. Their keys are
+A batch with the control flag has control records only. Their keys are
 
     0         2      4
     | version | type |           int16 each; version 0
 
-Readers are to be tolerant: a version above 0 is read as 0, and a type not known is
+Readers are tolerant: a version above 0 is read as 0, and an unknown type is
 `ControlRecordType.UNKNOWN`.
 
-Knows: keys. Does not know: values, batches.
 Source: ``ControlRecordType.java``.
 """
 
@@ -71,15 +70,15 @@ def parse_control_key(key: bytes | None) -> tuple[int, int]:
         raise CorruptRecordError(reason, position=0)
     version, type_id = KEY.unpack_from(key)
     if version < 0:
-        reason = f"control record key has version {version}"
+        reason = f"control record key version {version}, expected at least 0"
         raise CorruptRecordError(reason, position=0)
     return version, type_id
 
 
 def control_types(data: Bytes, starts: Int32s, lengths: Int32s) -> Int64s:
-    """Return the types in many keys, which lie in `data`; shape (n,).
+    """Return the type in each key in `data`; shape (n,).
 
-    -1 where a key has no type: it is too short, or null (a length of -1).
+    A key without a type, too short or null (a length of -1), has -1.
 
     >>> keys = np.frombuffer(bytes.fromhex("000000010000"), np.uint8)
     >>> control_types(keys, np.array([0, 4], np.int32), np.array([4, 2], np.int32))

@@ -1,10 +1,9 @@
-"""Where the fields of record batches and messages are, in bytes.
+"""Positions and sizes of the fields of record batches and messages, in bytes.
 
 A segment file is a sequence of entries, with no header, footer or padding. An entry is
 a *record batch* (magic 2) or a *message* (magic 0 and 1); Kafka's ``RecordBatch``
 interface covers both. All integers of fixed width are big-endian. The first 17 bytes
-have the same layout in both, so that a reader takes the magic before it interprets the
-rest:
+have the same layout in both, so that a reader can read the magic first:
 
     0             8      12        16      17
     | offset      | size | ...     | magic |

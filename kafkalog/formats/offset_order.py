@@ -1,10 +1,9 @@
-"""Offsets have to increase along a log: which batches break the order.
+"""Batches whose offsets do not increase along a log.
 
 No CRC covers the base offset of a batch, so it is compared with those of the batches
-around it. Where two batches contradict each other, one of them is corrupt: the one that
-does not fit between the others. A batch that belongs at its place leaves a gap there,
-when it is removed, exactly as wide as its range of offsets, or wider if records are
-missing around it.
+before and after it. If two batches contradict each other, one of them is corrupt: the
+one that does not fit between the others. Without a valid batch, the offsets have a gap
+exactly as wide as the range of that batch, or wider if records next to it are missing.
 
 Source: ``LogValidator.java`` and ``UnifiedLog.java`` (offsets that do not increase).
 """

@@ -133,7 +133,7 @@ class MetaProperties:
         return format_properties(self.properties(), written)
 
     def properties(self) -> dict[str, str]:
-        """Return keys and values as Kafka names them, in its order."""
+        """Return keys and values with Kafka's names, in its order."""
         named = {
             "node.id" if self.version else "broker.id": self.node_id,
             "directory.id": self.directory_id,

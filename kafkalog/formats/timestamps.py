@@ -68,5 +68,5 @@ def all_as_ms(times: Times) -> npt.NDArray[np.int64]:
         return ms.astype(np.int64) + (ms < values)
     if values.dtype.kind == "i" or not values.size:
         return values.astype(np.int64)
-    each = [as_ms(one) for one in values.reshape(-1).tolist()]
-    return np.array(each, np.int64).reshape(values.shape)
+    flat = [as_ms(time) for time in values.reshape(-1).tolist()]
+    return np.array(flat, np.int64).reshape(values.shape)

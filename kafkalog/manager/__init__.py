@@ -1,1 +1,1 @@
-"""Floor 8: many partitions in log directories."""
+"""The logs of whole log directories, managed as a broker manages them."""

@@ -1,6 +1,7 @@
-"""What a log manager has done from time to time, and what it removes after a delay.
+"""The periodic tasks of a log manager, and the queue of what it removes after a delay.
 
-Knows: tasks, their names and periods, a queue. Does not know: what they do.
+Names and periods are those of a broker's tasks.
+
 Source: ``LogManager.startupWithConfigOverrides``, ``LogManager.deleteLogs``,
 ``ReplicaManager.startHighWatermarkCheckPointThread``, ``LogCleaner.CleanerThread``.
 """
@@ -18,11 +19,11 @@ from kafkalog.log.clock import ONCE, Clock, Scheduler, Work
 
 NEVER_MS: Final = 2**63 - 1
 CLEANER: Final = "kafka-log-cleaner-thread-0"
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 
 def period_of(task: str, broker: BrokerConfig) -> int:
-    """Look up how often a broker does a task, in ms."""
+    """Return the period of a broker's task, in ms."""
     period_ms = {
         "kafka-log-retention": broker.log_retention_check_interval_ms,
         CLEANER: max(1, broker.log_cleaner_backoff_ms),
@@ -43,9 +44,10 @@ def period_of(task: str, broker: BrokerConfig) -> int:
 def start_tasks(
     tasks: dict[str, Callable[[], object]], broker: BrokerConfig, scheduler: Scheduler
 ) -> None:
-    """Have tasks done, first after the broker's initial delay, until all is closed.
+    """Schedule tasks, the first runs after the broker's initial delay.
 
-    The cleaner begins at once, if the broker has one.
+    The cleaner starts without a delay. With ``log.cleaner.enable=false`` it does not
+    run.
     """
     for name, work in tasks.items():
         if name == CLEANER and not broker.log_cleaner_enable:
@@ -55,7 +57,7 @@ def start_tasks(
 
 
 def unless_closed(work: Callable[[], object]) -> Work:
-    """Let a task do nothing when what it works on was closed."""
+    """Return a task that ignores a `LogClosedError` of `work`."""
 
     def task() -> None:
         with suppress(LogClosedError):
@@ -64,8 +66,8 @@ def unless_closed(work: Callable[[], object]) -> Work:
     return task
 
 
-class RemovalQueue(Generic[Thing]):
-    """Things to be removed, each when a delay has passed since it was added.
+class RemovalQueue(Generic[Item]):
+    """A queue of items to remove, each after a delay since it was added.
 
     >>> from kafkalog.testing import ManualClock
     >>> clock = ManualClock()
@@ -80,19 +82,19 @@ class RemovalQueue(Generic[Thing]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: deque[tuple[Thing, int]] = deque()
+        self._waiting: deque[tuple[Item, int]] = deque()
 
-    def add(self, thing: Thing) -> None:
-        """Let a thing wait from now on."""
-        self._waiting.append((thing, self._clock.now_ms()))
+    def add(self, item: Item) -> None:
+        """Append an item, whose delay starts now."""
+        self._waiting.append((item, self._clock.now_ms()))
 
     def due_in_ms(self, delay_ms: int) -> int:
-        """Tell when to look again: when the first is due, or in a delay."""
+        """Return the time until the first item is due; `delay_ms` if there is none."""
         if not self._waiting:
             return max(delay_ms, 1)
         return self._waiting[0][1] + delay_ms - self._clock.now_ms()
 
-    def take_due(self, delay_ms: int) -> Iterator[Thing]:
-        """Take out those that have waited for the delay, one by one."""
+    def take_due(self, delay_ms: int) -> Iterator[Item]:
+        """Remove and yield the items that are due."""
         while self._waiting and self.due_in_ms(delay_ms) <= 0:
             yield self._waiting.popleft()[0]

@@ -1,13 +1,13 @@
-"""What lies in a log directory that is to be loaded: found and checked, not changed.
+"""The logs in a log directory, listed and checked before any is loaded.
 
-    orders-0                            to be loaded
-    orders-0.<32 hex>-future            to be loaded, and kept apart
-    orders-0.<32 hex>-delete            to be removed after a delay
-    orders-0.<32 hex>-stray             left alone
-    __cluster_metadata-0                left alone: the controller's
+    orders-0                            is loaded
+    orders-0.<32 hex>-future            is loaded as a future log
+    orders-0.<32 hex>-delete            is removed after a delay
+    orders-0.<32 hex>-stray             is left unchanged
+    __cluster_metadata-0                is left unchanged: it belongs to the controller
 
-Knows: directories of partitions, and what refuses to load them. Does not know: locks,
-how a log is loaded.
+Nothing is changed here.
+
 Source: ``LogManager.loadLogs``.
 """
 
@@ -38,31 +38,30 @@ from kafkalog.storage.remote_source import RemotePath
 
 REMOTE_INDEXES: Final = "remote-log-index-cache"
 DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
-"""What closes a directory if a log in it raises it, and does not stop all."""
-
+"""Errors that take one log directory offline, and leave the others open."""
 
 AnyDirectories = AnyPath | Iterable[AnyPath]
 
 
 def distinct_directories(directories: AnyDirectories) -> list[Path]:
-    """Return one or several log directories as paths; `ConfigError` for none, twins.
+    """Return one or several log directories as absolute paths.
 
-    Raises `LogArgumentError` for a URL.
+    Raises `ConfigError` for no directory or duplicates, `LogArgumentError` for a URL.
     """
     if isinstance(directories, (str, os.PathLike, RemotePath)):
         directories = [directories]
     paths = [local_path(directory).absolute() for directory in directories]
     if not paths:
-        raise ConfigError("no log directory is given")
+        raise ConfigError("0 log directories, expected at least 1")
     for place, path in enumerate(paths):
         if path.resolve() in [other.resolve() for other in paths[:place]]:
-            raise ConfigError(f"a log directory is given twice: {path}")
+            raise ConfigError(f"duplicate log directory: {path}")
     return paths
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """A partition's directory to be loaded, checked, and the settings it is to have."""
+    """A checked directory of a partition, to be loaded with `settings`."""
 
     name: PartitionDir
     path: Path
@@ -70,24 +69,24 @@ class FoundLog:
 
     @property
     def key(self) -> tuple[str, int, bool]:
-        """Topic, partition, and whether it is a future one: there is one of each."""
+        """Topic, partition, and whether it is a future log; unique in a manager."""
         return self.name.topic, self.name.partition, self.name.state is not None
 
 
 @dataclass(slots=True)
 class FoundLogs:
-    """What a log directory holds: logs to load, `doomed` ones to remove, `strays`."""
+    """The logs of a log directory: those to load, those to remove, and strays."""
 
     logs: list[FoundLog] = field(default_factory=list)
-    doomed: list[Path] = field(default_factory=list)
+    deleted: list[Path] = field(default_factory=list)
     strays: list[Path] = field(default_factory=list)
 
 
 def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> FoundLogs:
-    """Find the logs in a directory, and check them, side by side.
+    """Return the logs in a directory, which are checked in `threads`.
 
-    Raises `NotALogDirectoryError` for a directory in it that is no partition's, and
-    what `check_log` raises: one of `DISK_FAILURES` if nothing else is.
+    Raises `NotALogDirectoryError` for a subdirectory that is not a partition's, and the
+    first error of `check_log`; other errors precede `DISK_FAILURES`.
     """
     found = FoundLogs()
     named: list[tuple[PartitionDir, Path]] = []
@@ -96,18 +95,20 @@ def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> Fo
             continue
         name = parse_partition_dir(path.name)
         if name is None:
-            raise NotALogDirectoryError(f"not a partition's directory: {path}")
+            raise NotALogDirectoryError(
+                f"directory name, expected <topic>-<partition>: {path}"
+            )
         if name.state == "delete":
-            found.doomed.append(path)
+            found.deleted.append(path)
         elif name.state == "stray":
             found.strays.append(path)
         elif name.topic != METADATA_TOPIC:
             named.append((name, path))
 
-    def check(one: tuple[PartitionDir, Path]) -> str | Exception | None:
+    def check(listed: tuple[PartitionDir, Path]) -> str | Exception | None:
         try:
-            return check_log(one[1])
-        except DISK_FAILURES as error:  # raised when all were checked
+            return check_log(listed[1])
+        except DISK_FAILURES as error:  # raised after all are checked
             return error
 
     checks = list(threads.map(check, named))
@@ -119,10 +120,10 @@ def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> Fo
     return found
 
 
-def refuse_twins(found: Iterable[FoundLog]) -> None:
-    """Refuse a partition that has two directories, wherever they are."""
+def check_unique(logs: Iterable[FoundLog]) -> None:
+    """Raise `LogStateError` if a partition has two directories."""
     seen: dict[tuple[str, int, bool], FoundLog] = {}
-    for one in found:
-        if (other := seen.setdefault(one.key, one)) is not one:
-            both = f"{other.path} and {one.path}"
+    for log in logs:
+        if (other := seen.setdefault(log.key, log)) is not log:
+            both = f"{other.path} and {log.path}"
             raise LogStateError(f"two directories of one partition: {both}")

@@ -1,11 +1,9 @@
-"""`LogManager`: the logs of whole log directories, kept as a broker keeps them.
+"""`LogManager`: the logs of whole log directories, managed as a broker manages them.
 
-What is due is done by tasks of a scheduler: retention (of compacted logs as often as a
-broker's cleaner does it), forcing logs to disk that ask for it, checkpoints, removing
-what was deleted. Each can be called for, too.
+Tasks of a scheduler run retention (of compacted logs as often as a broker's cleaner),
+flush logs after their ``flush.ms``, write checkpoints, and remove deleted partitions.
+Each task is a public method, too. Compaction is not run.
 
-Knows: directories, and when something is due. Does not know: what is in a log, who
-leads it, compaction.
 Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
 """
 
@@ -36,13 +34,13 @@ from kafkalog.manager.background import (
 )
 from kafkalog.manager.found_logs import (
     AnyDirectories,
+    check_unique,
     distinct_directories,
-    refuse_twins,
 )
 from kafkalog.manager.managed_directory import (
     IsStray,
     ManagedDirectory,
-    Terms,
+    ManagerContext,
     path_of,
 )
 from kafkalog.storage.checkpoint_file import (
@@ -56,12 +54,13 @@ from kafkalog.storage.durable_file import DISK, Disk
 class LogManager(Mapping[Name, WritableLog]):
     """The logs of one or several log directories, by (topic, partition).
 
-    The directories are locked as by a broker, and created if they are missing. All logs
-    in them are loaded, and recovered where the last shutdown was not clean. `close`
-    forces all logs to disk, and writes the checkpoints and the clean shutdown marker.
+    A manager is a mapping of the open logs. The directories are locked as by a broker,
+    and created if they are missing. All logs in them are loaded, and recovered if the
+    last shutdown was not clean. `close` flushes all logs, and writes the checkpoints
+    and the clean shutdown marker.
 
     A directory whose disk fails is closed and listed in `offline`; the others stay
-    open. If a directory is refused here, nothing is changed in any of them.
+    open. If the constructor raises, no directory was changed.
 
     One background thread, named ``kafkalog-scheduler``, serves all logs. More start, up
     to ``background.threads``, only while tasks overlap. Loading and closing use up to
@@ -81,17 +80,17 @@ class LogManager(Mapping[Name, WritableLog]):
     broker : BrokerConfig, optional
         The settings in the broker's ``server.properties``; by default Kafka's defaults.
     is_stray : callable, optional
-        Called with each log once it is loaded: whether it does not belong here. Its
-        directory is then renamed to ``-stray``.
+        Called with each log after it is loaded. If it returns True, the log does not
+        belong to this broker: its directory is renamed to ``-stray``.
 
     Raises
     ------
     LogLockedError
-        If a broker, or kafkalog, has a log of a directory open for writing.
+        If a broker or kafkalog has a log of a directory open for writing.
     ConfigError
-        If there is no directory, or one is given twice.
+        If there is no directory, or if one is listed twice.
     NotALogDirectoryError
-        If a directory holds a directory that is not a partition's.
+        If a directory has a subdirectory that is not a partition's.
     LogArgumentError
         If a directory is a URL.
     LogStateError
@@ -142,9 +141,9 @@ class LogManager(Mapping[Name, WritableLog]):
         scheduler: Scheduler | None = None,
         disk: Disk = DISK,
     ) -> None:
-        """Load the logs, with another clock, scheduler or disk where they are given.
+        """Load the logs; tests pass a clock, a scheduler and a disk of their own.
 
-        Warnings name the caller of the caller, which is the user.
+        The stack level of warnings is that of the caller's caller: the user's code.
         """
         self.broker = BrokerConfig() if broker is None else broker
         self.config = self.broker.log_config() if config is None else config
@@ -156,14 +155,14 @@ class LogManager(Mapping[Name, WritableLog]):
         self._closed = False
         paths = distinct_directories(directories)
         self._settings = TopicSettings(paths, config, topics, broker)
-        terms = Terms(
+        context = ManagerContext(
             broker=self.broker,
             settings=self._settings,
             clock=self._clock,
             scheduler=self._scheduler,
             disk=disk,
         )
-        self._directories = [ManagedDirectory(path, terms) for path in paths]
+        self._directories = [ManagedDirectory(path, context) for path in paths]
         self._deleted = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
         try:
             found = self._find()
@@ -177,21 +176,21 @@ class LogManager(Mapping[Name, WritableLog]):
             raise
 
     def _find(self) -> dict[str, PartitionSettings]:
-        """Lock the directories, and check the logs in them; nothing is changed."""
+        """Lock the directories and check the logs in them, without changing any."""
         for directory in self._directories:
             directory.lock()
         for directory in self._online():
             directory.check()
-        found = [log for one in self._online() for log in one.found.logs]
-        refuse_twins(found)
-        return {one.path.name: one.settings for one in found}
+        logs = [log for directory in self._online() for log in directory.found.logs]
+        check_unique(logs)
+        return {log.path.name: log.settings for log in logs}
 
     def _load(self, is_stray: IsStray | None) -> None:
         for directory in self._online():
             directory.load(is_stray)
-            for marked in directory.found.doomed:
+            for marked in directory.found.deleted:
                 self._deleted.add((directory, marked))
-        self._online()
+        self._online()  # raises if all have failed
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
@@ -214,10 +213,10 @@ class LogManager(Mapping[Name, WritableLog]):
         name = "kafka-delete-logs"
         self._scheduler.schedule(name, unless_closed(remove), delay_ms)
 
-    # What there is
+    # Logs and settings
 
     def __getitem__(self, name: Name) -> WritableLog:
-        """Return the log of a (topic, partition); `KeyError` where there is none."""
+        """Return the log of a (topic, partition); raise `KeyError` if there is none."""
         for directory in self._directories:
             if (log := directory.logs.get(name)) is not None:
                 return log
@@ -225,44 +224,67 @@ class LogManager(Mapping[Name, WritableLog]):
 
     def __iter__(self) -> Iterator[Name]:
         """Yield the (topic, partition) of each log, in order."""
-        return iter(
-            sorted(name for one in self._directories for name in list(one.logs))
-        )
+        return iter(sorted(name for each in self._directories for name in [*each.logs]))
 
     def __len__(self) -> int:
-        return sum(len(one.logs) for one in self._directories)
+        return sum(len(each.logs) for each in self._directories)
 
     def __repr__(self) -> str:
-        paths = ", ".join(str(one.path) for one in self._directories)
+        paths = ", ".join(str(each.path) for each in self._directories)
         return f"<LogManager of {len(self)} logs in {paths}>"
 
     @property
     def futures(self) -> dict[Name, WritableLog]:
-        """Logs that are being moved here from another directory (``-future``)."""
+        """Logs that are moved here from another log directory (``-future``)."""
         return {
-            name: log for one in self._directories for name, log in one.futures.items()
+            name: log
+            for each in self._directories
+            for name, log in each.futures.items()
         }
 
     @property
     def strays(self) -> list[Path]:
-        """Directories that should not be here, and are left alone (``-stray``)."""
-        return [path for one in self._directories for path in one.found.strays]
+        """Directories of partitions that do not belong to this broker (``-stray``)."""
+        return [path for each in self._directories for path in each.found.strays]
 
     @property
     def offline(self) -> dict[Path, Exception]:
-        """Directories that were let go of, and what failed."""
+        """Log directories that were closed because of an error, and the error."""
         with self._lock:
             self._check()
-            found = ((one.path, one.failure) for one in self._directories)
-            return {path: failure for path, failure in found if failure is not None}
+            return {
+                each.path: each.failure
+                for each in self._directories
+                if each.failure is not None
+            }
 
     def config_of(self, topic: str) -> LogConfig:
-        """Return a topic's settings, as they follow from what is known of it."""
+        """Return the settings of a topic.
+
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+
+        Returns
+        -------
+        LogConfig
+            Its settings: those of `update_config` or of the constructor, else those in
+            the cluster's metadata, else those of the broker.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         logs.config_of("orders").retention_ms
+        604800000
+        """
         return self._settings.of(topic).config
 
     def _online(self) -> list[ManagedDirectory]:
-        """Directories that work. Raises if there is none."""
-        online = [one for one in self._directories if one.failure is None]
+        """Return the directories that are not offline; raise if all are."""
+        online = [each for each in self._directories if each.failure is None]
         if not online and (failure := self._directories[-1].failure) is not None:
             raise failure
         return online
@@ -281,25 +303,58 @@ class LogManager(Mapping[Name, WritableLog]):
         topic_id: str | None = None,
         is_new: bool = False,
     ) -> WritableLog:
-        """Return a partition's log, which is made if it is missing, or open once more.
+        """Return a partition's log; create it if it is missing.
 
-        It is made in the directory with the fewest logs that takes new ones. While a
-        directory is offline, that may be where it is: then only a log that `is_new` is
-        made, and else `LogClosedError` raised.
+        A new log is created in the directory with the fewest logs, but not in one of
+        ``cordoned.log.dirs`` if there is another. A log that was closed is opened
+        again.
 
-        Raises `InconsistentTopicIdError`, and `OSError` where no directory is left.
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+        partition : int
+            The number of the partition.
+        topic_id : str, optional
+            The id of the topic, which a new log records in ``partition.metadata``.
+        is_new : bool
+            Whether the partition is known to be new. While a directory is offline, the
+            log may be in it: then a log is created only if it is new.
+
+        Returns
+        -------
+        WritableLog
+            The log. The manager closes it.
+
+        Raises
+        ------
+        InconsistentTopicIdError
+            If the log has another topic id.
+        LogClosedError
+            If the manager is closed, or if the log may be in an offline directory.
+        OSError
+            If the disks of all directories fail.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         log = logs.open("orders", 0)
+        ...         log.log_end_offset
+        0
         """
-        with self._working():
+        with self._while_open():
             name = topic, partition
             if name not in self:
                 settings = self._settings.of(topic)
                 warn_of_settings({f"{topic}-{partition}": settings})
                 return self._create(name, topic_id, settings.config, is_new=is_new)
-            [directory] = [one for one in self._directories if name in one.logs]
-            log = directory.reopened(name)
+            [directory] = [each for each in self._directories if name in each.logs]
+            log = directory.reopen_if_closed(name)
         if topic_id is not None and log.topic_id not in (None, topic_id):
             raise InconsistentTopicIdError(
-                f"the topic id is {log.topic_id}, not {topic_id}: {log.path}"
+                f"topic id {log.topic_id}, expected {topic_id}: {log.path}"
             )
         return log
 
@@ -307,46 +362,89 @@ class LogManager(Mapping[Name, WritableLog]):
         self, name: Name, topic_id: str | None, config: LogConfig, *, is_new: bool
     ) -> WritableLog:
         if not is_new:
-            self._refuse_if_offline(name)
+            self._raise_if_offline(name)
         while True:
             try:
                 return self._next_directory().create(name, topic_id, config)
-            except OSError:  # that directory is offline now; another may do
+            except OSError:  # that directory is offline now: try the next
                 self._online()
 
     def _next_directory(self) -> ManagedDirectory:
-        """Choose the directory with the fewest logs, cordoned ones only if need be."""
+        """Return the directory with the fewest logs, a cordoned one only if needed."""
         online = self._online()
         cordoned = {
             Path(path).absolute() for path in self.broker.cordoned_log_directories
         }
-        allowed = [one for one in online if one.path not in cordoned]
-        return min(allowed or online[:1], key=lambda one: len(list(one.all_logs())))
+        allowed = [each for each in online if each.path not in cordoned]
+        return min(allowed or online[:1], key=lambda each: len(list(each.all_logs())))
 
-    def _refuse_if_offline(self, name: Name) -> None:
+    def _raise_if_offline(self, name: Name) -> None:
         if offline := self.offline:
             where = ", ".join(map(str, offline))
-            reason = f"{name[0]}-{name[1]} may be in a directory that is offline"
+            reason = f"{name[0]}-{name[1]} may be in an offline log directory"
             raise LogClosedError(f"{reason}: {where}")
 
     def delete(self, topic: str, partition: int) -> None:
-        """Delete a partition: at once for whoever looks, its files after a delay.
+        """Close a partition's log and delete it.
 
-        Its log is closed. Raises `KeyError` where there is none, `LogClosedError` where
-        it may be in a directory that is offline, and `OSError`.
+        The directory is renamed to ``-delete`` now, and removed after
+        ``file.delete.delay.ms``.
+
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+        partition : int
+            The number of the partition.
+
+        Raises
+        ------
+        KeyError
+            If there is no such partition.
+        LogClosedError
+            If the manager is closed, or if the log may be in an offline directory.
+        OSError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         _ = logs.open("orders", 0)
+        ...         logs.delete("orders", 0)
+        ...         list(logs)
+        []
         """
         name = topic, partition
-        with self._working():
+        with self._while_open():
             for directory in self._online():
                 if name in directory.logs:
                     marked = directory.delete(name)
                     self._deleted.add((directory, marked))
                     return
-            self._refuse_if_offline(name)
+            self._raise_if_offline(name)
         raise KeyError(name)
 
     def update_config(self, topic: str, config: LogConfig) -> None:
-        """Give a topic settings of its own, its logs here too."""
+        """Set the settings of a topic, for its present and future logs.
+
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+        config : LogConfig
+            Its settings.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         logs.update_config("orders", kafkalog.LogConfig(retention_ms=-1))
+        ...         logs.config_of("orders").retention_ms
+        -1
+        """
         with self._lock:
             self._settings.give(topic, config)
             for directory in self._online():
@@ -354,12 +452,34 @@ class LogManager(Mapping[Name, WritableLog]):
                     if log.topic == topic:
                         log.update_config(config)
 
-    # What is due
+    # Periodic tasks
 
     def retain(self) -> int:
-        """Delete the segments that settings no longer keep; answers how many.
+        """Delete segments by retention time, retention size, and log start offset.
 
-        Of compacted logs, only with ``log.cleaner.enable``, as by a broker.
+        Segments of compacted logs are deleted only with ``log.cleaner.enable``, as by a
+        broker.
+
+        Returns
+        -------
+        int
+            The number of deleted segments.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disks of all directories fail.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         _ = logs.open("orders", 0)
+        ...         logs.retain()
+        0
         """
         deleted = self._retain(compacted=False)
         if self.broker.log_cleaner_enable:
@@ -367,7 +487,7 @@ class LogManager(Mapping[Name, WritableLog]):
         return deleted
 
     def _retain(self, *, compacted: bool) -> int:
-        """Retain compacted logs, or others and with each the future one of its name."""
+        """Apply retention to compacted logs, or to others and their future logs."""
 
         def retain(log: WritableLog) -> int:
             live = self.get((log.topic, log.partition))
@@ -375,10 +495,32 @@ class LogManager(Mapping[Name, WritableLog]):
                 return 0
             return 0 if compacted and log is not live else log.delete_old_segments()
 
-        return self._do_for_each(retain)
+        return self._sum_over_logs(retain)
 
     def flush_due(self) -> int:
-        """Force to disk each log not forced for its ``flush.ms``; answers how many."""
+        """Flush the logs whose last flush is ``flush.ms`` or more ago.
+
+        Returns
+        -------
+        int
+            The number of flushed logs.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disks of all directories fail.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         _ = logs.open("orders", 0)
+        ...         logs.flush_due()
+        0
+        """
         now = self._clock.now_ms()
 
         def flush(log: WritableLog) -> int:
@@ -387,25 +529,70 @@ class LogManager(Mapping[Name, WritableLog]):
             log.flush()
             return 1
 
-        return self._do_for_each(flush)
+        return self._sum_over_logs(flush)
 
-    def _do_for_each(self, work: Callable[[WritableLog], int]) -> int:
-        with self._working():
-            return sum(one.do_for_each(work) for one in self._online())
+    def _sum_over_logs(self, work: Callable[[WritableLog], int]) -> int:
+        with self._while_open():
+            return sum(each.sum_over_logs(work) for each in self._online())
 
     def checkpoint(self, *names: str) -> None:
-        """Write the checkpoints: recovery points, log starts, high watermarks.
+        """Write the checkpoints of recovery points, log starts and high watermarks.
 
-        Or those of these file names alone.
+        Parameters
+        ----------
+        *names : str
+            The file names of the checkpoints to write; by default all three.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disks of all directories fail.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         _ = logs.open("orders", 0)
+        ...         logs.checkpoint("recovery-point-offset-checkpoint")
         """
-        with self._working():
+        with self._while_open():
             self._check()
             for directory in self._online():
                 directory.checkpoint(*names)
 
     def truncate_to(self, offsets: Mapping[Name, int]) -> None:
-        """Cut off each log at an offset, and checkpoint how far they are on disk."""
-        with self._working():
+        """Truncate logs, and checkpoint their recovery points.
+
+        Parameters
+        ----------
+        offsets : mapping of (str, int) to int
+            The new log end offset by (topic, partition). Unknown partitions are
+            ignored.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder()
+        >>> batch.append(b"k", b"v")
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         log = logs.open("orders", 0)
+        ...         _ = log.append(batch.build())
+        ...         logs.truncate_to({("orders", 0): 0})
+        ...         log.log_end_offset
+        0
+        """
+        with self._while_open():
             for directory in self._online():
                 here = [name for name in offsets if name in directory.logs]
                 cut = [directory.logs[name].truncate_to(offsets[name]) for name in here]
@@ -413,12 +600,33 @@ class LogManager(Mapping[Name, WritableLog]):
                     directory.checkpoint(RECOVERY_POINTS)
 
     def remove_deleted(self) -> int:
-        """Remove what was deleted ``file.delete.delay.ms`` ago; answers how many.
+        """Remove the partitions that were deleted ``file.delete.delay.ms`` ago.
 
-        Directories that were marked when they were found count from then on.
+        For a directory that was marked before the manager was opened, the delay starts
+        with the opening.
+
+        Returns
+        -------
+        int
+            The number of removed directories.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         _ = logs.open("orders", 0)
+        ...         logs.delete("orders", 0)
+        ...         logs.remove_deleted()
+        0
         """
         removed = 0
-        with self._working():
+        with self._while_open():
             delay_ms = self.config.file_delete_delay_ms
             for directory, marked in self._deleted.take_due(delay_ms):
                 if directory.failure is None:
@@ -426,13 +634,26 @@ class LogManager(Mapping[Name, WritableLog]):
                     removed += 1
         return removed
 
-    # The end
+    # Closing
 
     def close(self) -> None:
-        """Close all logs in order, with checkpoints and marker; twice is once.
+        """Flush and close all logs, and write checkpoints and clean shutdown markers.
 
-        A directory in which that fails has no marker, and its error is raised when the
-        others are closed. Those offline before stay as they are.
+        A directory in which that fails gets no marker, so its logs are recovered when
+        it is opened again. Directories that are offline stay unchanged. A second call
+        has no effect.
+
+        Raises
+        ------
+        OSError
+            If a disk fails; raised after the other directories are closed.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     logs = kafkalog.LogManager(root)
+        ...     logs.close()
         """
         with self._lock:
             if self._closed:
@@ -449,7 +670,17 @@ class LogManager(Mapping[Name, WritableLog]):
             raise errors[0]
 
     def abandon(self) -> None:
-        """Let go of all files as they are, as when the process dies."""
+        """Close all files without a flush, as if the process had crashed.
+
+        The logs are recovered when their directories are opened again.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     logs = kafkalog.LogManager(root)
+        ...     logs.abandon()
+        """
         with self._lock:
             self._closed = True
             for directory in self._directories:
@@ -461,10 +692,10 @@ class LogManager(Mapping[Name, WritableLog]):
             self._scheduler.shutdown()
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
-        """Work alone, and not after the end."""
+    def _while_open(self) -> Iterator[None]:
+        """Hold the lock; raise `LogClosedError` if the manager is closed."""
         with self._lock:
-            if self._closed or any(one.is_inherited for one in self._directories):
+            if self._closed or any(each.is_inherited for each in self._directories):
                 raise LogClosedError("the log manager is closed")
             yield
 

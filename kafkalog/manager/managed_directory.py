@@ -1,10 +1,9 @@
-"""One log directory that is written to: all its logs, from locking it to letting go.
+"""One log directory of a manager: its lock, its logs, its checkpoints.
 
-A directory of which a disk fails is let go of: its logs are closed as they are, nothing
-more is written there, and the next to open it recovers it. Its neighbours go on.
+If the disk of a directory fails, the directory goes offline. Its logs are closed
+without a flush, nothing more is written to it, and its logs are recovered when it is
+opened again. Other directories are not affected.
 
-Knows: the files of a log directory, and which logs lie in it. Does not know: other
-directories, when something is due.
 Source: ``LogManager.scala``.
 """
 
@@ -19,9 +18,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import (
-    LogClosedError,
-)
+from kafkalog.errors import LogClosedError
 from kafkalog.formats.partition_files import format_clean_shutdown
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
@@ -44,12 +41,12 @@ from kafkalog.storage.file_names import (
 )
 
 IsStray = Callable[[WritableLog], bool]
-"""Says of a log just loaded whether it should not be here."""
+"""Returns whether a log that was loaded does not belong to this broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What all logs of a manager live on; `settings` are those of their topics."""
+class ManagerContext:
+    """The settings and services that all logs of a manager share."""
 
     broker: BrokerConfig
     settings: TopicSettings
@@ -59,55 +56,55 @@ class Terms:
 
 
 class ManagedDirectory:
-    """A log directory and its logs; `failure` is why it was let go of, if it was."""
+    """A log directory and its logs; `failure` is the error that took it offline."""
 
-    def __init__(self, path: Path, terms: Terms) -> None:
+    def __init__(self, path: Path, context: ManagerContext) -> None:
         self.path = path
         self.logs: dict[Name, WritableLog] = {}
         self.futures: dict[Name, WritableLog] = {}
         self.found = FoundLogs()
         self.failure: Exception | None = None
-        self._terms = terms
+        self._context = context
         self._owned: OwnedDirectory | None = None
-        self._touched = False
+        self._loads = False  # whether loading has begun
 
     def lock(self) -> None:
-        """Lock the directory, which is made if it is missing.
+        """Lock the directory; create it if it is missing.
 
-        Raises `LogLockedError`.
+        Raises `LogLockedError` if it is open for writing.
         """
         try:
             self._make(self.path)
-            self._owned = own_directory(self.path, WHOLE, self._terms.disk)
+            self._owned = own_directory(self.path, WHOLE, self._context.disk)
         except OSError as error:
             self.fail(error)
 
     def _make(self, path: Path) -> None:
         if not path.is_dir():
             self._make(path.parent)
-            self._terms.disk.make_directory(path)
-            self._terms.disk.sync_directory(path.parent)
+            self._context.disk.make_directory(path)
+            self._context.disk.sync_directory(path.parent)
 
     # Loading
 
     def check(self) -> None:
-        """Find the logs a broker would load, and check them; nothing is changed.
+        """List and check the logs that a broker would load, without changing any.
 
-        Raises what `find_logs` raises; but `DISK_FAILURES` are one of the directory.
+        Raises the errors of `find_logs`; `DISK_FAILURES` take the directory offline.
         """
         try:
             with self._threads() as threads:
-                self.found = find_logs(self.path, self._terms.settings, threads)
+                self.found = find_logs(self.path, self._context.settings, threads)
         except DISK_FAILURES as error:
             self.fail(error)
 
     def load(self, is_stray: IsStray | None) -> None:
-        """Load the logs that `check` has found, side by side.
+        """Load the logs that `check` listed, in several threads.
 
-        Raises what a log that cannot be loaded raises; but `DISK_FAILURES` are one of
-        the directory.
+        Raises the error of a log that cannot be loaded; `DISK_FAILURES` take the
+        directory offline.
         """
-        self._touched = True
+        self._loads = True
         try:
             if self._owned is not None:
                 self._owned.begin()
@@ -116,15 +113,15 @@ class ManagedDirectory:
             points = read_offsets_or_none(self.path, RECOVERY_POINTS)
             highs = read_offsets_or_none(self.path, HIGH_WATERMARKS)
 
-            def load(one: FoundLog) -> Exception | None:
-                name = one.name.topic, one.name.partition
+            def load(found: FoundLog) -> Exception | None:
+                name = found.name.topic, found.name.partition
                 start, point = starts.get(name, 0), points.get(name, 0)
-                config = one.settings.config
+                config = found.settings.config
                 try:
-                    log = self._open(one.path, config, start, point, clean=clean)
-                except DISK_FAILURES as error:  # raised when all were tried
+                    log = self._open(found.path, config, start, point, clean=clean)
+                except DISK_FAILURES as error:  # raised after all were tried
                     return error
-                (self.futures if one.name.state else self.logs)[name] = log
+                (self.futures if found.name.state else self.logs)[name] = log
                 log.update_high_watermark(highs.get(name, 0))
                 return None
 
@@ -142,15 +139,15 @@ class ManagedDirectory:
     def create(
         self, name: Name, topic_id: str | None, config: LogConfig
     ) -> WritableLog:
-        """Make a log that is in no directory yet.
+        """Create a log that does not exist yet.
 
-        Raises `OSError`, and is failed then.
+        Raises `OSError`, which takes the directory offline.
         """
         topic, partition = name
         path = self.path / PartitionDir(topic, partition).name
         try:
             if self._owned is not None:
-                self._owned.forget(name)  # a crash may have kept one from it
+                self._owned.forget(name)  # a crash may have left checkpoint entries
             log = self._open(path, config, topic_id=topic_id)
         except OSError as error:
             self.fail(error)
@@ -158,10 +155,10 @@ class ManagedDirectory:
         self.logs[name] = log
         return log
 
-    def reopened(self, name: Name) -> WritableLog:
-        """Return a log, loaded again if its user has closed it.
+    def reopen_if_closed(self, name: Name) -> WritableLog:
+        """Return a log; load it again if the caller closed it.
 
-        Raises `OSError`, and is failed then.
+        Raises `OSError`, which takes the directory offline.
         """
         log = self.logs[name]
         if not log.runtime.closed:
@@ -169,20 +166,20 @@ class ManagedDirectory:
         path, start, point = path_of(log), log.log_start_offset, log.recovery_point
         clean = self._owned is not None and self._owned.is_clean(name)
         try:
-            if not path.exists():  # its user has deleted it
+            if not path.exists():  # the caller deleted the log
                 start = point = 0
-            elif not clean:  # a cut that failed may have lowered the checkpoint alone
+            elif not clean:  # a failed truncation may have lowered the checkpoint only
                 points = read_offsets_or_none(self.path, RECOVERY_POINTS)
                 point = min(point, points.get(name, 0))
-            given = self._terms.settings.given(log.topic)
-            config = log.config if given is None else given
-            again = self._open(path, config, start, point, clean=clean)
-            again.update_high_watermark(log.high_watermark)
+            of_topic = self._context.settings.given(log.topic)
+            config = log.config if of_topic is None else of_topic
+            reopened = self._open(path, config, start, point, clean=clean)
+            reopened.update_high_watermark(log.high_watermark)
         except OSError as error:
             self.fail(error)
             raise
-        self.logs[name] = again
-        return again
+        self.logs[name] = reopened
+        return reopened
 
     def _open(
         self,
@@ -194,22 +191,22 @@ class ManagedDirectory:
         clean: bool = True,
         topic_id: str | None = None,
     ) -> WritableLog:
-        terms, lower = self._terms, None
+        context, lower = self._context, None
         if self._owned is not None and (name := parse_partition_dir(path.name)):
-            place = name.topic, name.partition
-            lower = partial(self._owned.lower_recovery_point, place)
+            key = name.topic, name.partition
+            lower = partial(self._owned.lower_recovery_point, key)
         log = load_log(
             path,
             config,
-            broker=terms.broker,
+            broker=context.broker,
             log_start_offset=start,
             recovery_point=recovery_point,
             lower_recovery_point=lower,
             clean=clean,
             topic_id=topic_id,
-            clock=terms.clock,
-            scheduler=terms.scheduler,
-            disk=terms.disk,
+            clock=context.clock,
+            scheduler=context.scheduler,
+            disk=context.disk,
         )
         log.owner = self._owned
         return log
@@ -218,31 +215,31 @@ class ManagedDirectory:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether it is open in the process that this one was forked from."""
+        """Whether the directory was opened by the parent process, before a fork."""
         return self._owned is not None and self._owned.is_inherited
 
     def all_logs(self) -> Iterator[WritableLog]:
-        """Yield the logs there are now, future ones too."""
+        """Yield the current logs, future logs included."""
         yield from [*self.logs.values(), *self.futures.values()]
 
     def check_logs(self) -> None:
-        """Let go of the directory if the disk has failed under one of its logs."""
+        """Take the directory offline if the disk failed for one of its logs."""
         for log in self.all_logs():
             error = log.runtime.failure
             if self.failure is None and isinstance(error, OSError):
                 self.fail(error)
 
-    def do_for_each(self, work: Callable[[WritableLog], int]) -> int:
-        """Do something with each log, and sum what it answers."""
+    def sum_over_logs(self, work: Callable[[WritableLog], int]) -> int:
+        """Call `work` with each log, and return the sum of its results."""
         total = 0
         for log in self.all_logs():
-            with suppress(LogClosedError, OSError):  # the log has it, for `check_logs`
+            with suppress(LogClosedError, OSError):  # `check_logs` finds the failure
                 total += work(log)
         self.check_logs()
         return total
 
     def checkpoint(self, *names: str) -> None:
-        """Write the checkpoints of these names, by default all three."""
+        """Write the checkpoints with these file names, by default all three."""
         for name in names or (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
             if self.failure is None and self._owned is not None:
                 try:
@@ -263,9 +260,9 @@ class ManagedDirectory:
         return offsets
 
     def delete(self, name: Name) -> Path:
-        """Close a log, and mark its directory to be deleted; answers what it is now.
+        """Close a log and mark its directory as deleted; return the new path.
 
-        Raises `OSError`, and is failed then.
+        Raises `OSError`, which takes the directory offline.
         """
         try:
             marked = self._mark(name, "delete")
@@ -280,15 +277,15 @@ class ManagedDirectory:
         log.owner = None
         log.abandon()
         marked = self.path / PartitionDir(*name, uuid4().hex, state).name
-        self._terms.disk.rename(path_of(log), marked)
-        self._terms.disk.sync_directory(self.path)
+        self._context.disk.rename(path_of(log), marked)
+        self._context.disk.sync_directory(self.path)
         if self._owned is not None:
             self._owned.forget(name)
         return marked
 
     def remove(self, marked: Path) -> None:
-        """Remove a directory that was marked, with all in it."""
-        disk = self._terms.disk
+        """Remove a marked directory and its files."""
+        disk = self._context.disk
         try:
             for path in sorted(marked.iterdir()):
                 disk.remove(path)
@@ -299,12 +296,12 @@ class ManagedDirectory:
         except OSError as error:
             self.fail(error)
 
-    # The end
+    # Closing
 
     def close(self) -> None:
-        """Close all logs in order, write the checkpoints, and say that all is well.
+        """Flush and close all logs; write checkpoints and the clean shutdown marker.
 
-        Where that fails there is no marker of a clean stop, and the error is raised.
+        If that fails, the marker is not written and the error is raised.
         """
         if self.failure is not None or self._owned is None or self.is_inherited:
             return
@@ -326,19 +323,19 @@ class ManagedDirectory:
                 log.flush(include_active=True)
                 log.owner = None  # all logs' checkpoints are written together
                 log.close()
-        except Exception as error:  # told by `close`, when all were tried
+        except Exception as error:  # raised by `close` after all were tried
             return error
         return None
 
     def fail(self, error: Exception) -> None:
-        """Take note of a failure, and let go of the directory."""
+        """Take the directory offline because of an error."""
         self.failure = error
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the directory as it is, without a marker of a clean stop.
+        """Close all files without a flush, and without a clean shutdown marker.
 
-        But with that which was there, if no log was loaded.
+        If no log was loaded, an existing marker stays.
         """
         for log in self.all_logs():
             log.abandon()
@@ -346,14 +343,14 @@ class ManagedDirectory:
         self.futures.clear()
         owned, self._owned = self._owned, None
         if owned is not None:
-            with suppress(OSError):  # the first error is the one to tell
-                owned.release(WHOLE, in_order=not self._touched)
+            with suppress(OSError):  # the first error is the one to report
+                owned.release(WHOLE, in_order=not self._loads)
 
     def _threads(self) -> ThreadPoolExecutor:
-        count = self._terms.broker.num_recovery_threads_per_data_dir
+        count = self._context.broker.num_recovery_threads_per_data_dir
         return ThreadPoolExecutor(count, thread_name_prefix="kafkalog-load")
 
 
 def path_of(log: WritableLog) -> Path:
-    """Return a log's directory, on this machine's disk."""
+    """Return a log's directory as a local path."""
     return Path(str(log.path))

@@ -1,1 +1,1 @@
-"""Kafka's messages: bytes that a schema and a version explain."""
+"""Kafka's messages: structs encoded by a schema and a version."""

@@ -1,20 +1,21 @@
-"""Control records: what brokers log among the data for themselves.
+"""Control records: transaction markers, and KRaft's records about the metadata log.
 
-They stand alone in batches with the control flag. The key says which kind it is:
+A batch with the control flag holds control records only. The key has the type:
 
     0         2      4
     | version | type |           int16 each; version 0
 
-and the value depends on it. A transaction marker (ABORT, COMMIT) ends the transaction
-of its batch's producer; KRaft's are messages of the metadata log (``schemas/control``):
+A transaction marker (ABORT, COMMIT) ends the transaction of its batch's producer. Its
+value:
 
     0         2                   6
     | version | coordinator_epoch |
 
-Readers are to be tolerant: versions above those known are read as known ones, and types
-not known are passed over. Here they are `ControlRecordType.UNKNOWN`, and kept as bytes.
+The value of a KRaft record is a message (``schemas/control_schemas.py``).
 
-Knows: keys and values. Does not know: batches, or what a marker ends.
+As in Kafka, a value of a later version is read as one of a known version. A record of
+an unknown type has the type `ControlRecordType.UNKNOWN`, and its value stays bytes.
+
 Source: ``ControlRecordType.java``, ``EndTransactionMarker.java``,
 ``ControlRecordUtils.java``.
 """
@@ -47,11 +48,11 @@ _KRAFT: Final[Mapping[ControlRecordType, Schema]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRecord:
-    """A control record, read.
+    """A parsed control record.
 
-    `type_id` and `version` are the key's own; `key` and `value` the bytes. A marker has
-    a `coordinator_epoch`, one of KRaft's a `message` under Kafka's names; an unknown
-    type has neither.
+    `type_id` and `version` are the fields of the key; `key` and `value` are the bytes.
+    A transaction marker has a `coordinator_epoch`. A KRaft record has a `message`, a
+    dictionary under Kafka's names. A record of an unknown type has neither.
     """
 
     type: ControlRecordType
@@ -64,10 +65,10 @@ class ControlRecord:
 
 
 def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """Read a record of a control batch.
+    """Parse a record of a control batch.
 
-    Raises `CorruptRecordError`: its `position` is a byte of the key where the key is at
-    fault, else of the value.
+    Raises `CorruptRecordError`. Its `position` is a byte of the key if the key is
+    corrupt, else of the value.
 
     >>> marker = parse_control(*end_transaction_marker(ControlRecordType.COMMIT, 9))
     >>> marker.type, marker.coordinator_epoch
@@ -91,14 +92,16 @@ def parse_control(key: bytes | None, value: bytes | None) -> ControlRecord:
 def end_transaction_marker(
     kind: ControlRecordType, coordinator_epoch: int
 ) -> tuple[bytes, bytes]:
-    """Write the key and value of a transaction marker.
+    """Return the key and value of a transaction marker.
 
     >>> key, value = end_transaction_marker(ControlRecordType.ABORT, 9)
     >>> key.hex(), value.hex()
     ('00000000', '000000000009')
     """
     if not kind.is_marker:
-        raise InvalidRecordError(f"{kind.name} ends no transaction")
+        raise InvalidRecordError(
+            f"control record type {kind.name}, expected ABORT or COMMIT"
+        )
     message = {"coordinatorEpoch": coordinator_epoch}
     value = schemas.END_TRANSACTION_MARKER.encode(message, VERSION)
     return KEY.pack(VERSION, kind), _INT16.pack(VERSION) + value
@@ -107,7 +110,9 @@ def end_transaction_marker(
 def control_record(
     kind: ControlRecordType, message: Mapping[str, Any]
 ) -> tuple[bytes, bytes]:
-    """Write the key and value of one of KRaft's records, in the message's version.
+    """Return the key and value of a KRaft control record.
+
+    The version is that of the field ``version`` of `message`.
 
     >>> message = {"version": 0, "kRaftVersion": 1}
     >>> key, value = control_record(ControlRecordType.KRAFT_VERSION, message)
@@ -115,18 +120,23 @@ def control_record(
     ('00000005', '0000000100')
     """
     if kind not in _KRAFT:
-        raise InvalidRecordError(f"{kind.name} is none of KRaft's control records")
+        expected = ", ".join(each.name for each in _KRAFT)
+        raise InvalidRecordError(
+            f"control record type {kind.name}, expected one of {expected}"
+        )
     schema, version = _KRAFT[kind], message.get("version")
     known = range(schema.lowest_version, schema.highest_version + 1)
     if not isinstance(version, int) or version not in known:
-        raise InvalidRecordError(f"{schema.name} has no version {version}")
+        raise InvalidRecordError(
+            f"{schema.name} version {version}, expected {known.start} to {known[-1]}"
+        )
     return KEY.pack(VERSION, kind), schema.encode(message, version)
 
 
 def _coordinator_epoch(value: bytes | None) -> int:
     version = _leading_version(value)
     if version < 0:
-        reason = f"transaction marker has version {version}"
+        reason = f"transaction marker version {version}, expected 0 or more"
         raise CorruptRecordError(reason, position=0)
     marker, _ = schemas.END_TRANSACTION_MARKER.decode(
         value or b"", VERSION, _INT16.size
@@ -135,7 +145,7 @@ def _coordinator_epoch(value: bytes | None) -> int:
 
 
 def _kraft_message(schema: Schema, value: bytes | None) -> Message:
-    """Read a message in its own version, or, where that is not known, in the lowest."""
+    """Decode a message by its version, or by the lowest known if that is unknown."""
     version = _leading_version(value)
     if not schema.lowest_version <= version <= schema.highest_version:
         version = schema.lowest_version
@@ -144,8 +154,8 @@ def _kraft_message(schema: Schema, value: bytes | None) -> Message:
 
 def _leading_version(value: bytes | None) -> int:
     if value is None or len(value) < _INT16.size:
-        length = -1 if value is None else len(value)
-        reason = f"a control record's value has a version, not {length} bytes"
+        found = "null" if value is None else f"{len(value)} bytes"
+        reason = f"control record value: {found}, expected an int16 version"
         raise CorruptRecordError(reason, position=0)
     version: int = _INT16.unpack_from(value)[0]
     return version

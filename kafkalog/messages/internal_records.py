@@ -1,19 +1,20 @@
 """Records of Kafka's internal topics: keys and values as messages.
 
-Two frames, and in either a message of Kafka's (`kafkalog.messages.message`), whose
-schema follows from the topic and the type:
+A record holds messages (`kafkalog.messages.message`) in one of two frames. The topic
+and the type determine the schema:
 
     coordinators    key: int16 type, message     value: int16 version, message
     metadata        key: null    value: varints 1, type and version, message
 
-Coordinators are those of groups (``__consumer_offsets``), transactions
-(``__transaction_state``) and share groups (``__share_group_state``); metadata is that
-of the cluster (``__cluster_metadata``) and of tiered segments
-(``__remote_log_metadata``). The value of a coordinator's record is null where it
-deletes what the key names. Behind it bytes may follow, which Kafka does not look at;
-behind a metadata message none may.
+Coordinators are those of groups (``__consumer_offsets``), of transactions
+(``__transaction_state``) and of share groups (``__share_group_state``). Metadata is
+that of the cluster (``__cluster_metadata``) and of tiered segments
+(``__remote_log_metadata``).
 
-Knows: which message a record holds. Does not know: where records lie.
+A coordinator's record whose value is null deletes the entry of its key. Trailing bytes
+after a coordinator's message are ignored, as in Kafka; after a metadata message they
+are an error.
+
 Source: ``CoordinatorRecordSerde.java``, ``AbstractApiMessageSerde.java``.
 """
 
@@ -43,17 +44,32 @@ CONSUMER_PROTOCOL: Final = {
     "subscription": "ConsumerProtocolSubscription",
     "assignment": "ConsumerProtocolAssignment",
 }
-"""What members of a classic group of consumers told: fields of theirs, and schemas."""
+"""Fields of a member of a classic consumer group that hold messages: their schemas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalRecord:
-    """What a record of an internal topic says.
+    r"""A decoded record of an internal topic.
 
-    `type` is Kafka's number of it and `name` its name: ``OffsetCommit``,
-    ``FeatureLevelRecord``. `key` is None for metadata, which has none. `value` is None,
-    and `version` (of the value's layout) too, where the record deletes what its key
-    names.
+    Attributes
+    ----------
+    type : int
+        Kafka's number of the record type.
+    name : str
+        Kafka's name of the record type, such as ``OffsetCommit`` or
+        ``FeatureLevelRecord``.
+    key : dict or None
+        The key under Kafka's field names; None for metadata records, which have none.
+    version : int or None
+        The version of the value's schema; None for a tombstone.
+    value : dict or None
+        The value under Kafka's field names; None for a tombstone.
+
+    Examples
+    --------
+    >>> record = decode_internal("__consumer_offsets", b"\0\3\0\1g", None)
+    >>> record.name, record.key, record.value
+    ('ConsumerGroupMetadata', {'groupId': 'g'}, None)
     """
 
     type: int
@@ -66,40 +82,68 @@ class InternalRecord:
 def decode_internal(
     topic: str, key: bytes | None, value: bytes | None
 ) -> InternalRecord:
-    r"""Read a record of an internal topic; control records are none of these.
+    r"""Decode a data record of an internal topic.
 
-    Raises `CorruptMessageError`, its `position` the byte of the key or the value, where
-    that does not have its form, `UnsupportedFormatError` for a type or a version that
-    Kafka's release of `kafkalog.messages.schema_tables.release` does not know, and
-    `ValueError` where `topic` is none of `INTERNAL_TOPICS`.
+    Control records are not decoded.
 
-    >>> record = decode_internal("__consumer_offsets", b"\0\3\0\1g", b"\0\0\0\0\0\7\0")
+    Parameters
+    ----------
+    topic : str
+        ``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``,
+        ``__cluster_metadata`` or ``__remote_log_metadata``.
+    key, value : bytes or None
+        The key and the value of the record.
+
+    Returns
+    -------
+    InternalRecord
+        The record's type, and its key and value as dictionaries.
+
+    Raises
+    ------
+    CorruptMessageError
+        If the key or the value does not match its schema. ``position`` is the byte of
+        the key or of the value.
+    UnsupportedFormatError
+        If the type or the version is unknown in the Kafka release
+        `kafkalog.messages.schema_tables.release`.
+    ValueError
+        If `topic` is not one of the five.
+
+    Examples
+    --------
+    >>> import kafkalog
+    >>> key, value = b"\0\3\0\1g", b"\0\0\0\0\0\7\0"
+    >>> record = kafkalog.decode_internal("__consumer_offsets", key, value)
     >>> record.name, record.key, record.value
     ('ConsumerGroupMetadata', {'groupId': 'g'}, {'epoch': 7})
     """
     if topic in COORDINATORS:
         return _coordinators_record(topic, key, value)
     if topic not in METADATA:
-        raise ValueError(f"{topic!r} is none of {', '.join(INTERNAL_TOPICS)}")
+        expected = ", ".join(INTERNAL_TOPICS)
+        raise ValueError(f"topic {topic!r}, expected one of {expected}")
     schema, number, version, message = decode_metadata(topic, value)
     if version > schema.highest_version:
-        raise UnsupportedFormatError(f"{schema.name} of version {version}", position=0)
+        highest = schema.highest_version
+        reason = f"{schema.name} version {version}, expected at most {highest}"
+        raise UnsupportedFormatError(reason, position=0)
     return InternalRecord(
         type=number, name=schema.name, key=None, version=version, value=message
     )
 
 
 def record_type(key: bytes | None) -> int:
-    """Return the type of a coordinator's record: the number its key begins with."""
+    """Return the type of a coordinator's record: the first int16 of its key."""
     return _prefix(key or b"", "key")
 
 
 def decode_metadata(
     topic: str, value: bytes | None
 ) -> tuple[Schema, int, int, Message]:
-    """Read a metadata record as Kafka does: schema, type, version, and the message.
+    """Decode a metadata record; return its schema, type, version and message.
 
-    A version that is too high is taken for the highest there is.
+    A version above the highest known is decoded as the highest, as in Kafka.
     """
     reader = MessageReader(value or b"", 0, 0, flexible=True)
     number, version = _metadata_frame(reader)
@@ -112,19 +156,19 @@ def decode_metadata(
         error.kafka_message = f"Failed to deserialize record with type {number}"
         raise
     if left := len(reader.data) - end:
-        said = f"Found {left} byte(s) of garbage after {number}"
-        raise CorruptMessageError(said, position=end)
+        reason = f"Found {left} byte(s) of garbage after {number}"
+        raise CorruptMessageError(reason, position=end)
     return schema, number, version, message
 
 
 def metadata_type(value: bytes | None) -> int:
-    """Return the type of a metadata record; its message is not read."""
+    """Return the type of a metadata record without decoding its message."""
     return _metadata_frame(MessageReader(value or b"", 0, 0, flexible=True))[0]
 
 
 def _metadata_frame(reader: MessageReader) -> tuple[int, int]:
-    """Read what a metadata record begins with: type and version."""
-    frame = _framed(reader, "frame version")
+    """Read the frame at the start of a metadata record; return type and version."""
+    frame = _frame_field(reader, "frame version")
     if frame == 0:
         raise CorruptMessageError(
             "Could not deserialize metadata record with frame version 0. Note that "
@@ -138,36 +182,36 @@ def _metadata_frame(reader: MessageReader) -> tuple[int, int]:
             f"{frame}(only frame version {_FRAME_VERSION} is supported)",
             position=0,
         )
-    return _framed(reader, "type"), _framed(reader, "version")
+    return _frame_field(reader, "type"), _frame_field(reader, "version")
 
 
 def with_consumer_protocol(group: Message) -> Message:
-    """Read what the members of a classic group told each other, if it is of consumers.
+    """Decode the subscriptions and assignments of a classic consumer group's members.
 
-    Their subscriptions and assignments are messages then, in place of bytes; one that
-    cannot be read stays as it is.
+    They become messages in place of bytes. One that cannot be decoded stays bytes, and
+    so do those of a group with another protocol type.
     """
     if group["protocolType"] != "consumer":
         return group
     members = [
         {
-            name: _told(CONSUMER_PROTOCOL.get(name), told)
-            for name, told in member.items()
+            name: _member_field(CONSUMER_PROTOCOL.get(name), value)
+            for name, value in member.items()
         }
         for member in group["members"]
     ]
     return {**group, "members": members}
 
 
-def _told(schema_name: str | None, told: Any) -> Any:
+def _member_field(schema_name: str | None, value: Any) -> Any:
     if schema_name is None:
-        return told
+        return value
     schema = schemas_of("consumer protocol")[schema_name, None]
     try:
-        version = _prefix(told, schema_name)
-        return schema.decode_nearest(told, version, _PREFIX_BYTES)[0]
+        version = _prefix(value, schema_name)
+        return schema.decode_nearest(value, version, _PREFIX_BYTES)[0]
     except CorruptMessageError:
-        return told
+        return value
 
 
 def _coordinators_record(
@@ -177,18 +221,18 @@ def _coordinators_record(
     key_schema = schemas.get(("coordinator-key", number))
     if key_schema is None:
         raise UnsupportedFormatError(f"record of unknown type {number}", position=0)
-    named = _message(key_schema, key or b"", _KEY_VERSION, "key", number)
+    key_message = _message(key_schema, key or b"", _KEY_VERSION, "key", number)
     version = message = None
     if value is not None:
         schema, version = schemas["coordinator-value", number], _prefix(value, "value")
         if not schema.lowest_version <= version <= schema.highest_version:
-            said = f"Found an unknown record version {version} for {number} type"
-            raise UnsupportedFormatError(said, position=0)
+            reason = f"Found an unknown record version {version} for {number} type"
+            raise UnsupportedFormatError(reason, position=0)
         message = _message(schema, value, version, "value", version)
     return InternalRecord(
         type=number,
         name=key_schema.name.removesuffix("Key"),
-        key=named,
+        key=key_message,
         version=version,
         value=message,
     )
@@ -197,7 +241,7 @@ def _coordinators_record(
 def _message(
     schema: Schema, data: bytes, version: int, part: str, prefix: int
 ) -> Message:
-    """Read the message behind a prefix of int16."""
+    """Decode the message that follows an int16 prefix."""
     try:
         return schema.decode(data, version, _PREFIX_BYTES)[0]
     except CorruptMessageError as error:
@@ -210,13 +254,13 @@ def _message(
 
 def _prefix(data: bytes, part: str) -> int:
     if len(data) < _PREFIX_BYTES:
-        said = f"Could not read version from {part}'s buffer."
-        raise CorruptMessageError(said, position=0)
+        reason = f"Could not read version from {part}'s buffer."
+        raise CorruptMessageError(reason, position=0)
     return int.from_bytes(data[:_PREFIX_BYTES], "big", signed=True)
 
 
-def _framed(reader: MessageReader, part: str) -> int:
-    """Read a number of the frame, an int16 in a varint."""
+def _frame_field(reader: MessageReader, part: str) -> int:
+    """Read a field of the frame: an int16, encoded as a varint."""
     at = reader.position
     try:
         number = reader.varint()
@@ -224,6 +268,6 @@ def _framed(reader: MessageReader, part: str) -> int:
         error.kafka_message = f"Error while reading {part}"
         raise
     if number > 2**15 - 1:
-        said = f"Value for {part} was too large."
-        raise CorruptMessageError(said, position=at)
+        reason = f"Value for {part} was too large."
+        raise CorruptMessageError(reason, position=at)
     return (number + 2**15) % 2**16 - 2**15

@@ -1,7 +1,8 @@
-"""Kafka's messages: bytes that only a schema and a version explain, read and written.
+"""Kafka's messages: structs encoded and decoded by a schema and a version.
 
-Records of internal topics and control records of the metadata log are messages: fields
-in the order of a schema, one behind the other. Versions are either classic or flexible:
+Records of internal topics and control records of the metadata log are messages. The
+bytes hold no names or types: the fields follow each other in the order of the schema.
+A version is either classic or flexible:
 
                  classic                     flexible
     integers     big-endian                  the same
@@ -11,15 +12,16 @@ in the order of a schema, one behind the other. Versions are either classic or f
     struct       its fields                  its fields, tagged fields
     ?struct      int8, -1 null               the same; inside a tag varint, 0 null
 
-Varints are unsigned, at most five bytes. Tagged fields end every struct: their count,
-then tag, size and value of each, tags rising. One that equals its default is left out;
-one that the schema lacks is kept as bytes (under `UNKNOWN_TAGS`) and written again.
+Varints are unsigned, at most five bytes. In a flexible version, every struct ends with
+its tagged fields: their count, then tag, size and value of each, in order of tags. A
+tagged field that equals its default is not written. One that is missing in the schema
+is kept as bytes under `UNKNOWN_TAGS`, and written again.
 
-Decoded, a struct is a dict under Kafka's names, as Kafka's own JSON has it: fields that
-the version lacks, and tagged ones that equal their default, are not there. Uuids are
-text (`kafkalog.codecs.uuid_text`); a string that is no UTF-8 is repaired as in Java.
+A decoded struct is a dict under Kafka's names, as in Kafka's JSON. Fields that do not
+exist in the version, and tagged fields that equal their default, are missing. Uuids are
+text (`kafkalog.codecs.uuid_text`). A string that is not valid UTF-8 is decoded with
+replacement characters, as in Java.
 
-Knows: encodings. Does not know: which message a record holds.
 Source: ``MessageDataGenerator.java``, ``ByteBufferAccessor.java``.
 """
 
@@ -35,7 +37,7 @@ from kafkalog.messages.schema import ANY_VERSION, Field, Message
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A message: its fields, its versions, and from which of them on it is flexible."""
+    """The schema of a message: its fields, its versions, its first flexible version."""
 
     name: str
     fields: tuple[Field, ...]
@@ -46,11 +48,13 @@ class Schema:
     def decode(
         self, data: bytes, version: int, position: int = 0
     ) -> tuple[Message, int]:
-        r"""Read one message of `version` from `position` of `data`.
+        r"""Decode a message of `version` from byte `position` of `data`.
 
-        Returns it and the position behind it: what follows is the caller's to judge.
-        Raises `CorruptRecordError`, its `position` the byte of `data` where what cannot
-        be read begins, and `ValueError` for a version there is none of.
+        Returns the message and the position after it. Bytes that follow are not
+        checked.
+
+        Raises `CorruptRecordError`, whose `position` is the byte of `data` at which the
+        invalid part begins, and `ValueError` for a version that does not exist.
 
         >>> point = Schema("Point", (Field("x", "int16"), Field("name", "string")))
         >>> point.decode(b"\0\7\0\1!", 0)
@@ -62,10 +66,10 @@ class Schema:
     def decode_nearest(
         self, data: bytes, version: int, position: int = 0
     ) -> tuple[Message, int]:
-        """Read a message of any version as Kafka does: by the nearest version it knows.
+        """Decode a message by the nearest known version, as Kafka does.
 
-        Kafka reads no struct inside a message whose version is too high: that is a
-        `CorruptMessageError`, as is all else that `decode` refuses.
+        Kafka decodes no nested struct of a message whose version is above the highest
+        known. That is a `CorruptMessageError`, like every other invalid encoding.
         """
         nearest = min(max(version, self.lowest_version), self.highest_version)
         reader = MessageReader(
@@ -75,11 +79,13 @@ class Schema:
         return reader.message(self.fields), reader.position
 
     def encode(self, message: Mapping[str, Any], version: int) -> bytes:
-        """Write `message` as `version` of this schema.
+        """Return `message`, encoded as `version` of this schema.
 
-        Every field of the version has to be there, tagged ones aside. Raises
-        `InvalidRecordError`, naming the field, where a value is missing, has no room,
-        or has no place in the version; `ValueError` for a version there is none of.
+        All fields of the version except tagged ones are required.
+
+        Raises `InvalidRecordError`, which names the field, for a value that is missing,
+        has the wrong type or range, or does not exist in the version. Raises
+        `ValueError` for a version that does not exist.
 
         >>> Schema("Point", (Field("x", "int16"),)).encode({"x": 7}, 0).hex()
         '0007'
@@ -93,5 +99,5 @@ class Schema:
 
     def _check(self, version: int) -> None:
         if not self.lowest_version <= version <= self.highest_version:
-            span = f"{self.lowest_version} to {self.highest_version}"
-            raise ValueError(f"{self.name} has versions {span}, not {version}")
+            expected = f"{self.lowest_version} to {self.highest_version}"
+            raise ValueError(f"{self.name} version {version}, expected {expected}")

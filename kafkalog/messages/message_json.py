@@ -1,9 +1,8 @@
-r"""Messages as JSON, letter by letter as Kafka's tools print them.
+r"""Messages as JSON text, equal to what Kafka's tools print.
 
-Members have no blanks between them, bytes are base64, text is not escaped but where
-JSON demands it; tagged fields that a schema does not know are not shown.
+There are no spaces between members. Bytes are base64. Text is escaped only where JSON
+requires it. Unknown tagged fields are not printed.
 
-Knows: how Jackson and Java spell values. Does not know: schemas.
 Source: ``JsonConverterGenerator.java``; Jackson's ``WriterBasedJsonGenerator``,
 ``Double.toString``.
 """
@@ -22,7 +21,7 @@ _ESCAPE: Final = re.compile(r"\\(?:u(00..)|.)")
 
 
 def message_to_json(value: Any) -> str:
-    r"""Spell a decoded message, or any value inside of one.
+    r"""Return a decoded message, or a value in one, as JSON text.
 
     >>> print(message_to_json({"name": "t\x1f", "ids": [1, None], "raw": b"\1"}))
     {"name":"t\u001F","ids":[1,null],"raw":"AQ=="}
@@ -61,7 +60,7 @@ def _upper_digits(escape: re.Match[str]) -> str:
 
 
 def _double(value: float) -> str:
-    """Spell a double as Java does: 1.0, 1.0E7, and in quotes what JSON has no word for.
+    """Return a double as Java prints it, and in quotes if it is not finite.
 
     >>> [_double(x) for x in (1.0, 0.001, 1e7, 1.5e-5, -0.0, float("inf"))]
     ['1.0', '0.001', '1.0E7', '1.5E-5', '-0.0', '"Infinity"']
@@ -70,8 +69,8 @@ def _double(value: float) -> str:
     if shortest in ("nan", "inf", "-inf"):
         return {"nan": '"NaN"', "inf": '"Infinity"'}.get(shortest, '"-Infinity"')
     if value == 0 or 1e-3 <= abs(value) < 1e7:
-        plain = f"{Decimal(shortest):f}"
-        return plain if "." in plain else plain + ".0"
+        text = f"{Decimal(shortest):f}"
+        return text if "." in text else text + ".0"
     sign, digits, _ = Decimal(shortest).normalize().as_tuple()
     text = "".join(map(str, digits))
     exponent = Decimal(shortest).adjusted()

@@ -1,7 +1,5 @@
-"""Records of Kafka's internal topics, described as kafka-dump-log describes them.
+"""Texts of keys and values of internal topics, as kafka-dump-log prints them.
 
-Knows: the words of Kafka's tool. Does not know: how a message is decoded, which line
-it is printed in.
 Source: ``DumpLogSegments.java``.
 """
 
@@ -35,11 +33,13 @@ TOPICS: Final = {
     "share-group-state": "__share_group_state",
 }
 KINDS: Final = tuple(TOPICS)
-"""Kinds of internal topics, named as kafka-dump-log's options: ``--<kind>-decoder``;
-where several are given, the first of these counts."""
+"""Kinds of internal topics, as in kafka-dump-log's options ``--<kind>-decoder``.
+
+If several of the options are set, the tool uses the first of this tuple.
+"""
 
 GROUP_METADATA: Final = 2
-"""Type of the records whose members' messages are read, too."""
+"""Type of the group records whose members' subscriptions are decoded, too."""
 
 _DELETED: Final = "<DELETE>"
 _UNKNOWN: Final = "org.apache.kafka.common.errors.UnsupportedVersionException: "
@@ -47,21 +47,21 @@ _NO_VALUE: Final = (
     'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of '
     '"org.apache.kafka.common.record.internal.Record.value()" is null'
 )
-"""What the tool says of a tiered segment's record without a value."""
+"""The tool's text for a tiered segment's record without a value."""
 
 
 def describe_record(
     kind: str, key: bytes | None, value: bytes | None, offset: int
 ) -> tuple[str | None, str | None]:
-    r"""Return what kafka-dump-log prints behind ``key: `` and behind ``payload: ``.
+    r"""Return what kafka-dump-log prints after ``key: `` and after ``payload: ``.
 
-    None where that part is not printed at all: there is no key for ``cluster-metadata``
-    and ``remote-log-metadata``, and no payload beside a key that says what is wrong. A
-    record that cannot be decoded is described by a text that says so, with `offset`.
-    Only data records are to be given, not those of control batches.
+    None stands for a part that is not printed. Metadata records have no key. If a
+    coordinator's record cannot be decoded, the key is the tool's error text, which
+    contains `offset`, and there is no payload. Records of control batches are not
+    decoded.
 
-    Raises `InvalidRecordError` where a coordinator's record has no key: the tool ends
-    there with an exception of this error's message.
+    Raises `InvalidRecordError` if a coordinator's record has no key: the tool throws an
+    exception with this error's message.
 
     >>> describe_record("offsets", b"\0\3\0\1g", None, 41)
     ('{"type":"3","data":{"groupId":"g"}}', '<DELETE>')
@@ -114,7 +114,7 @@ def _cluster_metadata(value: bytes | None, offset: int) -> str:
 
 
 def metadata_type(schema: Schema) -> str:
-    """Return Kafka's name for the type of a metadata record.
+    """Return Kafka's name of the type of a metadata record.
 
     >>> metadata_type(Schema("ClearElrRecord", ()))
     'CLEAR_ELR_RECORD'

@@ -1,10 +1,11 @@
-"""Bytes to messages: the reading half of `kafkalog.messages.message`.
+"""Decoder of messages, used by `kafkalog.messages.message`.
 
-Every step is held against what remains before it is taken, and every count against the
-bytes it would need before anything is made for it. What is taken and what is refused is
-what Kafka's own classes take and refuse, and in their order: so tags need not rise, and
-a known field is believed rather than the size that its tag gives. The reasons of errors
-are Kafka's own words, wherever it has any.
+Before each read, its size is checked against the remaining bytes. Before a collection
+is allocated, its count is.
+
+The decoder accepts and rejects the same bytes as Kafka's classes, in the same order.
+So tags may be in any order, and the size of a known tagged field is not checked against
+its value. The texts of errors are Kafka's where Kafka has one.
 
 Source: ``ByteBufferAccessor.java``, ``MessageDataGenerator.java``, ``ByteUtils.java``.
 """
@@ -27,7 +28,8 @@ from kafkalog.messages.schema import (
 )
 
 MAX_STRING_BYTES: Final = 2**15 - 1
-_SAYS_NOTHING: Final = "null"
+_NO_MESSAGE: Final = "null"
+"""The message of a Java exception that has none."""
 _VARINT_BYTES: Final = 5
 _FIXED: Final = {name: Struct(code) for name, code in FIXED_WIDTH.items()}
 _INT8: Final = _FIXED["int8"]
@@ -36,9 +38,10 @@ _INT32: Final = _FIXED["int32"]
 
 
 class MessageReader:
-    """Reads one message of `version` from `position` of `data`; moves `position`.
+    """A decoder of one message of `version`, from `position` of `data` on.
 
-    `reads_structs` is false where the message says it is of a version above `version`.
+    `position` moves with each read. `reads_structs` is False for a message whose own
+    version is above `version`.
     """
 
     __slots__ = (
@@ -60,7 +63,7 @@ class MessageReader:
         self.version = version
         self.flexible = flexible
         self.reads_structs = True
-        self.field = "message"  # being read, for errors
+        self.field = "message"  # the current field, for errors
 
     def message(self, fields: tuple[Field, ...]) -> Message:
         """Read fields in order, then the tagged ones."""
@@ -74,11 +77,11 @@ class MessageReader:
         return message
 
     def _tagged_fields(self, fields: tuple[Field, ...], message: Message) -> bool:
-        """Read the tagged fields into `message`; say whether there are any."""
+        """Read the tagged fields into `message`; return whether there are any."""
         unknown: dict[int, bytes] = {}
         self.field = "tagged fields"
         count = self.varint()
-        for _ in range(count):  # each takes bytes: the data ends the loop
+        for _ in range(count):  # each reads a byte at least: the data bound the loop
             at = self.position
             tag, size = self.varint(), self.varint()
             field = next((one for one in fields if one.tag == tag), None)
@@ -86,8 +89,8 @@ class MessageReader:
                 unknown[tag] = self._bytes(size)
                 continue
             if not field.exists(self.version):
-                said = f"Tag {tag} is not valid for version {self.version}"
-                raise self._fault(said, at)
+                reason = f"Tag {tag} is not valid for version {self.version}"
+                raise self._error(reason, at)
             value = self._field(field)
             message.pop(field.name, None)
             if value != field.default_in(self.version):
@@ -123,21 +126,24 @@ class MessageReader:
         if kind == "bytes":
             return self._bytes(length)
         if length > MAX_STRING_BYTES:
-            said = f"string field {self.field} had invalid length {length}"
-            raise self._fault(said, at)
+            reason = f"string field {self.field} had invalid length {length}"
+            raise self._error(reason, at)
         return repair_utf8(self._bytes(length))
 
     def _struct(self, fields: tuple[Field, ...]) -> Message:
         if not self.reads_structs:
-            said = f"Can't read a struct of a version above {self.version}"
-            raise self._fault(said, self.position)
+            reason = f"Can't read a struct of a version above {self.version}"
+            raise self._error(reason, self.position)
         return self.message(fields)
 
     def _elements(self, kind: FieldType, count: int) -> list[Any]:
         left = self.end - self.position
         if count > left:  # an element has at least one byte
-            said = f"Tried to allocate a collection of size {count}, but there are only"
-            raise self._fault(f"{said} {left} bytes remaining.", self.position)
+            raise self._error(
+                f"Tried to allocate a collection of size {count}, but there are only "
+                f"{left} bytes remaining.",
+                self.position,
+            )
         name, values = f"{self.field} element", []
         for _ in range(count):
             self.field = name
@@ -148,18 +154,18 @@ class MessageReader:
         return self.varint() <= 0 if tagged else self._fixed(_INT8) < 0
 
     def _length(self, classic: Struct, *, nullable: bool) -> int | None:
-        """Read a length or count; None for null, where null is allowed."""
+        """Read a length or count; return None for null if null is allowed."""
         at = self.position
         length = _int32(self.varint() - 1) if self.flexible else self._fixed(classic)
         if length < 0:
             if nullable:
                 return None
-            said = f"non-nullable field {self.field} was serialized as null"
-            raise self._fault(said, at)
+            reason = f"non-nullable field {self.field} was serialized as null"
+            raise self._error(reason, at)
         return int(length)
 
     def varint(self) -> int:
-        """Read an unsigned varint into an int32: what has no room in it is dropped."""
+        """Read an unsigned varint as an int32; higher bits are dropped."""
         value, at = 0, self.position
         for i in range(_VARINT_BYTES):
             byte = self._take(1)[0]
@@ -167,37 +173,43 @@ class MessageReader:
             if byte < 0x80:
                 return _int32(value)
         bits = (value | 0x80 << 28) & 0xFFFFFFFF
-        said = "Varint is too long, the most significant bit in the 5th byte is set"
-        raise self._fault(f"{said}, converted value: {bits:x}", at)
+        raise self._error(
+            "Varint is too long, the most significant bit in the 5th byte is set, "
+            f"converted value: {bits:x}",
+            at,
+        )
 
-    def _fixed(self, form: Struct) -> Any:
-        return form.unpack(self._take(form.size))[0]
+    def _fixed(self, layout: Struct) -> Any:
+        return layout.unpack(self._take(layout.size))[0]
 
     def _bytes(self, size: int) -> bytes:
-        """Read a run of bytes of a given size."""
+        """Read `size` bytes."""
         left = self.end - self.position
         if size < 0:
-            raise self._fault(f"{self.field} has a size of {size}", self.position, size)
+            reason = f"{self.field}: size {size}, expected 0 or more"
+            raise self._error(reason, self.position, str(size))
         if size > left:
-            said = f"Error reading byte array of {size} byte(s): only {left} byte(s)"
-            raise self._fault(f"{said} available", self.position)
+            raise self._error(
+                f"Error reading byte array of {size} byte(s): only {left} byte(s) "
+                "available",
+                self.position,
+            )
         return self._take(size)
 
     def _take(self, count: int) -> bytes:
         at, left = self.position, self.end - self.position
         if count > left:
-            reason = f"{self.field} ends {count - left} bytes past its message"
-            raise self._fault(reason, at, _SAYS_NOTHING)
+            reason = f"{self.field}: {left} bytes left, expected {count}"
+            raise self._error(reason, at, _NO_MESSAGE)
         self.position = at + count
         return self.data[at : at + count]
 
-    def _fault(
-        self, reason: str, at: int, kafka_says: object = None
+    def _error(
+        self, reason: str, at: int, kafka_message: str | None = None
     ) -> CorruptMessageError:
-        said = None if kafka_says is None else str(kafka_says)
-        return CorruptMessageError(reason, position=at, kafka_message=said)
+        return CorruptMessageError(reason, position=at, kafka_message=kafka_message)
 
 
 def _int32(value: int) -> int:
-    """Keep the bits that an int32 has."""
+    """Return the low 32 bits, as an int32."""
     return (value + 2**31) % 2**32 - 2**31

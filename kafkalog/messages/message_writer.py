@@ -1,4 +1,4 @@
-"""Messages to bytes: the writing half of `kafkalog.messages.message`.
+"""Encoder of messages, used by `kafkalog.messages.message`.
 
 Source: ``MessageDataGenerator.java``, ``RawTaggedFieldWriter.java``.
 """
@@ -25,7 +25,7 @@ _NULL: Final = -1
 
 
 class MessageWriter:
-    """Writes one message of `version` behind what `out` holds."""
+    """An encoder of one message of `version`, which is appended to `out`."""
 
     __slots__ = ("field", "flexible", "out", "version")
 
@@ -33,19 +33,21 @@ class MessageWriter:
         self.version = version
         self.flexible = flexible
         self.out = bytearray()
-        self.field = "message"  # being written, for errors
+        self.field = "message"  # the current field, for errors
 
     def struct(self, fields: tuple[Field, ...], message: Mapping[str, Any]) -> None:
         """Write a struct: its fields in order, then its tagged ones."""
         if not isinstance(message, Mapping):
-            raise self._fault(f"is {message!r:.64}, not a mapping")
+            raise self._error(f"{message!r:.64}, expected a mapping")
         here = [field for field in fields if field.exists(self.version)]
         names = {field.name for field in here}
         required = {field.name for field in here if field.tag is None}
-        if strange := message.keys() - names - {UNKNOWN_TAGS}:
-            raise self._fault(f"has no {', '.join(sorted(strange))} in this version")
+        if unknown := message.keys() - names - {UNKNOWN_TAGS}:
+            listed = ", ".join(sorted(unknown))
+            raise self._error(f"unknown fields in version {self.version}: {listed}")
         if missing := required - message.keys():
-            raise self._fault(f"lacks {', '.join(sorted(missing))}")
+            listed = ", ".join(sorted(missing))
+            raise self._error(f"missing fields of version {self.version}: {listed}")
         for field in here:
             if field.tag is None:
                 self._field(field, message[field.name])
@@ -55,7 +57,7 @@ class MessageWriter:
         outer, self.field = self.field, field.name
         nullable = field.nullable(self.version)
         if value is None and not nullable:
-            raise self._fault("is null, and may not be")
+            raise self._error("null, expected a value")
         self._value(field.type, value, prefixed=nullable, tagged=tagged)
         self.field = outer
 
@@ -65,7 +67,9 @@ class MessageWriter:
         values: dict[int, bytes] = dict(message.get(UNKNOWN_TAGS, {}))
         if not self.flexible:
             if values:
-                raise self._fault("has tagged fields, and its version has none")
+                raise self._error(
+                    f"tagged fields, expected none in version {self.version}"
+                )
             return
         for field in fields:
             default = field.default_in(self.version)
@@ -88,11 +92,11 @@ class MessageWriter:
         prefixed: bool = False,
         tagged: bool = False,
     ) -> None:
-        """Write a value, or null; `prefixed` structs say first which of them it is."""
+        """Write a value or null; a `prefixed` struct begins with a null marker."""
         if isinstance(kind, tuple):
             if prefixed:
-                null, there = (0, 1) if tagged else (_NULL & 0xFF, 1)
-                self.out.append(null if value is None else there)
+                null = 0 if tagged else _NULL & 0xFF
+                self.out.append(null if value is None else 1)
             if value is not None:
                 self.struct(kind, value)
         elif isinstance(kind, Array):
@@ -100,10 +104,12 @@ class MessageWriter:
         elif kind in FIXED_WIDTH:
             self._fixed(kind, value)
         elif kind == "uuid":
+            if not isinstance(value, str):
+                raise self._error(f"{value!r:.64}, expected uuid")
             try:
                 self.out += uuid_from_text(value)
-            except (TypeError, ValueError) as error:
-                raise self._fault(str(error)) from None
+            except ValueError as error:
+                raise self._error(str(error)) from None
         else:
             self._sized(kind, value)
 
@@ -112,27 +118,30 @@ class MessageWriter:
             self._length("int32", _NULL)
             return
         if not isinstance(values, list | tuple):
-            raise self._fault(f"is {values!r:.64}, not a list")
+            raise self._error(f"{values!r:.64}, expected a list")
         self._length("int32", len(values))
         for value in values:
             if value is None:
-                raise self._fault("has an element that is null")
+                raise self._error("null element, expected a value")
             self._value(kind, value)
 
     def _sized(self, kind: str, value: Any) -> None:
-        """Write a string or bytes behind its length."""
+        """Write the length of a string or of bytes, then the bytes."""
         width = "int16" if kind == "string" else "int32"
         if value is None:
             self._length(width, _NULL)
             return
         if not isinstance(value, str if kind == "string" else bytes):
-            raise self._fault(f"is {value!r:.64}, not {kind}")
+            raise self._error(f"{value!r:.64}, expected {kind}")
         try:
             data = value.encode() if isinstance(value, str) else value
         except UnicodeEncodeError as error:
-            raise self._fault(f"cannot be UTF-8: {error.reason}") from None
+            reason = f"{value!r:.64}, expected text that UTF-8 can encode"
+            raise self._error(f"{reason}: {error.reason}") from None
         if kind == "string" and len(data) > MAX_STRING_BYTES:
-            raise self._fault(f"is a string of {len(data)} bytes")
+            raise self._error(
+                f"string of {len(data)} bytes, expected at most {MAX_STRING_BYTES}"
+            )
         self._length(width, len(data))
         self.out += data
 
@@ -144,19 +153,19 @@ class MessageWriter:
 
     def _fixed(self, kind: str, value: Any) -> None:
         if kind in INTEGERS and type(value) is bool:
-            raise self._fault(f"is {value}, not {kind}")
+            raise self._error(f"{value}, expected {kind}")
         try:
             self.out += struct.pack(FIXED_WIDTH[kind], value)
         except (struct.error, OverflowError) as error:
-            raise self._fault(f"is {value!r:.64}, not {kind}: {error}") from None
+            raise self._error(f"{value!r:.64}, expected {kind}: {error}") from None
 
     def _varint(self, value: int) -> None:
         if not 0 <= value < 1 << 31:
-            raise self._fault(f"has a length or tag of {value}")
+            raise self._error(f"length or tag {value}, expected 0 to {2**31 - 1}")
         while value >= 0x80:
             self.out.append(value & 0x7F | 0x80)
             value >>= 7
         self.out.append(value)
 
-    def _fault(self, reason: str) -> InvalidRecordError:
-        return InvalidRecordError(f"{self.field} {reason}")
+    def _error(self, reason: str) -> InvalidRecordError:
+        return InvalidRecordError(f"{self.field}: {reason}")

@@ -1,13 +1,13 @@
-"""Metadata of tiered segments, as the text that Kafka's classes make of themselves.
+"""Texts of the metadata of tiered segments: ``toString`` of Kafka's classes.
 
-Knows: the words and the conditions of these classes. Does not know: bytes.
-Source: ``RemoteLogSegmentMetadata.java`` and its neighbours, ``toString`` of each.
+Source: ``RemoteLogSegmentMetadata.java``, ``RemoteLogSegmentMetadataUpdate.java``,
+``RemotePartitionDeleteMetadata.java``, ``RemoteLogSegmentMetadataSnapshot.java``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from kafkalog.errors import CorruptMessageError
 from kafkalog.messages.schema import Message
@@ -26,10 +26,11 @@ PARTITION_STATES: Final = (
 
 
 def remote_metadata_text(name: str, message: Message) -> str:
-    """Spell the message of schema `name`.
+    """Return the text of a message of schema `name`.
 
-    Raises `CorruptMessageError` for what Kafka's class would not hold: an unknown
-    state, no leader epochs, offsets that are none.
+    Raises `CorruptMessageError` where the constructor of Kafka's class throws: for an
+    unknown state, no leader epochs, or an invalid range of offsets. The reason is
+    Kafka's text.
 
     >>> text = remote_metadata_text(
     ...     "RemotePartitionDeleteMetadataRecord",
@@ -49,18 +50,18 @@ def remote_metadata_text(name: str, message: Message) -> str:
 def _segment(message: Message) -> str:
     start, end = message["startOffset"], message["endOffset"]
     if start < 0:
-        raise _refused(
+        raise _error(
             f"Unexpected start offset = {start}. "
             "StartOffset for a remote segment cannot be negative"
         )
     if end < start:
-        raise _refused(
+        raise _error(
             f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be "
             f"less than startOffset = {start}"
         )
     epochs = _epochs(message)
     state = _state(SEGMENT_STATES, message["remoteLogSegmentState"])
-    return _spelled(
+    return _text(
         "RemoteLogSegmentMetadata",
         remoteLogSegmentId=_segment_id(message["remoteLogSegmentId"]),
         startOffset=start,
@@ -77,7 +78,7 @@ def _segment(message: Message) -> str:
 
 
 def _update(message: Message) -> str:
-    return _spelled(
+    return _text(
         "RemoteLogSegmentMetadataUpdate",
         remoteLogSegmentId=_segment_id(message["remoteLogSegmentId"]),
         customMetadata=_custom(message),
@@ -90,8 +91,9 @@ def _update(message: Message) -> str:
 def _deletion(message: Message) -> str:
     state = message["remotePartitionDeleteState"]
     if not 0 <= state < len(PARTITION_STATES):
-        raise _refused(f"there is no state {state}", kafka_says="null")
-    return _spelled(
+        expected = f"0 to {len(PARTITION_STATES) - 1}"
+        raise _error(f"state {state}, expected {expected}", kafka_message="null")
+    return _text(
         "RemotePartitionDeleteMetadata",
         topicPartition=_partition(message["topicIdPartition"]),
         state=PARTITION_STATES[state],
@@ -102,7 +104,7 @@ def _deletion(message: Message) -> str:
 
 def _snapshot(message: Message) -> str:
     state = _state(SEGMENT_STATES, message["remoteLogSegmentState"])
-    return _spelled(
+    return _text(
         "RemoteLogSegmentMetadataSnapshot",
         segmentId=message["segmentId"],
         startOffset=message["startOffset"],
@@ -124,14 +126,14 @@ _TEXTS: Final = {
 }
 
 
-def _spelled(class_name: str, **members: object) -> str:
+def _text(class_name: str, **members: object) -> str:
     inner = ", ".join(f"{name}={value}" for name, value in members.items())
     return f"{class_name}{{{inner}}}"
 
 
 def _segment_id(entry: Message) -> str:
     partition = _partition(entry["topicIdPartition"])
-    return _spelled("RemoteLogSegmentId", topicIdPartition=partition, id=entry["id"])
+    return _text("RemoteLogSegmentId", topicIdPartition=partition, id=entry["id"])
 
 
 def _partition(entry: Message) -> str:
@@ -139,13 +141,13 @@ def _partition(entry: Message) -> str:
 
 
 def _epochs(message: Message) -> str:
-    """Spell a sorted map; of an epoch that is there twice, the last counts."""
+    """Return the epochs as the text of a sorted map; of a duplicate, the last one."""
     epochs: dict[int, int] = {
         entry["leaderEpoch"]: entry["offset"]
         for entry in message["segmentLeaderEpochs"]
     }
     if not epochs:
-        raise _refused("segmentLeaderEpochs can not be null or empty")
+        raise _error("segmentLeaderEpochs can not be null or empty")
     inner = ", ".join(f"{epoch}={epochs[epoch]}" for epoch in sorted(epochs))
     return f"{{{inner}}}"
 
@@ -163,9 +165,9 @@ def _boolean(message: Message) -> str:
 
 def _state(states: Sequence[str], state: int) -> str:
     if not 0 <= state < len(states):
-        raise _refused("state can not be null")
+        raise _error("state can not be null")
     return states[state]
 
 
-def _refused(reason: str, kafka_says: Any = None) -> CorruptMessageError:
-    return CorruptMessageError(reason, position=0, kafka_message=kafka_says)
+def _error(reason: str, kafka_message: str | None = None) -> CorruptMessageError:
+    return CorruptMessageError(reason, position=0, kafka_message=kafka_message)

@@ -1,9 +1,8 @@
-"""What a message of Kafka's looks like: schemas, as plain tables of fields.
+"""Fields of Kafka's messages: names, types, versions, tags, defaults.
 
-A schema is a tuple of `Field` rows, in the order of the bytes; see the tables under
-``schemas/``. `kafkalog.messages.message` says how the bytes follow from them.
+A schema is a tuple of `Field`, in the order of the bytes; see ``schemas/``. The
+encoding is described in `kafkalog.messages.message`.
 
-Knows: types and versions. Does not know: bytes.
 Source: the ``.json`` schemas of Kafka's modules, ``FieldSpec.java``.
 """
 
@@ -18,7 +17,7 @@ Message: TypeAlias = dict[str, Any]
 FieldType: TypeAlias = "str | Array | tuple[Field, ...]"
 
 UNKNOWN_TAGS: Final = "_unknown_tags"
-"""Where a decoded struct keeps tagged fields its schema lacks: ``{tag: bytes}``."""
+"""Member of a decoded struct with the tagged fields not in its schema: {tag: bytes}."""
 
 ANY_VERSION: Final = 2**15 - 1
 
@@ -31,10 +30,10 @@ INTEGERS: Final = {
     "int64": ">q",
 }
 FIXED_WIDTH: Final = {"bool": ">?", **INTEGERS, "float64": ">d"}
-"""The types that are the same in every version, and how `struct` spells them."""
+"""Types with the same encoding in every version, and their `struct` formats."""
 
-NOT_GIVEN: Final[Any] = object()
-"""In place of a default: that of the type counts."""
+TYPE_DEFAULT: Final[Any] = object()
+"""Stands for the default of the field's type."""
 
 _ZERO: Final[dict[str, Any]] = {
     "bool": False,
@@ -47,19 +46,19 @@ _ZERO: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """The type of a field that holds any number of values of one type."""
+    """The type of a field that is an array of values of one type."""
 
     of: FieldType
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One row of a schema: where the field is there, and what it may be.
+    """One field of a schema.
 
-    `type` names a primitive, or is an `Array`, or a tuple of fields: a struct. The
-    field is in versions `since` to `until`, may be null from `nullable_since` on, and
-    is a tagged one where it has a `tag`. Without `default` that of its type counts:
-    zero, nothing, a struct of such; never null, even where null is allowed.
+    `type` is the name of a primitive type, an `Array`, or a tuple of fields for a
+    struct. The field exists in versions `since` to `until`, and may be null from
+    `nullable_since` on. It is a tagged field if it has a `tag`. Without a `default`,
+    that of the type is used: zero, an empty value, or a struct of defaults; never null.
     """
 
     name: str
@@ -68,25 +67,25 @@ class Field:
     until: int = ANY_VERSION
     nullable_since: int | None = None
     tag: int | None = None
-    default: Any = NOT_GIVEN
+    default: Any = TYPE_DEFAULT
 
     def exists(self, version: int) -> bool:
-        """Say whether `version` of the message has this field."""
+        """Return whether `version` of the message has this field."""
         return self.since <= version <= self.until
 
     def nullable(self, version: int) -> bool:
-        """Say whether the field may be null in `version`."""
+        """Return whether the field may be null in `version`."""
         return self.nullable_since is not None and version >= self.nullable_since
 
     def default_in(self, version: int) -> Any:
-        """Return what the field is where it is not written.
+        """Return the default of the field, its value if it is not written.
 
         >>> Field("epoch", "int32", default=-1).default_in(0)
         -1
         >>> Field("names", Array("string")).default_in(0)
         []
         """
-        if self.default is not NOT_GIVEN:
+        if self.default is not TYPE_DEFAULT:
             return self.default
         if isinstance(self.type, Array):
             return []

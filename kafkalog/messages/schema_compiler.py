@@ -1,17 +1,16 @@
-"""Schemas of an internal topic as a book: rows of numbers, by which a kernel prints.
+"""Compiler of a topic's schemas into a table of integers, by which a kernel prints.
 
-Laid out as the structs of ``_message_text.pxd`` and ``_message_values.pxd`` in
-``_speedups``, all of int32:
+The layout is that of the structs in ``_speedups/_message_text.pxd`` and
+``_speedups/_message_values.pxd``, all fields int32:
 
-    form, types                   0 coordinators, 1 metadata; how many types there are
-    types      a row each         key, lowest version, count of versions, place of these
-    versions   a row each         place of the struct, whether flexible, opening text
-    structs    fields, a row each kind, nullable, place of a struct, tag, name, default
+    form, count                   0 coordinators, 1 metadata; number of types
+    types      a row each         key, lowest version, number of versions, their index
+    versions   a row each         index of the struct, whether flexible, opening text
+    structs    count, then a      kind, nullable, index of a struct, tag, name, default
+               row per field
 
-A text is a start and a size among the texts. Place 0 is for what has no place: what is
-left to `kafkalog.messages.message_parsers`, which judges the kernel in the tests.
-
-Knows: schemas. Does not know: records.
+A text is a start and a size in the bytes of texts. Index 0 marks what the kernel does
+not support: it is left to `kafkalog.messages.message_parsers`. Tests compare the two.
 """
 
 from __future__ import annotations
@@ -45,52 +44,52 @@ _KINDS: Final = (
 )
 _STRUCT: Final = 10
 _OTHER: Final = 11
-_GROUP: Final = 12
-_TOLD: Final = 13
+_PROTOCOL_TYPE: Final = 12
+_CONSUMER_MESSAGE: Final = 13
 _ARRAY: Final = 16
-_MOST_FIELDS: Final = 32
-_HEAD: Final = 2
+_MAX_FIELDS: Final = 32
+_HEADER_WIDTH: Final = 2
 _TYPE_WIDTH: Final = 8
-_NOWHERE: Final = [0, 0, 0, 0]
+_NO_VERSION: Final = [0, 0, 0, 0]
 
-Book = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]
+SchemaTable = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]
 
 
 @cache
-def compile_schemas(kind: str) -> Book | None:
-    """Return the numbers and the texts for a kind of `message_parsers.KINDS`.
+def compile_schemas(kind: str) -> SchemaTable | None:
+    """Return the integers and the texts for a kind of `message_parsers.KINDS`.
 
-    None for ``remote-log-metadata``, whose records are not printed as JSON.
+    Return None for ``remote-log-metadata``, whose records are not printed as JSON.
     """
     if kind == "remote-log-metadata":
         return None
     topic = TOPICS[kind]
     schemas = schemas_of(topic)
     is_coordinator = topic in COORDINATORS
-    described = "coordinator-value" if is_coordinator else "metadata"
+    role = "coordinator-value" if is_coordinator else "metadata"
     types = 1 + max(number or 0 for _, number in schemas)
-    pages = _Pages([int(not is_coordinator), types, *[0] * (types * _TYPE_WIDTH)])
+    table = _TableBuilder([int(not is_coordinator), types, *[0] * types * _TYPE_WIDTH])
     for number in range(types):
-        schema = schemas.get((described, number))
+        schema = schemas.get((role, number))
         if schema is not None:
-            row = _type(pages, topic, number, schema)
-            at = _HEAD + number * _TYPE_WIDTH
-            pages.code[at : at + _TYPE_WIDTH] = row
-    texts = np.frombuffer(bytes(pages.texts), np.uint8)
-    return np.array(pages.code, np.int32), texts
+            row = _type(table, topic, number, schema)
+            at = _HEADER_WIDTH + number * _TYPE_WIDTH
+            table.code[at : at + _TYPE_WIDTH] = row
+    texts = np.frombuffer(bytes(table.texts), np.uint8)
+    return np.array(table.code, np.int32), texts
 
 
 @dataclass(slots=True)
-class _Pages:
-    """A book being written."""
+class _TableBuilder:
+    """A schema table under construction."""
 
     code: list[int]
     texts: bytearray = field(default_factory=bytearray)
     special: dict[str, list[int]] = field(default_factory=dict)
-    """Kind and place, by the names of fields that are more than their type says."""
+    """Kind and struct index of fields that the kernel treats specially, by name."""
 
     def text(self, text: str) -> list[int]:
-        """Add a text: where it starts, and its size."""
+        """Add a text; return its start and its size."""
         data = text.encode()
         start = self.texts.find(data)
         if start < 0:
@@ -99,73 +98,84 @@ class _Pages:
         return [start, len(data)]
 
     def rows(self, rows: Iterable[list[int]]) -> int:
-        """Add rows: the place of the first."""
+        """Add rows; return the index of the first."""
         at = len(self.code)
         for row in rows:
             self.code += row
         return at
 
 
-def _type(pages: _Pages, topic: str, number: int, schema: Schema) -> list[int]:
-    """Add a type's schemas; its row."""
+def _type(table: _TableBuilder, topic: str, number: int, schema: Schema) -> list[int]:
+    """Add the schemas of a type; return its row."""
     key_schema = schemas_of(topic).get(("coordinator-key", number))
-    key = _NOWHERE
+    key = _NO_VERSION
     if key_schema is not None:
-        key = _version(pages, key_schema, 0, f'{{"type":"{number}","data":')
+        key = _version(table, key_schema, 0, f'{{"type":"{number}","data":')
     versions = range(schema.lowest_version, schema.highest_version + 1)
     if topic == "__consumer_offsets" and number == GROUP_METADATA:
-        pages.special = _told(pages)
+        table.special = _consumer_protocol(table)
     rows = []
     for version in versions:
         opening = f'{{"version":"{version}","data":'
         if key_schema is None:
             name = metadata_type(schema)
             opening = f'{{"type":"{name}","version":{version},"data":'
-        rows.append(_version(pages, schema, version, opening))
-    pages.special = {}
-    return [*key, versions.start, len(versions), pages.rows(rows), 0]
+        rows.append(_version(table, schema, version, opening))
+    table.special = {}
+    return [*key, versions.start, len(versions), table.rows(rows), 0]
 
 
-def _told(pages: _Pages) -> dict[str, list[int]]:
-    """Add what members of a group of consumers tell each other."""
-    special = {"protocolType": [_GROUP, 0]}
+def _consumer_protocol(table: _TableBuilder) -> dict[str, list[int]]:
+    """Add the schemas of the consumer protocol; return the fields that hold them."""
+    special = {"protocolType": [_PROTOCOL_TYPE, 0]}
     for name, schema_name in CONSUMER_PROTOCOL.items():
         schema = schemas_of("consumer protocol")[schema_name, None]
         versions = range(schema.lowest_version, schema.highest_version + 1)
-        rows = [_version(pages, schema, version, "") for version in versions]
-        at = pages.rows(rows)
-        row = [*_NOWHERE, versions.start, len(versions), at, 0]
-        special[name] = [_TOLD, pages.rows([row])]
+        rows = [_version(table, schema, version, "") for version in versions]
+        at = table.rows(rows)
+        row = [*_NO_VERSION, versions.start, len(versions), at, 0]
+        special[name] = [_CONSUMER_MESSAGE, table.rows([row])]
     return special
 
 
-def _version(pages: _Pages, schema: Schema, version: int, opening: str) -> list[int]:
+def _version(
+    table: _TableBuilder, schema: Schema, version: int, opening: str
+) -> list[int]:
     is_flexible = version >= schema.flexible_since
-    struct_at = _struct(pages, schema.fields, version)
-    return [struct_at, int(is_flexible), *pages.text(opening)]
+    struct_at = _struct(table, schema.fields, version)
+    return [struct_at, int(is_flexible), *table.text(opening)]
 
 
-def _struct(pages: _Pages, fields: tuple[Field, ...], version: int) -> int:
-    here = [one for one in fields if one.exists(version) or one.tag is not None]
-    if len(here) > _MOST_FIELDS:
-        raise ValueError(f"a struct has {len(here)} fields, more than {_MOST_FIELDS}")
-    rows = [_field(pages, one, version) for one in here]
-    return pages.rows([[len(rows)], *rows])
+def _struct(table: _TableBuilder, fields: tuple[Field, ...], version: int) -> int:
+    here = [each for each in fields if each.exists(version) or each.tag is not None]
+    if len(here) > _MAX_FIELDS:
+        reason = f"struct of {len(here)} fields, expected at most {_MAX_FIELDS}"
+        raise ValueError(reason)
+    rows = [_field(table, each, version) for each in here]
+    return table.rows([[len(rows)], *rows])
 
 
-def _field(pages: _Pages, one: Field, version: int) -> list[int]:
+def _field(table: _TableBuilder, schema_field: Field, version: int) -> list[int]:
     kind, struct_at = _OTHER, 0
-    if one.exists(version):  # else only its tag counts: it may not be there
-        of = one.type.of if isinstance(one.type, Array) else one.type
+    if schema_field.exists(version):  # else only the tag is needed, to reject the field
+        of = (
+            schema_field.type.of
+            if isinstance(schema_field.type, Array)
+            else schema_field.type
+        )
         if isinstance(of, tuple):
-            kind, struct_at = _STRUCT, _struct(pages, of, version)
+            kind, struct_at = _STRUCT, _struct(table, of, version)
         elif of in _KINDS:
             kind = _KINDS.index(of)
-        if isinstance(one.type, Array) and kind != _OTHER:
+        if isinstance(schema_field.type, Array) and kind != _OTHER:
             kind += _ARRAY
-    kind, struct_at = pages.special.get(one.name, (kind, struct_at))
+    kind, struct_at = table.special.get(schema_field.name, (kind, struct_at))
     tag, default = -1, [0, 0]
-    if one.tag is not None:
-        tag, default = one.tag, pages.text(message_to_json(one.default_in(version)))
-    name = pages.text(f',"{one.name}":')
-    return [kind, int(one.nullable(version)), struct_at, tag, *name, *default]
+    if schema_field.tag is not None:
+        tag, default = (
+            schema_field.tag,
+            table.text(message_to_json(schema_field.default_in(version))),
+        )
+    name = table.text(f',"{schema_field.name}":')
+    nullable = int(schema_field.nullable(version))
+    return [kind, nullable, struct_at, tag, *name, *default]

@@ -1,10 +1,8 @@
-"""Schemas of the records in internal topics, from the table that Kafka's files made.
+"""Schemas of the records of internal topics, parsed from Kafka's own definitions.
 
-The table, ``schemas/internal_topics.json``, has what Kafka's own ``.json`` files say, a
-message a line, under the topic's name; `tests.schemas.make_tables` makes it anew for
-another release.
+``schemas/internal_topics.json`` holds the content of Kafka's ``.json`` files by topic,
+one message per line. `tests.schemas.make_tables` generates it from a release of Kafka.
 
-Knows: how Kafka spells schemas. Does not know: bytes, records.
 Source: ``FieldSpec.java``, ``MessageSpec.java``, ``Versions.java``.
 """
 
@@ -21,7 +19,7 @@ from kafkalog.messages.schema import (
     ANY_VERSION,
     FIXED_WIDTH,
     INTEGERS,
-    NOT_GIVEN,
+    TYPE_DEFAULT,
     Array,
     Field,
     FieldType,
@@ -34,24 +32,24 @@ Spec = dict[str, Any]
 
 @cache
 def schemas_of(topic: str) -> Mapping[tuple[str, int | None], Schema]:
-    """Return a topic's schemas, by what they describe and the type of the record.
+    """Return a topic's schemas, by role and type of the record.
 
-    Described are ``coordinator-key``, ``coordinator-value``, ``metadata``; the messages
-    that members of consumer groups send each other (``consumer protocol``) have no
-    type, and their names are what they describe.
+    The role is ``coordinator-key``, ``coordinator-value`` or ``metadata``. The messages
+    that members of consumer groups exchange (topic ``consumer protocol``) have no type;
+    their role is their name.
 
     >>> schemas_of("__consumer_offsets")["coordinator-value", 1].name
     'OffsetCommitValue'
     """
     found = {}
     for spec in _table()[topic]:
-        described = spec["type"] if "apiKey" in spec else spec["name"]
-        found[described, spec.get("apiKey")] = schema_from(spec)
+        role = spec["type"] if "apiKey" in spec else spec["name"]
+        found[role, spec.get("apiKey")] = schema_from(spec)
     return found
 
 
 def release() -> str:
-    """Return the release of Kafka whose schemas these are."""
+    """Return the release of Kafka that the schemas are from."""
     text: str = _table()["release"]
     return text
 
@@ -64,7 +62,7 @@ def _table() -> dict[str, Any]:
 
 
 def schema_from(spec: Spec) -> Schema:
-    """Read a schema, spelled as in Kafka's ``.json`` files."""
+    """Parse a schema in the form of Kafka's ``.json`` files."""
     lowest, highest = _range(spec["validVersions"])
     structs = {one["name"]: one["fields"] for one in spec.get("commonStructs", ())}
     return Schema(
@@ -97,7 +95,7 @@ def _field(spec: Spec, structs: dict[str, list[Spec]]) -> Field:
 
 
 def _type(spec: Spec, structs: dict[str, list[Spec]]) -> FieldType:
-    """Read a type; a struct is spelled at its first use, or with the message."""
+    """Parse a type; a struct is defined at its first use, or in ``commonStructs``."""
     name: str = spec["type"].removeprefix("[]")
     kind: FieldType = name
     if name not in PRIMITIVES:
@@ -106,19 +104,19 @@ def _type(spec: Spec, structs: dict[str, list[Spec]]) -> FieldType:
     return Array(kind) if spec["type"].startswith("[]") else kind
 
 
-def _default(given: Any, kind: FieldType) -> Any:
-    """Read a default; one that is not in quotes, null, is none at all."""
-    if given is None or given == "":
-        return NOT_GIVEN
-    if given == "null":
+def _default(default: Any, kind: FieldType) -> Any:
+    """Parse a default; null without quotes stands for that of the type."""
+    if default is None or default == "":
+        return TYPE_DEFAULT
+    if default == "null":
         return None
     if kind == "bool":
-        return given in (True, "true")
-    return int(given) if kind in INTEGERS else given
+        return default in (True, "true")
+    return int(default) if kind in INTEGERS else default
 
 
 def _range(versions: str) -> tuple[int, int]:
-    """Read ``3``, ``1-3`` or ``2+``.
+    """Parse ``3``, ``1-3`` or ``2+``; return the first and the last version.
 
     >>> _range("3"), _range("1-3"), _range("2+")
     ((3, 3), (1, 3), (2, 32767))
@@ -130,10 +128,10 @@ def _range(versions: str) -> tuple[int, int]:
 
 
 def _since(versions: str) -> int:
-    """Read ``2+``, or ``none``, which is above all versions."""
+    """Parse ``2+``; return the first version, or one above all for ``none``."""
     if versions == "none":
         return ANY_VERSION + 1
     since, until = _range(versions)
     if until != ANY_VERSION:
-        raise ValueError(f"versions {versions} end, and should be open")
+        raise ValueError(f"versions {versions}, expected an open range such as 2+")
     return since

@@ -45,7 +45,7 @@ class KafkaLogInputPartition(datasource.InputPartition):  # type: ignore[misc]
 
 
 class KafkaLogBatchReader(datasource.DataSourceReader):  # type: ignore[misc]
-    """Plans and reads a batch query."""
+    """The planner and reader of a batch query."""
 
     def __init__(self, options: SourceOptions, schema: Any) -> None:
         warn_of_ignored_options(options)
@@ -53,7 +53,7 @@ class KafkaLogBatchReader(datasource.DataSourceReader):  # type: ignore[misc]
         self.tasks = TaskReader.from_options(options, arrow_schema(schema))
 
     def partitions(self) -> list[KafkaLogInputPartition]:
-        """Return the input partitions: which bytes each task reads."""
+        """Return the input partitions: the bytes that each task reads."""
         return with_partitions(self.options, self._plan)
 
     def _plan(self, partitions: LogPartitions) -> list[KafkaLogInputPartition]:
@@ -113,7 +113,7 @@ def plan_input_partitions(
     ``maxRecordsPerPartition``, or if that makes fewer tasks than ``minPartitions``,
     ranges are divided as Spark's source does it.
 
-    A source cannot ask how many cores Spark has. Without `cores`, the number of this
+    A source does not receive the number of Spark's cores. Without `cores`, that of this
     machine is used; it matters only for few tasks.
     """
     minimum, max_records = (

@@ -1,4 +1,4 @@
-"""Bytes of record batches -> Arrow batches of their records, or of their headers.
+"""Decoding of record batches to Arrow batches of their records, or of their headers.
 
 The bytes are one or more batches as they are in a segment. As at the end of a file, an
 incomplete batch at the end is ignored.
@@ -78,7 +78,7 @@ class BinaryDecoder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDecoder:
-    """Decodes records, one row each; no record becomes a Python object.
+    """A decoder of records, one row each; no record becomes a Python object.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
@@ -102,7 +102,7 @@ class RecordDecoder:
         return _arrow_schema(self.names)
 
     def batches(self, data: Any) -> Iterator[DecodedRows | ScanProblem]:
-        """Yield the records of `data`; `policy` states what corruption does."""
+        """Yield the records of `data`; `policy` states the response to corruption."""
         names = self.names
         if POSITION not in names:
             names = (*names, POSITION)
@@ -181,7 +181,7 @@ IS_VALID: Final = "isValid"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHeaderDecoder:
-    """Decodes batch headers, one row each, and states whether checksums match.
+    """A decoder of batch headers, one row each, with whether checksums match.
 
     >>> import kafkalog
     >>> batch = kafkalog.RecordBatchBuilder(base_offset=7)
@@ -206,7 +206,7 @@ class BatchHeaderDecoder:
         return pa.schema(types | {IS_VALID: pa.bool_()})
 
     def batches(self, data: Any) -> Iterator[DecodedRows | ScanProblem]:
-        """Yield the headers of `data`; `policy` states what corruption does."""
+        """Yield the headers of `data`; `policy` states the response to corruption."""
         steps = FileRecords(
             source=MemorySource(data),
             limits=Limits(ordered=False),

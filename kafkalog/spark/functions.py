@@ -1,4 +1,4 @@
-"""Functions that read log directories with Spark, and count or list what is in them.
+"""Functions that read log directories with Spark, and count or list their content.
 
 Options are those of the source, as Python values: numbers, datetimes, lists, mappings.
 Options with a dot in the name are passed as ``**{"storage.region": "eu-west-1"}``.
@@ -78,7 +78,7 @@ def read(
     path : path or list of paths
         Log directories or partition directories.
     columns : iterable of str, optional
-        Columns in the order wanted; the others are not read.
+        Columns to read, in this order.
     schema : StructType or str, optional
         Columns with their types, instead of `columns`.
     **options
@@ -278,7 +278,7 @@ def count_records(
 
 
 def list_problems(spark: SparkSession, path: Paths, **options: Any) -> DataFrame:
-    """List what a read with ``onCorruption=skip`` skips.
+    """List the ranges that a read with ``onCorruption=skip`` skips.
 
     All records are read and decoded for this. An empty result means that every checksum
     matches and every record is valid.
@@ -362,7 +362,7 @@ def format_source_options(
 def _format_paths(path: Paths) -> str | list[str]:
     if isinstance(path, (str, os.PathLike)):
         return str(path)
-    return [str(one) for one in path]
+    return [str(each) for each in path]
 
 
 def plan_read(
@@ -377,35 +377,35 @@ def plan_read(
     return reader.tasks, [partition.task for partition in reader.partitions()]
 
 
-def _split_row(number: int, one: SegmentRange, reader: TaskReader) -> tuple[Any, ...]:
-    without_credentials = _with_storage(one, {})
+def _split_row(number: int, part: SegmentRange, reader: TaskReader) -> tuple[Any, ...]:
+    without_credentials = _with_storage(part, {})
     return (
         number,
-        one.topic,
-        one.partition,
-        str(one.segment.path),
-        one.begin,
-        one.end,
-        one.start,
-        one.stop,
-        one.size_in_bytes,
+        part.topic,
+        part.partition,
+        str(part.segment.path),
+        part.begin,
+        part.end,
+        part.start,
+        part.stop,
+        part.size_in_bytes,
         bytearray(pickle.dumps((reader, without_credentials))),
     )
 
 
-def _with_storage(one: SegmentRange, storage: Mapping[str, str]) -> SegmentRange:
+def _with_storage(part: SegmentRange, storage: Mapping[str, str]) -> SegmentRange:
     """Return a segment range whose remote paths have these options."""
 
     def with_options(path: Location) -> Location:
         return path.with_options(storage) if isinstance(path, RemotePath) else path
 
-    segment = replace(one.segment, path=with_options(one.segment.path))
-    return replace(one, directory=with_options(one.directory), segment=segment)
+    segment = replace(part.segment, path=with_options(part.segment.path))
+    return replace(part, directory=with_options(part.directory), segment=segment)
 
 
 @dataclass(frozen=True, slots=True)
 class _MappedBatches:
-    """Applies a user's function to the records of tasks."""
+    """A user's function, applied to the records of tasks."""
 
     reader: TaskReader
     fn: Callable[[pa.RecordBatch], Batches]
@@ -459,25 +459,25 @@ def _wrong_type(result: object) -> TypeError:
 
 @dataclass(frozen=True, slots=True)
 class _RecordCounts:
-    """Counts the records of tasks."""
+    """The number of records in each segment range of a task."""
 
     reader: TaskReader
 
     def run(self, task: ReadTask) -> Iterator[Row]:
-        for one, count in self.reader.count(task):
+        for part, count in self.reader.count(task):
             if count:
-                yield one.topic, one.partition, count
+                yield part.topic, part.partition, count
 
 
 @dataclass(frozen=True, slots=True)
 class _Problems:
-    """Lists the problems of tasks."""
+    """The problems in each segment range of a task."""
 
     reader: TaskReader
 
     def run(self, task: ReadTask) -> Iterator[Row]:
-        for one, scan in self.reader.scans(task, ALL_DECODED):
+        for part, scan in self.reader.scans(task, ALL_DECODED):
             for _ in scan.chunks(reuse=True, views=True):
                 pass
             for problem in scan.problems:
-                yield one.topic, one.partition, str(problem.path), *problem[1:]
+                yield part.topic, part.partition, str(problem.path), *problem[1:]

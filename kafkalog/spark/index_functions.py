@@ -1,4 +1,4 @@
-"""`offsets_for_times` and `list_segments`: answered from indexes, in parallel.
+"""`offsets_for_times` and `list_segments`, which read indexes, in parallel.
 
 The driver lists the partitions only. Executors read the indexes, a group of partitions
 in each task.
@@ -146,7 +146,7 @@ def _group_partitions(options: SourceOptions) -> list[list[Partition]]:
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """Looks up timestamps in partitions."""
+    """A lookup of timestamps in partitions."""
 
     times_ms: tuple[int, ...]
     read_committed: bool
@@ -166,31 +166,31 @@ class _Lookup:
 def summarize_segments(group: list[Partition]) -> Iterator[Row]:
     """Yield a row for each segment of some partitions."""
     for topic, partition, directory in group:
-        for one in list_path(directory):
-            if isinstance(one, SegmentSummary):
+        for summary in list_path(directory):
+            if isinstance(summary, SegmentSummary):
                 try:
-                    status = (directory / one.file).stat()
+                    status = (directory / summary.file).stat()
                 except FileNotFoundError:
                     continue
                 written = status.st_mtime_ns // 1000 or None
-                yield topic, partition, *_segment_row(one, written, directory)
+                yield topic, partition, *_segment_row(summary, written, directory)
 
 
 def _segment_row(
-    one: SegmentSummary, written_us: int | None, directory: Location
+    summary: SegmentSummary, written_us: int | None, directory: Location
 ) -> tuple[Any, ...]:
     return (
-        one.file,
-        one.base_offset,
-        one.next_offset,
-        one.size_in_bytes,
-        one.index_entries,
-        one.time_index_entries,
-        one.txn_index_entries,
-        _microseconds(one.first_timestamp),
-        _microseconds(one.max_timestamp),
+        summary.file,
+        summary.base_offset,
+        summary.next_offset,
+        summary.size_in_bytes,
+        summary.index_entries,
+        summary.time_index_entries,
+        summary.txn_index_entries,
+        _microseconds(summary.first_timestamp),
+        _microseconds(summary.max_timestamp),
         written_us,
-        one.state,
+        summary.state,
         str(directory),
     )
 

@@ -148,7 +148,7 @@ class JobOutput:
 
     def _numbers(self, kind: str) -> list[int]:
         found = (NUMBERED.fullmatch(path.name) for path in self.folder.iterdir())
-        return sorted(int(one[2]) for one in found if one and one[1] == kind)
+        return sorted(int(match[2]) for match in found if match and match[1] == kind)
 
     def _read(self, kind: str, number: int) -> Manifest:
         path = self._path(kind, number)

@@ -1,4 +1,4 @@
-"""The records of a task -> Parquet files, one for each topic and UTC date.
+"""Writing of a task's records as Parquet files, one for each topic and UTC date.
 
 Rows are written where they are decoded, and Spark receives only the names of the files.
 No shuffle is needed for few files, since a task reads adjacent segments, which have few
@@ -58,10 +58,10 @@ FATAL_ERRORS: Final = (LocatedError, DataLossError, InvalidRecordError)
 
 
 class TaskResult(NamedTuple):
-    """The files of a task, the rows of each partition, and what was skipped.
+    """The files of a task, the rows of each partition, and the ranges skipped.
 
-    Or the error that ended it. An error that is raised instead makes Spark run the task
-    again, and its message has a page of Java stack.
+    Or the error that ended the task. An error that is raised instead makes Spark run
+    the task again, and its message has a page of Java stack.
     """
 
     files: list[StagedFile]
@@ -72,7 +72,7 @@ class TaskResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWriter:
-    """Writes the records of tasks into `staging`."""
+    """A writer of the records of tasks into `staging`."""
 
     reader: TaskReader
     columns: tuple[str, ...]
@@ -177,16 +177,20 @@ class _TaskFiles:
         self._done: list[StagedFile] = []
 
     def add(self, folder: str, batch: pa.RecordBatch) -> None:
-        one = self._files.setdefault(folder, _OpenFile())
-        one.buffered.append(batch)
-        one.buffered_bytes += batch.nbytes
+        open_file = self._files.setdefault(folder, _OpenFile())
+        open_file.buffered.append(batch)
+        open_file.buffered_bytes += batch.nbytes
         self._buffered_bytes += batch.nbytes
         if self._buffered_bytes >= MAX_BUFFERED_BYTES:
             largest = max(
                 self._files, key=lambda name: self._files[name].buffered_bytes
             )
             self._write_group(self._files[largest])
-            opened = [f for f, one in self._files.items() if one.writer is not None]
+            opened = [
+                f
+                for f, open_file in self._files.items()
+                if open_file.writer is not None
+            ]
             if len(opened) > MAX_OPEN_FILES:
                 self._close(opened[0])
 
@@ -196,26 +200,28 @@ class _TaskFiles:
             self._close(folder)
         return self._done
 
-    def _write_group(self, one: _OpenFile) -> None:
-        table = pa.Table.from_batches(one.buffered)
-        if one.writer is None:
-            one.name = f"{uuid.uuid4().hex}.staged"
-            one.file = (self._staging / one.name).open("xb")
-            one.writer = pq.ParquetWriter(
-                one.file, table.schema, compression=self._compression
+    def _write_group(self, open_file: _OpenFile) -> None:
+        table = pa.Table.from_batches(open_file.buffered)
+        if open_file.writer is None:
+            open_file.name = f"{uuid.uuid4().hex}.staged"
+            open_file.file = (self._staging / open_file.name).open("xb")
+            open_file.writer = pq.ParquetWriter(
+                open_file.file, table.schema, compression=self._compression
             )
-        one.writer.write_table(table, row_group_size=table.num_rows)
-        one.rows += table.num_rows
-        self._buffered_bytes -= one.buffered_bytes
-        one.buffered, one.buffered_bytes = [], 0
+        open_file.writer.write_table(table, row_group_size=table.num_rows)
+        open_file.rows += table.num_rows
+        self._buffered_bytes -= open_file.buffered_bytes
+        open_file.buffered, open_file.buffered_bytes = [], 0
 
     def _close(self, folder: str) -> None:
-        one = self._files.pop(folder)
-        if one.buffered:
-            self._write_group(one)
-        with one.file:
-            one.writer.close()
-            one.file.flush()
-            os.fsync(one.file.fileno())
-            size_in_bytes = one.file.tell()
-        self._done.append(StagedFile(one.name, folder, one.rows, size_in_bytes))
+        open_file = self._files.pop(folder)
+        if open_file.buffered:
+            self._write_group(open_file)
+        with open_file.file:
+            open_file.writer.close()
+            open_file.file.flush()
+            os.fsync(open_file.file.fileno())
+            size_in_bytes = open_file.file.tell()
+        self._done.append(
+            StagedFile(open_file.name, folder, open_file.rows, size_in_bytes)
+        )

@@ -1,4 +1,4 @@
-"""One run of the job: what is new since the last run, from log directories to files.
+"""One run of the job: the records since the last run, from log directories to files.
 
 The manifest of the last run and the log directories determine the offsets to read. The
 tasks are then planned, executors write files, and the driver commits them. A run reads
@@ -77,7 +77,7 @@ class JobOutcome:
 
 
 def run_job(job: Job, session: Callable[[], Any]) -> JobOutcome:
-    """Write what is new, as one run; call `session` to start Spark if needed.
+    """Write the new records as one run; call `session` to start Spark if needed.
 
     A run that reads nothing, but found data lost, writes a manifest only.
 
@@ -131,7 +131,7 @@ def find_new_offsets(
     last: Manifest | None,
     warn: Callable[[str], None],
 ) -> NewOffsets:
-    """Return what the next run reads, and where it ends in each selected partition.
+    """Return the ranges of the next run, and its end in each selected partition.
 
     The first run starts at the options' starting offsets. Later ones start where `last`
     ended, and at the earliest offset of new partitions. A known partition that is
@@ -149,8 +149,8 @@ def find_new_offsets(
     begin = SpecificOffsets({tp: known.get(tp, EARLIEST) for tp in selected})
     starts = starting_offsets(replace(options, starting=begin), partitions)
     ends = _not_before(starts, ending_offsets(options, partitions), partitions)
-    wanted = options.topics.select({*partitions.topic_partitions(), *known})
-    missing = {tp: known[tp] for tp in wanted if tp not in starts}
+    expected = options.topics.select({*partitions.topic_partitions(), *known})
+    missing = {tp: known[tp] for tp in expected if tp not in starts}
     ranges = stream_ranges(options, partitions, {**missing, **starts}, ends, warn)
     unchanged = {tp: offset for tp, offset in known.items() if tp not in missing}
     return NewOffsets(ranges, ends, unchanged)
@@ -191,12 +191,12 @@ class _JobRun:
         number = 1 if self.last is None else self.last["run"] + 1
         with self.output.staged(number) as staging:
             results = self._write(session(), staging) if self.new.ranges else []
-            if failed := [one.error for one in results if one.error is not None]:
+            if failed := [each.error for each in results if each.error is not None]:
                 raise min(failed, key=lambda error: not isinstance(error, FATAL_ERRORS))
             rows: Counter[TopicPartition] = Counter()
-            for one in results:
-                rows.update(one.rows)
-                losses += one.skipped
+            for result in results:
+                rows.update(result.rows)
+                losses += result.skipped
             about = {
                 "kafkalog": kafkalog.__version__,
                 "started": started.isoformat(timespec="seconds"),
@@ -205,23 +205,23 @@ class _JobRun:
                 "rows": rows.total(),
                 "offsets": offsets_to_json({**self.new.unchanged, **self.new.ends}),
                 "partitions": [
-                    self._partition_entry(one, rows) for one in self.new.ranges
+                    self._partition_entry(read, rows) for read in self.new.ranges
                 ],
                 "left_out": list(dict.fromkeys(losses)),
             }
-            files = [file for one in results for file in one.files]
+            files = [file for result in results for file in result.files]
             return self.output.commit(number, staging, files, about)
 
     def _partition_entry(
-        self, one: OffsetRange, rows: Counter[TopicPartition]
+        self, read: OffsetRange, rows: Counter[TopicPartition]
     ) -> dict[str, Any]:
         return {
-            "topic": one.topic,
-            "partition": one.partition,
-            "start": one.start,
-            "end": one.end,
-            "rows": rows[one.topic_partition],
-            "directory": str(self.partitions.directory(one.topic_partition)),
+            "topic": read.topic,
+            "partition": read.partition,
+            "start": read.start,
+            "end": read.end,
+            "rows": rows[read.topic_partition],
+            "directory": str(self.partitions.directory(read.topic_partition)),
         }
 
     def _write(self, spark: Any, staging: Path) -> list[TaskResult]:
@@ -235,7 +235,7 @@ class _JobRun:
             self.new.ranges,
             cores=context.defaultParallelism,
         )
-        tasks = [one.task for one in inputs]
+        tasks = [each.task for each in inputs]
         if not tasks:
             return []
         java_error = require("py4j.protocol", "spark").Py4JError

@@ -1,7 +1,7 @@
 """The partitions of log directories and their offsets, for planning a query.
 
 Offsets are read from the files at each call, except a log's end, which is read once and
-kept. There is no broker to state the high watermark, so the log end stands for it.
+kept. There is no broker to state the high watermark, so the log end is used instead.
 """
 
 from __future__ import annotations

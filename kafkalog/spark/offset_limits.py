@@ -1,4 +1,4 @@
-"""Where a read starts and ends, as the options state it.
+"""Limits of a read, as the options state them.
 
 A limit is the earliest or latest offset, an offset for each partition, a timestamp for
 each partition, or one timestamp for all. `kafkalog.spark.offset_ranges` resolves limits

@@ -35,7 +35,7 @@ from kafkalog.spark.read_options import SourceOptions
 LOGGER: Final = logging.getLogger(__name__)
 
 Warn = Callable[[str], None]
-"""Takes a line for each loss of data that does not fail the query."""
+"""A function that gets a line for each loss of data that fails no query."""
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -128,8 +128,8 @@ def batch_ranges(
         if starts[tp] > ends[tp]:
             raise ConfigError(
                 f"the start offset {starts[tp]} is greater than the end offset "
-                f"{ends[tp]} for {format_partition(tp)}; an offset that was not given "
-                "is an end of the log"
+                f"{ends[tp]} for {format_partition(tp)}; a missing offset is "
+                "an end of the log"
             )
     ranges = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts)]
     return _check_readable(options, reader, ranges, warn)
@@ -197,12 +197,12 @@ def split_ranges(
     >>> [part.length for part in split_ranges([OffsetRange("orders", 0, 0, 10)], 3)]
     [3, 3, 4]
     """
-    parts = [one for one in ranges if one.length > 0]
+    parts = [each for each in ranges if each.length > 0]
     if max_records is not None:
         parts = [
             part
-            for one in parts
-            for part in _divide(one, math.ceil(one.length / max_records))
+            for each in parts
+            for part in _divide(each, math.ceil(each.length / max_records))
         ]
     if min_partitions is None or min_partitions <= len(parts):
         return parts
@@ -272,27 +272,27 @@ def _check_readable(
 
     Offsets that do not exist are reported as lost.
     """
-    ranges = [one for one in ranges if one.length > 0]
+    ranges = [each for each in ranges if each.length > 0]
     existing = set(reader.topic_partitions())
     selected = [
-        one.topic_partition for one in ranges if one.topic_partition in existing
+        each.topic_partition for each in ranges if each.topic_partition in existing
     ]
     earliest = reader.earliest_offsets(selected)
     latest = reader.latest_offsets(selected)
     readable = []
-    for one in ranges:
-        first = earliest.get(one.topic_partition, 0)
-        end = latest.get(one.topic_partition, 0)
-        if one.start < first or one.end > end:
+    for each in ranges:
+        first = earliest.get(each.topic_partition, 0)
+        end = latest.get(each.topic_partition, 0)
+        if each.start < first or each.end > end:
             found = (
-                f"requested offsets [{one.start}, {one.end}) of "
-                f"{format_partition(one.topic_partition)}, found [{first}, {end})"
+                f"requested offsets [{each.start}, {each.end}) of "
+                f"{format_partition(each.topic_partition)}, found [{first}, {end})"
             )
             _report_loss(options, found, warn)
         readable.append(
-            one._replace(start=max(one.start, first), end=min(one.end, end))
+            each._replace(start=max(each.start, first), end=min(each.end, end))
         )
-    return [one for one in readable if one.length > 0]
+    return [each for each in readable if each.length > 0]
 
 
 def _report_loss(options: SourceOptions, found: str, warn: Warn) -> None:
@@ -310,19 +310,19 @@ def _divide_large(ranges: list[OffsetRange], min_partitions: int) -> list[Offset
     Ranges whose share is one part are not divided, and are not counted in the lengths
     of the others.
     """
-    total = sum(one.length for one in ranges)
-    small = [one for one in ranges if _share(one.length, total, min_partitions) == 1]
-    small_partitions = {one.topic_partition for one in small}
-    large_total = total - sum(one.length for one in small)
+    total = sum(each.length for each in ranges)
+    small = [each for each in ranges if _share(each.length, total, min_partitions) == 1]
+    small_partitions = {each.topic_partition for each in small}
+    large_total = total - sum(each.length for each in small)
     large_parts = max(min_partitions - len(small), 1)
     return [
         part
-        for one in ranges
+        for each in ranges
         for part in _divide(
-            one,
+            each,
             1
-            if one.topic_partition in small_partitions
-            else _share(one.length, large_total, large_parts),
+            if each.topic_partition in small_partitions
+            else _share(each.length, large_total, large_parts),
         )
     ]
 
@@ -334,13 +334,13 @@ def _share(length: int, total: int, parts: int) -> int:
     return max(below + (share - below >= 0.5), 1)
 
 
-def _divide(one: OffsetRange, parts: int) -> list[OffsetRange]:
+def _divide(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     """Divide a range evenly into nonempty parts, the longer ones last."""
     divided = []
-    start = one.start
+    start = whole.start
     for remaining in range(parts, 0, -1):
-        end = start + (one.end - start) // remaining
+        end = start + (whole.end - start) // remaining
         if end > start:
-            divided.append(one._replace(start=start, end=end))
+            divided.append(whole._replace(start=start, end=end))
         start = end
     return divided

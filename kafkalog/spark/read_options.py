@@ -180,7 +180,7 @@ def requested_columns(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class _OptionReader:
-    """Takes options one by one; keeps which are not taken yet, and the errors found."""
+    """The options not read yet, and the errors found in those read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.names = {name.lower(): name for name in options}

@@ -1,8 +1,7 @@
 """Records as Arrow batches of Spark's types and of limited size.
 
-Columns are passed on as the decoder filled them. They differ from `kafkalog.export` in
-this: timestamps are microseconds and never null, headers are null where a record has
-none, and there are no dictionaries.
+Columns are not copied. Unlike in `kafkalog.export`, timestamps are microseconds and
+never null, headers are null where a record has none, and there are no dictionaries.
 
 Source: ``KafkaRecordToRowConverter.scala``.
 """
@@ -42,7 +41,7 @@ CONSTANT: Final = ("topic", "partition", "segment")
 
 @dataclass(slots=True)
 class RowConverter:
-    """Converts records to Arrow batches of at most `MAX_ROWS` rows and `MAX_BYTES`.
+    """A converter of records to Arrow batches of at most `MAX_ROWS` and `MAX_BYTES`.
 
     A larger record has a batch of its own.
     """

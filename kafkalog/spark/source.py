@@ -1,7 +1,7 @@
 """``format("kafkalog")``: log directories as a data source of Spark, batch and stream.
 
-For each query Spark imports this module in a process that only asks for the schema, so
-the readers are imported when Spark asks for them.
+For each query Spark imports this module in a process that needs the schema only, so
+the readers are imported when Spark creates them.
 
 The reader has no ``pushFilters``: up to Spark 4.3 a reader that has it returns wrong
 rows when its DataFrame is used twice.

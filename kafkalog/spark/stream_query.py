@@ -56,7 +56,7 @@ Json = dict[str, dict[str, int]]
 
 
 class KafkaLogStreamReader(*BASES):  # type: ignore[misc]
-    """Plans and reads micro-batches, within the limits that the options set."""
+    """The planner and reader of micro-batches, within the limits of the options."""
 
     def __init__(self, options: SourceOptions, schema: Any) -> None:
         warn_of_ignored_options(options)
@@ -137,7 +137,7 @@ class KafkaLogStreamReader(*BASES):  # type: ignore[misc]
         )
 
     def partitions(self, start: Json, end: Json) -> list[KafkaLogInputPartition]:
-        """Return the input partitions of a batch: which bytes each task reads."""
+        """Return the input partitions of a batch: the bytes that each task reads."""
         begin = offsets_from_json(start)
         self._planned = ends = offsets_from_json(end)
 

@@ -1,4 +1,4 @@
-"""DataFrames computed by tasks of our own, without shuffles or files.
+"""DataFrames computed by kafkalog's tasks, without shuffles or files.
 
 ``spark.range`` has one partition with one number for each task, and ``mapInArrow``
 replaces the number by the rows of the task. Each task is pickled separately, so that a
@@ -72,7 +72,7 @@ def dataframe_of_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Converts the rows of a task to one batch of `schema`."""
+    """The rows of a task, converted to one batch of `schema`."""
 
     run: Callable[[Any], Iterable[Row]]
     schema: pa.Schema

@@ -1,8 +1,8 @@
-"""Offset ranges -> tasks, each a list of segment ranges.
+"""Division of offset ranges into tasks, each a list of segment ranges.
 
 Segments are cut where the offset index has a batch; large ones are divided, and small
-ones share a task. The driver decides which bytes a task reads, so a task that runs
-again reads the same bytes even if the log has grown.
+ones share a task. The driver chooses the bytes of each task, so a task that runs again
+reads the same bytes even if the log has grown.
 """
 
 from __future__ import annotations
@@ -101,13 +101,14 @@ def plan_tasks(
     busy to the end. Otherwise a task reads one range only.
     """
     by_range = [
-        list(_segment_ranges(one, directory_of(one.topic_partition))) for one in ranges
+        list(_segment_ranges(each, directory_of(each.topic_partition)))
+        for each in ranges
     ]
     if not share:
-        return [task for one in by_range for task in _fill(one, target_bytes, 1)]
+        return [task for parts in by_range for task in _fill(parts, target_bytes, 1)]
     minimum = min(MIN_TASK_BYTES, target_bytes)
     return _fill(
-        [part for one in by_range for part in one], target_bytes, cores, minimum
+        [part for parts in by_range for part in parts], target_bytes, cores, minimum
     )
 
 
@@ -129,15 +130,15 @@ def _fill(
     slack = capacity // 64
     tasks: list[ReadTask] = [[]]
     size = 0
-    for one in segment_ranges:
+    for whole in segment_ranges:
         space = capacity - size
-        if space <= slack < one.size_in_bytes - space:
+        if space <= slack < whole.size_in_bytes - space:
             tasks.append([])
             size, space = 0, capacity
-        ends = range(one.begin + space, one.end - slack, capacity)
-        first, *more = _cut(one, list(ends))
+        ends = range(whole.begin + space, whole.end - slack, capacity)
+        first, *more = _cut(whole, list(ends))
         if size and first.size_in_bytes > space + capacity // 8:
-            tasks.append([])  # there was no cut near the wanted one
+            tasks.append([])  # there was no position to cut at near the target
             size = 0
         tasks[-1].append(first)
         tasks += ([part] for part in more)
@@ -159,7 +160,7 @@ def _segment_ranges(
 ) -> Iterator[SegmentRange]:
     """Yield the parts of an offset range by segment."""
     segments = from_offset(list_segments(directory), offset_range.start)
-    segments = [one for one in segments if one.base_offset < offset_range.end]
+    segments = [each for each in segments if each.base_offset < offset_range.end]
     reached = offset_range.start
     for segment, source in read_on(directory, segments):
         start = max(reached, segment.base_offset)
@@ -188,15 +189,15 @@ def _segment_ranges(
         reached = max(reached, stop)
 
 
-def _cut(whole: SegmentRange, wanted: list[int]) -> list[SegmentRange]:
-    """Cut a segment range near the positions `wanted`, where the index has batches.
+def _cut(whole: SegmentRange, targets: list[int]) -> list[SegmentRange]:
+    """Cut a segment range near the positions `targets`, where the index has batches.
 
     The offsets of a part are those of its first batch, within the offsets of `whole`.
     """
-    if not wanted:
+    if not targets:
         return [whole]
     with whole.segment.open() as source:
-        near = whole.segment.positions_near(source, wanted)
+        near = whole.segment.positions_near(source, targets)
         cuts = [position for position in near if whole.begin < position < whole.end]
         firsts = [_first_offset(source, cut) for cut in cuts]
         fields = {cut: _offset_at(source, cut) for cut in cuts}

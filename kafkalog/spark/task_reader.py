@@ -1,11 +1,11 @@
-"""The segment ranges of a task -> Arrow batches, on an executor.
+"""Reading of a task's segment ranges as Arrow batches, on an executor.
 
 A segment range is read from the file that the driver saw. If compaction or retention
 has replaced or removed it, its offsets are read from the partition's directory as it is
 now. Offsets that are missing there are lost, and so is the content of a file that was
 replaced by another of the same size, which no broker does; ``failOnDataLoss`` decides
-what happens then. A directory that this machine does not see, or that is empty because
-its file system is not mounted, is an error instead.
+whether that is an error. It is always an error if this machine does not see a
+directory, or if one is empty because its file system is not mounted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CHEAPEST: Final = ("offset",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReader:
-    """Reads the tasks of one query.
+    """A reader of the tasks of one query.
 
     `warn` is called with a line for each corrupt interval that is skipped and for each
     interval of offsets that is lost; by default it writes to the task's log.
@@ -98,8 +98,8 @@ class TaskReader:
         """Yield a scan of each segment range that is not lost."""
         for segment_range in task:
             with ExitStack() as opened:
-                part = self._find(segment_range, opened)
-                if part is None:
+                source = self._find(segment_range, opened)
+                if source is None:
                     continue
                 bounds = Bounds(
                     start_offset=segment_range.start, end_offset=segment_range.stop
@@ -107,50 +107,50 @@ class TaskReader:
                 yield (
                     segment_range,
                     Scan(
-                        sources=((part, bounds),), columns=columns, policy=self.policy
+                        sources=((source, bounds),), columns=columns, policy=self.policy
                     ),
                 )
         freeze_imports()
 
-    def _find(self, wanted: SegmentRange, opened: ExitStack) -> PartitionSource | None:
+    def _find(self, part: SegmentRange, opened: ExitStack) -> PartitionSource | None:
         """Return where the records of a segment range are; None if lost."""
-        partition = (wanted.topic, wanted.partition, wanted.directory)
+        partition = (part.topic, part.partition, part.directory)
         with suppress(FileNotFoundError):
-            source = wanted.segment.open()
+            source = part.segment.open()
             opened.callback(source.close)
-            if wanted.was_replaced(source):
+            if part.was_replaced(source):
                 self._report_loss(
                     f"{source.path} was replaced by another file of the same size after"
                     " the driver planned the query"
                 )
-            elif wanted.is_unchanged(source):
-                byte_range = ByteRange(wanted.segment, wanted.begin, wanted.end, source)
+            elif part.is_unchanged(source):
+                byte_range = ByteRange(part.segment, part.begin, part.end, source)
                 return PartitionSource(*partition, byte_range=byte_range)
-        segments = self._segments(wanted)
+        segments = self._segments(part)
         if not segments:
             return None
         first = segments[0].base_offset
-        end = find_end(wanted.directory, past_damage=True)
-        if first > wanted.start or end < wanted.stop:
-            name = format_partition((wanted.topic, wanted.partition))
+        end = find_end(part.directory, past_damage=True)
+        if first > part.start or end < part.stop:
+            name = format_partition((part.topic, part.partition))
             self._report_loss(
-                f"requested offsets [{wanted.start}, {wanted.stop}) of {name}, found"
-                f" [{first}, {end}): {wanted.directory}"
+                f"requested offsets [{part.start}, {part.stop}) of {name}, found"
+                f" [{first}, {end}): {part.directory}"
             )
         return PartitionSource(*partition)
 
-    def _segments(self, wanted: SegmentRange) -> list[LogSegment]:
+    def _segments(self, part: SegmentRange) -> list[LogSegment]:
         """Return the partition's segments now, if this machine sees the directory."""
         text = (
-            f"{wanted.segment.path} was seen by the driver but not by the executor"
+            f"{part.segment.path} was seen by the driver but not by the executor"
             f" {socket.gethostname()}: it was deleted since, or the executor does not"
             " have the log directories under the same path"
         )
-        if not _is_visible(wanted.directory):
+        if not _is_visible(part.directory):
             raise FileNotFoundError(text)
         segments = []
         with suppress(FileNotFoundError):
-            segments = list_segments(wanted.directory)
+            segments = list_segments(part.directory)
         if not segments:
             self._report_loss(text)
         return segments

@@ -1,4 +1,4 @@
-"""The ways to select partitions: all, by topic, by pattern, or one by one.
+"""Selections of partitions: all, by topic, by pattern, or by topic and number.
 
 Spark's source skips internal topics even if they are named. Here a named topic is read.
 
@@ -37,7 +37,7 @@ JAVA_ONLY: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AllTopics:
-    """Selects every partition, those of internal topics too."""
+    """A selection of every partition, those of internal topics too."""
 
     def select(
         self, topic_partitions: Iterable[TopicPartition]
@@ -48,7 +48,7 @@ class AllTopics:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Selects named partitions; those that their topic does not have are ignored."""
+    """A selection of partitions; those that their topic does not have are ignored."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -63,7 +63,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Selects all partitions of named topics."""
+    """A selection of all partitions of named topics."""
 
     topics: tuple[str, ...]
 
@@ -78,7 +78,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """Selects all partitions of the topics whose names contain a match of a pattern.
+    """A selection of all partitions of topics whose names contain a match of a pattern.
 
     The pattern is Java's: ``order`` matches ``reorders``, ``^order`` does not. Internal
     topics never match.

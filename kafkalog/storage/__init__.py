@@ -1,4 +1,1 @@
-"""File names, local and remote paths, reads and durable writes.
-
-Does not know what the files contain.
-"""
+"""File names, local and remote paths, reads and durable writes."""

@@ -1,7 +1,4 @@
-"""Buffers that bytes are read into, and reused once nobody needs what is in them.
-
-Knows: arrays of bytes. Does not know: where the bytes come from.
-"""
+"""Buffers for reads, which are reused once their content is not needed any more."""
 
 from __future__ import annotations
 

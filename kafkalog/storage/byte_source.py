@@ -6,8 +6,6 @@ process when it is touched. A read past the end returns fewer bytes.
 
 The size is the size at opening, or less if the file turns out to have been truncated
 since. Bytes appended later are not read.
-
-Knows: bytes and their positions. Does not know: what they contain.
 """
 
 from __future__ import annotations
@@ -79,9 +77,8 @@ class FileSource:
 
     def __init__(self, path: str | os.PathLike[str], *, links: bool = True) -> None:
         self.path: Path | None = Path(path)
-        opened = open_regular(path, links=links)
-        self._file = io.FileIO(opened)
-        self.size = os.fstat(opened).st_size
+        self._file = open_regular(path, links=links)
+        self.size = os.fstat(self._file.fileno()).st_size
 
     def read(self, position: int, length: int, take: Take | None = None) -> Bytes:
         """Return up to `length` bytes from `position` on, in a buffer from `take`."""
@@ -145,23 +142,26 @@ class MemorySource:
         """Do nothing: the caller owns the memory."""
 
 
-def open_regular(path: str | os.PathLike[str], *, links: bool = False) -> int:
-    """Open a regular file of a log directory for reading; return its descriptor.
+def open_regular(path: str | os.PathLike[str], *, links: bool = False) -> io.FileIO:
+    """Open a regular file of a log directory for reading.
 
     Raises `FileNotFoundError` for anything else, such as a pipe or a device, and for a
     symbolic link unless `links` may be followed. A broker creates none of these. They
     are ignored, and opening one does not block.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    flags |= 0 if links else os.O_NOFOLLOW
     try:
-        opened = os.open(path, flags if links else flags | os.O_NOFOLLOW)
+        # The file owns its descriptor from the start: an interrupt leaks none.
+        file = io.FileIO(path, opener=lambda path, _: os.open(path, flags))
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link; a socket
+        # A link; a socket; a directory.
+        if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise
     else:
-        if stat.S_ISREG(os.fstat(opened).st_mode):
-            return opened
-        os.close(opened)
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file
+        file.close()
     raise FileNotFoundError(errno.ENOENT, "No such regular file", os.fspath(path))
 
 
@@ -170,7 +170,7 @@ def read_regular(path: str | os.PathLike[str], *, links: bool = False) -> bytes:
 
     Raises `OSError`, "File too large", above `SMALL_BYTES`.
     """
-    with io.FileIO(open_regular(path, links=links)) as file:
+    with open_regular(path, links=links) as file:
         check_small(os.fstat(file.fileno()).st_size, os.fspath(path))
         return file.readall()
 

@@ -1,6 +1,5 @@
 """Checkpoint files of a log directory, and of one partition.
 
-Knows: the names of the files. Does not know: what is done with the offsets.
 Source: ``LogManager.scala``, ``OffsetCheckpointFile.java``.
 """
 

@@ -16,7 +16,7 @@ A partition's directory is named by topic and number, with a mark if it is not l
 Topics may contain dots, dashes and underscores, so names are parsed from the right. A
 base offset of fewer than 20 digits is accepted if no file has the one with 20.
 
-Knows: names. Does not know: whether the files exist.
+This module opens no files.
 Source: ``LogFileUtils.java``, ``LocalLog.java``, ``Snapshots.java``.
 """
 

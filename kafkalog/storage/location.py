@@ -2,8 +2,6 @@
 
 Code that reads logs lists and opens files here, and does not distinguish the two. For a
 local directory these are `os.scandir` and `os.open`.
-
-Knows: whether a path is local or remote. Does not know: what is in the files.
 """
 
 from __future__ import annotations

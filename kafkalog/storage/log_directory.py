@@ -1,6 +1,5 @@
 """A log directory (``log.dirs``): its partitions, and selections of them.
 
-Knows: the entries of a log directory. Does not know: what is in a log.
 Source: ``LogManager.scala``, ``LogDirFailureChannel.java``.
 """
 
@@ -73,7 +72,9 @@ def list_partitions(
             continue
         if marked or name.state is None:
             found.append((name, directory / entry.name))
-    return sorted(found, key=lambda one: (one[0].topic, one[0].partition, one[1].name))
+    return sorted(
+        found, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1].name)
+    )
 
 
 def partitions_under(path: Location) -> list[tuple[str, int]]:
@@ -85,7 +86,8 @@ def partitions_under(path: Location) -> list[tuple[str, int]]:
     """
     if path.is_dir() and not is_partition(path):
         return [
-            (one.topic, one.partition) for one, _ in list_partitions(path, marked=True)
+            (name.topic, name.partition)
+            for name, _ in list_partitions(path, marked=True)
         ]
     directory = path.absolute() if path.is_dir() else path.absolute().parent
     name = parse_partition_dir(directory.name)
@@ -105,13 +107,13 @@ def choose_partitions(
     >>> choose_partitions([("orders", 0), ("orders", 1), ("state", 0)], ["orders"], [1])
     [1]
     """
-    for what, wanted, known in (
+    for noun, requested, known in (
         ("topic", topics, {topic for topic, _ in available}),
         ("partition", partitions, {partition for _, partition in available}),
     ):
-        for one in wanted:
-            if one not in known:
-                raise FileNotFoundError(2, f"No such {what}", str(one))
+        for each in requested:
+            if each not in known:
+                raise FileNotFoundError(2, f"No such {noun}", str(each))
     return [
         i
         for i, (topic, partition) in enumerate(available)

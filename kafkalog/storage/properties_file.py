@@ -2,7 +2,6 @@
 
 A module of its own, so that reading settings loads nothing else.
 
-Knows: the file. Does not know: which settings there are.
 Source: ``Utils.loadProps``.
 """
 

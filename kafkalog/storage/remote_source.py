@@ -4,7 +4,7 @@ A `RemotePath` has the members of `pathlib.Path` that reading needs. It holds no
 connection: the process that first reads through it connects, so that paths can be sent
 to other processes. It holds the options, credentials among them, and never shows them.
 
-Knows: URLs, ranges of bytes. Does not know: the libraries of file systems.
+The libraries of file systems are called in `kafkalog.storage.stores`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONTAINERS: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 
 SAME: Final = {"s3a": "s3", "s3n": "s3"}
 USERS: Final = {"s3": ("access_key", "secret_key"), "hdfs": ("user", "")}
-"""The options for which the user and password of a URL stand."""
+"""The options that the user and password of a URL set."""
 
 MAX_READ_AHEAD_BYTES: Final = 4 << 20
 READ_AHEAD_BYTES: Final = 256 << 10
@@ -99,17 +99,17 @@ def as_path(text: str, options: Mapping[str, str]) -> Path | RemotePath:
     scheme = SAME.get(scheme, scheme)
     if "?" in below or "#" in below:
         raise ConfigError(f"{scheme}: URL with options, expected them as options")
-    given = dict(options)
+    all_options = dict(options)
     if scheme not in CONTAINERS:
-        authority = _take_user(scheme, authority, given)
+        authority = _take_user(scheme, authority, all_options)
     form = BUCKET if scheme in BUCKETS else HOST
     if form.fullmatch(authority.rpartition("@")[2]) is None:
         # Not shown, as it may be a part of credentials that were not quoted.
         raise ConfigError(f"expected a host or bucket after {scheme}://")
     if scheme in OPTIONS:
-        read_options(scheme, given)
+        read_options(scheme, all_options)
     below = "/".join(part for part in below.split("/") if part)
-    return RemotePath(scheme, authority, below).with_options(given)
+    return RemotePath(scheme, authority, below).with_options(all_options)
 
 
 def _take_user(scheme: str, authority: str, options: dict[str, str]) -> str:
@@ -207,7 +207,7 @@ class RemotePath:
     def entries(self) -> list[RemoteEntry]:
         """List the entries of a directory."""
         listed = self.request(lambda store: store.list(self.below))
-        return [RemoteEntry(self / one.name, one.is_directory) for one in listed]
+        return [RemoteEntry(self / entry.name, entry.is_directory) for entry in listed]
 
     def read_bytes(self) -> bytes:
         """Read the whole file."""

@@ -2,8 +2,6 @@
 
 They include credentials. Their values are not in any error, and are removed from the
 messages of libraries.
-
-Knows: the names and types of options. Does not know: how they are used.
 """
 
 from __future__ import annotations
@@ -171,7 +169,7 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        return [text for one in value for text in _texts(one)]
+        return [text for element in value for text in _texts(element)]
     if value is None or isinstance(value, bool):
         return []
     return [text for text in (str(value), *str(value).splitlines()) if text.strip()]

@@ -2,8 +2,6 @@
 
 pyarrow has ``s3``, ``gs`` and ``hdfs``; fsspec has other schemes. A library is imported
 at the first request to one of its schemes.
-
-Knows: two libraries. Does not know: what a path stands for.
 """
 
 from __future__ import annotations
@@ -193,7 +191,7 @@ class FsspecStore:
         self._filesystem.invalidate_cache()
         listed = self._filesystem.ls(self._place(below), detail=True)
         itself = self._place(below).strip("/")
-        return [_found(one) for one in listed if one["name"].strip("/") != itself]
+        return [_found(info) for info in listed if info["name"].strip("/") != itself]
 
     def open(self, below: str) -> OpenFile:
         """Open a file, with one request for its size and version."""
@@ -243,8 +241,8 @@ def _arrow() -> Any:
 
 def _to_s3(_: str, bucket: str, options: dict[str, Any]) -> Store:
     fs = _arrow()
-    given = {"region", "endpoint_override"}.intersection(options)
-    if not given and not any(map(os.environ.get, ENDPOINTS + REGIONS)):
+    is_located = {"region", "endpoint_override"}.intersection(options)
+    if not is_located and not any(map(os.environ.get, ENDPOINTS + REGIONS)):
         options["region"] = fs.resolve_s3_region(bucket)
     return ArrowStore(fs.S3FileSystem(**options), bucket)
 

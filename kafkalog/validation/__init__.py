@@ -1,1 +1,1 @@
-"""What a log accepts: the checks and changes that an append goes through."""
+"""Validation of appends, and the changes that a leader makes to their batches."""

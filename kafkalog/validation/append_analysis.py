@@ -1,10 +1,11 @@
-"""What an append's bytes hold: which batches count, and what they say of themselves.
+"""Validation of the batch headers and checksums of appends.
 
-Checked is what headers and checksums tell; records are not looked at. Each append of a
-call is judged by itself, in Kafka's order of checks, so that the first fault found is
-the one that Kafka finds.
+Records are not read. Each append of a call is checked independently, in Kafka's order
+of checks, so that it is rejected with the error that Kafka raises.
 
-Knows: headers, checksums, who may send what. Does not know: records, the log.
+Most appends are valid. A kernel accepts all appends of a call at once, or none of them.
+In the second case each append is checked here, batch by batch.
+
 Source: ``UnifiedLog.analyzeAndValidateRecords``, ``ByteBufferLogInputStream.java``.
 """
 
@@ -56,42 +57,46 @@ from kafkalog.validation.appends import (
     as_bytes,
     bounds_of,
 )
-from kafkalog.validation.batch_records import read_through
+from kafkalog.validation.batch_records import read_records
 
-_LEAST_INT32: Final = -(2**31)
-_MOST_INT32: Final = 2**31 - 1
-_EVERY: Final = 2**63 - 1
+_MIN_INT32: Final = -(2**31)
+_MAX_INT32: Final = 2**31 - 1
+_UNLIMITED: Final = 2**63 - 1
 
 
-class Asked(NamedTuple):
-    """What is asked of the batches of an append; `rules` are those of a leader's."""
+class HeaderRequirements(NamedTuple):
+    """Requirements on the batches of an append; only a leader has `rules`."""
 
     origin: AppendOrigin
     leader_epoch: int
-    most_bytes: int
+    max_bytes: int
     monotonic: bool
     rules: tuple[bool, bool, int, int, int] | None = None
 
     def take(
         self,
-        pieces: list[Any],
+        buffers: list[Any],
         byte_bounds: Int64s,
         data: Bytes,
         rows: BatchHeaders,
         info: BatchHeaders,
         row_bounds: Int64s,
     ) -> tuple[int, int]:
-        """Copy `pieces` and fill the rest: how many are plain, and rows filled."""
+        """Copy `buffers` to `data`, and fill the other arrays.
+
+        Returns how many appends are accepted before the first that is not, and the
+        number of rows filled.
+        """
         raft = self.origin is AppendOrigin.RAFT_LEADER
         bounded = raft or self.origin is AppendOrigin.REPLICATION
         return _speedups.take_batches(
-            pieces,
+            buffers,
             byte_bounds,
             self.origin is AppendOrigin.CLIENT,
             self.monotonic,
-            self.leader_epoch if raft else _LEAST_INT32,
-            self.leader_epoch if bounded else _MOST_INT32,
-            self.most_bytes,
+            self.leader_epoch if raft else _MIN_INT32,
+            self.leader_epoch if bounded else _MAX_INT32,
+            self.max_bytes,
             self.rules,
             data,
             as_bytes(rows),
@@ -100,11 +105,13 @@ class Asked(NamedTuple):
         )
 
 
-_ANYTHING: Final = Asked(AppendOrigin.COORDINATOR, -1, _EVERY, monotonic=False)
+_NO_REQUIREMENTS: Final = HeaderRequirements(
+    AppendOrigin.COORDINATOR, -1, _UNLIMITED, monotonic=False
+)
 
 
 def analyze_appends(
-    pieces: Sequence[Any],
+    buffers: Sequence[Any],
     *,
     origin: AppendOrigin,
     leader_epoch: int,
@@ -112,132 +119,141 @@ def analyze_appends(
     monotonic: bool,
     memory: AppendMemory,
 ) -> Appends:
-    """Copy the appends of a call, and find the batches that are to be written.
+    """Copy the appends of a call, and check their batch headers and checksums.
 
-    Each of `pieces` is the bytes of one append, bytes-like. `max_message_bytes` None
-    leaves sizes unchecked, as for a follower; `monotonic` asks for offsets that rise,
-    as where none are assigned. Behind the last whole batch, and from the first batch of
-    a higher epoch than a replica knows, bytes are cut off without an error.
+    Each of `buffers` is one append, bytes-like. With `max_message_bytes` None the sizes
+    are not checked, as for a follower. With `monotonic` the last offsets must be
+    ascending, as where no offsets are assigned. Bytes after the last complete batch,
+    and on a replica the first batch of a leader epoch above `leader_epoch` and all
+    after it, are dropped without an error.
 
     Errors, in `Appends.errors`: `InvalidRecordError`, `RecordTooLargeError`,
-    `CorruptRecordError`, `OffsetsOutOfOrderError`, `LogArgumentError` for a codec that
-    there is none of.
+    `CorruptRecordError`, `OffsetsOutOfOrderError`, and `LogArgumentError` for an
+    unknown codec.
     """
-    most_bytes = _EVERY if max_message_bytes is None else max_message_bytes
-    asked = Asked(origin, leader_epoch, most_bytes, monotonic)
-    views = as_views(pieces)
-    plain = take_plain(views, asked, memory)
-    if plain is not None:
-        return plain
-    singles = [_single(np.frombuffer(view, np.uint8), asked) for view in views]
+    max_bytes = _UNLIMITED if max_message_bytes is None else max_message_bytes
+    required = HeaderRequirements(origin, leader_epoch, max_bytes, monotonic)
+    views = as_views(buffers)
+    appends = accept_all(views, required, memory)
+    if appends is not None:
+        return appends
+    singles = [_analyze(np.frombuffer(view, np.uint8), required) for view in views]
     return Appends.merged(singles, memory.joined)
 
 
-def as_views(pieces: Sequence[Any]) -> list[Any]:
-    """See each of `pieces` as bytes, one by one."""
-    return list(map(as_view, pieces))
+def as_views(buffers: Sequence[Any]) -> list[Any]:
+    """Return a view of the bytes of each of `buffers`."""
+    return list(map(as_view, buffers))
 
 
-def as_view(piece: Any) -> Any:
-    """See what holds bytes as bytes; raises `TypeError` for what holds none."""
-    return piece if type(piece) is bytes else memoryview(piece).cast("B")
+def as_view(buffer: Any) -> Any:
+    """Return a view of the bytes of `buffer`; raise `TypeError` if it has none."""
+    return buffer if type(buffer) is bytes else memoryview(buffer).cast("B")
 
 
-def take_plain(views: list[Any], asked: Asked, memory: AppendMemory) -> Appends | None:
-    """Take all appends at once, if there is nothing to say against any of them."""
+def accept_all(
+    views: list[Any], required: HeaderRequirements, memory: AppendMemory
+) -> Appends | None:
+    """Return the appends if all of them meet the requirements, None otherwise."""
     byte_bounds = bounds_of(map(len, views))
     data = memory.joined.bytes_for(int(byte_bounds[-1]))
     row_bounds = np.empty(len(byte_bounds), np.int64)
-    info = memory.spans_for(len(views))
+    info = memory.info_rows(len(views))
     while True:
         rows = memory.rows
-        plain, count = asked.take(views, byte_bounds, data, rows, info, row_bounds)
-        if plain == len(views):
+        done, count = required.take(views, byte_bounds, data, rows, info, row_bounds)
+        if done == len(views):
             return Appends(data, rows[:count], row_bounds, byte_bounds, info, {})
         if count < len(rows):
             return None
-        memory.more_rows()
+        memory.grow_rows()
 
 
-def _single(data: Bytes, asked: Asked) -> Appends:
-    """Take one append, batch by batch, in Kafka's order of checks."""
+def _analyze(data: Bytes, required: HeaderRequirements) -> Appends:
+    """Check one append, batch by batch, in Kafka's order of checks."""
     try:
-        rows = _batches(data, asked)
+        rows = _valid_batches(data, required)
     except KafkaLogError as error:
-        return Appends.refused(error.with_traceback(None))
+        return Appends.rejected(error.with_traceback(None))
     byte_bounds = bounds_of([int(rows["size_in_bytes"].sum())])
     kept = data[: byte_bounds[1]]
     info, row_bounds = np.empty(1, APPEND), np.empty(2, np.int64)
-    _ANYTHING.take([kept], byte_bounds, kept.copy(), rows, info, row_bounds)
+    _NO_REQUIREMENTS.take([kept], byte_bounds, kept.copy(), rows, info, row_bounds)
     return Appends(kept, rows, row_bounds, byte_bounds, info, {})
 
 
-def _batches(data: Bytes, asked: Asked) -> BatchHeaders:
-    """Return the headers of the batches that are to be written, or raise."""
+def _valid_batches(data: Bytes, required: HeaderRequirements) -> BatchHeaders:
+    """Return the headers of the batches to be written."""
     kept: list[BatchHeaders] = []
     position, last_offset, skipping = 0, -1, False
-    while (size := _whole_batch(data, position)) is not None:
+    while (size := _entry_size(data, position)) is not None:
         entry = data[position : position + size]
-        _check_sender(entry, asked)
-        skipping = skipping or _is_newer(entry, asked)
+        _check_origin(entry, required)
+        skipping = skipping or _is_newer(entry, required)
         if not skipping:
-            row = _sound_batch(entry, position, asked)
-            if asked.monotonic and last_offset >= row["last_offset"][0]:
-                _read_through(data)
-                reason = f"offset {row['last_offset'][0]} does not rise above"
-                raise OffsetsOutOfOrderError(f"{reason} {last_offset}")
+            row = _read_valid_header(entry, position, required)
+            if required.monotonic and last_offset >= row["last_offset"][0]:
+                _read_all_records(data)
+                raise OffsetsOutOfOrderError(
+                    f"last offset {row['last_offset'][0]} after last offset "
+                    f"{last_offset}, expected ascending offsets"
+                )
             last_offset = int(row["last_offset"][0])
             kept.append(row)
         position += size
-    if not position and (error := _no_entry(data, position)):
+    if not position and (error := _invalid_start_error(data, position)):
         raise error
     return np.concatenate(kept) if kept else np.empty(0, BATCH)
 
 
-def _read_through(data: Bytes) -> None:
-    """Read all records, as Kafka does to tell their offsets; raise what is broken."""
-    rows, _, place = scan_headers(data)
-    read_through(data, rows, max(len(data), MAX_BATCH_BYTES))
-    _whole_batch(data, place)
+def _read_all_records(data: Bytes) -> None:
+    """Read all records, and raise the error of the first invalid one.
+
+    Kafka lists the offsets of all records in the message of its error.
+    """
+    rows, _, end = scan_headers(data)
+    read_records(data, rows, max(len(data), MAX_BATCH_BYTES))
+    _entry_size(data, end)
 
 
-def _whole_batch(data: Bytes, position: int) -> int | None:
-    """Return the size of the entry at `position`; None where none lies there whole."""
+def _entry_size(data: Bytes, position: int) -> int | None:
+    """Return the size of the entry at `position`, None if it is not complete."""
     left = len(data) - position
     if left < LOG_OVERHEAD:
         return None
     size, has_magic = size_field(data, position), left >= HEADER_SIZE_UP_TO_MAGIC
-    strange = size < MIN_SIZE or (has_magic and data[position + MAGIC_OFFSET] > 2)
-    if strange and (error := _no_entry(data, position)):
+    invalid = size < MIN_SIZE or (has_magic and data[position + MAGIC_OFFSET] > 2)
+    if invalid and (error := _invalid_start_error(data, position)):
         raise error
-    whole = LOG_OVERHEAD + size
-    return whole if has_magic and whole <= left else None
+    entry_size = LOG_OVERHEAD + size
+    return entry_size if has_magic and entry_size <= left else None
 
 
-def _no_entry(data: Bytes, position: int) -> CorruptRecordError | None:
-    """Return the error that no entry begins at `position`, not even a part of one."""
+def _invalid_start_error(data: Bytes, position: int) -> CorruptRecordError | None:
+    """Return the error if no entry, not even an incomplete one, is at `position`."""
     head = data[position : position + HEADER_SIZE_UP_TO_MAGIC]
     found = find_invalid_start(head, first=position == 0)
     return None if found is None else found.at(position)
 
 
-def _check_sender(entry: Bytes, asked: Asked) -> None:
-    """Refuse what this origin may not say in a header."""
-    if asked.origin is AppendOrigin.RAFT_LEADER:
+def _check_origin(entry: Bytes, required: HeaderRequirements) -> None:
+    """Reject a leader epoch or base offset that this origin must not send."""
+    if required.origin is AppendOrigin.RAFT_LEADER:
         epoch = _epoch(entry)
-        if epoch != asked.leader_epoch:
-            reason = f"a batch of epoch {epoch}, expected {asked.leader_epoch}"
+        if epoch != required.leader_epoch:
+            reason = f"leader epoch {epoch}, expected {required.leader_epoch}"
             raise InvalidRecordError(reason)
-    if asked.origin is AppendOrigin.CLIENT and entry[16] == 2:
+    if required.origin is AppendOrigin.CLIENT and entry[16] == 2:
         base_offset = offset_field(entry)
         if base_offset != 0:
-            raise InvalidRecordError(f"base offset {base_offset}, a client's is 0")
+            reason = f"base offset {base_offset}, expected 0 from a client"
+            raise InvalidRecordError(reason)
 
 
-def _is_newer(entry: Bytes, asked: Asked) -> bool:
-    """Whether a batch is of a higher epoch than the replica knows."""
-    return asked.origin is AppendOrigin.REPLICATION and (
-        _epoch(entry) > asked.leader_epoch and _epoch(entry) != -1
+def _is_newer(entry: Bytes, required: HeaderRequirements) -> bool:
+    """Return whether a batch has a leader epoch above that of the replica."""
+    return required.origin is AppendOrigin.REPLICATION and (
+        _epoch(entry) > required.leader_epoch and _epoch(entry) != -1
     )
 
 
@@ -245,10 +261,12 @@ def _epoch(entry: Bytes) -> int:
     return epoch_field(entry) if entry[16] == 2 else -1
 
 
-def _sound_batch(entry: Bytes, position: int, asked: Asked) -> BatchHeaders:
-    """Read the header of a batch that is neither too large nor damaged."""
-    if len(entry) > asked.most_bytes:
-        reason = f"a batch of {len(entry)} bytes exceeds {asked.most_bytes}"
+def _read_valid_header(
+    entry: Bytes, position: int, required: HeaderRequirements
+) -> BatchHeaders:
+    """Return the header of a batch; raise if it is too large or corrupt."""
+    if len(entry) > required.max_bytes:
+        reason = f"batch of {len(entry)} bytes, expected at most {required.max_bytes}"
         raise RecordTooLargeError(reason)
     row = np.empty(1, BATCH)
     status, _, _ = _speedups.scan_batches(entry, 0, position, row)
@@ -258,5 +276,6 @@ def _sound_batch(entry: Bytes, position: int, asked: Asked) -> BatchHeaders:
         raise crc_error(entry, position, row[0])
     codec = int(row["attributes"][0]) & CODEC_MASK
     if codec >= len(Codec):
-        raise LogArgumentError(f"there is no compression type {codec}")
+        reason = f"compression type {codec}, expected 0 to {len(Codec) - 1}"
+        raise LogArgumentError(reason)
     return row

@@ -1,6 +1,5 @@
-"""What a topic asks of an append, and who takes it.
+"""Rules of a topic for appends, and the leader that applies them.
 
-Knows: settings. Does not know: what they are applied to.
 Source: ``LogConfig.java``, ``BrokerCompressionType.java``.
 """
 
@@ -14,17 +13,18 @@ from kafkalog.config import LogConfig
 from kafkalog.formats.layout import MAX_BATCH_BYTES, TimestampType
 from kafkalog.validation.appends import AppendOrigin
 
-_LEAST: Final = -(2**63)
-_MOST: Final = 2**63 - 1
+_MIN_INT64: Final = -(2**63)
+_MAX_INT64: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class AppendRules:
-    """What a topic's configuration asks of an append; times in ms, sizes in bytes.
+    """Settings of a topic that apply to an append; times in ms, sizes in bytes.
 
-    `codec` None is ``compression.type=producer``: each batch keeps its own; `level` is
-    that of `codec`, None for Kafka's default. `compacted` topics need keys.
-    `max_unpacked_bytes` bounds a batch, unpacked; Kafka has no such bound.
+    `codec` None is ``compression.type=producer``: each batch keeps its own codec.
+    `level` is the compression level of `codec`, None for Kafka's default. `compacted`
+    topics require keys. `max_decompressed_bytes` limits the decompressed size of a
+    batch; Kafka has no such limit.
     """
 
     _: KW_ONLY
@@ -32,13 +32,13 @@ class AppendRules:
     codec: Codec | None = None
     level: int | None = None
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    timestamp_before_max_ms: int = _MOST
+    timestamp_before_max_ms: int = _MAX_INT64
     timestamp_after_max_ms: int = 3_600_000
     compacted: bool = False
-    max_unpacked_bytes: int = MAX_BATCH_BYTES
+    max_decompressed_bytes: int = MAX_BATCH_BYTES
 
     def target(self, source: Codec) -> tuple[Codec, int | None]:
-        """Return codec and level of what is written, `source` being what came.
+        """Return codec and level to write a batch with that came in codec `source`.
 
         >>> AppendRules().target(Codec.LZ4)
         (<Codec.LZ4: 3>, None)
@@ -47,18 +47,18 @@ class AppendRules:
 
 
 def rules_of(config: LogConfig) -> AppendRules:
-    """Say what a topic's settings ask of an append."""
-    kind = config.compression_type
+    """Return the rules for appends in a topic's settings."""
+    name = config.compression_type
     codec = None
-    if kind != "producer":
-        codec = Codec.NONE if kind == "uncompressed" else Codec[kind.upper()]
-    stamped = config.log_append_time
+    if name != "producer":
+        codec = Codec.NONE if name == "uncompressed" else Codec[name.upper()]
+    append_time = config.log_append_time
     return AppendRules(
         max_message_bytes=config.max_message_bytes,
         codec=codec,
         level=config.compression_level,
         timestamp_type=TimestampType.LOG_APPEND_TIME
-        if stamped
+        if append_time
         else TimestampType.CREATE_TIME,
         timestamp_before_max_ms=config.message_timestamp_before_max_ms,
         timestamp_after_max_ms=config.message_timestamp_after_max_ms,
@@ -66,8 +66,8 @@ def rules_of(config: LogConfig) -> AppendRules:
     )
 
 
-class Leadership(NamedTuple):
-    """How a leader takes an append: the rules, from whom, in which epoch, and when."""
+class LeaderPolicy(NamedTuple):
+    """Rules, origin, leader epoch and time of an append to a leader."""
 
     rules: AppendRules
     origin: AppendOrigin
@@ -76,18 +76,20 @@ class Leadership(NamedTuple):
 
     @property
     def at_append(self) -> bool:
-        """Whether timestamps are those of the append."""
+        """Whether records get the time of the append as their timestamp."""
         return self.rules.timestamp_type is TimestampType.LOG_APPEND_TIME
 
     def as_tuple(self) -> tuple[bool, bool, int, int, int]:
-        """Return the rules as kernels take them; the last two say what time is plain.
+        """Return the rules as the kernels take them.
 
-        Below the least timestamp are some that Kafka takes, its arithmetic wrapping.
+        The last two are the least and the greatest timestamp that the kernels accept.
+        Kafka's arithmetic wraps, so it accepts some timestamps below the least, too:
+        `batch_validation` decides about these.
         """
-        rules, least, greatest = self.rules, _LEAST, _MOST
+        rules, least, greatest = self.rules, _MIN_INT64, _MAX_INT64
         if not self.at_append:
-            least = max(self.now_ms - rules.timestamp_before_max_ms, _LEAST)
-            greatest = min(self.now_ms + rules.timestamp_after_max_ms, _MOST)
+            least = max(self.now_ms - rules.timestamp_before_max_ms, _MIN_INT64)
+            greatest = min(self.now_ms + rules.timestamp_after_max_ms, _MAX_INT64)
         codec = -1 if rules.codec is None else int(rules.codec)
         client = self.origin is AppendOrigin.CLIENT
         return client, rules.compacted, codec, least, greatest

@@ -1,14 +1,15 @@
-"""The appends of one call, on their way into a log: bytes, headers, what is known.
+"""The appends of one call: their bytes, batch headers and summaries.
 
-Each append stands for itself: one that is refused leaves its error and no bytes, and
-says nothing about the others. What is not refused lies one behind another in `data`, a
-copy that is written to: `place` gives it its offsets.
+Appends are independent of each other: a rejected one has an error and no bytes, and
+does not affect the others. The bytes of the accepted ones are contiguous in `data`, a
+copy that the leader writes its fields into.
 
-    analysis.analyze_appends      which batches count, and what they say of themselves
-    validation.lead_appends       a leader's: that, records judged, timestamps, codec
-    Appends.place                 a leader's: offsets
+| step | on a follower | on a leader |
+|---|---|---|
+| headers, checksums | `append_analysis.analyze_appends` | (part of the next) |
+| records, timestamps, codec | | `leader_validation.validate_for_leader` |
+| offsets | | `Appends.assign_offsets` |
 
-Knows: batches and records. Does not know: logs, segments, producers' states.
 Source: ``LogAppendInfo.java``, ``AppendOrigin.java``.
 """
 
@@ -29,16 +30,16 @@ from kafkalog.errors import KafkaLogError, LogArgumentError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.layout import BATCH
 
-_MOST: Final = 2**63 - 1
+_MAX_OFFSET: Final = 2**63 - 1
 UNKNOWN_OFFSET: Final = -1
-"""The first offset of an append of magic 0 or 1, which only unpacking it would tell."""
+"""First offset of an append of magic 0 or 1; it is not known before decompression."""
 
 
 Origin: TypeAlias = Literal["client", "coordinator", "replication", "raft_leader"]
 
 
 class AppendOrigin(Enum):
-    """Who appends, on which depends what is checked."""
+    """Source of an append, on which its checks depend."""
 
     REPLICATION = "replication"
     COORDINATOR = "coordinator"
@@ -61,14 +62,14 @@ APPEND: Final = np.dtype(
         ("_unused", np.int8, 6),
     ]
 )
-"""What is known of one append, one row each.
+"""Summary of one append, a row each (Kafka's ``LogAppendInfo``).
 
-``first_offset`` and ``last_offset`` are those of the batches as they came, until
-`Appends.place` gives them new ones; ``last_offset_of_first_batch``, ``valid_bytes``,
-``last_leader_epoch`` (-1 none) and ``source_codec`` stay those that came.
-``log_append_time`` is -1 with CreateTime, ``max_timestamp`` where there is none.
-``records`` is how many offsets a leader gives, 0 where it gives none. ``rebuilt`` is 1
-where the bytes are not those that came.
+``first_offset`` and ``last_offset`` are those received, until `Appends.assign_offsets`
+replaces them. ``last_offset_of_first_batch``, ``valid_bytes``, ``last_leader_epoch``
+(-1 for none) and ``source_codec`` are always those received. ``max_timestamp`` is -1 if
+no record has one, ``log_append_time`` is -1 with CreateTime. ``records`` is the number
+of offsets that a leader assigns, 0 on a follower. ``rebuilt`` is 1 if the leader built
+a new batch.
 """
 
 
@@ -77,33 +78,37 @@ _BYTE: Final = np.dtype(np.uint8)
 
 @dataclass(slots=True)
 class AppendMemory:
-    """Memory that is kept from call to call: for bytes that come in, unpacked, anew."""
+    """Buffers that are kept from call to call.
+
+    `joined` has the bytes received, `decompressed` the decompressed records, `merged`
+    the bytes after validation one by one.
+    """
 
     joined: Workspace = field(default_factory=Workspace)
-    unpacked: Workspace = field(default_factory=Workspace)
+    decompressed: Workspace = field(default_factory=Workspace)
     merged: Workspace = field(default_factory=Workspace)
     rows: BatchHeaders = field(default_factory=lambda: np.empty(256, BATCH))
     info: BatchHeaders = field(default_factory=lambda: np.empty(64, APPEND))
 
-    def spans_for(self, appends: int) -> BatchHeaders:
-        """Return room for what is known of as many appends."""
+    def info_rows(self, appends: int) -> BatchHeaders:
+        """Return a summary row for each of so many appends."""
         if len(self.info) < appends:
             self.info = np.empty(2 * appends, APPEND)
         return self.info[:appends]
 
-    def more_rows(self) -> None:
-        """Make room for more headers."""
+    def grow_rows(self) -> None:
+        """Replace the buffer of headers by a larger one."""
         self.rows = np.empty(4 * len(self.rows), BATCH)
 
 
 @dataclass(slots=True)
 class Appends:
-    """The appends of a call: `info` has a row each, `errors` those refused.
+    """The appends of a call: `info` has a row for each, `errors` the rejections.
 
-    Append i is the batches ``rows[row_bounds[i]:row_bounds[i + 1]]`` and the bytes
-    ``data[byte_bounds[i]:byte_bounds[i + 1]]``, none where it is refused or has no
-    whole batch; a row's `position` counts from the start of `data`. `data`, `rows`
-    and `info` lie in memory that is used again for the next call.
+    Append i has the batches ``rows[row_bounds[i]:row_bounds[i + 1]]`` and the bytes
+    ``data[byte_bounds[i]:byte_bounds[i + 1]]``. Both are empty if it is rejected or has
+    no complete batch. The `position` of a row counts from the start of `data`. `data`,
+    `rows` and `info` are in buffers that the next call reuses.
     """
 
     data: Bytes
@@ -114,8 +119,8 @@ class Appends:
     errors: dict[int, KafkaLogError]
 
     @classmethod
-    def refused(cls, error: KafkaLogError) -> Self:
-        """Make a single append that is nothing but its error."""
+    def rejected(cls, error: KafkaLogError) -> Self:
+        """Return one append without batches, and its error."""
         none, bounds = np.empty(0, np.uint8), np.zeros(2, np.int64)
         info, rows = np.empty(1, APPEND), np.empty(0, BATCH)
         _speedups.take_batches(
@@ -125,11 +130,11 @@ class Appends:
         return cls(none, rows, bounds, bounds, info, {0: error})
 
     @classmethod
-    def merged(cls, parts: Sequence[Appends], room: Workspace) -> Self:
-        """Put single appends one behind another, their bytes into `room`."""
+    def merged(cls, parts: Sequence[Appends], buffer: Workspace) -> Self:
+        """Return single appends as one `Appends`, their bytes copied to `buffer`."""
         sizes = [len(part.data) for part in parts]
         byte_bounds = bounds_of(sizes)
-        data = room.bytes_for(int(byte_bounds[-1]))
+        data = buffer.bytes_for(int(byte_bounds[-1]))
         _speedups.join_buffers([part.data for part in parts], data)
         rows = np.concatenate([part.rows for part in parts])
         counts = [len(part.rows) for part in parts]
@@ -146,8 +151,8 @@ class Appends:
     def __len__(self) -> int:
         return len(self.info)
 
-    def only(self, append: int) -> Appends:
-        """See one of them by itself; its bytes stay where they are."""
+    def select(self, append: int) -> Appends:
+        """Return one of the appends; its bytes are a view of `data`."""
         first, end = self.row_bounds[append : append + 2].tolist()
         start, stop = self.byte_bounds[append : append + 2].tolist()
         rows = self.rows[first:end].copy()
@@ -161,35 +166,41 @@ class Appends:
             {0: self.errors[append]} if append in self.errors else {},
         )
 
-    def place(self, next_offset: int, first: int = 0, end: int | None = None) -> int:
-        """Give the appends from `first` to `end` their offsets; return the one behind.
+    def assign_offsets(
+        self, next_offset: int, first: int = 0, end: int | None = None
+    ) -> int:
+        """Assign offsets to the appends from `first` to `end`; return the next offset.
 
-        They follow one another from `next_offset` on; those without a batch take none.
-        May be called again, for all or some, where one turns out not to be written.
-        Raises `LogArgumentError` where there are no more offsets.
+        The offsets are contiguous from `next_offset` on; an append without a batch gets
+        none. May be called again, for all or some, if an append is not written in the
+        end. Raises `LogArgumentError` if too few offsets are left.
         """
         end = len(self) if end is None else end
-        behind = _speedups.place_batches(
+        following = _speedups.place_batches(
             as_bytes(self.rows),
             self.row_bounds[first : end + 1],
             as_bytes(self.info[first:end]),
             next_offset,
             self.data,
         )
-        if behind < next_offset:
-            if int(self.info["records"][first:end].sum()) > _MOST - next_offset:
-                raise LogArgumentError(f"too few offsets are left from {next_offset}")
-            raise ValueError("batches that do not lie in their data")
-        return behind
+        if following < next_offset:
+            count = int(self.info["records"][first:end].sum())
+            if count > _MAX_OFFSET - next_offset:
+                raise LogArgumentError(
+                    f"{count} records, expected at most {_MAX_OFFSET - next_offset}: "
+                    f"the next offset is {next_offset}"
+                )
+            raise ValueError(f"a batch outside of the {len(self.data)} bytes of data")
+        return following
 
 
 def as_bytes(rows: BatchHeaders) -> Bytes:
-    """See rows as the bytes they are, as the kernels take them."""
+    """Return a view of `rows` as bytes, as the kernels take them."""
     return np.frombuffer(rows, _BYTE)
 
 
 def bounds_of(sizes: Iterable[int]) -> Int64s:
-    """Sum up `sizes`: where each begins, and the end of all (n + 1,).
+    """Return where each of `sizes` begins, and the end of the last, shape (n + 1,).
 
     >>> bounds_of([3, 4])
     array([0, 3, 7])

@@ -1,8 +1,8 @@
-"""Records of an append in a batch of the leader's making: another format, or codec.
+"""Conversion of an append to a new batch of magic 2 in the codec of the topic.
 
-Offsets run without a gap, timestamps stay, and whether it was a control batch is lost.
+The offsets of the new batch have no gaps. Timestamps are kept. As in Kafka, the control
+flag is lost.
 
-Knows: what carries over. Does not know: whether a topic takes it.
 Source: ``LogValidator.java``, ``MemoryRecordsBuilder.java``.
 """
 
@@ -22,52 +22,54 @@ from kafkalog.encoding.record_columns import ByteColumn, HeaderColumns, RecordCo
 from kafkalog.errors import LogArgumentError, RecordTooLargeError
 from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.layout import NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
-from kafkalog.validation.append_policy import Leadership
+from kafkalog.validation.append_policy import LeaderPolicy
 from kafkalog.validation.appends import Appends, bounds_of
-from kafkalog.validation.batch_records import Found
+from kafkalog.validation.batch_records import BatchRecords
 
-_ASCII = 0x80
+_FIRST_NOT_ASCII = 0x80
 
 
-def rebuild(append: Appends, found: Sequence[Found], as_leader: Leadership) -> Appends:
-    """Build one batch of all that was found, in the topic's codec.
+def rebuild(
+    append: Appends, batches: Sequence[BatchRecords], policy: LeaderPolicy
+) -> Appends:
+    """Return the append as one batch of the records of all `batches`.
 
-    Raises `LogArgumentError` for what Kafka's builder refuses, `RecordTooLargeError`
-    where the batch exceeds ``max.message.bytes``.
+    Raises `LogArgumentError` for fields that Kafka's builder rejects, and
+    `RecordTooLargeError` if the new batch exceeds ``max.message.bytes``.
     """
-    for one in found:
-        check_timestamps(one)
-    settings = _settings(append, as_leader)
-    columns = _columns(found)
+    for records in batches:
+        check_timestamps(records)
+    settings = _settings(append, policy)
+    columns = _columns(batches)
     data = np.empty(0, np.uint8)
     if len(columns.offset):
         data = np.frombuffer(encode_batches(columns, None, settings=settings), np.uint8)
-    most = as_leader.rules.max_message_bytes
-    if len(data) > most:
+    max_bytes = policy.rules.max_message_bytes
+    if len(data) > max_bytes:
         raise RecordTooLargeError(
-            f"a rebuilt batch of {len(data)} bytes exceeds {most}"
+            f"rebuilt batch of {len(data)} bytes, expected at most {max_bytes}"
         )
     rows, _, _ = scan_headers(data)
     info = append.info.copy()
     info["records"] = len(columns.offset)
     info["rebuilt"] = True
     info["max_timestamp"] = columns.timestamp.max(initial=NO_TIMESTAMP)
-    if as_leader.at_append:
-        info["max_timestamp"] = info["log_append_time"] = as_leader.now_ms
+    if policy.at_append:
+        info["max_timestamp"] = info["log_append_time"] = policy.now_ms
     return Appends(data, rows, bounds_of([len(rows)]), bounds_of([len(data)]), info, {})
 
 
-def check_timestamps(found: Found) -> None:
-    """Refuse a negative timestamp that does not mean that there is none."""
-    least = found.places["timestamp"].min(initial=NO_TIMESTAMP)
+def check_timestamps(records: BatchRecords) -> None:
+    """Reject a timestamp below -1, which stands for no timestamp."""
+    least = records.spans["timestamp"].min(initial=NO_TIMESTAMP)
     if least < NO_TIMESTAMP:
-        raise LogArgumentError(f"timestamp {least} is negative")
+        raise LogArgumentError(f"timestamp {least}, expected at least {NO_TIMESTAMP}")
 
 
-def _settings(append: Appends, as_leader: Leadership) -> BatchSettings:
-    """Say of the new batch what its first batch said, and what the leader says."""
+def _settings(append: Appends, policy: LeaderPolicy) -> BatchSettings:
+    """Return the settings of the new batch: of its first batch and of the leader."""
     first = append.rows[0]
-    codec, level = as_leader.rules.target(Codec(int(append.info["source_codec"][0])))
+    codec, level = policy.rules.target(Codec(int(append.info["source_codec"][0])))
     producer: dict[str, Any] = {
         name: int(first[name])
         for name in ("producer_id", "producer_epoch", "base_sequence")
@@ -76,31 +78,33 @@ def _settings(append: Appends, as_leader: Leadership) -> BatchSettings:
         first["magic"] == 2 and first["attributes"] & TRANSACTIONAL_FLAG
     )
     if transactional and producer["producer_id"] == -1:
-        raise LogArgumentError("a transactional batch needs a producer id")
+        raise LogArgumentError("transactional batch without a producer id")
     if producer["producer_id"] != -1:
         if producer["producer_epoch"] == -1:
-            raise LogArgumentError("a producer id without an epoch")
+            reason = f"producer {producer['producer_id']} without a producer epoch"
+            raise LogArgumentError(reason)
         if producer["base_sequence"] < 0:
-            raise LogArgumentError(f"sequence {producer['base_sequence']} is negative")
+            sequence = producer["base_sequence"]
+            raise LogArgumentError(f"sequence {sequence}, expected at least 0")
     return BatchSettings(
         codec=codec,
         level=level,
-        leader_epoch=as_leader.leader_epoch,
-        timestamp_type=TimestampType(as_leader.at_append),
-        log_append_time=as_leader.now_ms if as_leader.at_append else None,
+        leader_epoch=policy.leader_epoch,
+        timestamp_type=TimestampType(policy.at_append),
+        log_append_time=policy.now_ms if policy.at_append else None,
         is_transactional=transactional,
         **producer,
     )
 
 
-def _columns(found: Sequence[Found]) -> RecordColumns:
-    """Take the records as columns, with offsets from 0 on."""
-    data = found[0].views.data
+def _columns(batches: Sequence[BatchRecords]) -> RecordColumns:
+    """Return the records as columns, with offsets from 0 on."""
+    data = batches[0].views.data
 
     def column(name: str) -> Any:
-        return np.concatenate([one.places[name] for one in found])
+        return np.concatenate([records.spans[name] for records in batches])
 
-    def parts(name: str) -> ByteColumn:
+    def byte_column(name: str) -> ByteColumn:
         start = column(f"{name}_start").astype(np.int64)
         return ByteColumn(data, start, column(f"{name}_length"))
 
@@ -108,31 +112,31 @@ def _columns(found: Sequence[Found]) -> RecordColumns:
     return RecordColumns(
         np.arange(len(timestamp)),
         timestamp,
-        parts("key"),
-        parts("value"),
-        read_headers(found[0].views) if len(found) == 1 else None,
+        byte_column("key"),
+        byte_column("value"),
+        read_headers(batches[0].views) if len(batches) == 1 else None,
     )
 
 
 def read_headers(views: RecordViews) -> HeaderColumns | None:
-    """Return the headers of records as Kafka writes them again; None if there are none.
+    """Return record headers as Kafka writes them again, None if there are none.
 
     Their keys are text that Java has read: invalid UTF-8 is replaced.
     """
-    bounds, places = find_headers(views)
-    if not len(places[0]):
+    bounds, spans = find_headers(views)
+    if not len(spans[0]):
         return None
-    key_start, key_length, value_start, value_length = places
+    key_start, key_length, value_start, value_length = spans
     keys = ByteColumn(views.data, key_start.astype(np.int64), key_length)
     values = ByteColumn(views.data, value_start.astype(np.int64), value_length)
-    return bounds.astype(np.int64), _as_text(keys), values
+    return bounds.astype(np.int64), _valid_utf8(keys), values
 
 
-def _as_text(keys: ByteColumn) -> ByteColumn:
-    """Make of keys what Java makes of them, having read them as UTF-8."""
+def _valid_utf8(keys: ByteColumn) -> ByteColumn:
+    """Return keys as Java writes them after reading them as UTF-8."""
     joined = np.empty(int(keys.length.sum()), np.uint8)
     _speedups.gather_bytes(keys.data, keys.start.astype(np.int32), keys.length, joined)
-    if not len(joined) or joined.max() < _ASCII:
+    if not len(joined) or joined.max() < _FIRST_NOT_ASCII:
         return keys
     ends = bounds_of(keys.length.tolist()).tolist()
     raw = joined.tobytes()

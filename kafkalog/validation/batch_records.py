@@ -1,6 +1,8 @@
-"""The records of one batch that is to be appended: where they lie, and who they are.
+"""Reading of the records of a batch that is to be appended.
 
-Knows: what a batch or a wrapper holds. Does not know: whether a topic takes it.
+Where a batch is invalid, the error is the one that Kafka raises: the first in its order
+of reading.
+
 Source: ``DefaultRecordBatch.java``, ``AbstractLegacyRecordBatch.java``.
 """
 
@@ -37,158 +39,174 @@ from kafkalog.formats.batch_headers import (
     scan_headers,
 )
 from kafkalog.formats.layout import CODEC_MASK
-from kafkalog.validation.append_policy import Leadership
+from kafkalog.validation.append_policy import LeaderPolicy
 from kafkalog.validation.appends import AppendMemory
-from kafkalog.validation.invalid_records import pass_over
+from kafkalog.validation.invalid_records import read_one_by_one
 
-_EVERY: Final = 2**63 - 1
+_UNLIMITED: Final = 2**63 - 1
 
-_MOST_PASSED: Final = 100_000
-"""How many records are read slowly, to tell what is wrong: a second's worth."""
+_MAX_ONE_BY_ONE: Final = 100_000
+"""Number of records to read one by one at most, for about a second of work."""
+
+_NESTED_WRAPPER: Final = "compressed message in a wrapper, expected an uncompressed one"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The records of a batch; `foreign` are of another magic than it.
+class BatchRecords:
+    """The records of a batch; `foreign` are those of another magic than the batch.
 
-    They lie in memory that is used again for the next batch that is packed.
+    They are in a buffer that the next compressed batch reuses.
     """
 
     views: RecordViews
     foreign: list[int]
 
     @property
-    def places(self) -> RecordSpans:
-        """Where the parts of each record lie."""
+    def spans(self) -> RecordSpans:
+        """Fields of each record, and the start and length of its bytes."""
         return self.views.records
 
 
-def find_appended(
+def read_batch_records(
     data: Bytes,
     row: np.void,
-    as_leader: Leadership,
+    policy: LeaderPolicy,
     memory: AppendMemory,
     *,
-    as_it_came: bool,
-) -> Found:
-    """Find the records of the batch that `row` heads, which lies in `data`.
+    in_place: bool,
+) -> BatchRecords:
+    """Return the records of the batch in `data` with the header `row`.
 
-    With `as_it_came` the batch is to be written so, and a packed one is not held to
-    how long its records say they are: of such a one is known what that needs.
+    `in_place` states that the batch is written without being rebuilt. Kafka then does
+    not check the lengths of compressed records, so only the fields that validation
+    needs are set.
 
-    Raises `InvalidRecordError` where the format is broken, `CompressionError` where it
-    does not unpack, `BatchTooLargeError` where there is too much of it, and of what is
-    in a wrapper `CorruptRecordError` for a checksum.
+    Raises `InvalidRecordError` for an invalid format, `CompressionError` if the batch
+    cannot be decompressed, `BatchTooLargeError` if it decompresses to too many bytes,
+    and `CorruptRecordError` for a CRC mismatch of a message in a wrapper.
     """
     rows = np.array([row])
     if row["magic"] == 2 and row["count"] == 0:
-        return Found(
+        return BatchRecords(
             DecodedRecords(data, rows, Workspace().spans_for(0), np.zeros(1, np.int64)),
             [],
         )
-    codec = int(row["attributes"]) & CODEC_MASK
-    if row["magic"] < 2 and codec == Codec.ZSTD:
-        raise InvalidRecordError(f"zstd in a wrapper of magic {row['magic']}")
-    limit = max(as_leader.rules.max_unpacked_bytes, len(data))
-    (payload,) = decompress_batches(data, 0, rows, limit, memory.unpacked)
+    codec = _checked_codec(row)
+    limit = max(policy.rules.max_decompressed_bytes, len(data))
+    (payload,) = decompress_batches(data, 0, rows, limit, memory.decompressed)
     if isinstance(payload, LocatedError):
-        return _passed_over(data, row, payload, as_it_came=as_it_came)
+        return _read_invalid(data, row, payload, in_place=in_place)
     foreign = []
     if row["magic"] < 2 and codec:
         foreign = _check_wrapped(payload, int(row["magic"]))
-    found = next(find_records(payload, Bounds(), Workspace()))
-    if isinstance(found, LocatedError):
-        return _passed_over(data, row, found, as_it_came=as_it_came)
-    return Found(found, foreign)
+    decoded = next(find_records(payload, Bounds(), Workspace()))
+    if isinstance(decoded, LocatedError):
+        return _read_invalid(data, row, decoded, in_place=in_place)
+    return BatchRecords(decoded, foreign)
 
 
-def _passed_over(
-    data: Bytes, row: np.void, error: LocatedError, *, as_it_came: bool
-) -> Found:
-    """Find what a leader meets first in a batch that cannot be read, if anything."""
-    packed = row["magic"] == 2 and int(row["attributes"]) & CODEC_MASK
-    large = row["count"] > _MOST_PASSED or isinstance(error, BatchTooLargeError)
-    if not packed or large:
-        raise error.as_rejection()
-    places = pass_over(data, row, as_it_came=as_it_came)
-    if not as_it_came:
-        raise error.as_rejection()
-    rows, counts = np.array([row]), np.array([len(places)], np.int64)
-    return Found(DecodedRecords(data, rows, places, counts), [])
+def _checked_codec(row: np.void) -> int:
+    """Return the codec of a batch; raise for zstd below magic 2."""
+    codec = int(row["attributes"]) & CODEC_MASK
+    if row["magic"] < 2 and codec == Codec.ZSTD:
+        reason = f"compression type zstd in magic {row['magic']}, expected magic 2"
+        raise InvalidRecordError(reason)
+    return codec
 
 
-def read_through(
-    data: Bytes, rows: BatchHeaders, limit: int, most_records: int | None = None
-) -> None:
-    """Read the records of batches that are refused, as Kafka does to tell which.
+def _read_invalid(
+    data: Bytes, row: np.void, error: LocatedError, *, in_place: bool
+) -> BatchRecords:
+    """Return the records of a batch that Kafka accepts in spite of `error`, or raise.
 
-    Of all records, or of the first so many, the first that is broken is raised, as by
-    `find_appended`; checksums inside of wrappers are not looked at. `limit` bounds a
-    batch, unpacked, in bytes.
+    Raises the error that a leader finds first in the batch.
     """
-    left = _EVERY if most_records is None else most_records
+    compressed = row["magic"] == 2 and int(row["attributes"]) & CODEC_MASK
+    large = row["count"] > _MAX_ONE_BY_ONE or isinstance(error, BatchTooLargeError)
+    if not compressed or large:
+        raise error.as_rejection()
+    spans = read_one_by_one(data, row, in_place=in_place)
+    if not in_place:
+        raise error.as_rejection()
+    rows, counts = np.array([row]), np.array([len(spans)], np.int64)
+    return BatchRecords(DecodedRecords(data, rows, spans, counts), [])
+
+
+def read_records(
+    data: Bytes, rows: BatchHeaders, limit: int, max_records: int | None = None
+) -> None:
+    """Read the records of rejected batches, and raise the error of the first invalid.
+
+    Kafka reads them for the message of its error. `max_records` limits the number of
+    records read, `limit` the decompressed bytes of a batch. Errors are as of
+    `read_batch_records`, but checksums inside of wrappers are not verified.
+    """
+    left = _UNLIMITED if max_records is None else max_records
     for row in rows:
         if left > 0:
-            left -= _count(data, truncate_header(data, 0, row, left), limit)
+            left -= _read_and_count(data, truncate_header(data, 0, row, left), limit)
 
 
-def _count(data: Bytes, row: np.void, limit: int) -> int:
-    """Count the records of a batch, which are read."""
-    codec = int(row["attributes"]) & CODEC_MASK
-    if row["magic"] < 2 and not codec:
+def _read_and_count(data: Bytes, row: np.void, limit: int) -> int:
+    """Read the records of a batch, and return their number."""
+    if row["magic"] < 2 and not int(row["attributes"]) & CODEC_MASK:
         return 1
     if row["magic"] == 2 and row["count"] == 0:
         return 0
-    if row["magic"] < 2 and codec == Codec.ZSTD:
-        raise InvalidRecordError(f"zstd in a wrapper of magic {row['magic']}")
+    _checked_codec(row)
     (payload,) = decompress_batches(data, 0, np.array([row]), limit, Workspace())
     if isinstance(payload, LocatedError):
-        _passed_over(data, row, payload, as_it_came=False)
+        _read_invalid(data, row, payload, in_place=False)
         raise payload.as_rejection()
     if row["magic"] < 2:
         return _count_wrapped(payload, row)
-    found = next(find_records(payload, Bounds(), Workspace()))
-    if isinstance(found, LocatedError):
-        _passed_over(data, row, found, as_it_came=False)
-        raise found.as_rejection()
-    return int(found.counts.sum())
+    decoded = next(find_records(payload, Bounds(), Workspace()))
+    if isinstance(decoded, LocatedError):
+        _read_invalid(data, row, decoded, in_place=False)
+        raise decoded.as_rejection()
+    return int(decoded.counts.sum())
 
 
 def _count_wrapped(payload: Payloads, row: np.void) -> int:
-    """Count the messages in a wrapper; what is in them is not looked at."""
+    """Return the number of messages in a wrapper, checking their headers only."""
     start, length = int(payload.starts[0]), int(payload.lengths[0])
-    rows, status, place = scan_headers(payload.data[start : start + length])
+    rows, status, end = scan_headers(payload.data[start : start + length])
     if status == Status.ENTRY_TOO_SMALL:
-        raise decode_error(status, place)
+        raise decode_error(status, end)
     if not len(rows):
-        raise InvalidRecordError("a compressed message holds no message")
+        raise InvalidRecordError("0 messages in a wrapper, expected at least 1")
     last, outer = int(rows["last_offset"][-1]), int(row["last_offset"])
     if row["magic"] == 1 and outer and outer < last:
-        reason = f"a compressed message of offset {outer} holds one of offset {last}"
-        raise InvalidRecordError(reason)
+        reason = f"wrapper offset {outer}, expected at least that of its last message"
+        raise InvalidRecordError(f"{reason}, {last}")
     if (rows["attributes"] & CODEC_MASK).any():
-        raise InvalidRecordError("a compressed message inside a compressed one")
+        raise InvalidRecordError(_NESTED_WRAPPER)
     return len(rows)
 
 
 def _check_wrapped(payload: Payloads, magic: int) -> list[int]:
-    """Check each message in a wrapper; return which are of another magic than it."""
+    """Check each message in a wrapper; return those of another magic."""
     start, length = int(payload.starts[0]), int(payload.lengths[0])
-    inside = payload.data[start : start + length]
-    rows, status, place = scan_headers(inside)
+    inner = payload.data[start : start + length]
+    rows, status, end = scan_headers(inner)
     nested = np.flatnonzero(rows["attributes"] & CODEC_MASK)
-    whole = rows[: nested[0]] if len(nested) else rows
-    foreign = np.flatnonzero(whole["magic"] != magic).tolist()
-    for unsound in find_crc_mismatches(inside, 0, whole).tolist():
-        if unsound not in foreign:
-            raise crc_error(inside, 0, whole[unsound])
+    checked = rows[: nested[0]] if len(nested) else rows
+    foreign = np.flatnonzero(checked["magic"] != magic).tolist()
+    for mismatch in find_crc_mismatches(inner, 0, checked).tolist():
+        if mismatch not in foreign:
+            raise crc_error(inner, 0, checked[mismatch])
     if len(nested):
-        raise InvalidRecordError("a compressed message inside a compressed one")
+        raise InvalidRecordError(_NESTED_WRAPPER)
     if status == Status.ENTRY_TOO_SMALL:
-        raise decode_error(status, place)
-    if status == Status.ENTRY_MAGIC or (whole["magic"] == 2).any():
-        foreign += [len(whole)] * (status == Status.ENTRY_MAGIC)
-        reason = f"a magic other than {magic}, its batch's"
-        cause = InvalidRecordError(f"{len(foreign)} records are refused: {reason}")
+        raise decode_error(status, end)
+    if status == Status.ENTRY_MAGIC or (checked["magic"] == 2).any():
+        foreign += [len(checked)] * (status == Status.ENTRY_MAGIC)
+        reason = foreign_magic_reason(magic)
+        cause = InvalidRecordError(f"{len(foreign)} invalid records: {reason}")
         raise RecordValidationError(cause, tuple((i, reason) for i in foreign))
     return foreign
+
+
+def foreign_magic_reason(magic: int) -> str:
+    """Return the reason to reject a message of another magic than its batch."""
+    return f"another magic than that of the batch, {magic}"

@@ -1,9 +1,9 @@
-"""One append as a leader judges it: batch by batch, record by record, in Kafka's order.
+"""Validation of one append to a leader, batch by batch, in Kafka's order of checks.
 
-The first batch or record that breaks the format ends it. Records that only may not be
-so (no key, a timestamp out of range) are collected, and refused together.
+The first batch or record of an invalid format raises an error. Records that only break
+a rule of the topic (no key, a timestamp out of range) are collected, and rejected
+together in one error.
 
-Knows: Kafka's order of checks. Does not know: how many appends there are, the log.
 Source: ``LogValidator.java``.
 """
 
@@ -27,86 +27,98 @@ from kafkalog.formats.layout import (
     LOG_APPEND_TIME_FLAG,
     NO_TIMESTAMP,
 )
-from kafkalog.validation.append_policy import Leadership
+from kafkalog.validation.append_policy import LeaderPolicy
 from kafkalog.validation.appends import AppendMemory, AppendOrigin, Appends, as_bytes
 from kafkalog.validation.batch_conversion import check_timestamps, rebuild
-from kafkalog.validation.batch_records import Found, find_appended
+from kafkalog.validation.batch_records import (
+    BatchRecords,
+    foreign_magic_reason,
+    read_batch_records,
+)
 
 _SHOWN = 3
+"""Number of invalid records that a message lists."""
 
 _HEADER_FAULTS = (
-    "offsets {base_offset} to {last_offset}, expected a range that rises",
+    "offsets {base_offset} to {last_offset}, expected an ascending range",
     "record count {count}, expected at least 1",
     "record count {count}, expected {offsets} (offsets {base_offset} to {last_offset})",
-    "control batch, expected records of a client",
+    "control batch from a client, expected a data batch",
     "sequence {base_sequence} of producer {producer_id}, expected at least 0",
 )
-"""What is wrong, by the number that `header_fault` returns, less 1."""
+"""Message for each number that `header_fault` returns, less 1."""
 
 
-def judge_append(
-    append: Appends, as_leader: Leadership, memory: AppendMemory
+def validate_append(
+    append: Appends, policy: LeaderPolicy, memory: AppendMemory
 ) -> Appends:
-    """Judge a single append of at least one batch; return it stamped, or rebuilt.
+    """Validate one append of at least one batch, and return it as it is to be written.
 
-    Raises what `validation.validate_appends` names.
+    Raises the errors that `leader_validation.validate_for_leader` lists.
     """
     rows = append.rows
     source = Codec(int(append.info["source_codec"][0]))
-    target, _ = as_leader.rules.target(source)
-    plain = source == target == Codec.NONE
+    target, _ = policy.rules.target(source)
+    uncompressed = source == target == Codec.NONE
     _check_one_batch(rows, source)
     in_place = bool(rows["magic"][0] == 2)
-    if not plain:
+    if not uncompressed:
         control = bool(rows["attributes"][0] & CONTROL_FLAG) and source == Codec.NONE
         in_place = in_place and (source == target or control)
-    found = []
+    batches = []
     for row in rows:
-        _check_batch(rows[0], row, as_leader.origin)
-        one = find_appended(append.data, row, as_leader, memory, as_it_came=in_place)
-        _check_records(row, one, as_leader)
-        if plain and not in_place:
-            check_timestamps(one)
-        found.append(one)
-    if not plain and in_place:
-        offset = found[0].places["offset"]
+        _check_batch(rows[0], row, policy.origin)
+        records = read_batch_records(
+            append.data, row, policy, memory, in_place=in_place
+        )
+        _check_records(row, records, policy)
+        if uncompressed and not in_place:
+            check_timestamps(records)
+        batches.append(records)
+    if not uncompressed and in_place:
+        offset = batches[0].spans["offset"]
         in_place = bool((offset == np.arange(len(offset))).all())
         if source != Codec.NONE and not in_place:
-            # Kafka has passed over keys and values, which it now would need.
-            reason = "offsets inside a compressed batch do not count from 0"
+            # Kafka would rebuild the batch now, but has skipped keys and values.
+            reason = "offsets of a compressed batch are not consecutive from 0"
             raise UnevenOffsetsError(reason)
     if in_place:
-        return _stamped(append, found[0], as_leader)
-    return rebuild(append, found, as_leader)
+        return _stamped(append, batches[0], policy)
+    return rebuild(append, batches, policy)
 
 
-def _stamped(append: Appends, found: Found, as_leader: Leadership) -> Appends:
-    """Write into the batch what the leader says of it; its records stay as they are."""
-    timestamp = found.places["timestamp"]
+def stamp(appends: Appends, policy: LeaderPolicy) -> None:
+    """Write leader epoch, timestamp type and max timestamp into the batch headers."""
+    _speedups.stamp_batches(
+        as_bytes(appends.rows),
+        as_bytes(appends.info),
+        policy.at_append,
+        policy.now_ms,
+        policy.leader_epoch,
+        appends.data,
+    )
+
+
+def _stamped(append: Appends, records: BatchRecords, policy: LeaderPolicy) -> Appends:
+    """Return the append with the leader's fields; its records are not changed."""
+    timestamp = records.spans["timestamp"]
     append.info["records"] = len(timestamp)
     append.info["max_timestamp"] = timestamp.max(initial=NO_TIMESTAMP)
-    _speedups.stamp_batches(
-        as_bytes(append.rows),
-        as_bytes(append.info),
-        as_leader.at_append,
-        as_leader.now_ms,
-        as_leader.leader_epoch,
-        append.data,
-    )
+    stamp(append, policy)
     return append
 
 
 def _check_one_batch(rows: BatchHeaders, source: Codec) -> None:
-    """Refuse a second batch, unless they are messages that nothing holds together."""
-    alone = rows["magic"][0] == 2 or source != Codec.NONE
-    if alone and len(rows) > 1:
-        raise InvalidRecordError(f"an append of one batch has {len(rows)}")
+    """Reject more than one batch; uncompressed messages may be many."""
+    only_one = rows["magic"][0] == 2 or source != Codec.NONE
+    if only_one and len(rows) > 1:
+        raise InvalidRecordError(f"{len(rows)} batches in an append, expected 1")
 
 
 def _check_batch(first: np.void, row: np.void, origin: AppendOrigin) -> None:
-    """Refuse a batch for what its header says."""
+    """Reject an invalid batch header."""
     if row["magic"] != first["magic"]:
-        reason = f"magic {row['magic']} behind a first batch of magic {first['magic']}"
+        reason = f"magic {row['magic']}, expected {first['magic']} as the first batch"
         raise InvalidRecordError(reason)
     if origin is not AppendOrigin.CLIENT or row["magic"] < 2:
         return
@@ -117,45 +129,48 @@ def _check_batch(first: np.void, row: np.void, origin: AppendOrigin) -> None:
         raise InvalidRecordError(_HEADER_FAULTS[fault - 1].format(**fields))
 
 
-def _check_records(row: np.void, found: Found, as_leader: Leadership) -> None:
-    """Refuse the records of a batch that may not be so, all of them together."""
-    timestamps = _wrong_timestamps(row, found, as_leader)
+def _check_records(row: np.void, records: BatchRecords, policy: LeaderPolicy) -> None:
+    """Reject the records of a batch that break a rule, all in one error."""
+    timestamps = _invalid_timestamps(row, records, policy)
     others: dict[int, str] = {}
-    if as_leader.rules.compacted:
-        keyless = np.flatnonzero(found.places["key_length"] < 0)
-        others = dict.fromkeys(keyless.tolist(), "no key, in a compacted topic")
-    foreign = f"a magic other than {row['magic']}, its batch's"
-    others |= dict.fromkeys(found.foreign, foreign)
+    if policy.rules.compacted:
+        keyless = np.flatnonzero(records.spans["key_length"] < 0)
+        others = dict.fromkeys(keyless.tolist(), "no key in a compacted topic")
+    reason = foreign_magic_reason(int(row["magic"]))
+    others |= dict.fromkeys(records.foreign, reason)
     if not timestamps and not others:
         return
     errors = tuple(sorted((timestamps | others).items()))
-    shown = "; ".join(f"record {i}: {why}" for i, why in errors[:_SHOWN])
-    summary = f"{len(errors)} records are refused: {shown}"
+    shown = "; ".join(f"record {i}: {reason}" for i, reason in errors[:_SHOWN])
+    summary = f"{len(errors)} invalid records: {shown}"
     cause: InvalidAppendError = InvalidRecordError(summary)
     if timestamps.keys() - others.keys():
         cause = InvalidTimestampError(summary)
     raise RecordValidationError(cause, errors)
 
 
-def _wrong_timestamps(
-    row: np.void, found: Found, as_leader: Leadership
+def _invalid_timestamps(
+    row: np.void, records: BatchRecords, policy: LeaderPolicy
 ) -> dict[int, str]:
-    """Say which timestamps may not be so, and why.
+    """Return the records whose timestamp is invalid, with the reason.
 
-    The arithmetic wraps, as Java's. Where the time is not the record's own, or it has
-    none, only what the batch says of its type is looked at.
+    The arithmetic wraps, as in Java. A timestamp that the topic replaces, or that is
+    missing, need not be in the range, but must not be of type LogAppendTime.
     """
-    rules, timestamp = as_leader.rules, found.places["timestamp"]
-    ranged = np.full(len(timestamp), not as_leader.at_append)
+    rules, timestamp = policy.rules, records.spans["timestamp"]
+    ranged = np.full(len(timestamp), not policy.at_append)
     ranged &= timestamp != NO_TIMESTAMP
-    age = np.int64(as_leader.now_ms) - timestamp
+    age = np.int64(policy.now_ms) - timestamp
     outside = age > rules.timestamp_before_max_ms
     outside |= -age > rules.timestamp_after_max_ms
-    least = as_leader.now_ms - rules.timestamp_before_max_ms
-    most = as_leader.now_ms + rules.timestamp_after_max_ms
-    reason = f"a timestamp outside of {least} to {most}"
-    wrong = dict.fromkeys(np.flatnonzero(ranged & outside).tolist(), reason)
+    least = policy.now_ms - rules.timestamp_before_max_ms
+    greatest = policy.now_ms + rules.timestamp_after_max_ms
+    invalid = {
+        i: f"timestamp {timestamp[i]}, expected {least} to {greatest}"
+        for i in np.flatnonzero(ranged & outside).tolist()
+    }
     if row["magic"] > 0 and row["attributes"] & LOG_APPEND_TIME_FLAG:
-        stamped = np.flatnonzero(~ranged).tolist()
-        wrong |= dict.fromkeys(stamped, "LogAppendTime, which no producer may set")
-    return wrong
+        others = np.flatnonzero(~ranged).tolist()
+        reason = "timestamp type LogAppendTime from a producer, expected CreateTime"
+        invalid |= dict.fromkeys(others, reason)
+    return invalid

@@ -1,12 +1,13 @@
-"""What a leader does to an append before it is written: judged, stamped, or rebuilt.
+"""Validation of the appends of a call to a leader.
 
-Nearly every append is plain: one sound batch of magic 2 in the topic's codec, with
-nothing to say against it. All of a call that are so go through a few kernel calls
-together. Where one is not, each is taken by itself, and what is still not plain is
-judged record by record (`judging`) and, where its format or codec is not the topic's,
-built anew (`rebuilding`).
+Most appends are one valid batch of magic 2 in the codec of the topic. If all appends of
+a call are, a few kernel calls validate them together. Otherwise each append goes
+through the kernels by itself. One that the kernels do not accept is validated in
+`batch_validation` and, if its format or codec is not that of the topic, rebuilt in
+`batch_conversion`.
 
-Knows: which appends are plain. Does not know: the log, producers' states.
+The kernels accept only appends that `batch_validation` accepts, and reject none.
+
 Source: ``LogValidator.java``, ``BrokerCompressionType.java``.
 """
 
@@ -26,12 +27,12 @@ from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import Bytes
 from kafkalog.formats.layout import BATCH, CODEC_MASK, RECORD_BATCH_OVERHEAD
 from kafkalog.validation.append_analysis import (
-    Asked,
+    HeaderRequirements,
+    accept_all,
     analyze_appends,
     as_views,
-    take_plain,
 )
-from kafkalog.validation.append_policy import AppendRules, Leadership
+from kafkalog.validation.append_policy import AppendRules, LeaderPolicy
 from kafkalog.validation.appends import (
     AppendMemory,
     AppendOrigin,
@@ -39,17 +40,16 @@ from kafkalog.validation.appends import (
     as_bytes,
     bounds_of,
 )
-from kafkalog.validation.batch_validation import judge_append
-
-__all__ = ["AppendRules", "lead_appends"]
+from kafkalog.validation.batch_validation import stamp, validate_append
 
 _NAMES = list(BATCH.fields or ())
 _place = itemgetter(*map(_NAMES.index, ("position", "size_in_bytes", "attributes")))
-_Place: TypeAlias = tuple[Bytes, Int64s | None, Int64s | None]
+_Payload: TypeAlias = tuple[Bytes, Int64s | None, Int64s | None]
+"""Bytes with the records of batches; where those of each begin, and their length."""
 
 
-def lead_appends(
-    pieces: Sequence[Any],
+def validate_for_leader(
+    buffers: Sequence[Any],
     rules: AppendRules,
     *,
     origin: AppendOrigin,
@@ -57,75 +57,65 @@ def lead_appends(
     now_ms: int,
     memory: AppendMemory,
 ) -> Appends:
-    """Analyze and validate the appends of a call, in one pass where all are plain.
+    """Copy the appends of a call, validate them, and return them as they are written.
 
-    What comes out is that of `analysis.analyze_appends` and then `validate_appends`,
-    errors and all.
+    Each of `buffers` is one append, bytes-like. The result has the leader's epoch,
+    timestamps and codec. Each append has one batch at most, and no offsets yet:
+    `Appends.assign_offsets` assigns them.
+
+    Errors, in `Appends.errors`: those of `analyze_appends`, `InvalidRecordError`,
+    `RecordValidationError`, `CorruptRecordError`, `CompressionError`,
+    `RecordTooLargeError` for a rebuilt batch that is too large, `LogArgumentError` for
+    fields that Kafka's builder rejects, and `BatchTooLargeError` for a batch that
+    decompresses to more bytes than the rules allow.
     """
-    as_leader = Leadership(rules, origin, leader_epoch, now_ms)
-    views = as_views(pieces)
-    most_bytes = rules.max_message_bytes
-    header_rules = as_leader.as_tuple()
-    asked = Asked(origin, leader_epoch, most_bytes, False, header_rules)
-    appends = take_plain(views, asked, memory)
+    policy = LeaderPolicy(rules, origin, leader_epoch, now_ms)
+    views = as_views(buffers)
+    max_bytes = rules.max_message_bytes
+    kernel_rules = policy.as_tuple()
+    required = HeaderRequirements(origin, leader_epoch, max_bytes, False, kernel_rules)
+    appends = accept_all(views, required, memory)
     if appends is not None:
         compressed = bool(appends.info["source_codec"].any())
-        if not compressed or _survey(
-            appends, header_rules, rules.max_unpacked_bytes, memory, compressed
+        if not compressed or _accepts_records(
+            appends, kernel_rules, rules.max_decompressed_bytes, memory, compressed
         ):
-            _stamp(appends, as_leader)
+            stamp(appends, policy)
             return appends
     appends = analyze_appends(
         views,
         origin=origin,
         leader_epoch=leader_epoch,
-        max_message_bytes=most_bytes,
+        max_message_bytes=max_bytes,
         monotonic=False,
         memory=memory,
     )
-    return validate_appends(appends, as_leader, memory)
-
-
-def validate_appends(
-    appends: Appends, as_leader: Leadership, memory: AppendMemory
-) -> Appends:
-    """Judge what `analyze_appends` has found, and make of it what is to be written.
-
-    What comes out has the leader's epoch, timestamps and codec, and may have `data` of
-    its own; each append has one batch at most, and is still to be given offsets by
-    `Appends.place`.
-
-    Errors, in `Appends.errors`: `InvalidRecordError`, `RecordValidationError`,
-    `CorruptRecordError`, `CompressionError`, `RecordTooLargeError` where a rebuilt
-    batch is too large, `LogArgumentError` where Kafka's builder refuses, and
-    `BatchTooLargeError` where one unpacks to more than the rules allow.
-    """
     singles = [
-        _single(appends.only(append), as_leader, memory)
+        _validate(appends.select(append), policy, memory)
         for append in range(len(appends))
     ]
     return Appends.merged(singles, memory.merged)
 
 
-def _survey(
+def _accepts_records(
     appends: Appends,
     rules: tuple[bool, bool, int, int, int],
     limit: int,
     memory: AppendMemory,
     compressed: bool,
 ) -> bool:
-    """Return whether all records are valid; note their number and greatest timestamp.
+    """Return whether the kernel accepts all records.
 
-    `limit` bounds a batch, decompressed, in bytes.
+    Sets their number and max timestamp in `Appends.info`. `limit` is the greatest
+    number of bytes of a decompressed batch.
     """
-    place: _Place = (appends.data, None, None)
+    payload: _Payload | None = (appends.data, None, None)
     if compressed:
-        unpacked = _unpacked(appends, limit, memory)
-        if unpacked is None:
-            return False
-        place = unpacked
+        payload = _decompress(appends, limit, memory)
+    if payload is None:
+        return False
     valid = _speedups.survey_batches(
-        *place,
+        *payload,
         as_bytes(appends.rows),
         appends.row_bounds,
         as_bytes(appends.info),
@@ -134,54 +124,46 @@ def _survey(
     return valid == len(appends)
 
 
-def _unpacked(appends: Appends, limit: int, memory: AppendMemory) -> _Place | None:
-    """Unpack what is packed; None where it cannot be, or is a lot for one step."""
-    rows, whole = appends.rows, appends.data.data
-    pieces: list[bytes | memoryview] = []
+def _decompress(appends: Appends, limit: int, memory: AppendMemory) -> _Payload | None:
+    """Return the decompressed records of all batches.
+
+    Returns None if a batch cannot be decompressed, or if all together are too large to
+    be in memory at once.
+    """
+    rows, data = appends.rows, appends.data.data
+    chunks: list[bytes | memoryview] = []
     sizes: list[int] = []
     left = max(DECOMPRESSED_BYTES, limit if len(rows) == 1 else 0)
     for position, size, attributes in map(_place, rows.tolist()):
-        piece = whole[position + RECORD_BATCH_OVERHEAD : position + size]
+        compressed = data[position + RECORD_BATCH_OVERHEAD : position + size]
         try:
-            unpacked = decompress(
-                attributes & CODEC_MASK, piece, limit=min(limit, left)
+            batch = decompress(
+                attributes & CODEC_MASK, compressed, limit=min(limit, left)
             )
         except KafkaLogError:
             return None
-        sizes.append(sum(map(len, unpacked)))
+        sizes.append(sum(map(len, batch)))
         left -= sizes[-1]
-        pieces += unpacked
+        chunks += batch
     bounds = bounds_of(sizes)
-    if len(pieces) == 1:
-        data = np.frombuffer(pieces[0], np.uint8)
+    if len(chunks) == 1:
+        records = np.frombuffer(chunks[0], np.uint8)
     else:
-        data = memory.unpacked.bytes_for(int(bounds[-1]))
-        _speedups.join_buffers(pieces, data)
-    return data, bounds[:-1], np.array(sizes, np.int64)
+        records = memory.decompressed.bytes_for(int(bounds[-1]))
+        _speedups.join_buffers(chunks, records)
+    return records, bounds[:-1], np.array(sizes, np.int64)
 
 
-def _stamp(appends: Appends, as_leader: Leadership) -> None:
-    """Write into the batches what the leader says of them."""
-    _speedups.stamp_batches(
-        as_bytes(appends.rows),
-        as_bytes(appends.info),
-        as_leader.at_append,
-        as_leader.now_ms,
-        as_leader.leader_epoch,
-        appends.data,
-    )
-
-
-def _single(append: Appends, as_leader: Leadership, memory: AppendMemory) -> Appends:
-    """Judge one append; what is refused becomes nothing but its error."""
+def _validate(append: Appends, policy: LeaderPolicy, memory: AppendMemory) -> Appends:
+    """Validate one append; a rejected one becomes its error."""
     if not len(append.rows):
         return append
-    limit = as_leader.rules.max_unpacked_bytes
+    limit = policy.rules.max_decompressed_bytes
     compressed = bool(append.info["source_codec"][0])
-    if _survey(append, as_leader.as_tuple(), limit, memory, compressed):
-        _stamp(append, as_leader)
+    if _accepts_records(append, policy.as_tuple(), limit, memory, compressed):
+        stamp(append, policy)
         return append
     try:
-        return judge_append(append, as_leader, memory)
+        return validate_append(append, policy, memory)
     except KafkaLogError as error:
-        return Appends.refused(error.with_traceback(None))
+        return Appends.rejected(error.with_traceback(None))

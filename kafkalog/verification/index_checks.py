@@ -17,7 +17,6 @@ necessary. For a compressed batch, all versions wrote its last offset into a tim
 Batches are fed in order, up to the first damage in the log. Indexes are compared up to
 there.
 
-Knows: guarantees of indexes. Does not know: how logs are read, transactions.
 Source: ``OffsetIndex.java``, ``TimeIndex.java``, ``LogSegment.java``.
 """
 
@@ -79,7 +78,7 @@ def read_index(
 
 
 def runs(which: Bools) -> Iterator[tuple[int, int]]:
-    """Yield the first and last slot of each run of true ones.
+    """Yield the first and last slot of each run of true values.
 
     >>> list(runs(np.array([False, True, True, False, True])))
     [(1, 2), (4, 4)]

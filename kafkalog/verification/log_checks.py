@@ -7,11 +7,10 @@ compared with what they must agree with:
     length         a valid entry, or the end of the file, must follow
     leader epoch   it never falls along a log, and agrees with
                    ``leader-epoch-checkpoint``
-    magic          it determines where the checksum is, which else does not match
+    magic          it determines the position of the checksum, which must match
 
 Gaps between offsets are legal: compaction and transactions make them.
 
-Knows: one log. Does not know: directories, the content of other files.
 Source: ``DefaultRecordBatch.java``, ``FileRecords.java``, ``LogSegment.java``.
 """
 
@@ -85,7 +84,7 @@ class LogFacts:
     damaged_at: int | None = None
     """Position of the first corrupt entry."""
     tail_bytes: int = 0
-    """Bytes after `end` that are no whole entry."""
+    """Bytes after `end`, which are not a whole entry."""
     is_compacted: bool = False
     """Whether offsets are missing inside, as where compaction removed records."""
     first_type: int = NO_TYPE

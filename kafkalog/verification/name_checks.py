@@ -1,13 +1,12 @@
 """Checks of names that a broker cannot parse, and of topic ids.
 
-A broker that starts takes each directory in a log directory for a partition, but for
-that of tiered storage, and parses an offset from the names of some kinds of files. A
-name that it cannot parse fails its start.
+When a broker starts, it parses the name of each directory in a log directory as a
+partition's, except that of tiered storage, and the names of some kinds of files as
+offsets. A name that it cannot parse fails the start.
 
 A broker renames a partition whose ``partition.metadata`` has another topic id than the
 cluster's metadata to ``-stray``, and creates an empty one.
 
-Knows: names, topic ids. Does not know: segments.
 Source: ``LocalLog.parseTopicPartitionName``, ``LogManager.loadLogs``, ``LogLoader``,
 ``LogFileUtils.java``, ``ProducerStateManager.listSnapshotFiles``, ``Snapshots.parse``,
 ``BrokerMetadataPublisher.scala``.

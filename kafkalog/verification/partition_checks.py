@@ -1,4 +1,4 @@
-"""Checks of one partition's directory: its segments, and the files beside them.
+"""Checks of one partition's directory: its segments and its other files.
 
 Every ``.log`` is read with the indexes that belong to it, by name and suffix. Then the
 checks that need several segments follow:
@@ -15,7 +15,6 @@ checks that need several segments follow:
 Files with the suffix ``.deleted`` or ``.swap`` are complete and are checked like live
 ones; ``.cleaned`` and ``.part`` are incomplete, so their problems are warnings.
 
-Knows: one directory, its names. Does not know: other partitions.
 Source: ``LogLoader.java``, ``LocalLog.java``, ``LogSegment.changeFileSuffixes``.
 """
 
@@ -84,35 +83,36 @@ def check_succession(
     *,
     is_compacted: bool,
 ) -> None:
-    """Note where the segments, by rising base, do not follow one another.
+    """Add a problem for each gap between segments, which are in order of base offsets.
 
-    `orphans` are base offsets of indexes without a log, of which notice is taken
-    elsewhere. Problems at the end of a segment that costs offsets become errors.
+    `orphans` are base offsets of indexes without a log, which have problems of their
+    own. A problem of the end of a segment becomes an error if offsets are missing after
+    it.
     """
-    compacted = is_compacted or any(one.facts.is_compacted for one in segments)
-    for one, following in pairwise(segments):
-        first, last = one.facts.last_offset + 1, following.base - 1
+    compacted = is_compacted or any(each.facts.is_compacted for each in segments)
+    for segment, following in pairwise(segments):
+        first, last = segment.facts.last_offset + 1, following.base - 1
         if first > last:
             continue
-        where = f"offsets {first} to {last} are missing before the next segment"
-        if one.facts.tail_bytes:
-            for i, found in enumerate(one.problems):
-                if found.cause in TAILS and found.position == one.facts.end:
-                    one.problems[i] = replace(
-                        found,
+        missing = f"offsets {first} to {last} are missing before the next segment"
+        if segment.facts.tail_bytes:
+            for i, problem in enumerate(segment.problems):
+                if problem.cause in TAILS and problem.position == segment.facts.end:
+                    segment.problems[i] = replace(
+                        problem,
                         severity=Severity.ERROR,
-                        message=f"{found.message}; {where}",
+                        message=f"{problem.message}; {missing}",
                         last_offset=last,
                     )
         elif (
             not compacted
-            and one.facts.damaged_at is None
+            and segment.facts.damaged_at is None
             and not any(first <= base <= last for base in orphans)
         ):
             findings_for(following.log).warn(
                 Cause.GAP,
-                f"offsets {first} to {last} before this segment are in none, "
-                "and nothing shows that they were compacted",
+                f"offsets {first} to {last} before this segment are missing, "
+                "and there is no sign of compaction",
                 offset=first,
                 last_offset=last,
             )
@@ -124,9 +124,10 @@ def check_orphans(
     log_start_offset: int,
     findings_for: FindingsFor,
 ) -> None:
-    """Note indexes without a log: file, name, and whether there are entries in it.
+    """Add a problem for each index without a log.
 
-    The first of a segment's is an error, if the log held records above the log start.
+    `orphans` are file, parsed name, and whether the index has entries. The first index
+    of a segment is an error if the log held records above the log start offset.
     """
     logs = sorted(
         name.base_offset
@@ -141,8 +142,8 @@ def check_orphans(
     reported = set()
     for file, name, has_entries in orphans:
         base = name.base_offset
-        message = "there is no log that it belongs to: a broker deletes it"
-        after = next((one for one in logs if one > base), None)
+        message = "index without a log: a broker deletes it"
+        after = next((each for each in logs if each > base), None)
         held_records = has_entries if after is None else after > log_start_offset
         if base in explained or base in reported or not held_records:
             findings_for(file).warn(Cause.ORPHAN, message, offset=base)
@@ -152,7 +153,7 @@ def check_orphans(
             Cause.ORPHAN,
             f"{file_name(base, 'log')} is missing, with the records from offset {base} "
             f"{'on' if after is None else f'to {after - 1}'}: copy it from another "
-            "replica; a broker deletes its indexes and goes on without it",
+            "replica; a broker deletes its indexes and continues without it",
             offset=base,
             last_offset=None if after is None else after - 1,
         )
@@ -161,9 +162,9 @@ def check_orphans(
 def check_epoch_entries(
     epochs: Epochs, segments: Sequence[ReadSegment], end: int, findings: Findings
 ) -> None:
-    """Hold the entries of a ``leader-epoch-checkpoint`` to where the log ends.
+    """Compare the entries of a ``leader-epoch-checkpoint`` with the end of the log.
 
-    One may start at the end: that of a leader that has written nothing yet.
+    An entry may start at the end: the leader of that epoch has not written yet.
     """
     for start, epoch in zip(*(column.tolist() for column in epochs), strict=True):
         if start > end:
@@ -173,13 +174,13 @@ def check_epoch_entries(
                 f"{end}: a broker removes the entry",
                 offset=start,
             )
-    given = [one.facts for one in segments if one.facts.first_epoch >= 0]
-    if given and not len(epochs[0]):
-        epoch, (_, offset) = given[0].first_epoch, given[0].first_epoch_at
+    with_epochs = [each.facts for each in segments if each.facts.first_epoch >= 0]
+    if with_epochs and not len(epochs[0]):
+        epoch, (_, offset) = with_epochs[0].first_epoch, with_epochs[0].first_epoch_at
         findings.add(
             Cause.LEADER_EPOCH,
-            f"it has no entry, though batches from offset {offset} on have leader "
-            f"epochs from {epoch} on: followers cannot find where they differ",
+            f"0 entries, though batches from offset {offset} on have leader epochs "
+            f"from {epoch} on: followers cannot find the offset at which they diverge",
             offset=offset,
         )
 
@@ -189,10 +190,11 @@ Names = dict[str, SegmentFile | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a log directory says of a partition.
+    """Facts about a partition that follow from its log directory.
 
-    Where its log starts, whether a cleaner has compacted it, whether the log directory
-    was closed in order, and whether it is the cluster's metadata.
+    `is_compacted` is whether the cleaner's checkpoint has the partition. `clean` is
+    whether the log directory has the clean shutdown marker. `is_metadata` is whether
+    the partition is the cluster's metadata.
     """
 
     log_start_offset: int = 0
@@ -203,17 +205,17 @@ class Surroundings:
 
 @dataclass(slots=True, kw_only=True)
 class PartitionCheck:
-    """One directory: `plan` lists the logs to read, `finish` takes what they hold."""
+    """A check of one partition: `plan` returns tasks, `finish` takes their results."""
 
     directory: Path
     prefix: str
     names: Names
-    around: Surroundings
+    surroundings: Surroundings
     problems: list[Problem] = field(default_factory=list)
     epochs: Epochs = NO_EPOCHS
     epochs_are_read: bool = False
     snapshots: dict[int, int] = field(default_factory=dict)
-    """Producers, by the last offset of a batch of theirs."""
+    """Producer ids by the last offset of a batch, from the producer snapshots."""
     orphans: list[tuple[str, SegmentFile, bool]] = field(default_factory=list)
     """Indexes without a log, and whether they have entries."""
 
@@ -223,13 +225,21 @@ class PartitionCheck:
         directory: Path,
         prefix: str,
         names: Iterable[str],
-        around: Surroundings,
+        surroundings: Surroundings,
     ) -> PartitionCheck:
-        """Make ready to check the files `names` of a directory."""
+        """Return the check of the files `names` of a directory."""
         in_order = sorted(names)
         parsed = parse_file_names(in_order)
-        known: Names = {name: parsed.get(name) for name in in_order}
-        return cls(directory=directory, prefix=prefix, names=known, around=around)
+        return cls(
+            directory=directory,
+            prefix=prefix,
+            names={name: parsed.get(name) for name in in_order},
+            surroundings=surroundings,
+        )
+
+    def on_files(self, names: Iterable[str]) -> PartitionCheck:
+        """Return a new check of the files that the directory has now."""
+        return self.of(self.directory, self.prefix, names, self.surroundings)
 
     @property
     def is_kafkas(self) -> bool:
@@ -241,11 +251,11 @@ class PartitionCheck:
         )
 
     def plan(self) -> list[SegmentTask]:
-        """Check the small files, and list what is to be read."""
+        """Check names and small files; return the segments to read."""
         self._check_names()
         self._check_small_files()
-        plain = [name.base_offset for _, name in self._of_kind("log", (None,))]
-        tasks = [self._task(*log, plain) for log in self._of_kind("log")]
+        live = [name.base_offset for _, name in self._of_kind("log", (None,))]
+        tasks = [self._task(*log, live) for log in self._of_kind("log")]
         tasks += [
             lone_log(self.directory / file, self.prefix)
             for file, _ in self._of_kind("checkpoint")
@@ -257,21 +267,21 @@ class PartitionCheck:
         check_orphans(
             {file: name for file, name in self.names.items() if name is not None},
             self.orphans,
-            self.around.log_start_offset,
-            self._noted,
+            self.surroundings.log_start_offset,
+            self._findings,
         )
         return tasks
 
-    def _noted(self, file: str) -> Findings:
-        """Make the list for a file's problems, whose content is this check's own."""
-        found = findings_for(self.prefix, file)
-        found.problems = self.problems
-        return found
+    def _findings(self, file: str) -> Findings:
+        """Return findings of a file, which are added to the problems of this check."""
+        findings = findings_for(self.prefix, file)
+        findings.problems = self.problems
+        return findings
 
     def _check_names(self) -> None:
-        metadata = self.around.is_metadata
+        metadata = self.surroundings.is_metadata
         for file, reason in check_file_names(self.names, is_metadata=metadata):
-            self._noted(file).add(
+            self._findings(file).add(
                 Cause.FOREIGN,
                 f"{reason}, and a broker does not start with it: move it out of the "
                 "partition's directory",
@@ -300,51 +310,52 @@ class PartitionCheck:
                     self.epochs = check_epochs(data, findings)
                     self.epochs_are_read = not findings.problems
                 elif name is not None:
-                    told = check_snapshot(data, name.base_offset, findings)
-                    self.snapshots.update({} if name.suffix else told)
+                    producers = check_snapshot(data, name.base_offset, findings)
+                    self.snapshots.update({} if name.suffix else producers)
                 else:
                     parsed(FORMS[file], data, findings)
             self.problems += findings.problems
 
-    def _task(self, file: str, name: SegmentFile, plain: list[int]) -> SegmentTask:
-        most = MAX_OFFSET
+    def _task(self, file: str, name: SegmentFile, live: list[int]) -> SegmentTask:
+        max_offset = MAX_OFFSET
         if name.suffix is None:
-            most = min((b - 1 for b in plain if b > name.base_offset), default=most)
-        segment = LogSegment(self.directory / file, name.base_offset, most)
+            later = (base - 1 for base in live if base > name.base_offset)
+            max_offset = min(later, default=max_offset)
+        segment = LogSegment(self.directory / file, name.base_offset, max_offset)
         task = SegmentTask(
             directory=self.directory,
             prefix=self.prefix,
             log=file,
-            plain=name.suffix is None,
+            live=name.suffix is None,
             limits=segment.limits,
             epochs=self.epochs,
             snapshots={} if name.suffix else self.snapshots,
-            active=name.suffix is None and name.base_offset == max(plain),
-            clean=self.around.clean,
+            active=name.suffix is None and name.base_offset == max(live),
+            clean=self.surroundings.clean,
         )
         for kind in INDEXES:
             for index, other in self._of_kind(kind, (name.suffix, "swap")):
-                taken = name.suffix == other.suffix or (
+                belongs = name.suffix == other.suffix or (
                     name.suffix is None
                     and replace(name, suffix="swap").name not in self.names
                     and replace(other, suffix=None).name not in self.names
                 )
-                if other.base_offset == name.base_offset and taken:
+                if other.base_offset == name.base_offset and belongs:
                     task.indexes[kind] = index
             if kind not in task.indexes and kind != "txnindex" and not name.suffix:
-                self._missing(name, kind)
+                self._add_missing(name, kind)
         return task
 
-    def _missing(self, name: SegmentFile, kind: FileKind) -> None:
+    def _add_missing(self, name: SegmentFile, kind: FileKind) -> None:
         file = file_name(name.base_offset, kind)
         findings = findings_for(self.prefix, file)
-        made = "an empty one" if kind == "timeindex" else "it anew"
-        message = f"the segment has no such index: a broker makes {made}"
+        action = "creates an empty one" if kind == "timeindex" else "rebuilds it"
+        message = f"missing index of a segment: a broker {action}"
         findings.warn(Cause.MISSING, message, offset=name.base_offset)
         self.problems += findings.problems
 
     def _check_orphan(self, file: str, name: SegmentFile) -> None:
-        """Check an index by itself; that it has no log counts, unless it is to go."""
+        """Check an index without a log; with a suffix, it is not an orphan."""
         findings = findings_for(self.prefix, file)
         entries = 0
         with reading(findings):
@@ -354,46 +365,49 @@ class PartitionCheck:
         self.problems += findings.problems
 
     def finish(self, results: list[SegmentResult]) -> PartitionContents:
-        """Check what takes all segments; return what the partition holds."""
-        read = [(one.task, one.facts, one) for one in results if one.facts is not None]
-        plain = [one for one in read if one[0].plain]
-        plain.sort(key=lambda one: one[0].limits.least)
+        """Run the checks of several segments; return the partition's contents."""
+        live = [
+            (result.task, result.facts, result)
+            for result in results
+            if result.facts is not None and result.task.live
+        ]
+        live.sort(key=lambda each: each[0].limits.least)
         segments = [
             ReadSegment(task.limits.least, task.log, facts, result.problems)
-            for task, facts, result in plain
+            for task, facts, result in live
         ]
         orphans = [name.base_offset for _, name, _ in self.orphans]
-        compacted = self.around.is_compacted
-        check_succession(segments, orphans, self._noted, is_compacted=compacted)
+        compacted = self.surroundings.is_compacted
+        check_succession(segments, orphans, self._findings, is_compacted=compacted)
         for result in results:
             self.problems += result.problems
-        self._check_epochs_across([(task, facts) for task, facts, _ in plain])
-        self._check_transactions(plain)
-        if not plain:
+        self._check_epochs_across([(task, facts) for task, facts, _ in live])
+        self._check_transactions(live)
+        if not live:
             return PartitionContents()
-        end = plain[-1][1].last_offset + 1
-        self._check_snapshots_behind(end)
+        end = live[-1][1].last_offset + 1
+        self._check_later_snapshots(end)
         if LEADER_EPOCHS in self.names and self.epochs_are_read:
-            findings = self._noted(LEADER_EPOCHS)
+            findings = self._findings(LEADER_EPOCHS)
             check_epoch_entries(self.epochs, segments, end, findings)
-        held = {
-            one.base: SegmentContents(one.facts.records, one.facts.last_offset + 1)
-            for one in segments
+        contents = {
+            each.base: SegmentContents(each.facts.records, each.facts.last_offset + 1)
+            for each in segments
         }
-        return PartitionContents(end, held)
+        return PartitionContents(end, contents)
 
     def _check_transactions(
-        self, plain: list[tuple[SegmentTask, LogFacts, SegmentResult]]
+        self, live: list[tuple[SegmentTask, LogFacts, SegmentResult]]
     ) -> None:
-        events = all_events([facts for _, facts, _ in plain])
+        events = all_events([facts for _, facts, _ in live])
         spans = spans_of(events)
-        for task, facts, result in plain:
+        for task, facts, result in live:
             file = task.indexes.get(
                 "txnindex", file_name(task.limits.least, "txnindex")
             )
             events = all_events([facts])
             if facts.damaged_at is None and (len(events) or result.txn_index):
-                findings = self._noted(file)
+                findings = self._findings(file)
                 check_transactions(result.txn_index, events, spans, findings)
 
     def _check_epochs_across(self, logs: list[tuple[SegmentTask, LogFacts]]) -> None:
@@ -409,7 +423,7 @@ class PartitionCheck:
                 self.problems += findings.problems
             latest = max(latest, facts.last_epoch)
 
-    def _check_snapshots_behind(self, end: int) -> None:
+    def _check_later_snapshots(self, end: int) -> None:
         for file, name in self._of_kind("snapshot", (None,)):
             if name.base_offset > end:
                 findings = findings_for(self.prefix, file)

@@ -9,8 +9,6 @@ reported. Files deleted meanwhile are ignored.
 A broker writes an abort marker before its entry in the transaction index, and both
 readings may fall between the two. The second reading therefore waits for the time of a
 write.
-
-Knows: the layout of log directories. Does not know: the checks, how a report is shown.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ from kafkalog.verification.name_checks import (
 )
 from kafkalog.verification.partition_checks import PartitionCheck, Surroundings
 from kafkalog.verification.recovery_effects import PartitionContents
-from kafkalog.verification.recovery_outlook import foresee
+from kafkalog.verification.recovery_outlook import add_recovery
 from kafkalog.verification.segment_checks import (
     INDEXES,
     SegmentResult,
@@ -90,7 +88,7 @@ BOOTSTRAP: Final = "bootstrap.checkpoint"
 SUFFIXES: Final = (".deleted", ".cleaned", ".swap", ".part", ".tmp")
 
 Progress = Callable[[int, int], None]
-"""Is told of bytes done, and of bytes there are."""
+"""Called with the bytes verified so far, and the bytes of all files."""
 
 
 def verify(
@@ -102,33 +100,35 @@ def verify(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Report:
-    """Look at everything under `path`, and report what is wrong with it.
+    """Verify everything under `path`: every file, batch and record.
+
+    Nothing is written. The directory of a running broker may be verified.
 
     Parameters
     ----------
     path : path
-        A log directory, a partition's directory, or one file of one.
+        A log directory, a partition's directory, or one file of a partition.
     topics, partitions : collection of str, of int
-        Of partitions look at those only, where any are named; a log directory's own
-        files are looked at all the same.
+        The topics and partitions to verify; by default all. The other files of a log
+        directory are verified in any case.
     max_batch_bytes : int
-        How much a batch may take, unpacked; one that exceeds it is a warning.
+        Maximum decompressed size of a batch. A larger one is a warning.
     threads : int
-        How many segments are read at a time.
+        Number of segments read at the same time. The threads end with the call.
     progress : callable, optional
-        Called with the bytes done and the bytes there are.
+        Called with the bytes verified so far, and the bytes of all files.
 
     Returns
     -------
     Report
-        Counts, and problems in the order of their paths and positions.
+        Counts, and problems ordered by path and position.
 
     Raises
     ------
     NotALogDirectoryError
-        If `path` is a file that is none of Kafka's, or a directory that holds none.
+        If `path` is not a file of Kafka's, or a directory without any.
     OSError
-        If `path` is not there, or something under it may not be read.
+        If `path` does not exist, or if a file may not be read.
 
     Examples
     --------
@@ -161,9 +161,9 @@ def verify(
 
 
 def combine_reports(reports: Sequence[tuple[Path, Report]]) -> Report:
-    """Make one report of several, each of a path.
+    """Return one report for several paths: the sums of counts, and all problems.
 
-    Counts add up; a problem's path begins with the one it was found under, as given.
+    The path of a problem begins with the verified path.
     """
     problems = [
         replace(found, path=str(where / found.path if where.is_dir() else where))
@@ -187,7 +187,7 @@ Map = Callable[
 
 @dataclass(slots=True, kw_only=True)
 class Verification:
-    """One run of `verify`: what was counted and found so far."""
+    """One run of `verify`: the counts and problems so far."""
 
     topics: Collection[str]
     partitions: Collection[int]
@@ -202,18 +202,18 @@ class Verification:
     _lock: Lock = field(default_factory=Lock)
 
     def report(self, where: Path) -> Report:
-        """Sum up; to what was found, what a broker would do about it is added."""
-        told = foresee(self.problems, where, self.contents)
+        """Return the report, with the action of a broker for each problem."""
+        problems = add_recovery(self.problems, where, self.contents)
         return Report(
             files=len(self.sizes),
             bytes=sum(self.sizes.values()),
             batches=self.batches,
             records=self.records,
-            problems=tuple(sorted(told, key=lambda found: found.order)),
+            problems=tuple(sorted(problems, key=lambda problem: problem.order)),
         )
 
     def directory(self, where: Path, run: Map) -> None:
-        """Check a partition's directory, or a log directory with all in it."""
+        """Check a partition's directory, or a log directory and its partitions."""
         if is_partition(where):
             self._partition(where, run)
             return
@@ -228,16 +228,16 @@ class Verification:
                 parsed(FORMS[name], data, findings)
         clean = CLEAN_SHUTDOWN in names
         checks = [
-            PartitionCheck.of(where / child.name, prefix, found, around)
+            PartitionCheck.of(where / child.name, prefix, found, surroundings)
             for name, child in list_partitions(where, marked=True)
             if self._is_wanted(name.topic, name.partition)
             for prefix in [f"{child.name}/"]
             for found in [self._list(where / child.name, prefix)]
-            for around in [surroundings(name, offsets, clean=clean)]
+            for surroundings in [surroundings_of(name, offsets, clean=clean)]
         ]
         is_kafkas = ROOT_FILES.intersection(names) or self.topics or self.partitions
         if not is_kafkas and not any(check.is_kafkas for check in checks):
-            raise NotALogDirectoryError(f"none of Kafka's files: {where}")
+            raise NotALogDirectoryError(f"no files of Kafka's: {where}")
         findings = Findings("")
         check_directories(where, findings)
         self.problems += findings.problems
@@ -249,7 +249,7 @@ class Verification:
         self._check_topic_ids(where, checks)
 
     def _partition(self, where: Path, run: Map) -> None:
-        """Check a partition's directory by itself, with what lies beside it."""
+        """Check a partition's directory, with the checkpoints in its parent."""
         if not self._is_wanted(*partitions_under(where)[0]):
             return
         root, name = where.absolute().parent, parse_partition_dir(where.absolute().name)
@@ -258,10 +258,10 @@ class Verification:
             with suppress(OSError):
                 offsets[file] = read_offsets_or_none(root, file)
         clean = (root / CLEAN_SHUTDOWN).exists()
-        around = surroundings(name, offsets, clean=clean)
-        check = PartitionCheck.of(where, "", self._list(where, ""), around)
+        surroundings = surroundings_of(name, offsets, clean=clean)
+        check = PartitionCheck.of(where, "", self._list(where, ""), surroundings)
         if not check.is_kafkas:
-            raise NotALogDirectoryError(f"none of Kafka's files: {where}")
+            raise NotALogDirectoryError(f"no files of Kafka's: {where}")
         self._run([check], run)
 
     def _is_wanted(self, topic: str, partition: int) -> bool:
@@ -270,14 +270,14 @@ class Verification:
         )
 
     def _run(self, checks: list[PartitionCheck], run: Map) -> None:
-        """Read the logs of all partitions; keep what each holds, and what is wrong."""
+        """Read the logs of all partitions; store their contents and their problems."""
         plans = [check.plan() for check in checks]
         results = iter(run(self._check_log, [task for plan in plans for task in plan]))
         for check, plan in zip(checks, plans, strict=True):
             taken = self._take(next(results) for _ in plan)
             self.contents[check.directory.name] = check.finish(taken)
             if check.problems:
-                self.problems += settled(check, taken, self._check_log_again)
+                self.problems += confirmed_problems(check, taken, self._check_log_again)
 
     def _check_log_again(self, task: SegmentTask) -> SegmentResult:
         return check_segment(
@@ -286,9 +286,10 @@ class Verification:
 
     def _take(self, results: Iterable[SegmentResult]) -> list[SegmentResult]:
         taken = list(results)
-        for facts in (one.facts for one in taken if one.facts is not None):
-            self.batches += facts.batches
-            self.records += facts.records
+        for result in taken:
+            if result.facts is not None:
+                self.batches += result.facts.batches
+                self.records += result.facts.records
         return taken
 
     def _check_log(self, task: SegmentTask) -> SegmentResult:
@@ -297,16 +298,16 @@ class Verification:
         )
 
     def _advancing(self) -> Advance:
-        """Make what is told how far one log is read, and tells of all of them."""
-        told = 0
+        """Return a callback for the progress of one log, which reports that of all."""
+        last = 0
 
         def advance(position: int) -> None:
-            nonlocal told
+            nonlocal last
             if self.progress is None:
                 return
             with self._lock:
-                self._done += position - told
-                told = position
+                self._done += position - last
+                last = position
                 self.progress(self._done, sum(self.sizes.values()))
 
         return advance
@@ -324,7 +325,7 @@ class Verification:
     def _small(
         self, directory: Path, name: str, names: list[str]
     ) -> Iterator[tuple[bytes, Findings]]:
-        """Read a small file, if it is there; what is found of it is kept."""
+        """Yield a small file's content and findings, if it exists; add its problems."""
         if name in names:
             findings = Findings(name)
             with reading(findings):
@@ -332,7 +333,7 @@ class Verification:
             self.problems += findings.problems
 
     def _remote_cache(self, where: Path) -> None:
-        """Check the indexes that tiered storage has fetched, each by itself."""
+        """Check the indexes in the cache of tiered storage, each without its log."""
         cache = where / REMOTE_INDEXES
         if not cache.is_dir():
             return
@@ -354,7 +355,7 @@ class Verification:
         *,
         clean: bool,
     ) -> None:
-        """Hold the offset checkpoints to where the logs end; if need be, read again."""
+        """Compare offset checkpoints with log end offsets, twice if they differ."""
         for check in checks:
             name = parse_partition_dir(check.directory.name)
             end = self.contents[check.directory.name].end
@@ -378,7 +379,7 @@ class Verification:
                 self.problems += found.problems
 
     def _check_topic_ids(self, where: Path, checks: list[PartitionCheck]) -> None:
-        """Hold topic ids to the cluster's metadata, if it lies there and is whole."""
+        """Compare topic ids with the cluster's metadata, if it is here and valid."""
         metadata = where / METADATA_PARTITION
         if not metadata.is_dir() or (ids := topic_ids(metadata)) is None:
             return
@@ -394,9 +395,9 @@ class Verification:
         name = parse_partition_dir(check.directory.name)
         if name is None or name.state is not None or name.topic == METADATA_TOPIC:
             return []
-        held = self.contents[check.directory.name].segments.values()
+        segments = self.contents[check.directory.name].segments.values()
         findings = Findings(f"{check.prefix}{PARTITION_METADATA}")
-        has_records = any(one.records for one in held)
+        has_records = any(segment.records for segment in segments)
         check_topic_id(check.directory, name, ids, findings, has_records=has_records)
         return findings.problems
 
@@ -405,7 +406,7 @@ class Verification:
             self.problems += result.problems
 
     def lone_file(self, path: Path) -> None:
-        """Check one file by itself; raises where it is none of Kafka's."""
+        """Check one file; raise `NotALogDirectoryError` if it is not Kafka's."""
         if not self._is_wanted(*partitions_under(path)[0]):
             return
         self.sizes[path.name] = path.stat().st_size
@@ -429,15 +430,15 @@ class Verification:
             check_epochs(read_regular(path, links=True), findings)
         elif bare in FORMS:
             parsed(FORMS[bare], read_regular(path, links=True), findings)
-        elif bare not in (LOCK, CLEAN_SHUTDOWN):  # these say something by being there
+        elif bare not in (LOCK, CLEAN_SHUTDOWN):  # only their presence matters
             raise NotALogDirectoryError(f"not a file of Kafka's: {path}")
         self.problems += findings.problems
 
 
-def surroundings(
+def surroundings_of(
     name: PartitionDir | None, offsets: dict[str, Offsets], *, clean: bool
 ) -> Surroundings:
-    """Return what a log directory's checkpoints and marker say of a partition."""
+    """Return the facts in a log directory's checkpoints and marker on a partition."""
     if name is None:
         return Surroundings()
     key = name.topic, name.partition
@@ -455,7 +456,7 @@ CheckLog = Callable[[SegmentTask], SegmentResult]
 
 
 def file_names(directory: Path) -> list[str]:
-    """List the files in a directory, no links, and none that goes meanwhile."""
+    """Return the regular files in a directory, without those removed meanwhile."""
     names = []
     for entry in os.scandir(directory):
         with suppress(FileNotFoundError):
@@ -464,44 +465,43 @@ def file_names(directory: Path) -> list[str]:
     return names
 
 
-def settled(
+def confirmed_problems(
     check: PartitionCheck, results: list[SegmentResult], check_log: CheckLog
 ) -> list[Problem]:
-    """Return what a second reading of a partition finds, too.
+    """Return the problems of a partition that a second reading finds, too.
 
-    Of segments without a finding the first reading, `results`, is taken.
+    Segments without a problem are not read again: `results` has their first reading.
     """
-    read = (parse_file_name(Path(one.path).name) for one in check.problems)
-    suspects = {name.base_offset for name in read if name is not None}
+    names_read = (parse_file_name(Path(each.path).name) for each in check.problems)
+    suspects = {name.base_offset for name in names_read if name is not None}
     known = {
-        one.task.log: one
-        for one in results
-        if one.task.limits.least not in suspects and not one.problems
+        result.task.log: result
+        for result in results
+        if result.task.limits.least not in suspects and not result.problems
     }
-    lacks_entry = any(one.cause == Cause.TXN_INDEX for one in check.problems)
-    if lacks_entry and not check.around.clean:
+    may_be_written = any(each.cause == Cause.TXN_INDEX for each in check.problems)
+    if may_be_written and not check.surroundings.clean:
         time.sleep(WRITE_SECONDS)
     try:
         names = file_names(check.directory)
     except FileNotFoundError:
         return []
-    again = PartitionCheck.of(check.directory, check.prefix, names, check.around)
-    again.finish([known.get(task.log) or check_log(task) for task in again.plan()])
-    found = set(map(_place, check.problems))
-    return [one for one in again.problems if _place(one) in found]
+    second = check.on_files(names)
+    second.finish([known.get(task.log) or check_log(task) for task in second.plan()])
+    found = set(map(_identity, check.problems))
+    return [problem for problem in second.problems if _identity(problem) in found]
 
 
 def log_end(check: PartitionCheck, check_log: CheckLog) -> int | None:
-    """Return where a partition's log ends now; None where it has none any more."""
+    """Return the log end offset of a partition now; None if it was removed."""
     with suppress(FileNotFoundError):
-        names = file_names(check.directory)
-        again = PartitionCheck.of(check.directory, check.prefix, names, check.around)
-        active = [task for task in again.plan() if task.active]
+        second = check.on_files(file_names(check.directory))
+        active = [task for task in second.plan() if task.active]
         for result in map(check_log, active):
             if result.facts is not None:
                 return result.facts.last_offset + 1
     return None
 
 
-def _place(problem: Problem) -> tuple[str, int | None, int | None, Cause]:
+def _identity(problem: Problem) -> tuple[str, int | None, int | None, Cause]:
     return problem.path, problem.position, problem.offset, problem.cause

@@ -1,4 +1,4 @@
-"""What recovery would do to one segment, and which records that would lose.
+"""The effect of recovery on one segment, and the records that it would lose.
 
 Recovery checks an entry's size, its checksum, the distance of its offset from the base
 offset, and the markers of producers' control batches; it checks nothing else in it. A
@@ -8,7 +8,6 @@ Recovery notices an offset that does not rise only where it would add an index e
 it. It then removes the whole segment. This is computed for the default
 ``index.interval.bytes``.
 
-Knows: one segment. Does not know: which segments recovery reads.
 Source: ``LogSegment.recover``, ``readNextOffset``; ``LocalLog.splitOverflowedSegment``,
 ``TransactionIndex.sanityCheck``.
 """
@@ -61,7 +60,7 @@ from kafkalog.verification.verification_report import (
 
 
 class SegmentContents(NamedTuple):
-    """What a segment holds: how many records, and the offset after the last batch."""
+    """The number of records of a segment, and the offset after its last batch."""
 
     records: int
     end: int
@@ -69,16 +68,16 @@ class SegmentContents(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionContents:
-    """What a partition holds: its end, and its segments by their base offsets."""
+    """The log end offset of a partition, and its segments by base offset."""
 
     end: int | None = None
     segments: dict[int, SegmentContents] = field(default_factory=dict)
 
 
 def contents_from(path: Path, base_offset: int, position: int = 0) -> SegmentContents:
-    """Count the records of a segment from a byte on, past whatever is damaged.
+    """Count the records of a segment from `position` on, past any damage.
 
-    A file that is missing, or was removed meanwhile, holds none.
+    A missing file has none.
     """
     try:
         opened = FileSource(path)
@@ -107,20 +106,20 @@ def describe_loss(
     is_metadata: bool,
     remedy: str = "",
 ) -> Problem:
-    """Add to a problem that records from offset `first` to before `end` would go."""
+    """Add to a problem the loss of the records from `first` to before `end`."""
     if not records:
         return problem
-    what = f"offsets {first} to {end - 1}, {_number(records, 'readable record')}"
+    lost = f"offsets {first} to {end - 1}, {_number(records, 'readable record')}"
     if segments:
-        what += f", and with them {_number(segments, 'whole segment')} after this one"
+        lost += f", and {_number(segments, 'whole segment')} after this one"
     if problem.recovery == Recovery.OVERWRITE:
-        text = f"a broker takes {first} for the end, and writes over {what}{remedy}"
+        text = f"a broker appends at offset {first} and overwrites {lost}{remedy}"
     else:
-        text = f"a start cuts off {what}"
+        text = f"recovery truncates {lost}"
     if is_metadata:
         text += (
-            "; each partition of a topic that is made in them is unknown then, "
-            "and set aside as -stray"
+            "; partitions of topics that were created in them become unknown, and are "
+            "renamed to -stray"
         )
     return replace(
         problem,
@@ -133,21 +132,25 @@ def describe_loss(
     )
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-AT_ONCE: Final = frozenset(
+TRUNCATING: Final = frozenset(
     {Cause.SIZE, Cause.CRC, Cause.INCOMPLETE, Cause.PREALLOCATED}
 )
+"""Causes that recovery truncates at in any case."""
+
 INSIDE: Final = frozenset({Cause.CONTROL, Cause.RECORDS, Cause.COMPRESSION})
+"""Causes that recovery notices only in markers of transactions."""
+
 STEP_BYTES: Final = 4 << 20
 
 
-class Cut(NamedTuple):
-    """What is done to a segment: for `TRUNCATE` it then ends at byte `position`.
+class RecoveryEffect(NamedTuple):
+    """The effect of recovery on a segment; for `TRUNCATE`, it ends at `position` then.
 
-    `begins` is from where on findings in it share that.
+    The effect is that of all problems of the segment from byte `begins` on.
     """
 
     recovery: Recovery
@@ -155,20 +158,24 @@ class Cut(NamedTuple):
     position: int | None = None
 
 
-def find_cut(path: Path, base_offset: int, problem: Problem) -> Cut | None:
-    """Say where a log would be cut for one problem in it; None if it would not be."""
+def find_effect(
+    path: Path, base_offset: int, problem: Problem
+) -> RecoveryEffect | None:
+    """Return the effect of recovery because of one problem; None if there is none."""
     at = problem.position
     if at is None:
         return None
-    if problem.cause in AT_ONCE:
-        return Cut(Recovery.TRUNCATE, at, at)
+    if problem.cause in TRUNCATING:
+        return RecoveryEffect(Recovery.TRUNCATE, at, at)
     with FileSource(path) as source:
         data, rows = _entry(source, at)
         if problem.cause == Cause.MAGIC:
-            return None if _passes(data, rows) else Cut(Recovery.TRUNCATE, at, at)
+            if _is_valid_to_kafka(data, rows):
+                return None
+            return RecoveryEffect(Recovery.TRUNCATE, at, at)
         if problem.cause == Cause.OFFSET:
-            if not _passes(data, rows):
-                return Cut(Recovery.TRUNCATE, at, at)
+            if not _is_valid_to_kafka(data, rows):
+                return RecoveryEffect(Recovery.TRUNCATE, at, at)
             return _for_offset(source, base_offset, rows)
         if problem.cause in INSIDE and len(rows):
             return _for_marker(data, rows)
@@ -176,12 +183,12 @@ def find_cut(path: Path, base_offset: int, problem: Problem) -> Cut | None:
 
 
 class FramedEnd(NamedTuple):
-    """Where a log that was closed in order is taken to end, and why.
+    """The end of a log that a broker finds after a clean shutdown.
 
-    `offset` follows the last entry that was read, which ends at byte `position`. Where
-    the log holds no entry for the last one of the offset index, which is at byte
-    `beyond_log` of it, the segment counts as empty. What `is_refused` has an entry too
-    small to be one at `position`, and the log is not opened.
+    `offset` follows the last entry, which ends at byte `position`. If the last entry of
+    the offset index, at byte `beyond_log` of the index, points past the end of the log,
+    the segment counts as empty. If `is_refused`, the entry at `position` has an invalid
+    size, and the log is not opened.
     """
 
     offset: int
@@ -191,13 +198,13 @@ class FramedEnd(NamedTuple):
 
 
 READ_ONLY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""How a ``.log`` is opened here; what is no file waits for nobody."""
+"""Flags to open a ``.log``, without blocking on a file that is a pipe."""
 
 
 def framed_end(path: Path, base_offset: int) -> FramedEnd:
-    """Return where a broker takes a last segment to end that it does not read through.
+    """Return the end of a last segment that a broker does not recover.
 
-    Entries count by their frames, valid or not.
+    Only the sizes of entries are read; their checksums are not verified.
     """
     offset, position, slot = _last_indexed(path, base_offset)
     with DurableFile(DISK, path, READ_ONLY) as file:
@@ -211,7 +218,7 @@ def framed_end(path: Path, base_offset: int) -> FramedEnd:
 
 
 def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
-    """Return offset and position in the last slot of a log's index, and its byte."""
+    """Return the offset and position in the last slot of an index, and its byte."""
     entry = OffsetIndex.ENTRY
     try:
         data, size = read_slots(
@@ -220,7 +227,7 @@ def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
     except (FileNotFoundError, CorruptIndexError):
         return base_offset, 0, None
     slot = size // entry.itemsize * entry.itemsize - entry.itemsize
-    if slot < 0 or len(data) < slot + entry.itemsize:  # none, or preallocated
+    if slot < 0 or len(data) < slot + entry.itemsize:  # empty, or preallocated
         return base_offset, 0, None
     last = data[slot : slot + entry.itemsize].view(entry)[0]
     return base_offset + int(last["relative_offset"]), int(last["position"]), slot
@@ -231,16 +238,16 @@ def ends_too_early(path: Path, base_offset: int) -> bool:
     width = TransactionIndex.ENTRY.itemsize
     try:
         data, _ = read_slots(path, width)
-    except CorruptIndexError:  # too large to be looked into
+    except CorruptIndexError:  # too large to be read
         return False
     entries = data[: len(data) // width * width].view(TransactionIndex.ENTRY)
     return bool((entries["last_offset"] < base_offset).any())
 
 
 def _entry(source: FileSource, position: int) -> tuple[Bytes, BatchHeaders]:
-    """Read the entry at a position, whatever its magic, like Kafka.
+    """Read the entry at a position, of any magic, as Kafka does.
 
-    Of one that is larger than any should be there is no row.
+    There is no row for an entry above the maximum size.
     """
     size = size_field(source.read(position, LOG_OVERHEAD))
     most = min(max(LOG_OVERHEAD + size, RECORD_BATCH_OVERHEAD), MAX_BATCH_BYTES)
@@ -249,17 +256,17 @@ def _entry(source: FileSource, position: int) -> tuple[Bytes, BatchHeaders]:
     return data, rows
 
 
-def _passes(data: Bytes, rows: BatchHeaders) -> bool:
-    """Whether an entry is sound to Kafka, which does not mind its magic."""
+def _is_valid_to_kafka(data: Bytes, rows: BatchHeaders) -> bool:
+    """Whether recovery accepts an entry: its checksum matches, whatever its magic."""
     return bool(len(rows)) and not len(
         find_crc_mismatches(data, int(rows["position"][0]), rows)
     )
 
 
-def _for_marker(data: Bytes, rows: BatchHeaders) -> Cut | None:
-    """Read an entry as recovery does, if it may end a transaction.
+def _for_marker(data: Bytes, rows: BatchHeaders) -> RecoveryEffect | None:
+    """Return the effect of an entry that may be a marker of a transaction.
 
-    One that cannot be read stays, so that producers cannot be followed past it.
+    A marker that cannot be parsed keeps the log from opening.
     """
     begins = int(rows["position"][0])
     if rows["magic"][0] < 2 or rows["producer_id"][0] == NO_PRODUCER_ID:
@@ -267,27 +274,33 @@ def _for_marker(data: Bytes, rows: BatchHeaders) -> Cut | None:
     try:
         read_markers(data, rows, begins)
     except KafkaLogError:
-        return Cut(Recovery.REFUSE, begins)
+        return RecoveryEffect(Recovery.REFUSE, begins)
     return None
 
 
-def _for_offset(source: FileSource, base_offset: int, rows: BatchHeaders) -> Cut | None:
-    """Tell what an offset that cannot be does to its segment.
+def _for_offset(
+    source: FileSource, base_offset: int, rows: BatchHeaders
+) -> RecoveryEffect | None:
+    """Return the effect of an invalid offset.
 
-    One too far above is split off, if it is the last; and else of that nothing comes.
+    An offset too far above the base offset is split off if it is the last one, and
+    fails the loading otherwise.
     """
     begins, last = int(rows["position"][0]), int(rows["last_offset"][0])
     if last - base_offset > MAX_OFFSET_DELTA:
         left = source.size - begins - int(rows["size_in_bytes"][0])
         is_last = left <= HEADER_SIZE_UP_TO_MAGIC
-        return Cut(Recovery.SPLIT if is_last else Recovery.REFUSE, begins)
+        recovery = Recovery.SPLIT if is_last else Recovery.REFUSE
+        return RecoveryEffect(recovery, begins)
     if last < base_offset:
-        return Cut(Recovery.REFUSE, begins)
-    return Cut(Recovery.TRUNCATE, 0, 0) if _index_falls(source) else None
+        return RecoveryEffect(Recovery.REFUSE, begins)
+    if _rebuilt_index_falls(source):
+        return RecoveryEffect(Recovery.TRUNCATE, 0, 0)
+    return None
 
 
-def _index_falls(source: FileSource) -> bool:
-    """Whether the entries of an offset index made of a log would not rise."""
+def _rebuilt_index_falls(source: FileSource) -> bool:
+    """Whether the entries of a rebuilt offset index would not increase."""
     interval = LogConfig().index_interval_bytes
     position, since, latest, greatest = 0, 0, -1, (-1, -1)
     while position < source.size:
@@ -295,15 +308,15 @@ def _index_falls(source: FileSource) -> bool:
         rows, _, place = scan_headers(data, 0, position)
         if not len(rows):
             return False
-        room = np.empty((5, len(rows)), np.int64)
+        buffer = np.empty((5, len(rows)), np.int64)
         sizes, times, offsets = (
             rows[name] for name in ("size_in_bytes", "max_timestamp", "last_offset")
         )
         due, since, *now = _speedups.due_entries(
-            sizes, times, offsets, position, interval, since, *greatest, room
+            sizes, times, offsets, position, interval, since, *greatest, buffer
         )
         greatest = (now[0], now[1])
-        entered = np.concatenate(([latest], room[0, :due]))
+        entered = np.concatenate(([latest], buffer[0, :due]))
         if (np.diff(entered) <= 0).any():
             return True
         latest, position = int(entered[-1]), position + place

@@ -1,6 +1,5 @@
 """Checks of one segment: its ``.log``, and the indexes that belong to it.
 
-Knows: one segment's files. Does not know: its neighbours.
 Source: ``LogSegment.java``.
 """
 
@@ -43,12 +42,12 @@ INDEXES: Final[tuple[FileKind, ...]] = ("index", "timeindex", "txnindex")
 
 @dataclass(slots=True, kw_only=True)
 class SegmentTask:
-    """One log to be read, and the indexes beside it (file names, by kind)."""
+    """A log to read, and the file names of its indexes by kind."""
 
     directory: Path
     prefix: str
     log: str
-    plain: bool = False
+    live: bool = False
     limits: Limits
     epochs: Epochs
     snapshots: dict[int, int] = field(default_factory=dict)
@@ -60,7 +59,7 @@ class SegmentTask:
 
 @dataclass(slots=True, kw_only=True)
 class SegmentResult:
-    """What came of a task; `facts` is None where the log was gone when asked for."""
+    """The result of a task; `facts` is None if the log was deleted meanwhile."""
 
     task: SegmentTask
     facts: LogFacts | None
@@ -69,15 +68,15 @@ class SegmentResult:
 
 
 def findings_for(prefix: str, name: str) -> Findings:
-    """Make the list for one file's problems."""
+    """Return an empty list of problems for one file."""
     parts = name.rsplit(".", 1)
     return Findings(prefix + name, lenient=parts[-1] in HALF_WRITTEN)
 
 
 def lone_log(path: Path, prefix: str = "") -> SegmentTask:
-    """Make the task of a log that is looked at without neighbours and indexes.
+    """Return the task of a log that is checked without its indexes.
 
-    Offsets in a KRaft checkpoint begin at 0, and its epoch is in its name.
+    Offsets in a KRaft snapshot begin at 0, and its epoch is in its name.
     """
     name = parse_file_name(path.name)
     raft = ".checkpoint" in path.suffixes
@@ -94,7 +93,7 @@ def lone_log(path: Path, prefix: str = "") -> SegmentTask:
 
 
 def check_lone_index(path: Path, name: SegmentFile, findings: Findings) -> int:
-    """Check an index by itself, without its log; return how many entries it has."""
+    """Check an index without its log; return the number of its entries."""
     base = name.base_offset
     if name.kind == "index":
         return len(read_index(OffsetIndex, path, base, findings)[0])
@@ -106,12 +105,12 @@ def check_lone_index(path: Path, name: SegmentFile, findings: Findings) -> int:
 def check_segment(
     task: SegmentTask, *, max_batch_bytes: int, advance: Advance
 ) -> SegmentResult:
-    """Read one log with its indexes: these first, for a log may grow meanwhile."""
+    """Check a log and its indexes, which are read first: the log may grow meanwhile."""
     result = SegmentResult(task=task, facts=None, problems=[])
     all_findings = [findings_for(task.prefix, task.log)]
-    told = np.array(sorted(task.snapshots.items()), np.int64).reshape(-1, 2)
-    snapshots = SnapshotCheck(told[:, 0].copy(), told[:, 1].copy(), all_findings[0])
-    observers: list[Observer] = [snapshots]
+    producers = np.array(sorted(task.snapshots.items()), np.int64).reshape(-1, 2)
+    offsets, producer_ids = producers.T.copy()
+    observers: list[Observer] = [SnapshotCheck(offsets, producer_ids, all_findings[0])]
     for kind, file in task.indexes.items():
         findings = findings_for(task.prefix, file)
         all_findings.append(findings)
@@ -148,7 +147,7 @@ def _read_log(
 ) -> LogFacts:
     with FileSource(task.directory / task.log) as source:
         if source.size > MAX_FILE_BYTES and not task.raft:
-            message = f"{source.size} bytes are more than a segment can have"
+            message = f"{source.size} bytes, expected at most {MAX_FILE_BYTES}"
             findings.add(Cause.SEGMENT_SIZE, message, position=MAX_FILE_BYTES)
         facts = LogCheck(
             source=source,
@@ -165,9 +164,10 @@ def _read_log(
 
 
 def _check_bounds(facts: LogFacts, findings: Findings) -> None:
-    """Ask for the header and the footer of a metadata snapshot."""
+    """Check that a metadata snapshot has a header and a footer."""
     if facts.first_type != ControlRecordType.SNAPSHOT_HEADER:
-        findings.warn(Cause.INCOMPLETE, "it does not begin with a header", position=0)
+        message = "first record, expected a snapshot header"
+        findings.warn(Cause.INCOMPLETE, message, position=0)
     if facts.last_type != ControlRecordType.SNAPSHOT_FOOTER:
-        message = "it does not end with a footer"
+        message = "last record, expected a snapshot footer"
         findings.warn(Cause.INCOMPLETE, message, position=facts.end)

@@ -1,11 +1,10 @@
-"""Checks of the small files beside logs: snapshots, checkpoints, properties.
+"""Checks of the small files of a log: snapshots, checkpoints, properties.
 
 A file that cannot be parsed is an error: a broker refuses it too, or, worse, continues
 without it. Offsets past the end of a log have the severity of what a broker does about
 them when it starts: it lowers a recovery point, a high watermark or a cleaner offset
 (warning), and it deletes a log that ends before its log start offset (error).
 
-Knows: the content of these files. Does not know: their directories.
 Source: ``LogLoader.java``, ``LogManager.scala``, ``ProducerStateManager.java``.
 """
 
@@ -46,7 +45,7 @@ SNAPSHOT_HEADER_BYTES: Final = 10
 
 @contextmanager
 def reading(findings: Findings) -> Iterator[None]:
-    """Add a problem where a file cannot be read; ignore one that was deleted meanwhile.
+    """Add a problem if a file cannot be read; ignore one that was deleted meanwhile.
 
     A missing permission is not a problem of the file: `PermissionError` is raised.
     """
@@ -63,7 +62,7 @@ def reading(findings: Findings) -> Iterator[None]:
 def parsed(
     parse: Callable[[bytes], Parsed], data: bytes, findings: Findings
 ) -> Parsed | None:
-    """Return a file's content; where it cannot be parsed, add why and return None."""
+    """Return a file's content; if it cannot be parsed, add a problem; return None."""
     try:
         return parse(data)
     except LocatedError as error:
@@ -76,7 +75,7 @@ FORMS: Final[Mapping[str, Callable[[bytes], object]]] = {
     PARTITION_METADATA: PartitionMetadata.parse,
     QUORUM_STATE: QuorumState.parse,
 }
-"""Files that need only be parsed."""
+"""Parsers of files that need no other check."""
 
 
 def check_epochs(data: bytes, findings: Findings) -> Epochs:

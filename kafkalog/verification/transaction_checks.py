@@ -10,7 +10,6 @@ A reader that skips aborted records relies on three fields of an entry:
 It also relies on there being an entry for each abort that has records. Compaction may
 have removed records, so these are bounds, not equalities.
 
-Knows: transactions. Does not know: how logs are read.
 Source: ``TransactionIndex.java``, ``ProducerStateManager.java``,
 ``CleanedTransactionMetadata.java``.
 """
@@ -67,19 +66,19 @@ def events_of(rows: BatchHeaders, types: npt.NDArray[np.int16]) -> npt.NDArray[n
     events["type"] = types
     order = np.argsort(events["producer_id"], kind="stable")
     ordered = events[order]
-    wanted = np.ones(len(order), np.bool_)
-    wanted[1:] = (
+    kept = np.ones(len(order), np.bool_)
+    kept[1:] = (
         (ordered["type"][1:] != DATA)
         | (ordered["type"][:-1] != DATA)
         | (ordered["producer_id"][1:] != ordered["producer_id"][:-1])
     )
-    return np.asarray(events[np.sort(order[wanted])])
+    return np.asarray(events[np.sort(order[kept])])
 
 
 def spans_of(events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     """Pair each producer's batches with its markers.
 
-    `first` is `OPEN` where no record is left, `marker` where there is none.
+    `first` is `OPEN` if no record is left, `marker` is `OPEN` if there is none.
     """
     events = events[np.argsort(events["producer_id"], kind="stable")]
     producers, marker = events["producer_id"], events["type"] != DATA
@@ -101,7 +100,7 @@ def spans_of(events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 def open_at(spans: npt.NDArray[np.void], offsets: Int64s) -> Int64s:
     """Return the first offset of the earliest transaction open after each offset.
 
-    It is `OPEN` where none is. A transaction is open from its first record to its
+    It is `OPEN` if there is none. A transaction is open from its first record to its
     marker.
     """
     spans = spans[np.argsort(spans["first"], kind="stable")]

@@ -3,8 +3,6 @@
 Causes are a closed list, described in ``docs/verify.md``. An *error* would mislead a
 reader or a broker, or costs records. A *warning* is a state that a crash may leave, or
 that Kafka repairs by itself without loss.
-
-Knows: problems. Does not know: files.
 """
 
 from __future__ import annotations
@@ -107,7 +105,7 @@ class Problem:
     recovery_position : int or None
         The byte at which a broker truncates the file, if it does.
     last_offset : int or None
-        The last offset affected, where one problem stands for an interval of them.
+        The last offset affected, if the problem is one of an interval of offsets.
     lost_from, lost_to : int or None
         The first and last of the offsets that can be read now and are lost when a
         broker starts; None where none are.
@@ -144,16 +142,33 @@ class Problem:
 
     @property
     def order(self) -> tuple[list[str | int], int, str, list[str | int]]:
-        """Return the sort key of problems: place, cause, message."""
+        """Sort key: path, position, cause, message."""
         at = -1 if self.position is None else self.position
         return _numeric(self.path), at, self.cause, _numeric(self.message)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the members that the command's JSON has, in its order."""
+        """Return the members of the command's JSON, in its order.
+
+        Returns
+        -------
+        dict
+            A member for each attribute.
+
+        Examples
+        --------
+        >>> import kafkalog, tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     log = Path(directory, "00000000000000000000.log")
+        ...     _ = log.write_bytes(bytes(4096))
+        ...     [problem] = kafkalog.verify(log).problems
+        >>> str(problem.as_dict()["cause"]), problem.as_dict()["position"]
+        ('preallocated', 0)
+        """
         return asdict(self)
 
 
-MEMBERS: Final = tuple(one.name for one in fields(Problem))
+MEMBERS: Final = tuple(member.name for member in fields(Problem))
 
 
 def _numeric(text: str) -> list[str | int]:
@@ -263,9 +278,9 @@ class Report:
         rows = [
             {
                 name: str(value) if name in _TEXTS else value
-                for name, value in one.items()
+                for name, value in problem.items()
             }
-            for one in (found.as_dict() for found in self.problems)
+            for problem in (each.as_dict() for each in self.problems)
         ]
         return arrow.Table.from_pylist(rows, arrow.schema(columns))
 
@@ -278,7 +293,10 @@ class Report:
             (self.errors, "error", "errors"),
             (self.warnings, "warning", "warnings"),
         )
-        parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in counts]
+        parts = [
+            f"{count:,} {singular if count == 1 else plural}"
+            for count, singular, plural in counts
+        ]
         return f"{', '.join(parts[:4])}: {', '.join(parts[4:])}"
 
     def __repr__(self) -> str:
@@ -291,8 +309,8 @@ class Report:
         shown = ("severity", "cause", "path", "position", "offset", "message")
         head = "".join(f"<th>{name}</th>" for name in shown)
         rows = [
-            "".join(f"<td>{_cell(getattr(one, name))}</td>" for name in shown)
-            for one in self.problems[:SHOWN]
+            "".join(f"<td>{_cell(getattr(problem, name))}</td>" for name in shown)
+            for problem in self.problems[:SHOWN]
         ]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         more = len(self.problems) - len(rows)
@@ -328,7 +346,7 @@ class Findings:
         severity: Severity = Severity.ERROR,
         last_offset: int | None = None,
     ) -> None:
-        """Add one problem, or one for an interval that ends at `last_offset`."""
+        """Add a problem; with `last_offset`, for an interval of offsets."""
         found = Problem(
             path=self.path,
             position=position,
@@ -349,7 +367,7 @@ class Findings:
         offset: int | None = None,
         last_offset: int | None = None,
     ) -> None:
-        """Add one problem that is a warning."""
+        """Add a warning."""
         self.add(
             cause,
             message,

@@ -1,4 +1,4 @@
-"""Names that a terminal would obey: printed so that it shows them instead."""
+"""File and topic names with control characters: commands print them escaped."""
 
 from __future__ import annotations
 
@@ -8,66 +8,74 @@ import pytest
 
 from tests.cli.shell import call, on_terminal
 from tests.fuzz.archives import PARTITION, unpack
-from tests.fuzz.commands import OBEYED, commands
+from tests.fuzz.commands import CONTROL_CHARACTERS, commands
 from tests.fuzz.seeds import directories
 
 pytestmark = pytest.mark.slow
 
-ORDERS = {
+CONTROL_SEQUENCES = {
     "colour": "\x1b[35;45m",
     "title": "\x1b]0;owned\x07",
     "clear": "\x1b[3J",
     "one byte": "\x9b31m",
     "return": "\rgone",
     "backspace": "a\b\b\bb",
-    "turned": "\u202egnp.exe",
-    "no width": "a\u200bb",
+    "right to left": "\u202egnp.exe",
+    "zero width": "a\u200bb",
     "line": "two\nlines",
 }
-TOPIC = "".join(ORDERS.values())
+TOPIC = "".join(CONTROL_SEQUENCES.values())
 
 
 @pytest.fixture
 def root(tmp_path):
-    """Return a log directory whose names are orders to a terminal."""
+    """Return a log directory whose names hold control characters."""
     base = tmp_path / "logs"
     unpack(directories()[1], base)
-    for name in [*ORDERS.values(), TOPIC]:
+    for name in [*CONTROL_SEQUENCES.values(), TOPIC]:
         shutil.copytree(base / PARTITION, base / f"{name}-0")
     for name in (f"{TOPIC}.txt", f"{0:020d}.log.{TOPIC}"):
-        (base / PARTITION / name).write_bytes(b"evil")
-    starts = f"0\n1\n{ORDERS['clear']} 0 1\n"
+        (base / PARTITION / name).write_bytes(b"text")
+    starts = f"0\n1\n{CONTROL_SEQUENCES['clear']} 0 1\n"
     (base / "log-start-offset-checkpoint").write_text(starts)
     return base
 
 
-def ways(root):
-    evil = root / f"{TOPIC}-0"
+def command_lines(root):
+    partition = root / f"{TOPIC}-0"
     return [
         *commands(root),
-        ["info", evil],
-        ["cat", evil],
+        ["info", partition],
+        ["cat", partition],
         ["ls", root, "--format", "csv"],
         ["ls", root, "--format", "jsonl"],
         ["verify", root, "--format", "json"],
     ]
 
 
-def test_a_terminal_is_sent_nothing_that_it_would_obey(root, figure):
-    tried = ways(root)
-    for arguments in tried:
+def test_no_control_sequence_reaches_a_terminal(root, figure):
+    lines = command_lines(root)
+    for arguments in lines:
         sent = on_terminal(*arguments)
-        for name, order in ORDERS.items():
-            assert order not in sent, (arguments, name)
-    figure("names that are orders", "on a terminal", len(tried) * len(ORDERS))
+        for name, sequence in CONTROL_SEQUENCES.items():
+            assert sequence not in sent, (arguments, name)
+    figure(
+        "names with control characters",
+        "on a terminal",
+        len(lines) * len(CONTROL_SEQUENCES),
+    )
 
 
-def test_messages_are_harmless_wherever_they_go(root, figure):
-    (root / PARTITION / f"{0:020d}.log").write_bytes(b"evil" * 100)
-    for name in ORDERS.values():
+def test_messages_hold_no_control_characters(root, figure):
+    (root / PARTITION / f"{0:020d}.log").write_bytes(b"text" * 100)
+    for name in CONTROL_SEQUENCES.values():
         shutil.copy(root / PARTITION / f"{0:020d}.log", root / f"{name}-0")
-    tried = [*ways(root), ["cat", root / f"{TOPIC}.log"], ["ls", root / TOPIC]]
-    for arguments in tried:
+    lines = [*command_lines(root), ["cat", root / f"{TOPIC}.log"], ["ls", root / TOPIC]]
+    for arguments in lines:
         ran = call(*arguments)
-        assert not OBEYED.search(ran.stderr), arguments
-    figure("names that are orders", "in messages", len(tried) * len(ORDERS))
+        assert not CONTROL_CHARACTERS.search(ran.stderr), arguments
+    figure(
+        "names with control characters",
+        "in messages",
+        len(lines) * len(CONTROL_SEQUENCES),
+    )

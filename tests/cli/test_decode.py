@@ -101,7 +101,7 @@ def test_invalid_messages_are_reported_with_their_bytes(tmp_path):
     unknown, damaged, separator = lines("cat", folder)
     assert unknown["key"] == {"error": "record of unknown type 99", "base64": "AGM="}
     assert unknown["value"] == {"error": "record of unknown type 99", "base64": "YWI="}
-    assert damaged["value"]["error"] == "epoch ends 2 bytes past its message"
+    assert damaged["value"]["error"] == "epoch: 2 bytes left, expected 4"
     assert separator["key"]["data"] == {"groupId": "\u2028"}
     assert separator["value"] is None
     printed = call("cat", folder, "--decode", "--format", "jsonl").stdout

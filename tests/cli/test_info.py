@@ -139,7 +139,7 @@ def test_damage_in_headers_and_other_files_is_reported_and_ends_with_1(tmp_path)
     states = {
         one["file"]: one["state"] for row in facts["segments"] for one in row["beside"]
     }
-    assert states["00000000000000000005.index"].startswith("damaged: 5 bytes remain")
+    assert states["00000000000000000005.index"].startswith("damaged: 5 bytes after")
     assert states["00000000000000000000.timeindex"] == "missing"
     assert facts["segments"][2]["tail"].startswith("damaged: ")
     assert facts["segments"][2]["tail_position"] < 600

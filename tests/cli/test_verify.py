@@ -169,4 +169,4 @@ def test_what_a_start_would_lose_is_reported_in_json_and_in_the_table(tmp_path):
         "lost_segments": 0,
     }
     ran = call("verify", tmp_path, "--format", "table")
-    assert "writes over offsets 6 to 7, 2 readable records" in ran.stdout
+    assert "overwrites offsets 6 to 7, 2 readable records" in ran.stdout

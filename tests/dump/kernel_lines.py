@@ -4,12 +4,12 @@ import numpy as np
 
 import kafkalog
 from kafkalog import _speedups
-from kafkalog._speedups import Halt, Want
+from kafkalog._speedups import DumpFlag, Halt
 from kafkalog.dump.log_file import RUN
 from kafkalog.messages.message_parsers import describe_record
 from kafkalog.messages.schema_compiler import compile_schemas
 
-WANT = Want.DEEP | Want.PRINT | Want.ASK
+FLAGS = DumpFlag.DEEP | DumpFlag.PRINT | DumpFlag.STOP
 
 
 def batch_of(records):
@@ -19,7 +19,7 @@ def batch_of(records):
     return np.frombuffer(batch.build(), np.uint8)
 
 
-def printed(kind, data, out, want=WANT):
+def printed(kind, data, out, flags=FLAGS):
     """Return the kernel's lines, one a record, None where it left it to Python."""
     run = np.zeros(1, RUN)
     run["record"] = run["last_offset"] = -1
@@ -27,7 +27,7 @@ def printed(kind, data, out, want=WANT):
     lines = []
     while True:
         halt = _speedups.dump_batches(
-            data, run, out, pairs, want, compile_schemas(kind)
+            data, run, out, pairs, flags, compile_schemas(kind)
         )
         written = out[: run["written"][0]].tobytes()
         lines += written.splitlines()

@@ -5,14 +5,14 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from kafkalog._speedups import Want
+from kafkalog._speedups import DumpFlag
 from kafkalog.messages.message_parsers import KINDS
 from kafkalog.messages.schema_compiler import compile_schemas
 from tests.guarded import at_the_end
 from tests.messages import internal_messages
 
 from .dump_command import dump
-from .kernel_lines import WANT, batch_of, contents, printed
+from .kernel_lines import FLAGS, batch_of, contents, printed
 
 JSON_KINDS = [kind for kind in KINDS if kind != "remote-log-metadata"]
 
@@ -62,7 +62,7 @@ def test_nothing_is_read_beyond_a_record_or_written_beyond_the_buffer(kind):
 def test_lines_without_metadata_begin_with_a_bar(kind):
     records = by_kind(VALID)[kind][:50]
     lines = printed(
-        kind, batch_of(records), np.empty(1 << 22, np.uint8), WANT | Want.BARE
+        kind, batch_of(records), np.empty(1 << 22, np.uint8), FLAGS | DumpFlag.BARE
     )
     shown = [
         (line, b"|" + contents(kind, *record, offset))

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkalog import RecordBatchBuilder, _speedups
-from kafkalog._speedups import Halt, Want
+from kafkalog._speedups import DumpFlag, Halt
 from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.java_exceptions import ToolEnded
 from kafkalog.dump.dump_options import DumpOptions
@@ -21,7 +21,7 @@ from kafkalog.storage.byte_source import MemorySource
 from tests.dump.dump_command import dump
 from tests.guarded import at_the_end
 
-EVERYTHING = Want.DEEP | Want.PRINT
+EVERYTHING = DumpFlag.DEEP | DumpFlag.PRINT
 OPTIONS = DumpOptions(print_contents=True)
 CUT_CHARACTERS = [b"\xf0\x9f\x98", b"\xed\xa0", b"\xed\xa0d", b"\xe0\x80", b"\xf1\x80"]
 texts = st.binary(max_size=80) | st.text(max_size=30).map(str.encode)

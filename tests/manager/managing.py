@@ -1,9 +1,9 @@
-"""Log managers whose clock and scheduler stand still, and what fills their logs."""
+"""Log managers with a manual clock and scheduler, and batches for their logs."""
 
 from kafkalog import LogConfig, RecordBatchBuilder
 from kafkalog.testing import ManualClock, ManualScheduler, open_manager
 
-NOW_MS = 1_763_740_000_000  # 2025: the brokers' records lie in 2023
+NOW_MS = 1_763_740_000_000  # 2025: the records of golden data are of 2023
 MARKER = ".kafka_cleanshutdown"
 POINTS = "recovery-point-offset-checkpoint"
 STARTS = "log-start-offset-checkpoint"

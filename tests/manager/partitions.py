@@ -1,4 +1,4 @@
-"""A small partition made by hand: two segments, and whatever lies beside them."""
+"""Writer of a small partition: two segments, indexes, epochs and a snapshot."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ PRODUCER = 4242
 
 
 def batch(base, count=2, *, epoch=0, **settings):
-    """One batch of `count` records from offset `base`, a second apart."""
+    """Return a batch of `count` records from offset `base`, one second apart."""
     builder = RecordBatchBuilder(
         base_offset=base,
         leader_epoch=epoch,
@@ -28,7 +28,7 @@ def batch(base, count=2, *, epoch=0, **settings):
 
 
 def write_segment(directory, base, batches, *, indexed=True):
-    """Write a segment of batches of two records, each of them indexed but the first."""
+    """Write a segment of batches of two records; all but the first are indexed."""
     name = f"{base:020d}"
     (directory / f"{name}.log").write_bytes(b"".join(batches))
     if not indexed:
@@ -42,7 +42,7 @@ def write_segment(directory, base, batches, *, indexed=True):
 
 
 def write_partition(directory):
-    """Write offsets 0 to 9 in two segments, under two leader epochs; closed cleanly."""
+    """Write offsets 0 to 9 in two segments and two leader epochs, closed cleanly."""
     directory.mkdir()
     write_segment(directory, 0, [batch(0), batch(2), batch(4, epoch=3)])
     write_segment(directory, 6, [batch(6, epoch=3), batch(8, epoch=3)])
@@ -58,7 +58,7 @@ def write_partition(directory):
 
 
 def flips(path, bits):
-    """Yield each of `bits` of a file, with the file so changed; it is put back."""
+    """Yield each of `bits`, with that bit of the file flipped; restore the file."""
     data = path.read_bytes()
     for bit in bits:
         changed = bytearray(data)

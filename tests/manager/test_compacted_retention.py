@@ -1,4 +1,4 @@
-"""Which logs are retained when: compacted ones as often as a broker's cleaner works."""
+"""Retention of compacted logs, which follows the schedule of a broker's cleaner."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.manager.managing import NOW_MS, SMALL, fill, manage
 
 KEEP = SMALL.with_changes({"retention.bytes": "3000"})
 TOPICS = {
-    "plain": KEEP,
+    "deleted": KEEP,
     "both": KEEP.with_changes({"cleanup.policy": "compact,delete"}),
     "compacted": KEEP.with_changes({"cleanup.policy": "compact"}),
 }
@@ -38,16 +38,16 @@ def test_compacted_logs_are_retained_when_a_cleaner_would(tmp_path, cleans):
     assert kept == [[True, not cleans, not cleans], [False, not cleans, not cleans]]
 
 
-def test_a_future_log_is_retained_with_a_plain_one_that_it_is_to_replace(tmp_path):
+def test_a_future_log_is_retained_with_the_log_that_it_replaces(tmp_path):
     with manage(tmp_path, topics=TOPICS) as manager:
         for topic in TOPICS:
             for number in range(3):
                 fill(manager.open(topic, number), 10)
-    word = "0" * 32
+    unique = "0" * 32
     for topic in TOPICS:
         live = tmp_path / f"{topic}-1"
-        live.rename(tmp_path / f"{topic}-0.{word}-future")
-        (tmp_path / f"{topic}-2").rename(tmp_path / f"{topic}-7.{word}-future")
+        live.rename(tmp_path / f"{topic}-0.{unique}-future")
+        (tmp_path / f"{topic}-2").rename(tmp_path / f"{topic}-7.{unique}-future")
     with manage(tmp_path, topics=TOPICS) as manager:
         for log in [*manager.values(), *manager.futures.values()]:
             log.update_high_watermark(log.log_end_offset)
@@ -58,7 +58,7 @@ def test_a_future_log_is_retained_with_a_plain_one_that_it_is_to_replace(tmp_pat
             for name, log in futures.items()
         }
     assert kept == {
-        (topic, number): (topic, number) != ("plain", 0)
+        (topic, number): (topic, number) != ("deleted", 0)
         for topic in TOPICS
         for number in (0, 7)
     }

@@ -1,4 +1,4 @@
-"""Whole log directories kept as a broker keeps them."""
+"""`LogManager`: directories, locks, checkpoints, partitions, periodic tasks."""
 
 import subprocess
 import sys
@@ -40,33 +40,33 @@ from tests.manager.managing import (
 ID_1, ID_2 = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
 
-# What lies in a directory
+# Directories of partitions
 
 
-def test_marked_directories_are_kept_apart_and_those_to_be_deleted_go_later(tmp_path):
+def test_marked_directories_are_not_opened_and_deleted_ones_are_removed_later(tmp_path):
     with manage(tmp_path) as manager:
         for number in range(4):
             fill(manager.open("orders", number))
-    word = "0" * 32
+    unique = "0" * 32
     for number, state in ((1, "future"), (2, "delete"), (3, "stray")):
         (tmp_path / f"orders-{number}").rename(
-            tmp_path / f"orders-{number}.{word}-{state}"
+            tmp_path / f"orders-{number}.{unique}-{state}"
         )
     clock = ManualClock(NOW_MS)
     with manage(tmp_path, clock=clock) as manager:
         assert list(manager) == [("orders", 0)]
         assert list(manager.futures) == [("orders", 1)]
         assert manager.futures["orders", 1].log_end_offset == 10
-        assert [path.name for path in manager.strays] == [f"orders-3.{word}-stray"]
+        assert [path.name for path in manager.strays] == [f"orders-3.{unique}-stray"]
         assert manager.remove_deleted() == 0
         clock.time_ms += 1000
         assert manager.remove_deleted() == 1
     left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
-    assert left == ["orders-0", f"orders-1.{word}-future", f"orders-3.{word}-stray"]
+    assert left == ["orders-0", f"orders-1.{unique}-future", f"orders-3.{unique}-stray"]
     assert read_offsets(tmp_path, POINTS) == {("orders", 0): 10, ("orders", 1): 10}
 
 
-def test_logs_that_should_not_be_there_are_put_aside(tmp_path):
+def test_stray_logs_are_renamed(tmp_path):
     with manage(tmp_path) as manager:
         manager.open("orders", 0, topic_id=ID_1)
         manager.open("orders", 1)
@@ -78,7 +78,7 @@ def test_logs_that_should_not_be_there_are_put_aside(tmp_path):
     assert read_offsets(tmp_path, POINTS) == {("orders", 0): 0}
 
 
-def test_a_directory_that_is_no_partitions_stops_all(tmp_path):
+def test_a_directory_that_is_not_a_partitions_is_an_error(tmp_path):
     (tmp_path / "lost+found").mkdir()
     with pytest.raises(NotALogDirectoryError, match="lost"):
         manage(tmp_path)
@@ -87,7 +87,7 @@ def test_a_directory_that_is_no_partitions_stops_all(tmp_path):
     manage(tmp_path).close()
 
 
-def test_one_partition_in_two_directories_stops_all(tmp_path):
+def test_one_partition_in_two_directories_is_an_error(tmp_path):
     for name in "ab":
         with manage(tmp_path / name) as manager:
             manager.open("orders", 0)
@@ -97,15 +97,15 @@ def test_one_partition_in_two_directories_stops_all(tmp_path):
     manage(tmp_path / "a").close()
 
 
-def test_the_same_directory_twice_or_none_is_refused(tmp_path):
+def test_duplicate_directories_and_no_directory_are_errors(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(ConfigError, match="twice"):
+    with pytest.raises(ConfigError, match="duplicate log directory"):
         manage(tmp_path, tmp_path / "link")
-    with pytest.raises(ConfigError, match="no log directory"):
+    with pytest.raises(ConfigError, match="0 log directories, expected"):
         manage()
 
 
-def test_one_directory_may_be_given_as_it_is(tmp_path):
+def test_a_single_directory_needs_no_list(tmp_path):
     with LogManager(str(tmp_path / "new" / "logs"), SMALL) as manager:
         assert list(manager) == []
         assert "0 logs" in repr(manager)
@@ -114,7 +114,7 @@ def test_one_directory_may_be_given_as_it_is(tmp_path):
 # Locks
 
 
-def test_a_managed_directory_is_locked_within_the_process_and_outside(tmp_path):
+def test_a_managed_directory_is_locked_for_this_and_other_processes(tmp_path):
     program = f"import kafkalog; kafkalog.LogManager({str(tmp_path)!r})"
     with manage(tmp_path) as manager:
         manager.open("orders", 0)
@@ -134,7 +134,7 @@ def test_a_managed_directory_is_locked_within_the_process_and_outside(tmp_path):
     manage(tmp_path).close()
 
 
-def test_a_locked_directory_leaves_the_others_free(tmp_path):
+def test_a_locked_directory_leaves_the_others_unlocked(tmp_path):
     manage(tmp_path / "a").close()
     with manage(tmp_path / "b"):
         with pytest.raises(LogLockedError):
@@ -162,7 +162,7 @@ def test_logs_that_were_abandoned_are_recovered_from_their_recovery_points(tmp_p
         assert manager["orders", 0].high_watermark == 80
 
 
-def test_unreadable_checkpoints_are_taken_for_empty(tmp_path):
+def test_unreadable_checkpoints_count_as_empty(tmp_path):
     with manage(tmp_path) as manager:
         fill(manager.open("orders", 0))
     for name in (POINTS, STARTS, HIGHS):
@@ -172,7 +172,7 @@ def test_unreadable_checkpoints_are_taken_for_empty(tmp_path):
         assert manager["orders", 0].high_watermark == 0
 
 
-def test_a_checkpoint_asks_for_no_segment_between_the_first_and_the_last(tmp_path):
+def test_a_checkpoint_opens_only_the_first_and_the_last_segment(tmp_path):
     with manage(tmp_path) as manager:
         fill(manager.open("orders", 0), 20)
     with manage(tmp_path) as manager:
@@ -192,7 +192,7 @@ def test_a_log_start_is_checkpointed_only_beyond_the_first_segment(tmp_path):
         assert manager["orders", 1].log_start_offset == 0
 
 
-def test_a_log_that_its_user_closed_is_opened_again_and_spoils_nothing(tmp_path):
+def test_a_log_that_the_caller_closed_is_opened_again(tmp_path):
     with manage(tmp_path) as manager:
         for _ in range(2):
             with manager.open("orders", 0) as log:
@@ -209,7 +209,7 @@ def test_a_log_that_its_user_closed_is_opened_again_and_spoils_nothing(tmp_path)
 # Partitions
 
 
-def test_partitions_go_where_the_fewest_are_but_not_into_cordoned_directories(tmp_path):
+def test_partitions_go_to_the_directory_with_the_fewest_that_is_not_cordoned(tmp_path):
     paths = [tmp_path / name for name in "abc"]
     broker = BrokerConfig(
         log_dirs=[str(path) for path in paths], cordoned_log_dirs=[str(paths[2])]
@@ -232,7 +232,7 @@ def test_a_topic_has_its_own_settings_and_new_ones_reach_its_logs(tmp_path):
         assert manager.open("clicks", 1).config.retention_bytes == 2
 
 
-def test_a_topic_id_is_kept_and_another_is_refused(tmp_path):
+def test_a_topic_id_is_kept_and_another_is_rejected(tmp_path):
     with manage(tmp_path) as manager:
         manager.open("orders", 0, topic_id=ID_1)
         with pytest.raises(InconsistentTopicIdError):
@@ -241,7 +241,9 @@ def test_a_topic_id_is_kept_and_another_is_refused(tmp_path):
         assert manager["orders", 0].topic_id == ID_1
 
 
-def test_a_deleted_partition_is_gone_at_once_and_its_files_later(tmp_path):
+def test_a_deleted_partition_is_closed_at_once_and_its_files_are_removed_later(
+    tmp_path,
+):
     clock = ManualClock(NOW_MS)
     with manage(tmp_path, clock=clock) as manager:
         log = manager.open("orders", 0)
@@ -264,7 +266,7 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_later(tmp_path):
         assert ("orders", 0) in manager
 
 
-def test_a_log_that_its_user_deleted_or_cut_is_not_remembered_as_it_was(tmp_path):
+def test_a_log_that_the_caller_deleted_or_truncated_is_opened_as_it_is_now(tmp_path):
     manager = manage(tmp_path)
     for number in range(2):
         log = manager.open("orders", number)
@@ -274,14 +276,14 @@ def test_a_log_that_its_user_deleted_or_cut_is_not_remembered_as_it_was(tmp_path
     manager.checkpoint()
     manager["orders", 0].delete()
     manager["orders", 1].truncate_to(10)
-    again = manager.open("orders", 0)
-    assert (again.log_start_offset, again.log_end_offset) == (0, 0)
-    assert again.high_watermark == 0
+    reopened = manager.open("orders", 0)
+    assert (reopened.log_start_offset, reopened.log_end_offset) == (0, 0)
+    assert reopened.high_watermark == 0
     assert read_offsets(tmp_path, POINTS) == {("orders", 1): 10}
     manager.abandon()
 
 
-def test_a_deleted_partition_is_taken_out_of_what_the_cleaner_noted(tmp_path):
+def test_a_deleted_partition_is_removed_from_the_cleaners_checkpoint(tmp_path):
     with manage(tmp_path) as manager:
         manager.open("orders", 0)
         (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\norders 0 5\nx 1 2\n")
@@ -289,7 +291,7 @@ def test_a_deleted_partition_is_taken_out_of_what_the_cleaner_noted(tmp_path):
     assert read_offsets(tmp_path, "cleaner-offset-checkpoint") == {("x", 1): 2}
 
 
-def test_a_topic_with_the_longest_name_is_made_deleted_and_found_again(tmp_path):
+def test_a_topic_with_the_longest_name_is_created_deleted_and_listed(tmp_path):
     topic = "t" * 249
     with manage(tmp_path) as manager:
         manager.open(topic, 10)
@@ -302,7 +304,7 @@ def test_a_topic_with_the_longest_name_is_made_deleted_and_found_again(tmp_path)
     assert not marked.exists()
 
 
-def test_many_threads_may_ask_one_manager(tmp_path):
+def test_a_manager_is_safe_for_many_threads(tmp_path):
     appended = dict.fromkeys(range(4), 0)
     broker = BrokerConfig(
         log_initial_task_delay_ms=0, log_retention_check_interval_ms=1
@@ -328,11 +330,11 @@ def test_many_threads_may_ask_one_manager(tmp_path):
         assert all(log.report.clean for log in manager.values())
 
 
-# What is due
+# Periodic tasks
 
 
 @pytest.mark.parametrize("keep", [{"retention.bytes": 3000}, {"retention.ms": 20_000}])
-def test_tasks_retain_flush_and_checkpoint_when_they_are_due(tmp_path, keep):
+def test_tasks_retain_flush_and_checkpoint_at_their_times(tmp_path, keep):
     clock = ManualClock(NOW_MS)
     scheduler = ManualScheduler(clock)
     broker = BrokerConfig(log_flush_scheduler_interval_ms=1000)
@@ -347,7 +349,7 @@ def test_tasks_retain_flush_and_checkpoint_when_they_are_due(tmp_path, keep):
             "kafka-log-flusher",
             "kafka-delete-logs",
         } <= names
-        scheduler.run_due()  # what the log itself has asked for
+        scheduler.run_due()  # the tasks of the log itself
         clock.time_ms += broker.log_initial_task_delay_ms
         scheduler.run_due()
         assert log.log_start_offset > 0
@@ -361,10 +363,10 @@ def test_tasks_retain_flush_and_checkpoint_when_they_are_due(tmp_path, keep):
         scheduler.run_due()
         assert not list(tmp_path.glob("*-delete"))
     clock.time_ms += 10**9
-    scheduler.run_due()  # nothing happens to what is closed
+    scheduler.run_due()  # a closed manager is not changed
 
 
-def test_retention_and_truncation_can_be_asked_for(tmp_path):
+def test_retention_and_truncation_on_demand(tmp_path):
     config = SMALL.with_changes({"retention.ms": "1000"})
     clock = ManualClock(NOW_MS)
     with manage(tmp_path, config=config, clock=clock) as manager:
@@ -381,7 +383,7 @@ def test_retention_and_truncation_can_be_asked_for(tmp_path):
         assert manager["orders", 0].log_start_offset == 50
 
 
-def test_a_thread_does_it_all_by_itself(tmp_path):
+def test_the_background_thread_runs_the_tasks(tmp_path):
     broker = BrokerConfig(log_initial_task_delay_ms=0)
     config = SMALL.with_changes({"file.delete.delay.ms": "0"})
     gone = threading.Event()
@@ -399,11 +401,13 @@ def test_a_thread_does_it_all_by_itself(tmp_path):
 
 
 @pytest.mark.parametrize("secret", ["s3://key:secret@bucket/logs", "hdfs://secret/x"])
-@pytest.mark.parametrize("give", [str, lambda url: [url], locate])
-def test_a_url_is_no_log_directory_and_not_shown(secret, give, tmp_path, monkeypatch):
+@pytest.mark.parametrize("as_argument", [str, lambda url: [url], locate])
+def test_a_url_is_no_log_directory_and_not_shown(
+    secret, as_argument, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LogArgumentError) as caught:
-        LogManager(give(secret))
+        LogManager(as_argument(secret))
     scheme = secret.partition(":")[0]
     assert str(caught.value) == f"{scheme}: URL, expected a local path to write to"
     assert not list(tmp_path.iterdir())

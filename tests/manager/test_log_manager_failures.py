@@ -1,4 +1,4 @@
-"""Log directories of which one fails: the others go on."""
+"""Failures of one log directory, which do not affect the others."""
 
 import errno
 import os
@@ -15,32 +15,32 @@ pytestmark = pytest.mark.slow
 
 
 class DyingDisk(SingleWriteDisk):
-    """A disk on which nothing below a directory can be forced any more."""
+    """A disk that fails every write below the directory `dead`."""
 
     def __init__(self):
         self.dead = None
 
-    def _refuse(self, path):
+    def _fail_if_dead(self, path):
         if self.dead is not None and str(path).startswith(str(self.dead)):
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     def write(self, file, data, position):
-        self._refuse(file.path)
+        self._fail_if_dead(file.path)
         super().write(file, data, position)
 
     def open(self, path, *, create=False, exclusive=False):
-        self._refuse(path)
+        self._fail_if_dead(path)
         return super().open(path, create=create, exclusive=exclusive)
 
     def make_directory(self, path):
-        self._refuse(path)
+        self._fail_if_dead(path)
         super().make_directory(path)
 
 
 # A directory that fails
 
 
-def test_a_failing_directory_does_not_take_the_others_along(tmp_path):
+def test_a_failing_directory_does_not_affect_the_others(tmp_path):
     disk = DyingDisk()
     a, b = tmp_path / "a", tmp_path / "b"
     manager = manage(a, b, disk=disk)
@@ -105,10 +105,10 @@ def test_a_log_that_is_none_stops_all_whatever_else_fails(tmp_path, logs):
         assert all(log.report.clean for log in manager.values())
         assert list(manager.offline) == [b]
     assert (a / MARKER).exists()
-    assert (b / MARKER).exists()  # it was refused before anything was changed
+    assert (b / MARKER).exists()  # nothing was changed before the error
 
 
-def test_a_disk_that_fails_under_one_log_takes_all_in_its_directory_along(tmp_path):
+def test_a_disk_failure_of_one_log_takes_its_directory_offline(tmp_path):
     disk = DyingDisk()
     a, b = tmp_path / "a", tmp_path / "b"
     with manage(a, b) as manager:
@@ -136,7 +136,7 @@ def test_a_new_partition_goes_to_another_directory_if_the_first_fails(tmp_path):
         assert list(manager.offline) == [a]
 
 
-def test_without_a_directory_left_the_failure_is_raised(tmp_path):
+def test_the_error_is_raised_if_no_directory_is_left(tmp_path):
     disk = DyingDisk()
     manager = manage(tmp_path / "a", disk=disk)
     disk.dead = tmp_path / "a"
@@ -148,7 +148,7 @@ def test_without_a_directory_left_the_failure_is_raised(tmp_path):
         manage(tmp_path / "b", disk=disk)
 
 
-def test_a_stop_that_fails_is_raised_and_leaves_no_marker_there(tmp_path):
+def test_a_failure_of_close_is_raised_and_writes_no_marker(tmp_path):
     disk = DyingDisk()
     a, b = tmp_path / "a", tmp_path / "b"
     manager = manage(a, b, disk=disk)
@@ -164,7 +164,7 @@ def test_a_stop_that_fails_is_raised_and_leaves_no_marker_there(tmp_path):
         manager.open("orders", 2)
 
 
-def test_a_failure_in_the_background_is_raised_at_the_stop_at_the_latest(tmp_path):
+def test_a_failure_of_a_background_task_is_raised_by_close(tmp_path):
     disk, clock = DyingDisk(), ManualClock(NOW_MS)
     scheduler = ManualScheduler(clock)
     manager = manage(tmp_path, disk=disk, clock=clock, scheduler=scheduler)
@@ -179,7 +179,7 @@ def test_a_failure_in_the_background_is_raised_at_the_stop_at_the_latest(tmp_pat
     assert not (tmp_path / MARKER).exists()
 
 
-def test_a_log_its_user_abandoned_is_recovered_when_it_is_opened_once_more(tmp_path):
+def test_a_log_that_the_caller_abandoned_is_recovered_when_it_is_opened_again(tmp_path):
     with manage(tmp_path) as manager:
         fill(manager.open("orders", 0))
     with manage(tmp_path) as manager:
@@ -199,7 +199,7 @@ def test_a_log_its_user_abandoned_is_recovered_when_it_is_opened_once_more(tmp_p
         assert manager.open("orders", 0).log_end_offset == 20
 
 
-def test_a_log_whose_append_failed_is_recovered_when_it_is_opened_once_more(tmp_path):
+def test_a_log_whose_append_failed_is_recovered_when_it_is_opened_again(tmp_path):
     with manage(tmp_path) as manager:
         fill(manager.open("orders", 0))
     disk = FailingDisk()
@@ -216,7 +216,7 @@ def test_a_log_whose_append_failed_is_recovered_when_it_is_opened_once_more(tmp_
         assert again.log_end_offset == 20
 
 
-def test_a_log_whose_cutting_failed_is_recovered_from_where_it_was_to_be_cut(tmp_path):
+def test_a_log_whose_truncation_failed_is_recovered_from_the_target_offset(tmp_path):
     with manage(tmp_path) as manager:
         fill(manager.open("orders", 0), 5)
     for call in range(1, 30):
@@ -247,7 +247,7 @@ FLUSHED = {("orders", 0): 20, ("orders", 1): 10}
 
 
 def work(root, disk):
-    """Do all that a manager does; answers whether it came to an end, and was told."""
+    """Call each method of a manager; return whether nothing failed."""
     manager = None
     try:
         manager = manage(root, disk=disk, config=SMALL.with_changes(KEEP_LITTLE))
@@ -277,7 +277,7 @@ def prepared(tmp_path_factory):
     return root
 
 
-def test_whichever_call_fails_is_told_and_nothing_flushed_is_lost(
+def test_a_failure_of_any_call_is_reported_and_loses_no_flushed_record(
     prepared, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # no power is cut here

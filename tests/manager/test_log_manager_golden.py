@@ -1,4 +1,4 @@
-"""Log directories of brokers, opened and closed: what is left is what brokers leave."""
+"""Log directories of brokers, opened and closed: the files equal those of brokers."""
 
 import shutil
 
@@ -39,12 +39,12 @@ def contents(directory):
     }
 
 
-# Judged by a broker
+# Compared with a broker's recovery
 
 
 @pytest.fixture(scope="module")
 def recovered(tmp_path_factory):
-    """Give what a broker's crashed directory is after it was opened and closed."""
+    """Return a crashed broker's directory after recovery, and the reports of it."""
     logs = copy_of("k431-crash", tmp_path_factory.mktemp("crash"))
     with manage(logs, config=TORN, topics=TORN_TOPICS) as manager:
         reports = {f"{name[0]}-{name[1]}": manager[name].report for name in manager}
@@ -57,9 +57,7 @@ TORN_PARTITIONS = sorted(
 
 
 @pytest.mark.parametrize("partition", TORN_PARTITIONS)
-def test_what_a_crash_left_is_recovered_to_what_the_broker_made_of_it(
-    recovered, partition
-):
+def test_recovery_leaves_the_files_that_a_brokers_recovery_leaves(recovered, partition):
     ours = contents(recovered[0] / partition)
     theirs = contents(golden_data.logs("k431-recovered") / partition)
     epochs = "leader-epoch-checkpoint"
@@ -71,7 +69,7 @@ def test_what_a_crash_left_is_recovered_to_what_the_broker_made_of_it(
 
 
 @pytest.mark.parametrize("name", [POINTS, STARTS, HIGHS])
-def test_its_checkpoints_are_those_of_the_broker(recovered, name):
+def test_the_checkpoints_after_recovery_are_those_of_the_broker(recovered, name):
     theirs = read_offsets(golden_data.logs("k431-recovered"), name)
     ours = read_offsets(recovered[0], name)
     if name == HIGHS:  # a broker that leads alone raises it to the end of each log
@@ -81,25 +79,25 @@ def test_its_checkpoints_are_those_of_the_broker(recovered, name):
         assert ours == theirs
 
 
-def test_it_ends_with_a_marker_of_a_clean_stop_and_no_lock(recovered):
+def test_close_writes_the_clean_shutdown_marker_and_releases_the_lock(recovered):
     assert (recovered[0] / MARKER).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
     assert not (recovered[0] / ".lock").exists()
 
 
-def test_no_file_of_it_is_damaged_then(recovered):
+def test_no_file_is_damaged_after_recovery(recovered):
     report = verify(recovered[0])
     assert report.files > 40
     assert not report.problems
 
 
-def test_it_tells_what_was_read_through_and_cut(recovered):
+def test_the_report_has_the_recovered_segments_and_the_bytes_cut(recovered):
     report = recovered[1]["torn.preallocated-0"]
     assert not report.clean
     assert [one.base_offset for one in report.recovered] == [0, 88]
     assert report.bytes_cut == 0  # 5198 preallocated zeros are no data
 
 
-MADE_EMPTY = b""  # leader epochs of logs from before there were any
+MADE_EMPTY = b""  # leader epochs of logs without any
 NEEDLESS_SNAPSHOTS = {  # at the start of a log, or between its segments
     "k431-clean": {
         "cutoff-0/00000000000000000060.snapshot",
@@ -117,9 +115,7 @@ NEEDLESS_SNAPSHOTS = {  # at the start of a log, or between its segments
 
 
 @pytest.mark.parametrize("set_name", NEEDLESS_SNAPSHOTS)
-def test_a_clean_directory_that_is_opened_and_closed_stays_as_it_was(
-    tmp_path, set_name
-):
+def test_a_clean_directory_is_not_changed_by_opening_and_closing_it(tmp_path, set_name):
     logs = copy_of(set_name, tmp_path)
     before = contents(logs)
     with manage(logs, config=LogConfig()) as manager:
@@ -147,15 +143,17 @@ def test_a_clean_directory_that_is_opened_and_closed_stays_as_it_was(
         )
 
 
-def test_the_marker_is_gone_while_logs_are_open_and_back_with_its_epoch(tmp_path):
+def test_the_marker_is_missing_while_logs_are_open_and_is_restored_with_its_epoch(
+    tmp_path,
+):
     logs = copy_of("k431-recovered", tmp_path)
-    said = (logs / MARKER).read_bytes()
+    marker = (logs / MARKER).read_bytes()
     with manage(logs, config=TORN, topics=TORN_TOPICS):
         assert not (logs / MARKER).exists()
-    assert (logs / MARKER).read_bytes() == said
+    assert (logs / MARKER).read_bytes() == marker
 
 
-def test_logs_without_a_topic_id_are_put_aside_if_one_asks_for_ids(tmp_path):
+def test_logs_without_a_topic_id_can_be_treated_as_stray(tmp_path):
     logs = copy_of("k282-clean", tmp_path)
     with manage(logs, is_stray=lambda log: log.topic_id is None) as manager:
         assert not list(manager)

@@ -1,4 +1,4 @@
-"""Log managers on directories that brokers kept: each topic has its own settings."""
+"""Settings of topics in directories of brokers: from metadata, broker and caller."""
 
 import shutil
 import warnings
@@ -61,10 +61,10 @@ def broker():
     return BrokerConfig.from_properties(read_properties(STATIC), ignore_unknown=True)
 
 
-# What a broker wrote, ten years later
+# Directories of a broker, ten years later
 
 
-def test_a_brokers_directory_keeps_what_its_topics_and_broker_say(logs):
+def test_a_brokers_directory_is_retained_by_the_settings_of_its_topics(logs):
     with pytest.warns(NotCompactedWarning) as caught:
         manager = manager_of(logs, broker=broker())
     assert [one.category for one in caught] == [NotCompactedWarning]
@@ -86,17 +86,19 @@ def test_a_brokers_directory_keeps_what_its_topics_and_broker_say(logs):
 def test_without_server_properties_no_limit_is_taken_from_the_defaults(logs):
     with pytest.warns(UnknownSettingsWarning, match=r"server\.properties") as caught:
         manager = manager_of(logs)
-    [told] = [
+    [message] = [
         str(one.message) for one in caught if one.category is UnknownSettingsWarning
     ]
-    assert "orders.none-0" in told
-    assert "state.none-0" not in told  # compaction alone deletes nothing by age
-    assert "spare-1-0" not in told  # it has a limit of its own
+    assert "orders.none-0" in message
+    assert "state.none-0" not in message  # compaction alone deletes nothing by age
+    assert "spare-1-0" not in message  # it has a limit of its own
     assert retained(manager) == {"state.and-delete-0"}
 
 
-@pytest.mark.parametrize("given", [None, BrokerConfig()])
-def test_without_a_metadata_log_nothing_is_deleted_and_all_is_named(logs, given):
+@pytest.mark.parametrize("broker_config", [None, BrokerConfig()])
+def test_without_a_metadata_log_nothing_is_deleted_and_all_topics_are_warned_of(
+    logs, broker_config
+):
     shutil.rmtree(logs / "__cluster_metadata-0")
     records = {
         name: data
@@ -104,21 +106,21 @@ def test_without_a_metadata_log_nothing_is_deleted_and_all_is_named(logs, given)
         if name.endswith(".log") and "-delete/" not in name
     }
     with pytest.warns(UnknownSettingsWarning, match="no __cluster_metadata") as caught:
-        manager = manager_of(logs, broker=given)
+        manager = manager_of(logs, broker=broker_config)
     assert [one.category for one in caught] == [UnknownSettingsWarning]
     assert all(f"{one[0]}-{one[1]}" in str(caught[0].message) for one in manager)
     assert retained(manager) == set()
     assert {name: files_of(logs).get(name) for name in records} == records
 
 
-def test_settings_that_are_given_are_taken_without_a_warning(logs):
+def test_the_callers_settings_are_used_without_a_warning(logs):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         manager = manager_of(logs, config=LogConfig())
     assert "orders.none-0" in retained(manager)
 
 
-def test_the_log_of_the_controller_is_left_alone(logs):
+def test_the_log_of_the_controller_is_not_changed(logs):
     before = files_of(logs / "__cluster_metadata-0")
     retained(manager_of(logs, config=LogConfig(retention_ms=1)))
     assert files_of(logs / "__cluster_metadata-0") == before
@@ -131,7 +133,7 @@ def test_a_zookeeper_brokers_directory_has_unknown_settings(tmp_path):
     assert retained(manager) == set()
 
 
-def test_a_partition_marked_deleted_goes_as_a_broker_would_remove_it(logs):
+def test_a_partition_marked_deleted_is_removed_after_the_delay(logs):
     clock = ManualClock(LATER_MS)
     scheduler = ManualScheduler(clock)
     [marked] = logs.glob("*-delete")
@@ -147,7 +149,7 @@ def test_a_partition_marked_deleted_goes_as_a_broker_would_remove_it(logs):
 # Directories made for the test
 
 
-def test_topics_with_settings_are_retained_and_those_without_are_kept(tmp_path):
+def test_only_topics_with_known_settings_are_retained(tmp_path):
     logs = keep(tmp_path / "logs")
     values = [*TOPICS, setting("orders", "retention.ms", "1000")]
     metadata_log(logs, [*values, setting("state", "retention.ms", "-1")])
@@ -156,7 +158,7 @@ def test_topics_with_settings_are_retained_and_those_without_are_kept(tmp_path):
     assert retained(manager_of(logs)) == {"orders-0"}
 
 
-def test_one_topic_may_be_given_settings_and_the_others_stay_unknown(tmp_path):
+def test_settings_of_one_topic_leave_those_of_others_unknown(tmp_path):
     logs = keep(tmp_path / "logs")
     for name in ("orders-0", "state-0"):
         old_partition(logs, name)
@@ -165,14 +167,14 @@ def test_one_topic_may_be_given_settings_and_the_others_stay_unknown(tmp_path):
     assert retained(manager) == {"orders-0"}
 
 
-def test_the_metadata_log_may_lie_in_another_of_the_directories(tmp_path):
+def test_the_metadata_log_may_be_in_another_log_directory(tmp_path):
     first, second = keep(tmp_path / "a"), keep(tmp_path / "b")
     metadata_log(first, [*TOPICS, setting("orders", "retention.ms", "1000")])
     old_partition(second)
     assert retained(manager_of(second, first)) == {"orders-0"}
 
 
-def test_settings_given_while_it_runs_are_known(tmp_path):
+def test_updated_settings_are_known(tmp_path):
     logs = keep(tmp_path / "logs")
     old_partition(logs)
     with pytest.warns(UnknownSettingsWarning):
@@ -183,7 +185,7 @@ def test_settings_given_while_it_runs_are_known(tmp_path):
     assert retained(manager) == {"orders-0"}
 
 
-def test_a_partition_made_in_a_brokers_directory_is_warned_of_when_it_is(tmp_path):
+def test_creating_a_partition_in_a_brokers_directory_warns(tmp_path):
     logs = keep(tmp_path / "logs")
     metadata_log(logs)
     with manager_of(logs) as manager:
@@ -193,7 +195,7 @@ def test_a_partition_made_in_a_brokers_directory_is_warned_of_when_it_is(tmp_pat
         assert log.config.retention_ms == -1
 
 
-def test_a_directory_of_our_own_goes_by_the_defaults_as_ever(tmp_path):
+def test_a_directory_without_metadata_has_the_default_settings(tmp_path):
     for _ in range(2):
         with manager_of(tmp_path / "logs") as manager:
             log = manager.open("orders", 0)
@@ -212,11 +214,9 @@ def test_a_partition_with_a_topic_id_is_reopened_with_the_settings_it_was_made_w
 
 
 @pytest.mark.parametrize("cleans", [True, False])
-def test_compacted_logs_are_retained_on_demand_only_where_a_cleaner_runs(
-    tmp_path, cleans
-):
+def test_compacted_logs_are_retained_on_demand_only_with_a_cleaner(tmp_path, cleans):
     old_partition(tmp_path, topic_id=False)
     both = LogConfig(cleanup_policy=("compact", "delete"))
-    given = BrokerConfig(log_cleaner_enable=cleans)
-    manager = manager_of(tmp_path, config=both, broker=given)
+    broker_config = BrokerConfig(log_cleaner_enable=cleans)
+    manager = manager_of(tmp_path, config=both, broker=broker_config)
     assert retained(manager) == ({"orders-0"} if cleans else set())

@@ -1,7 +1,7 @@
-"""Messages of internal topics at random, written by the obvious encoder here.
+"""Random messages of internal topics, encoded by a simple encoder of its own.
 
-It knows of the package only what a schema is: its rows are walked once, and what each
-type looks like is said again, in the plainest way.
+Of the package, only the schemas are used. The encoding of each type is implemented here
+again, as simply as possible.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ TEXTS = (
 )
 
 NO_UTF8 = bytes.fromhex("eda080f09f98c328e2fff49041bfe0c080")
-"""Parts of characters, and what is none."""
+"""Truncated UTF-8 sequences and invalid bytes."""
 
 
 def varint(value):
-    """Write an unsigned varint."""
+    """Return an unsigned varint."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -42,8 +42,8 @@ def varint(value):
     return bytes([*out, value])
 
 
-class Chance:
-    """Draws messages: `encode` gives the bytes of one, of a given version."""
+class RandomMessages:
+    """A source of random messages; `encode` returns the bytes of one."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -52,23 +52,23 @@ class Chance:
         return self.struct(schema.fields, version, version >= schema.flexible_since)
 
     def struct(self, fields, version, flexible):
-        plain, tagged = b"", {}
+        untagged, tagged = b"", {}
         for field in fields:
             if not field.since <= version <= field.until:
                 continue
             nullable = field.nullable_since is not None
             nullable = nullable and version >= field.nullable_since
             if field.tag is None:
-                plain += self.value(field.type, version, flexible, nullable, b"\xff")
+                untagged += self.value(field.type, version, flexible, nullable, b"\xff")
             elif self.random.random() < 0.5:
                 value = self.value(field.type, version, True, nullable, b"\0")
                 tagged[field.tag] = value
         if not flexible:
-            return plain
+            return untagged
         if self.random.random() < 0.2:
             tagged[self.random.choice([40, 1000])] = self.random.randbytes(3)
         section = [varint(t) + varint(len(v)) + v for t, v in sorted(tagged.items())]
-        return plain + varint(len(section)) + b"".join(section)
+        return untagged + varint(len(section)) + b"".join(section)
 
     def value(self, kind, version, flexible, nullable, null_struct):
         null = nullable and self.random.random() < 0.3
@@ -111,12 +111,8 @@ class Chance:
 
 
 def records(seed, each):
-    """Yield records of every schema and every version: topic, key, value, whether null.
-
-    `each` of them for a version. In some groups' metadata members have told each other
-    messages, and some are of a version that there is not.
-    """
-    chance = Chance(seed)
+    """Yield topic, key and value of `each` records per version of every schema."""
+    source = RandomMessages(seed)
     for topic in KINDS:
         for (described, number), schema in schemas_of(topic).items():
             if described == "coordinator-key":
@@ -124,56 +120,59 @@ def records(seed, each):
             versions = range(schema.lowest_version, schema.highest_version + 1)
             for version in versions:
                 for _ in range(each):
-                    yield topic, *_record(chance, topic, described, number, version)
+                    yield topic, *_record(source, topic, described, number, version)
 
 
-def _record(chance, topic, described, number, version):
+def _record(source, topic, described, number, version):
     schema = schemas_of(topic)[described, number]
-    message = chance.encode(schema, version)
+    message = source.encode(schema, version)
     if described == "metadata":
         return None, b"\1" + varint(number) + varint(version) + message
-    key = chance.encode(schemas_of(topic)["coordinator-key", number], 0)
+    key = source.encode(schemas_of(topic)["coordinator-key", number], 0)
     return struct.pack(">h", number) + key, struct.pack(">h", version) + message
 
 
 def groups(seed, count):
-    """Yield records of classic groups of consumers, with what their members told."""
-    chance = Chance(seed)
+    """Yield records of classic consumer groups, with subscriptions and assignments.
+
+    Some of these are of an unknown version, and some are truncated.
+    """
+    source = RandomMessages(seed)
     for _ in range(count):
-        version = chance.random.randrange(-1, 6)
-        told = []
+        version = source.random.randrange(-1, 6)
+        messages = []
         for name in ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment"):
             schema = schemas_of("consumer protocol")[name, None]
             nearest = max(0, min(version, schema.highest_version))
-            data = struct.pack(">h", version) + chance.encode(schema, nearest)
-            cut = chance.random.choice([len(data), len(data), 1, len(data) - 1])
-            told.append(struct.pack(">i", cut) + data[:cut])
-        member = b"\0\1m\xff\xff\0\1c\0\2/h" + bytes(8) + b"".join(told)
+            data = struct.pack(">h", version) + source.encode(schema, nearest)
+            cut = source.random.choice([len(data), len(data), 1, len(data) - 1])
+            messages.append(struct.pack(">i", cut) + data[:cut])
+        member = b"\0\1m\xff\xff\0\1c\0\2/h" + bytes(8) + b"".join(messages)
         group = b"\0\x08consumer" + bytes(4) + b"\xff\xff\xff\xff" + bytes(8)
         yield b"\0\2\0\1g", b"\0\3" + group + struct.pack(">i", 1) + member
 
 
-def damaged(seed, sound):
-    """Yield each record with a cut, a flipped byte, a new prefix or bytes behind."""
-    chance = random.Random(seed)
-    for topic, key, value in sound:
+def damaged(seed, valid):
+    """Yield each record truncated, with a changed byte or prefix, or trailing bytes."""
+    rng = random.Random(seed)
+    for topic, key, value in valid:
         parts = [key, value]
-        at = chance.randrange(2) if key is not None else 1
-        parts[at] = _spoil(chance, parts[at])
+        at = rng.randrange(2) if key is not None else 1
+        parts[at] = _spoil(rng, parts[at])
         yield topic, *parts
 
 
-def _spoil(chance, data):
-    how = chance.randrange(6)
-    at = chance.randrange(len(data)) if data else 0
+def _spoil(rng, data):
+    how = rng.randrange(6)
+    at = rng.randrange(len(data)) if data else 0
     if how == 0:
         return data[:at]
     if how == 1:
-        return data + chance.randbytes(2)
+        return data + rng.randbytes(2)
     if how == 2:
-        return chance.choice([0, 0x7F, 0x80, 0xFF]).to_bytes() + data[1:]
+        return rng.choice([0, 0x7F, 0x80, 0xFF]).to_bytes() + data[1:]
     if how == 3:
         return data[:at] + b"\xff\xff\xff\xff\x0f" + data[at + 1 :]
     if how == 4:
         return data[:at] + b"\xff\xff\xff\xff\xff" + data[at + 5 :]
-    return data[:at] + chance.randbytes(1) + data[at + 1 :]
+    return data[:at] + rng.randbytes(1) + data[at + 1 :]

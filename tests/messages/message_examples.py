@@ -1,7 +1,7 @@
 """Messages of internal topics, and the bytes that Kafka's own classes wrote for them.
 
-The schemas are written down as their formats say, so that each type of field and both
-encodings are held against bytes of Kafka's.
+The schemas are written out here. The examples cover each type of field and both
+encodings.
 """
 
 from kafkalog.messages.message import Schema
@@ -127,7 +127,7 @@ EMPTY = {
     "transactionStartTimestampMs": -1,
 }
 
-# Schema, version, message, and what Kafka's class wrote (its int16 prefix cut off).
+# Schema, version, message, and the bytes of Kafka's class without the int16 prefix.
 EXAMPLES = {
     "OffsetCommitValue0": (
         OFFSET_COMMIT,

@@ -1,4 +1,4 @@
-"""Control records: every one a broker wrote, byte examples, Kafka's tolerance."""
+"""Control records: those of golden data, byte examples, unknown types and versions."""
 
 import pytest
 from hypothesis import given
@@ -89,7 +89,7 @@ BATCHES = {
 
 
 def varint(data, position):
-    """Read a zig-zag varint: it, and the position behind it."""
+    """Read a zig-zag varint; return it and the position after it."""
     raw = shift = 0
     while True:
         byte = data[position]
@@ -119,26 +119,26 @@ def records_of(batch):
 
 
 def golden_control_records():
-    """Yield what Kafka read in each control record of every set, and its bytes."""
+    """Yield each control record of golden data: Kafka's JSON, and key and value."""
     for set_name in golden_data.SETS:
         for directory in golden_data.directories(set_name):
             rows = golden_data.truth(set_name, directory, "records")
-            wanted = [row for row in rows if row.get("control")]
-            for position, file in {(r["batch_position"], r["file"]) for r in wanted}:
+            controls = [row for row in rows if row.get("control")]
+            for position, file in {(r["batch_position"], r["file"]) for r in controls}:
                 logs = golden_data.logs(set_name)
                 lone = directory == file
                 data = (logs / file if lone else logs / directory / file).read_bytes()
                 size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
                 here = [
                     row
-                    for row in wanted
+                    for row in controls
                     if (row["batch_position"], row["file"]) == (position, file)
                 ]
                 pairs = records_of(data[position : position + size])
                 yield from zip(here, pairs, strict=True)
 
 
-def test_every_control_record_is_what_kafka_read():
+def test_every_control_record_is_parsed_as_kafka_parsed_it():
     kinds = set()
     for row, (key, value) in golden_control_records():
         assert (key.hex(), value.hex()) == (row["key"], row["value"])
@@ -157,7 +157,7 @@ def test_every_control_record_is_what_kafka_read():
 
 
 @pytest.mark.parametrize("kind", BATCHES)
-def test_the_written_batches_are_read(kind):
+def test_batches_that_kafka_wrote_are_parsed(kind):
     ((key, value),) = records_of(bytes.fromhex(BATCHES[kind]))
     record = parse_control(key, value)
     assert (record.type, record.version, record.key) == (kind, 0, key)
@@ -169,7 +169,7 @@ def test_the_written_batches_are_read(kind):
 
 
 @pytest.mark.parametrize("name", KRAFT)
-def test_the_bytes_of_krafts_records_are_those_kafka_wrote(name):
+def test_kraft_records_have_the_bytes_that_kafka_wrote(name):
     kind, message, written = KRAFT[name]
     key, value = control_record(kind, message)
     assert value.hex() == written
@@ -199,7 +199,7 @@ def test_a_marker_is_read_back(kind, epoch):
 
 
 @pytest.mark.parametrize("type_id", [-1, -32768, 7, 32767])
-def test_an_unknown_type_is_kept_as_it_is(type_id):
+def test_a_record_of_an_unknown_type_keeps_its_bytes(type_id):
     key = b"\0\0" + type_id.to_bytes(2, "big", signed=True)
     for value in (None, b"", b"anything"):
         record = parse_control(key, value)
@@ -209,7 +209,7 @@ def test_an_unknown_type_is_kept_as_it_is(type_id):
         assert record.coordinator_epoch is None
 
 
-def test_higher_versions_are_read_as_known_ones():
+def test_later_versions_are_parsed_as_known_ones():
     record = parse_control(b"\0\5\0\1more", b"\0\7\0\0\0\x09more")
     assert (record.type.name, record.version) == ("COMMIT", 5)
     assert record.coordinator_epoch == 9
@@ -222,15 +222,19 @@ def test_higher_versions_are_read_as_known_ones():
     [
         (None, b"", "control record key of -1 bytes, expected at least 4"),
         (b"\0\0\0", b"", "control record key of 3 bytes, expected at least 4"),
-        (b"\xff\xff\0\0", b"", "control record key has version -1"),
-        (b"\0\0\0\0", None, "a control record's value has a version, not -1 bytes"),
-        (b"\0\0\0\1", b"\0", "a control record's value has a version, not 1 bytes"),
-        (b"\0\0\0\1", b"\0\0\0\0\0", "coordinatorEpoch ends 1 bytes past"),
-        (b"\0\0\0\1", b"\x80\0\0\0\0\0", "transaction marker has version -32768"),
-        (b"\0\0\0\4", None, "a control record's value has a version, not -1 bytes"),
+        (b"\xff\xff\0\0", b"", "control record key version -1, expected"),
+        (b"\0\0\0\0", None, "control record value: null, expected an int16 version"),
+        (b"\0\0\0\1", b"\0", "control record value: 1 bytes, expected an int16"),
+        (b"\0\0\0\1", b"\0\0\0\0\0", "coordinatorEpoch: 3 bytes left, expected 4"),
+        (
+            b"\0\0\0\1",
+            b"\x80\0\0\0\0\0",
+            "transaction marker version -32768, expected 0",
+        ),
+        (b"\0\0\0\4", None, "control record value: null, expected an int16 version"),
     ],
 )
-def test_what_kafka_refuses_is_refused(key, value, reason):
+def test_an_invalid_control_record_is_rejected(key, value, reason):
     with pytest.raises(CorruptRecordError) as caught:
         parse_control(key, value)
     assert caught.value.reason.startswith(reason)
@@ -238,7 +242,7 @@ def test_what_kafka_refuses_is_refused(key, value, reason):
 
 
 @pytest.mark.parametrize("name", KRAFT)
-def test_every_cut_of_a_value_is_found(name):
+def test_a_value_cut_at_any_byte_is_rejected(name):
     kind, message, _ = KRAFT[name]
     key, value = control_record(kind, message)
     for cut in range(len(value)):
@@ -253,8 +257,8 @@ def test_any_value_is_a_control_record_or_a_typed_error(type_id, value):
     assert 0 <= byte_of_fault(parse_control, key, value) <= len(value or b"")
 
 
-def test_only_what_ends_a_transaction_is_a_marker():
-    with pytest.raises(InvalidRecordError, match="LEADER_CHANGE ends no transaction"):
+def test_only_abort_and_commit_are_transaction_markers():
+    with pytest.raises(InvalidRecordError, match="LEADER_CHANGE, expected ABORT or"):
         end_transaction_marker(ControlRecordType.LEADER_CHANGE, 0)
     with pytest.raises(InvalidRecordError, match="coordinatorEpoch"):
         end_transaction_marker(ControlRecordType.COMMIT, 2**31)
@@ -263,13 +267,29 @@ def test_only_what_ends_a_transaction_is_a_marker():
 @pytest.mark.parametrize(
     ("kind", "message", "reason"),
     [
-        (ControlRecordType.COMMIT, {}, "COMMIT is none of KRaft's"),
-        (ControlRecordType.UNKNOWN, {}, "UNKNOWN is none of KRaft's"),
-        (ControlRecordType.SNAPSHOT_FOOTER, {}, "SnapshotFooterRecord has no version"),
-        (ControlRecordType.SNAPSHOT_FOOTER, {"version": 1}, "has no version 1"),
-        (ControlRecordType.KRAFT_VERSION, {"version": 0}, "lacks kRaftVersion"),
+        (
+            ControlRecordType.COMMIT,
+            {},
+            "type COMMIT, expected one of LEADER_CHANGE, SN",
+        ),
+        (ControlRecordType.UNKNOWN, {}, "type UNKNOWN, expected one of LEADER_CHANGE"),
+        (
+            ControlRecordType.SNAPSHOT_FOOTER,
+            {},
+            "SnapshotFooterRecord version None, ex",
+        ),
+        (
+            ControlRecordType.SNAPSHOT_FOOTER,
+            {"version": 1},
+            "version 1, expected 0 to 0",
+        ),
+        (
+            ControlRecordType.KRAFT_VERSION,
+            {"version": 0},
+            "missing fields of version 0: kRaftVersion",
+        ),
     ],
 )
-def test_no_record_is_written_that_kafka_has_not(kind, message, reason):
+def test_an_unknown_control_record_is_not_encoded(kind, message, reason):
     with pytest.raises(InvalidRecordError, match=reason):
         control_record(kind, message)

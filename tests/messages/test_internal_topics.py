@@ -1,4 +1,4 @@
-"""Records of internal topics: what Kafka reads in golden data, and damage."""
+"""Records of internal topics: golden data as Kafka decodes them, and damage."""
 
 import base64
 import json
@@ -56,11 +56,11 @@ def records_of(path):
         yield from zip(columns[0], *(c.to_list() for c in columns[1:]), strict=True)
 
 
-def as_kafka_has_it(message):
+def as_json(message):
     return None if message is None else json.loads(message_to_json(message))
 
 
-def test_golden_data_has_records_of_each_topic_but_that_of_tiered_segments():
+def test_golden_data_has_records_of_each_topic_except_tiered_segments():
     topics = {topic_of(directory) for _, directory in DECODED}
     assert topics == set(INTERNAL_TOPICS) - {"__remote_log_metadata"}
     assert {name for _, run in DUMPS for name in run.arguments} > {
@@ -83,13 +83,13 @@ def test_records_are_decoded_as_kafkas_own_classes_decode_them(set_name, directo
     assert len(found) == len(truth)
     for row in truth:
         record = found[row["file"], row["offset"]]
-        value = as_kafka_has_it(record.value)
+        value = as_json(record.value)
         if "key_type" in row:
             assert (record.type, record.name + "Key") == (
                 row["key_type"],
                 row["key_name"],
             )
-            assert as_kafka_has_it(record.key) == row["key"]
+            assert as_json(record.key) == row["key"]
             assert record.version == row.get("value_version")
             assert value == row["value"]
         else:
@@ -117,7 +117,7 @@ def test_records_are_described_as_kafka_dump_log_describes_them(set_name, run):
     assert list(lines) == []
 
 
-def test_every_message_of_every_version_is_read_and_written_again():
+def test_every_message_of_every_version_is_decoded_and_encoded_again():
     seen = set()
     for topic, key, value in internal_messages.records(seed=5, each=20):
         record = decode_internal(topic, key, value)
@@ -136,7 +136,7 @@ def test_every_message_of_every_version_is_read_and_written_again():
     )
 
 
-def test_what_members_told_each_other_is_shown_where_it_can_be_read():
+def test_subscriptions_and_assignments_are_printed_decoded_if_they_are_valid():
     shown = [
         json.loads(describe_record("offsets", key, value, 0)[1])["data"]["members"][0]
         for key, value in internal_messages.groups(seed=6, count=300)
@@ -151,7 +151,7 @@ def test_what_members_told_each_other_is_shown_where_it_can_be_read():
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if TOPICS[k] in COORDINATORS])
-def test_a_record_without_a_key_is_refused_as_the_tool_refuses_it(kind):
+def test_a_record_without_a_key_is_rejected_as_the_tool_rejects_it(kind):
     with pytest.raises(InvalidRecordError) as caught:
         describe_record(kind, None, b"", 7)
     assert str(caught.value) == (
@@ -212,7 +212,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("kind", "key", "value", "shown_key", "payload"), TEXTS)
-def test_what_cannot_be_decoded_is_said_in_kafkas_words(
+def test_a_record_that_cannot_be_decoded_has_the_text_of_kafkas_tool(
     kind, key, value, shown_key, payload
 ):
     parts = [None if part is None else bytes.fromhex(part) for part in (key, value)]
@@ -262,7 +262,7 @@ REMOTE = {
         "ff0000000000000007020000000000000000000000050000000064000000"
     ),
 }
-"""Texts of Kafka's own tool, and the values it made them of."""
+"""Texts that Kafka's tool printed, and the values of the records."""
 
 
 @pytest.mark.parametrize("text", REMOTE)
@@ -271,7 +271,7 @@ def test_metadata_of_tiered_segments_has_the_text_of_kafkas_classes(text):
     assert describe_record("remote-log-metadata", None, value, 7) == (None, text)
 
 
-def test_typed_errors_tell_the_byte_and_what_kafka_says():
+def test_errors_have_the_position_and_kafkas_message():
     with pytest.raises(CorruptMessageError) as caught:
         decode_internal("__consumer_offsets", b"\0\3\0\5ab", None)
     assert caught.value.position == 4
@@ -285,7 +285,7 @@ def test_typed_errors_tell_the_byte_and_what_kafka_says():
     ):
         with pytest.raises(UnsupportedFormatError):
             decode_internal(topic, key, value)
-    with pytest.raises(ValueError, match="none of __consumer_offsets"):
+    with pytest.raises(ValueError, match="topic 'orders', expected one of __consumer"):
         decode_internal("orders", b"", b"")
 
 
@@ -303,16 +303,16 @@ def test_any_bytes_are_a_record_or_a_typed_error(topic, key, value):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_damaged_records_are_described_or_told(seed):
-    sound = islice(internal_messages.records(seed, 1), 0, None, 7)
-    for topic, key, value in internal_messages.damaged(seed, sound):
+def test_damaged_records_have_a_text(seed):
+    valid = islice(internal_messages.records(seed, 1), 0, None, 7)
+    for topic, key, value in internal_messages.damaged(seed, valid):
         kind = internal_messages.KINDS[topic]
         shown_key, payload = describe_record(kind, key, value, 7)
         assert (shown_key is None) == (topic in METADATA)
         assert shown_key is not None or payload is not None
 
 
-def test_tags_of_later_releases_are_kept_and_not_shown():
+def test_tagged_fields_of_later_releases_are_kept_and_not_printed():
     value = b"\0\0\0\0\0\7\1\x63\2ab"
     record = decode_internal("__consumer_offsets", b"\0\3\0\1g", value)
     assert record.value == {"epoch": 7, UNKNOWN_TAGS: {99: b"ab"}}
@@ -320,5 +320,5 @@ def test_tags_of_later_releases_are_kept_and_not_shown():
     assert payload == '{"version":"0","data":{"epoch":7}}'
 
 
-def test_the_table_says_of_which_release_it_is():
+def test_the_table_has_the_release_of_kafka():
     assert release().startswith("4.")

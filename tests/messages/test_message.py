@@ -33,11 +33,11 @@ def test_the_bytes_are_those_kafka_wrote(example):
 def test_the_message_is_the_one_kafka_wrote(example):
     schema, version, message, written = example
     assert schema.decode(written, version) == (message, len(written))
-    around = b"before" + written + b"behind"
+    around = b"before" + written + b"after"
     assert schema.decode(around, version, 6) == (message, 6 + len(written))
 
 
-def test_every_cut_is_found(example):
+def test_a_message_cut_at_any_byte_is_rejected(example):
     schema, version, _, written = example
     for cut in range(len(written)):
         with pytest.raises(CorruptRecordError) as caught:
@@ -127,7 +127,7 @@ def test_a_classic_message_is_read_back(message):
 
 
 @given(message=messages, tagged=tags, null_ids=st.booleans())
-def test_a_flexible_message_is_read_back_with_the_tags_it_does_not_know(
+def test_a_flexible_message_is_read_back_with_its_unknown_tags(
     message, tagged, null_ids
 ):
     message = {**message, **tagged, **({"ids": None} if null_ids else {})}
@@ -136,7 +136,7 @@ def test_a_flexible_message_is_read_back_with_the_tags_it_does_not_know(
 
 
 @given(message=messages, tagged=tags, version=st.integers(0, 1), data=st.data())
-def test_any_cut_of_any_message_is_found(message, tagged, version, data):
+def test_any_message_cut_at_any_byte_is_rejected(message, tagged, version, data):
     written = EVERY.encode({**message, **(tagged if version else {})}, version)
     cut = data.draw(st.integers(0, len(written) - 1))
     with pytest.raises(CorruptRecordError) as caught:
@@ -154,7 +154,7 @@ def test_any_bytes_are_a_message_or_a_typed_error(data):
 
 @given(data=st.binary(max_size=60).map(lambda tail: bytes(60) + tail))
 @pytest.mark.parametrize("schema", [OFFSET_COMMIT, GROUP_METADATA, TRANSACTION])
-def test_whatever_can_be_read_can_be_written(schema, data):
+def test_every_decoded_message_can_be_encoded(schema, data):
     for version in range(schema.highest_version + 1):
         try:
             message, _ = schema.decode(data, version)
@@ -183,16 +183,18 @@ def flexible(*fields):
         (
             Array("int64"),
             "0300000000000000000000",
-            "field element ends 6 bytes past",
+            "field element: 2 bytes left, expected 8",
             9,
         ),
         ("bytes", "ffffffffff00", "Varint is too long", 0),
         ("bytes", "8080808008", "Error reading byte array of 2147483647 byte(s)", 5),
-        ("bytes", "80", "field ends 1 bytes past", 1),
+        ("bytes", "80", "field: 0 bytes left, expected 1", 1),
         ("string", "818002" + "41" * 32768, "string field field had invalid len", 0),
     ],
 )
-def test_what_is_wrong_is_told_with_its_byte(kind, data, reason, position):
+def test_an_invalid_encoding_is_reported_with_its_position(
+    kind, data, reason, position
+):
     with pytest.raises(CorruptRecordError) as caught:
         flexible(Field("field", kind)).decode(bytes.fromhex(data), 0)
     assert caught.value.reason.startswith(reason)
@@ -204,22 +206,22 @@ LATER = Field("later", "int32", since=1, tag=1)
 
 
 @pytest.mark.parametrize(
-    ("data", "reason", "said", "position"),
+    ("data", "reason", "kafka_message", "position"),
     [
         ("01 03 02 aa", "Error reading byte array of 2 byte(s): only 1", "Error re", 3),
-        ("01 03 ffffffff0f", "tagged fields has a size of -1", "-1", 7),
-        ("01 00 03 000000", "known ends 1 bytes past", "null", 3),
+        ("01 03 ffffffff0f", "tagged fields: size -1, expected 0 or more", "-1", 7),
+        ("01 00 03 000000", "known: 3 bytes left, expected 4", "null", 3),
         ("01 01 04 00000001", "Tag 1 is not valid for version 0", "Tag 1 is not", 1),
-        ("ffffffff07", "tagged fields ends 1 bytes past", "null", 5),
+        ("ffffffff07", "tagged fields: 0 bytes left, expected 1", "null", 5),
     ],
 )
-def test_tagged_fields_are_refused_where_kafka_refuses_them(
-    data, reason, said, position
+def test_tagged_fields_that_kafka_rejects_are_rejected(
+    data, reason, kafka_message, position
 ):
     with pytest.raises(CorruptMessageError) as caught:
         flexible(KNOWN, LATER).decode(bytes.fromhex(data), 0)
     assert caught.value.reason.startswith(reason)
-    assert caught.value.kafka_message.startswith(said)
+    assert caught.value.kafka_message.startswith(kafka_message)
     assert caught.value.position == position
 
 
@@ -234,7 +236,7 @@ def test_tagged_fields_are_refused_where_kafka_refuses_them(
         ("ffffffff0f", {}),
     ],
 )
-def test_tagged_fields_are_taken_where_kafka_takes_them(data, message):
+def test_tagged_fields_that_kafka_accepts_are_accepted(data, message):
     data = bytes.fromhex(data)
     assert flexible(KNOWN, LATER).decode(data, 0) == (message, len(data))
 
@@ -245,7 +247,7 @@ def test_fields_are_in_the_order_of_the_schema_wherever_they_are_written():
     assert list(message.items()) == [("known", 1), ("plain", 7)]
 
 
-def test_a_string_that_is_no_utf8_is_repaired_as_java_does():
+def test_invalid_utf8_is_decoded_with_replacement_characters_as_in_java():
     message, _ = flexible(Field("field", "string")).decode(b"\x03a\xff\0", 0)
     assert message == {"field": "a\N{REPLACEMENT CHARACTER}"}
 
@@ -253,29 +255,33 @@ def test_a_string_that_is_no_utf8_is_repaired_as_java_does():
 @pytest.mark.parametrize(
     ("kind", "value", "reason"),
     [
-        ("int8", 128, "field is 128, not int8"),
-        ("int8", True, "field is True, not int8"),
-        ("uint16", -1, "field is -1, not uint16"),
-        ("int64", "7", "field is '7', not int64"),
-        ("float64", 10**400, "field is 1"),
-        ("string", b"x", "field is b'x', not string"),
-        ("string", "x" * 32_768, "field is a string of 32768 bytes"),
-        ("string", "\ud800", "field cannot be UTF-8"),
-        ("string", None, "field is null"),
-        ("bytes", "x", "field is 'x', not bytes"),
-        ("uuid", "x", "field 'x' is not 22 characters"),
-        ("uuid", None, "field is null"),
-        ("uuid", 7, "field "),
-        (Array("int8"), 7, "field is 7, not a list"),
-        (Array("int8"), [1000], "field is 1000, not int8"),
-        (Array("string"), [None], "field has an element that is null"),
-        (INNER, 7, "field is 7, not a mapping"),
-        (INNER, {"name": ""}, "field lacks sizes"),
-        (INNER, {"name": "", "sizes": [], "x": 1, "a": 1}, "field has no a, x"),
+        ("int8", 128, "field: 128, expected int8"),
+        ("int8", True, "field: True, expected int8"),
+        ("uint16", -1, "field: -1, expected uint16"),
+        ("int64", "7", "field: '7', expected int64"),
+        ("float64", 10**400, "field: 1"),
+        ("string", b"x", "field: b'x', expected string"),
+        ("string", "x" * 32_768, "field: string of 32768 bytes, expected at most"),
+        ("string", "\ud800", "field: '\\ud800', expected text that UTF-8"),
+        ("string", None, "field: null, expected a value"),
+        ("bytes", "x", "field: 'x', expected bytes"),
+        ("uuid", "x", "field: 'x', expected 22 characters"),
+        ("uuid", None, "field: null, expected a value"),
+        ("uuid", 7, "field: 7, expected uuid"),
+        (Array("int8"), 7, "field: 7, expected a list"),
+        (Array("int8"), [1000], "field: 1000, expected int8"),
+        (Array("string"), [None], "field: null element, expected a value"),
+        (INNER, 7, "field: 7, expected a mapping"),
+        (INNER, {"name": ""}, "field: missing fields of version 0: sizes"),
+        (
+            INNER,
+            {"name": "", "sizes": [], "x": 1, "a": 1},
+            "field: unknown fields in version 0: a, x",
+        ),
     ],
 )
 @pytest.mark.parametrize("flexible_since", [0, 1])
-def test_a_value_that_has_no_room_is_refused_by_name(
+def test_an_invalid_value_is_rejected_with_the_name_of_its_field(
     kind, value, reason, flexible_since
 ):
     schema = Schema("S", (Field("field", kind),), flexible_since=flexible_since)
@@ -284,17 +290,19 @@ def test_a_value_that_has_no_room_is_refused_by_name(
     assert str(caught.value).startswith(reason)
 
 
-def test_a_classic_message_has_no_tags():
+def test_tagged_fields_are_rejected_in_a_classic_version():
     schema = Schema("S", (Field("field", "int8"),))
-    with pytest.raises(InvalidRecordError, match="has tagged fields"):
+    with pytest.raises(
+        InvalidRecordError, match="message: tagged fields, expected none"
+    ):
         schema.encode({"field": 1, UNKNOWN_TAGS: {0: b""}}, 0)
 
 
-def test_a_version_there_is_none_of_is_refused():
+def test_a_version_that_does_not_exist_is_rejected():
     for version in (-1, 5):
-        with pytest.raises(ValueError, match="versions 0 to 4"):
+        with pytest.raises(ValueError, match=f"version {version}, expected 0 to 4"):
             OFFSET_COMMIT.decode(b"", version)
-        with pytest.raises(ValueError, match="versions 0 to 4"):
+        with pytest.raises(ValueError, match=f"version {version}, expected 0 to 4"):
             OFFSET_COMMIT.encode(COMMIT, version)
 
 

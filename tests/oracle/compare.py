@@ -1,4 +1,4 @@
-"""Compares what two players made of a scenario: results, and directories.
+"""Compare the results and the directories of two players.
 
     python -m tests.oracle.compare results EXPECTED.results.jsonl ACTUAL.results.jsonl
     python -m tests.oracle.compare dirs    EXPECTED_DIR ACTUAL_DIR
@@ -10,7 +10,7 @@ ACTUAL_ROOT/NAME.results.jsonl, and EXPECTED_ROOT/NAME/ (or NAME.tree.json) with
 ACTUAL_ROOT/NAME/. With --scenarios only those whose scenario is in DIR, and those whose
 first line says "compare": "content" in content mode.
 
-Exit code: 0 all equal, 1 a difference, 2 wrong use. README.md says what is forgiven.
+Exit code: 0 all equal, 1 a difference, 2 usage. README.md lists what is ignored.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def main(argv):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("results", "dirs", "tree", "all"))
+    parser.add_argument("kind", choices=("results", "dirs", "tree", "all"))
     parser.add_argument("expected")
     parser.add_argument("actual")
     parser.add_argument("names", nargs="*")
@@ -86,7 +86,7 @@ def main(argv):
     parser.add_argument(
         "--content",
         action="store_true",
-        help="compare compressed batches by what they hold; ignore lengths",
+        help="compare compressed batches by their records; ignore lengths",
     )
     parser.add_argument(
         "--strict",
@@ -111,7 +111,7 @@ def main(argv):
     if options.decompress:
         module, function = options.decompress.split(":")
         options.decompress = getattr(importlib.import_module(module), function)
-    if options.what == "all":
+    if options.kind == "all":
         return (
             1
             if compare_all(options.expected, options.actual, options.names, options)
@@ -119,7 +119,7 @@ def main(argv):
         )
     report = Report(options.max)
     {"results": compare_results, "dirs": compare_dirs, "tree": compare_tree}[
-        options.what
+        options.kind
     ](options.expected, options.actual, options, report)
     print("equal" if not report.count else f"{report.count} differences")
     return 1 if report.count else 0

@@ -1,4 +1,4 @@
-"""Compares two directories that players left, or one with a listing of the other."""
+"""Compare two directories, or a directory with the listing of another."""
 
 import json
 import struct
@@ -59,7 +59,7 @@ def compare_tree(tree_path, actual_dir, options, report):
         if options.mtimes and "mtime" in entry:
             mtime = actual[name].stat().st_mtime_ns // 1_000_000
             if mtime != entry["mtime"]:
-                report.add(f"  {name}: mtime {entry['mtime']} expected, got {mtime}")
+                report.add(f"  {name}: mtime {entry['mtime']} expected, found {mtime}")
         if sha256(data) == entry["sha256"]:
             continue
         if not options.strict:
@@ -109,7 +109,7 @@ def first_hint(name, data):
 
 
 def suffix_of(name):
-    """'.log' for x.log, x.log.deleted, x.log.swap and so on."""
+    """Return '.log' for x.log, x.log.deleted, x.log.swap and so on."""
     base = name.rsplit("/", 1)[-1]
     for suffix in (".timeindex", ".txnindex", ".index", ".log", ".snapshot"):
         if base.endswith(suffix) or suffix + "." in base:
@@ -131,9 +131,11 @@ def explain(name, left, right, options, report):
             right.decode("utf-8", "replace").split("\n"),
             strict=False,
         )
-        for number, (want, got) in enumerate(lines, 1):
-            if want != got:
-                report.add(f"  {name} line {number}: expected {want!r}, got {got!r}")
+        for number, (expected, found) in enumerate(lines, 1):
+            if expected != found:
+                report.add(
+                    f"  {name} line {number}: expected {expected!r}, found {found!r}"
+                )
                 return
         report.add(f"  {name}: {len(left)} bytes expected, got {len(right)}")
 
@@ -150,11 +152,11 @@ def explain_index(name, kind, left, right, options, report):
     ):
         return
     for at in range(0, min(len(left), len(right)) - layout.size + 1, layout.size):
-        want, got = layout.unpack_from(left, at), layout.unpack_from(right, at)
-        if want != got:
+        expected, found = layout.unpack_from(left, at), layout.unpack_from(right, at)
+        if expected != found:
             report.add(
                 f"  {name} entry {at // layout.size} ({', '.join(fields)}): "
-                f"expected {want}, got {got}"
+                f"expected {expected}, found {found}"
             )
             return
     report.add(
@@ -164,7 +166,7 @@ def explain_index(name, kind, left, right, options, report):
 
 
 def used_part(data, layout):
-    """The entries before the first slot that is zero or does not ascend."""
+    """Return the entries before the first slot that is zero or does not ascend."""
     end, last = 0, None
     for at in range(0, len(data) - layout.size + 1, layout.size):
         entry = layout.unpack_from(data, at)
@@ -183,12 +185,12 @@ def snapshot_entries(data):
 
 
 def explain_snapshot(name, left, right, options, report):
-    want, got = snapshot_entries(left), snapshot_entries(right)
-    if want == got and left[:2] == right[:2] and left[6:10] == right[6:10]:
+    expected, found = snapshot_entries(left), snapshot_entries(right)
+    if expected == found and left[:2] == right[:2] and left[6:10] == right[6:10]:
         if options.strict:
             report.add(f"  {name}: same entries, other order")
         return
-    for raw, raw2 in zip(want, got, strict=False):
+    for raw, raw2 in zip(expected, found, strict=False):
         if raw != raw2 and len(raw) == len(raw2) == SNAPSHOT_ENTRY.size:
             a, b = (
                 dict(zip(SNAPSHOT_FIELDS, SNAPSHOT_ENTRY.unpack(r), strict=False))
@@ -197,8 +199,8 @@ def explain_snapshot(name, left, right, options, report):
             report.add(
                 f"  {name} producer {a['producer_id']}: "
                 + "; ".join(
-                    f"{k} {a[k]} expected, got {b[k]}" for k in a if a[k] != b[k]
+                    f"{k} {a[k]} expected, found {b[k]}" for k in a if a[k] != b[k]
                 )
             )
             return
-    report.add(f"  {name}: {len(want)} entries expected, got {len(got)}")
+    report.add(f"  {name}: {len(expected)} entries expected, got {len(found)}")

@@ -1,4 +1,4 @@
-"""Compares the batches of two ``.log`` files, by bytes or by what they hold."""
+"""Compare the batches of two ``.log`` files, by bytes or by their records."""
 
 import hashlib
 import struct
@@ -32,7 +32,7 @@ def sha256(data):
 
 
 def batches(data):
-    """(position, header fields, bytes) of each whole batch."""
+    """Yield (position, header fields, bytes) of each whole batch."""
     at = 0
     while len(data) - at >= 17:
         size = 12 + struct.unpack_from(">i", data, at + 8)[0]
@@ -70,7 +70,10 @@ class NeedsDecompressor(Exception):
 
 
 def same_content(left, right, options):
-    """Whether two logs, or a log and a digest, say the same; None if nobody knows."""
+    """Return whether two logs, or a log and a digest, have the same records.
+
+    None if their codec is not supported.
+    """
     try:
         digest = (
             right if isinstance(right, str) else sha256(canonical_log(right, options))

@@ -1,4 +1,4 @@
-"""Compares the results that two players gave, step by step."""
+"""Compare the results of two players, step by step."""
 
 import itertools
 import json
@@ -22,12 +22,12 @@ LENGTH_DEPENDENT = {
     "deleted",
 }
 APPENDS = ("append", "marker", "append_follower")
-NOT_OURS = ("state", "ran", "cause")
+NOT_COMPARED = ("state", "ran", "cause")
 COMPARED_TASKS = ("delete-file", "delete-producer-snapshot")
 
 
 def load_results(path):
-    """The lines of a results file with the state filled in where it was left out."""
+    """Return the lines of a results file, each with the state of the log."""
     lines, state = [], None
     for text in Path(path).read_text().splitlines():
         if text.strip():
@@ -39,7 +39,7 @@ def load_results(path):
 
 
 def comparable(line, options):
-    """A result line without what is not compared."""
+    """Return a result line without the members that are not compared."""
     line = dict(line)
     if not options.tasks:
         line.pop("ran", None)
@@ -59,16 +59,16 @@ def comparable(line, options):
     return line
 
 
-def within_the_log(state):
-    """Kafka's state of a log, its recovery point no further than what there is.
+def limit_recovery_point(state):
+    """Return Kafka's state of a log, with the recovery point within the log.
 
-    A flush that was due before a truncation moves Kafka's beyond the log's end, and
-    what is appended there then counts as forced to disk. Here it does not.
+    A flush that was due before a truncation moves Kafka's recovery point beyond the log
+    end offset, and records appended there then count as flushed. Not so in kafkalog.
     """
     if state is None:
         return None
-    reach = max(state["log_end_offset"], state["segments"][-1][0])
-    return {**state, "recovery_point": min(state["recovery_point"], reach)}
+    limit = max(state["log_end_offset"], state["segments"][-1][0])
+    return {**state, "recovery_point": min(state["recovery_point"], limit)}
 
 
 def reduced(entry, options):
@@ -96,7 +96,7 @@ def without_lengths(value):
 
 
 def differences(expected, actual, where=""):
-    """Paths below which two JSON values differ."""
+    """Yield each path at which two JSON values differ, and both values."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for key in list(expected) + [k for k in actual if k not in expected]:
             inner = f"{where}.{key}" if where else str(key)
@@ -120,29 +120,31 @@ def compare_results(expected_path, actual_path, options, report):
     for left, right in zip(expected, actual, strict=False):
         if "cause" not in left or "cause" not in right:
             left.pop("cause", None), right.pop("cause", None)
-        left["state"] = within_the_log(left.get("state"))
-        for where, want, got in differences(
+        left["state"] = limit_recovery_point(left.get("state"))
+        for where, value, found in differences(
             comparable(left, options), comparable(right, options)
         ):
             report.add(
                 f"  step {left.get('step')} {left.get('op')}: {where}: "
-                f"expected {short(want)}, got {short(got)}"
+                f"expected {short(value)}, got {short(found)}"
             )
     if len(expected) != len(actual):
         report.add(f"  {len(expected)} steps expected, got {len(actual)}")
 
 
 def compare_appends(expected_path, actual_path, report):
-    """Compare only what became of appends: how the log is in between is not known."""
+    """Compare the results of appends only: the states in between are not recorded."""
     expected, actual = load_results(expected_path), load_results(actual_path)
     for left, right in zip(expected, actual, strict=True):
         if left["op"] not in APPENDS:
             continue
-        untold = ("state", "ran") if "cause" in left.keys() & right.keys() else NOT_OURS
-        for line, key in itertools.product((left, right), untold):
+        ignored = (
+            ("state", "ran") if "cause" in left.keys() & right.keys() else NOT_COMPARED
+        )
+        for line, key in itertools.product((left, right), ignored):
             line.pop(key, None)
-        for where, want, got in differences(left, right):
+        for where, value, found in differences(left, right):
             report.add(
                 f"  step {left['step']}: {where}: "
-                f"expected {short(want)}, got {short(got)}"
+                f"expected {short(value)}, got {short(found)}"
             )

@@ -1,4 +1,4 @@
-"""The files of a scenario: damage done to them, and the listing of a tree."""
+"""The files of a scenario: damage to them, and their listing."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _content(step: Step) -> bytes:
 
 
 def tree(root: Path, entries: dict[Path, int]) -> list[Step]:
-    """List the files below `root`; of indexes that `entries` counts, the used part."""
+    """List the files below `root`, with the used part of the indexes in `entries`."""
     listed = []
     for path in files_below(root):
         data = path.read_bytes()
@@ -107,7 +107,7 @@ def tree(root: Path, entries: dict[Path, int]) -> list[Step]:
 
 
 def files_below(root: Path) -> list[Path]:
-    """All files below a directory, by path."""
+    """Return all files below a directory, by path."""
     return sorted(path for path in root.rglob("*") if path.is_file())
 
 
@@ -116,7 +116,7 @@ def _sha256(data: bytes) -> str:
 
 
 def _decoded(data: bytes) -> str | None:
-    """Digest of what compressed batches hold; None without one, or if damaged."""
+    """Return the digest of decompressed batches; None without any, or if corrupt."""
     parts, at, compressed = [], 0, False
     while len(data) - at >= 17:
         size = 12 + int.from_bytes(data[at + 8 : at + 12], signed=True)
@@ -152,7 +152,7 @@ def set_modified(path: Path, time_ms: int) -> None:
 
 
 class MtimeStamper:
-    """Sets the scenario's time as that of files that a step modified."""
+    """Sets the modification time of files that a step changed to the scenario's."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -1,9 +1,9 @@
-"""Random scenarios, each from its own seed: the same call always writes the same files.
+"""Write random scenarios, each from its own seed: equal calls write equal files.
 
     python -m tests.oracle.make_scenarios --seed 1 --count 20 [--theme recovery] OUT/
 
-``--theme`` may be repeated; ``--steps`` says how many. The files still lack the bytes
-of the batches: ``player/run.sh prepare-all OUT/ PREPARED/`` adds them.
+``--theme`` may be repeated; ``--steps`` is the number of steps. The files do not have
+the bytes of the batches: ``player/run.sh prepare-all OUT/ PREPARED/`` adds them.
 """
 
 import argparse
@@ -150,7 +150,7 @@ def make(maker):
     maker.s.become_leader(epoch=0)
     names = list(WEIGHTS[maker.theme])
     weights = list(WEIGHTS[maker.theme].values())
-    while len(maker.s.steps) < maker.wanted:
+    while len(maker.s.steps) < maker.step_count:
         getattr(maker, r.choices(names, weights)[0])()
     maker.s.run_tasks().hw().producers().segments().tree()
     if maker.chance(0.7):

@@ -1,10 +1,10 @@
-"""The player of scenarios: it plays one as the player over Kafka's engine does.
+"""The player of scenarios, with the same output as the player over Kafka's engine.
 
     python -m tests.oracle.play SCENARIO OUTDIR        results to stdout, JSON Lines
     python -m tests.oracle.play SCENARIODIR OUTROOT    OUTROOT/NAME.results.jsonl, NAME/
 
-It maps steps to calls, and results to JSON in the form of ``README.md``. It has no rule
-of Kafka, and imports nothing but public names and `kafkalog.testing`.
+It maps steps to calls, and results to JSON in the form of ``README.md``. It implements
+no rule of Kafka, and imports only public names and `kafkalog.testing`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.oracle.steps import (
     NotOpen,
     append_chunk,
     describe,
-    terms_of,
+    options_of,
 )
 
 Step = dict[str, Any]
@@ -48,7 +48,7 @@ NOT_KEPT = ("op", "now", "clean", "log_start_offset", "recovery_point")
 
 
 class Player:
-    """One log directory with one log in it, and what outlives its closing."""
+    """One log directory with one log, and the state that is kept while it is closed."""
 
     def __init__(self, root: Path, opening: Step) -> None:
         self.root = root
@@ -163,7 +163,9 @@ class Player:
             "high_watermark": log.high_watermark,
             "last_stable_offset": log.last_stable_offset,
             "recovery_point": log.recovery_point,
-            "segments": [[one.base_offset, one.size] for one in log.growing_segments],
+            "segments": [
+                [each.base_offset, each.size] for each in log.growing_segments
+            ],
             "epochs": [list(entry) for entry in log.leader_epochs],
             "producers": len(log.producers),
             "tasks": [[*task, count] for task, count in tasks.items()],
@@ -179,8 +181,8 @@ class Player:
         self.leader_epoch = step.get("leader_epoch", self.leader_epoch)
         clean = step.get("clean", self.clean)
         for field, value in self.last.items():
-            asked = step.get(field, "last")
-            self.last[field] = value if asked == "last" else asked
+            stated = step.get(field, "last")
+            self.last[field] = value if stated == "last" else stated
         (self.root / CLEAN_SHUTDOWN).unlink(missing_ok=True)
         self.scheduler = ManualScheduler(self.clock)
         self.guards, self.entries_at_crash, self.clean = {}, {}, False
@@ -198,8 +200,8 @@ class Player:
         finally:
             if self._log is None:
                 self.scheduler.shutdown()
-        asked = {f"asked_{field}": value for field, value in self.last.items()}
-        return {"clean": clean, **asked}
+        used = {f"asked_{field}": value for field, value in self.last.items()}
+        return {"clean": clean, **used}
 
     def config(self) -> LogConfig:
         values = dict(self.settings.get("config", {}))
@@ -210,8 +212,8 @@ class Player:
     def broker(self) -> BrokerConfig:
         verified = self.settings.get("transaction_verification", False)
         values = self.settings | {"transaction_verification": verified}
-        asked = {name: values[key] for key, name in BROKER.items() if key in values}
-        return BrokerConfig.from_properties(asked)
+        settings = {BROKER[key]: values[key] for key in BROKER if key in values}
+        return BrokerConfig.from_properties(settings)
 
     def do_close(self, step: Step) -> Step:
         log = self.log
@@ -261,7 +263,7 @@ class Player:
         return tree(self.root, self.index_entries())
 
     def index_entries(self) -> dict[Path, int]:
-        """Count the entries of the indexes that there are."""
+        """Return the number of entries of each index file."""
         if self._log is None:
             return self.entries_at_crash
         indexes = [
@@ -289,8 +291,8 @@ class Player:
 def play(scenario: Path, root: Path, *, chunked: bool = False) -> list[Step]:
     """Play a scenario into an empty directory and return its results.
 
-    If `chunked`, appends that follow one another, all of a leader, of a follower, or
-    transaction markers, and on the same terms, are one call.
+    If `chunked`, consecutive appends of a leader, of a follower, or of markers, with
+    equal options, are one call.
     """
     root.mkdir(parents=True, exist_ok=True)
     lines = scenario.read_text(encoding="utf-8").splitlines()
@@ -298,11 +300,11 @@ def play(scenario: Path, root: Path, *, chunked: bool = False) -> list[Step]:
     opening = next(step for step in steps if step["op"] == "open")
     player = Player(root.resolve(), opening)
     results: list[Step] = []
-    for asked, group in groupby(
-        steps, lambda step: terms_of(step) if chunked else None
+    for options, group in groupby(
+        steps, lambda step: options_of(step) if chunked else None
     ):
         same = list(group)
-        if asked is not None and len(same) > 1 and player.is_open:
+        if options is not None and len(same) > 1 and player.is_open:
             results += player.play_chunk(len(results) + 1, same)
         else:
             results += [

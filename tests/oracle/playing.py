@@ -1,4 +1,4 @@
-"""Play a recorded scenario, and compare it with what Kafka's own engine did."""
+"""Play a recorded scenario, and compare the results with those of Kafka's engine."""
 
 import json
 from argparse import Namespace
@@ -15,7 +15,7 @@ NAMES = oracle_data.NAMES
 
 
 def options_for(name):
-    """Compare all there is, but for what depends on the compressor's choices."""
+    """Return options that compare everything but the output of compressors."""
     content = oracle_data.steps(name)[0]["compare"] == "content"
     strict = not content
     return Namespace(
@@ -23,16 +23,16 @@ def options_for(name):
     )
 
 
-def played(name, root, **how):
+def played(name, root, **options):
     scenario = oracle_data.SCENARIOS / f"{name}.jsonl"
-    lines = play.play(scenario, root / name, **how)
+    lines = play.play(scenario, root / name, **options)
     results = root / f"{name}.results.jsonl"
     results.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return results
 
 
 def differences(name, root):
-    """Play a scenario step by step, and report what is other than in Kafka."""
+    """Play a scenario step by step, and report the differences from Kafka."""
     results, options, report = played(name, root), options_for(name), Report(10)
     compare_results(EXPECTED / f"{name}.results.jsonl", results, options, report)
     compare_tree(EXPECTED / f"{name}.tree.json", root / name, options, report)

@@ -1,10 +1,10 @@
-"""What two players made differently: counted, and the first differences printed."""
+"""A count of the differences between two players, and a print of the first."""
 
 import json
 
 
 class Report:
-    """Collects differences, prints the first ones."""
+    """Counts differences and prints the first ones."""
 
     def __init__(self, limit):
         self.limit = limit

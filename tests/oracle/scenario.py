@@ -48,7 +48,7 @@ class Scenario:
         return self
 
     def open(self, config=None, now=T0, **more):
-        """First open: CONFIG with changes. A later one keeps what is not given."""
+        """Open the log: first with CONFIG and changes, later with the same settings."""
         if not self.opened:
             self.opened = True
             merged = {**CONFIG, **(config or {})}
@@ -64,7 +64,7 @@ class Scenario:
         return self.op("open", **more)
 
     def append(self, *records, **more):
-        """One batch; leader_epoch, origin, verified_producer ... are the step's."""
+        """Append one batch; leader_epoch, origin and the like belong to the step."""
         step = {
             k: more.pop(k)
             for k in (
@@ -126,7 +126,7 @@ class Scenario:
         return self.op("read", offset=offset, **more)
 
     def __getattr__(self, name):
-        """close, crash, roll, flush, retention, tree ... as plain steps."""
+        """Return a function that adds a step: close, crash, roll, flush, tree ..."""
         if name.startswith("_"):
             raise AttributeError(name)
         return lambda **fields: self.op(name, **fields)
@@ -140,7 +140,7 @@ class Scenario:
 
 
 def batch(*records, base, epoch=0, **more):
-    """A batch with given offsets, for the follower."""
+    """Return a batch with offsets, for a follower."""
     return {
         "base_offset": base,
         "leader_epoch": epoch,

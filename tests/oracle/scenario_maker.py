@@ -6,10 +6,10 @@ CODECS = ("none", "none", "none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Maker:
-    """Writes one scenario, with a rough idea of the log: the player knows better."""
+    """Draws the steps of a scenario, with an estimate of the state of the log."""
 
     def __init__(self, name, theme, rng, steps):
-        self.rng, self.theme, self.wanted = rng, theme, steps
+        self.rng, self.theme, self.step_count = rng, theme, steps
         self.content = theme == "compaction" and rng.random() < 0.15
         self.s = Scenario(
             name,
@@ -25,7 +25,7 @@ class Maker:
         self.keys = rng.choice((3, 6, 12))
         self.open = True
 
-    # -- pieces
+    # -- Parts
 
     def chance(self, p):
         return self.rng.random() < p
@@ -40,7 +40,7 @@ class Maker:
         }
         if self.theme in ("epochs", "recovery", "mixed"):
             config["segment.index.bytes"] = (
-                336  # room for whatever one append or a recovery wants to enter
+                336  # enough for the entries of one append or recovery
             )
         if self.theme in ("timestamps", "mixed"):
             config["message.timestamp.type"] = r.choice(("CreateTime", "LogAppendTime"))
@@ -103,7 +103,7 @@ class Maker:
         codec = self.rng.choice(CODECS)
         return {} if codec == "none" else {"codec": codec}
 
-    # -- steps
+    # -- Steps
 
     def append(self):
         records = self.records()
@@ -210,7 +210,7 @@ class Maker:
         self.forget_producers()
 
     def forget_producers(self):
-        """After a cut the sequences are unknown: mostly go on with fresh producers."""
+        """Mostly use new producers from here on: sequences are unknown."""
         if self.chance(0.7):
             self.producers = {}
 
@@ -225,7 +225,7 @@ class Maker:
         state = self.producers[pid]
         if state[2] and not transactional and not self.chance(0.03):
             transactional = (
-                True  # plain records inside a transaction are refused: rarely
+                True  # data without the flag is rejected in a transaction: rare
             )
         kind = self.rng.random()
         if kind < 0.12 and state[3]:

@@ -1,4 +1,4 @@
-"""The steps of a scenario that need an open log: each a call, its result as JSON."""
+"""The steps of a scenario that need an open log: calls, and their results as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import RecordValidationError
 from kafkalog.cleaner import LogCleaner
 from kafkalog.errors import LogCleaningAbortedError
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from tests.oracle.play import Player
 
 Step = dict[str, Any]
-TERMS = ("op", "leader_epoch", "origin", "transaction_version", "verified_producer")
+OPTIONS = ("op", "leader_epoch", "origin", "transaction_version", "verified_producer")
 
 
 CLEANED = (
@@ -40,11 +39,11 @@ class AlreadyOpen(Exception):
 
 
 def describe(error: Exception) -> Step:
-    """Name an error as the results do."""
+    """Return the members of a result that name an error and its records."""
     if isinstance(error, OSError):
         return {"error": "KafkaStorageException"}
     line: Step = {"error": getattr(error, "kafka_name", None)}
-    if isinstance(error, RecordValidationError):
+    if hasattr(error, "record_errors"):
         line["cause"] = getattr(error.__cause__, "kafka_name", None)
         line["record_errors"] = [index for index, _ in error.record_errors]
     return line
@@ -52,24 +51,26 @@ def describe(error: Exception) -> Step:
 
 def append(player: Player, step: Step) -> Step:
     batches = base64.b64decode(step["bytes"])
-    return as_json(player.log.append(batches, **terms(player, step)))
+    return as_json(player.log.append(batches, **append_options(player, step)))
 
 
 def append_chunk(player: Player, steps: list[Step]) -> list[Step]:
-    """Append what steps of the same terms do, in one call."""
-    pieces = [base64.b64decode(step["bytes"]) for step in steps]
+    """Append the batches of several steps with equal options, in one call."""
+    appends = [base64.b64decode(step["bytes"]) for step in steps]
     if steps[0]["op"] == "append_follower":
         epoch = epoch_of(player, steps[0])
-        outcomes = player.log.append_many_as_follower(pieces, leader_epoch=epoch)
+        outcomes = player.log.append_many_as_follower(appends, leader_epoch=epoch)
     else:
-        outcomes = player.log.append_many(pieces, **terms(player, steps[0]))
+        outcomes = player.log.append_many(appends, **append_options(player, steps[0]))
     return [
-        describe(one) if isinstance(one, Exception) else {"result": as_json(one)}
-        for one in outcomes
+        describe(outcome)
+        if isinstance(outcome, Exception)
+        else {"result": as_json(outcome)}
+        for outcome in outcomes
     ]
 
 
-def terms(player: Player, step: Step) -> Step:
+def append_options(player: Player, step: Step) -> Step:
     marker = step["op"] == "marker"
     return {
         "leader_epoch": epoch_of(player, step),
@@ -83,11 +84,11 @@ def epoch_of(player: Player, step: Step) -> int:
     return int(step.get("leader_epoch", player.leader_epoch))
 
 
-def terms_of(step: Step) -> Any:
-    """What appends that go into one call have in common; None for other steps."""
+def options_of(step: Step) -> Any:
+    """Return the options that appends in one call share; None for other steps."""
     if step["op"] not in ("append", "append_follower", "marker"):
         return None
-    return json.dumps({key: step[key] for key in step if key in TERMS})
+    return json.dumps({key: step[key] for key in step if key in OPTIONS})
 
 
 def append_follower(player: Player, step: Step) -> Step:
@@ -229,12 +230,15 @@ def read(player: Player, step: Step) -> Step:
         "sha256": hashlib.sha256(found.data).hexdigest(),
         "first_entry_incomplete": found.first_entry_incomplete,
         "batches": [
-            [one.last_offset if one.magic < 2 else one.base_offset, one.last_offset]
-            for one in found.batches()
+            [
+                batch.last_offset if batch.magic < 2 else batch.base_offset,
+                batch.last_offset,
+            ]
+            for batch in found.batches()
         ],
     }
     if found.lists_aborted:
-        result["aborted"] = [list(one) for one in found.aborted]
+        result["aborted"] = [list(entry) for entry in found.aborted]
     return result
 
 
@@ -252,17 +256,17 @@ def offset_for_epoch(player: Player, step: Step) -> Any:
 
 def aborted_transactions(player: Player, step: Step) -> list[list[int]]:
     bounds = player.offset(step, "from"), player.offset(step, "to")
-    return [list(one) for one in player.log.find_aborted(*bounds)]
+    return [list(entry) for entry in player.log.find_aborted(*bounds)]
 
 
 def producers(player: Player, step: Step) -> list[Step]:
     return [
         {
-            "producer_id": one.producer_id,
-            "epoch": one.producer_epoch,
-            "coordinator_epoch": one.coordinator_epoch,
-            "last_timestamp": one.last_timestamp,
-            "txn_first_offset": one.txn_first_offset,
+            "producer_id": state.producer_id,
+            "epoch": state.producer_epoch,
+            "coordinator_epoch": state.coordinator_epoch,
+            "last_timestamp": state.last_timestamp,
+            "txn_first_offset": state.txn_first_offset,
             "batches": [
                 [
                     batch.first_sequence,
@@ -271,36 +275,36 @@ def producers(player: Player, step: Step) -> list[Step]:
                     batch.last_offset,
                     batch.timestamp,
                 ]
-                for batch in one.batches
+                for batch in state.batches
             ],
         }
-        for _, one in sorted(player.log.producers.items())
+        for _, state in sorted(player.log.producers.items())
     ]
 
 
 def segments(player: Player, step: Step) -> list[Step]:
     described = []
-    for one in player.log.growing_segments:
-        first = one.rolling_timestamp
+    for segment in player.log.growing_segments:
+        first = segment.rolling_timestamp
         described.append(
             {
-                "base_offset": one.base_offset,
-                "size": one.size,
-                "largest_timestamp": one.largest_timestamp,
-                "max_timestamp": one.greatest_timestamp[0],
-                "offset_of_max_timestamp": one.greatest_timestamp[1],
+                "base_offset": segment.base_offset,
+                "size": segment.size,
+                "largest_timestamp": segment.largest_timestamp,
+                "max_timestamp": segment.greatest_timestamp[0],
+                "offset_of_max_timestamp": segment.greatest_timestamp[1],
                 "first_batch_timestamp": first if first >= 0 else 2**63 - 1,
-                "next_offset": one.next_offset(),
-                "mtime": one.modified_ms,
-                "offset_index": entries_of(one.offset_index),
-                "time_index": entries_of(one.time_index),
+                "next_offset": segment.next_offset(),
+                "mtime": segment.modified_ms,
+                "offset_index": entries_of(segment.offset_index),
+                "time_index": entries_of(segment.time_index),
             }
         )
     return described
 
 
 def entries_of(index: Any) -> list[list[int]]:
-    """List the entries of an index."""
+    """Return the entries of an index."""
     return [list(index.entry(slot)) for slot in range(index.entry_count)]
 
 

@@ -1,7 +1,7 @@
-"""Scenarios drawn anew, played by Kafka's own engine and here.
+"""New random scenarios end as in Kafka's own engine.
 
-Kafka's player is built by Maven, into ``build/oracle``. The seed is that of the day, so
-that a failure can be had again, and another day brings other scenarios.
+Maven builds Kafka's player in ``build/oracle``. The seed is the date, so that a failure
+can be reproduced, and another day has other scenarios.
 """
 
 import datetime
@@ -30,7 +30,7 @@ THEMES = [theme for theme in make_scenarios.WEIGHTS if theme != "compaction"]
 
 
 def kafka(*arguments):
-    """Have Kafka's engine do something."""
+    """Run the player over Kafka's engine."""
     if lacks := [tool for tool in ("java", "mvn") if shutil.which(tool) is None]:
         pytest.fail(f"Kafka's own player cannot be built: {lacks}", pytrace=False)
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -41,12 +41,12 @@ def kafka(*arguments):
 
 @pytest.fixture(scope="module")
 def today(tmp_path_factory):
-    """Draw the scenarios of the day; Kafka plays them into `expected`."""
+    """Draw the scenarios of the day, and play them with Kafka's engine."""
     root = tmp_path_factory.mktemp("today")
-    asked, prepared = root / "asked", root / "prepared"
+    drawn, prepared = root / "drawn", root / "prepared"
     seed = datetime.date.today().toordinal()
-    make_scenarios.write(seed, COUNT, THEMES, STEPS, asked)
-    kafka("prepare-all", asked, prepared)
+    make_scenarios.write(seed, COUNT, THEMES, STEPS, drawn)
+    kafka("prepare-all", drawn, prepared)
     kafka("play-all", prepared, root / "expected")
     return root
 
@@ -58,12 +58,12 @@ def options():
     )  # fmt: skip
 
 
-def test_scenarios_of_today_end_as_in_kafka(today, tmp_path):
+def test_new_scenarios_end_as_in_kafka(today, tmp_path):
     play.main(today / "prepared", tmp_path)
     assert not compare_all(today / "expected", tmp_path, [], options())
 
 
-def test_appends_of_today_in_one_call_end_as_one_by_one(today, tmp_path):
+def test_new_scenarios_end_the_same_with_appends_in_one_call(today, tmp_path):
     scenarios = sorted((today / "prepared").glob("*.jsonl"))
     assert len(scenarios) == COUNT
     differing = []

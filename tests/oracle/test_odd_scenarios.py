@@ -1,6 +1,6 @@
-"""Recorded scenarios of odd things that befall a log: each once showed a fault here.
+"""Recorded scenarios with unusual faults, each of which once revealed a bug.
 
-Nearly all were drawn at random, by `wild_scenarios`: names that are no log's, finished
+Nearly all were drawn at random, by `wild_scenarios`: unusual file names, complete
 swaps, damaged indexes and checkpoints, patched batches, settings that change. Kafka's
 own engine played them.
 """
@@ -38,7 +38,3 @@ def test_an_odd_scenario_ends_as_in_kafka(name, chunked, tmp_path):
     tree = ODD / "expected" / f"{name}.tree.json"
     compare_tree(tree, tmp_path / name, OPTIONS, report)
     assert not report.count
-
-
-def test_there_are_odd_scenarios():
-    assert len(NAMES) == 66

@@ -1,4 +1,4 @@
-"""Every recorded scenario, played here, gives what Kafka's own engine gave."""
+"""Every recorded scenario ends as in Kafka's own engine."""
 
 import ast
 from pathlib import Path
@@ -14,12 +14,12 @@ from tests.oracle.report import Report
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_scenario_ends_as_in_kafka_step_by_step_and_byte_by_byte(name, tmp_path):
+def test_each_step_and_each_file_of_a_scenario_is_as_in_kafka(name, tmp_path):
     assert not differences(name, tmp_path).count
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_appends_in_one_call_end_as_one_by_one(name, tmp_path):
+def test_a_scenario_ends_the_same_with_appends_in_one_call(name, tmp_path):
     results, options, report = (
         played(name, tmp_path, chunked=True),
         options_for(name),
@@ -37,9 +37,9 @@ def test_the_player_imports_public_names_only(name):
     public |= {"kafkalog.cleaner": cleaner.__all__, "kafkalog.errors": errors.__all__}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            assert not [one.name for one in node.names if "kafkalog" in one.name]
+            assert not [alias for alias in node.names if "kafkalog" in alias.name]
         if isinstance(node, ast.ImportFrom) and "kafkalog" in (node.module or ""):
-            imported = {one.name for one in node.names}
+            imported = {alias.name for alias in node.names}
             assert imported <= set(public.get(node.module, ())), node.module
 
 

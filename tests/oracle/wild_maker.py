@@ -1,7 +1,7 @@
-"""Draws the steps of a scenario in which more goes wrong than in a broker's life.
+"""Draws the steps of a scenario with more faults than a broker usually meets.
 
 Tiny segments and indexes, all record formats, settings that change, clocks that go
-back, batches that are patched, files that are damaged, misnamed or of other segments.
+back, patched batches, and files that are damaged, misnamed or of other segments.
 """
 
 from tests.oracle.scenario import batch, fill, rec, seg
@@ -50,7 +50,7 @@ CONFIGS = {
 
 
 class WildMaker(Maker):
-    """Writes one scenario; its theme says what happens more often."""
+    """Draws the steps of a scenario; its theme makes some steps more frequent."""
 
     def config(self):
         config = {}
@@ -75,7 +75,7 @@ class WildMaker(Maker):
     # Appending
 
     def formatted(self):
-        """A batch of any format, perhaps patched, perhaps with its own offsets."""
+        """Return a batch of any format, perhaps with its own offsets."""
         r, fields = self.rng, self.codec()
         records = self.records()
         magic = r.choice((0, 1, 2, 2, 2))
@@ -104,56 +104,56 @@ class WildMaker(Maker):
             fields["origin"] = self.rng.choice(
                 ("coordinator", "replication", "raft_leader")
             )
-        for one in batches:
-            self.keep_unpacked(one, rebuilt="origin" in fields)
+        for entry in batches:
+            self.keep_uncompressed(entry, rebuilt="origin" in fields)
         self.s.op("append", batches=batches, leader_epoch=self.epoch, **fields)
-        self.leo += sum(len(one["records"]) for one in batches)
+        self.leo += sum(len(entry["records"]) for entry in batches)
 
-    def keep_unpacked(self, one, *, rebuilt=False):
-        """Have nothing packed anew: what a compressor makes of bytes is its own."""
-        if rebuilt or one.get("magic", 2) < 2:
-            one.pop("codec", None)
+    def keep_uncompressed(self, entry, *, rebuilt=False):
+        """Remove the codec of batches to rebuild: the output of compressors differs."""
+        if rebuilt or entry.get("magic", 2) < 2:
+            entry.pop("codec", None)
 
     def patched(self):
-        """Append what is not as it should be."""
-        one = self.formatted()
-        one["patch"] = [self.patch(one) for _ in range(self.rng.choice((1, 1, 2)))]
-        if one.get("magic", 2) == 2 and self.chance(0.8):
-            one["recrc"] = True
+        """Append an invalid batch."""
+        entry = self.formatted()
+        entry["patch"] = [self.patch(entry) for _ in range(self.rng.choice((1, 1, 2)))]
+        if entry.get("magic", 2) == 2 and self.chance(0.8):
+            entry["recrc"] = True
         if self.chance(0.4):
-            one |= {"base_offset": self.leo, "leader_epoch": self.epoch}
-            self.s.follow(one, leader_epoch=self.epoch)
+            entry |= {"base_offset": self.leo, "leader_epoch": self.epoch}
+            self.s.follow(entry, leader_epoch=self.epoch)
         else:
-            self.keep_unpacked(one)
-            self.s.op("append", batches=[one], leader_epoch=self.epoch)
+            self.keep_uncompressed(entry)
+            self.s.op("append", batches=[entry], leader_epoch=self.epoch)
 
-    def patch(self, one):
+    def patch(self, entry):
         r = self.rng
         at = r.choice((0, 7, 8, 11, 15, 16, 17, 21, 22, 26, 27, 34, 35, 42, 43, 50, 51))
         at = r.choice((at, at, 53, 57, 60, 61, 62, 63, 64, 65, 66, 67, -1, -2, -3))
-        if one.get("magic", 2) < 2:
+        if entry.get("magic", 2) < 2:
             at = min(at, 21)
         return {"at": at, "hex": r.choice(("00", "01", "02", "7f", "80", "ff", "10"))}
 
     def follow_much(self):
-        """Follow with batches of all kinds, some of which do not fit."""
+        """Append batches of all kinds as a follower, some of which are rejected."""
         r, batches, base = self.rng, [], self.leo
         for _ in range(r.choice((1, 2, 3, 6, 12))):
             base += r.choice((0, 0, 0, 0, 1, 7, 300))
             if self.chance(0.03):
                 base = max(0, base - r.randint(1, 9))
             self.epoch += self.chance(0.12)
-            one = self.formatted()
-            one |= {"base_offset": base, "leader_epoch": self.epoch}
+            entry = self.formatted()
+            entry |= {"base_offset": base, "leader_epoch": self.epoch}
             if self.chance(0.15):
-                one = self.control(base)
+                entry = self.control(base)
             if self.chance(0.04):
-                one["patch"] = [self.patch(one)]
-                one["recrc"] = self.chance(0.5) and one.get("magic", 2) == 2
-            last = base + len(one.get("records", (1,))) - 1
-            if "last_offset" in one:
-                one["last_offset"] = last = last + r.randint(0, 4)
-            batches.append(one)
+                entry["patch"] = [self.patch(entry)]
+                entry["recrc"] = self.chance(0.5) and entry.get("magic", 2) == 2
+            last = base + len(entry.get("records", (1,))) - 1
+            if "last_offset" in entry:
+                entry["last_offset"] = last = last + r.randint(0, 4)
+            batches.append(entry)
             base = last + 1
         tail = "00" * r.choice((1, 12, 17, 30)) if self.chance(0.1) else None
         granted = max(0, self.epoch + r.choice((0, 0, 0, 0, 1, -1)))
@@ -172,9 +172,9 @@ class WildMaker(Maker):
         }
 
     def follow_transaction(self):
-        """Follow a producer, in a transaction or not, in any order."""
+        """Append as a follower for a producer, perhaps in a transaction."""
         r = self.rng
-        one = batch(
+        entry = batch(
             *self.records(),
             base=self.leo,
             epoch=self.epoch,
@@ -183,10 +183,10 @@ class WildMaker(Maker):
             base_sequence=r.choice((0, 0, 1, 3, 2147483647)),
             transactional=self.chance(0.6),
         )
-        self.leo += len(one["records"])
+        self.leo += len(entry["records"])
         end = [self.control(self.leo)] if self.chance(0.4) else []
         self.leo += len(end)
-        self.s.follow(one, *end, leader_epoch=self.epoch)
+        self.s.follow(entry, *end, leader_epoch=self.epoch)
 
     # Producers
 
@@ -231,7 +231,7 @@ class WildMaker(Maker):
         self.leo += 1
 
     def wrap(self):
-        """Send sequences about the greatest there is."""
+        """Append sequences around the greatest entry."""
         pid, sequence = 77, 2147483645
         for _ in range(2):
             records = self.records()
@@ -241,7 +241,7 @@ class WildMaker(Maker):
             sequence += len(records)
             self.leo += len(records)
 
-    # Asking
+    # Lookups
 
     def ask(self):
         r = self.rng
@@ -353,15 +353,19 @@ class WildMaker(Maker):
     def batches_from(self, base):
         batches = []
         for _ in range(self.rng.choice((1, 1, 2, 4))):
-            one = {**self.formatted(), "base_offset": base, "leader_epoch": self.epoch}
-            one.pop("last_offset", None)
+            entry = {
+                **self.formatted(),
+                "base_offset": base,
+                "leader_epoch": self.epoch,
+            }
+            entry.pop("last_offset", None)
             if self.chance(0.15):
-                one |= {"producer_id": 3, "producer_epoch": 0, "base_sequence": 0}
-                one |= {"transactional": True, "magic": 2}
+                entry |= {"producer_id": 3, "producer_epoch": 0, "base_sequence": 0}
+                entry |= {"transactional": True, "magic": 2}
             elif self.chance(0.15):
-                one = self.control(base)
-            batches.append(one)
-            base += len(one.get("records", (1,)))
+                entry = self.control(base)
+            batches.append(entry)
+            base += len(entry.get("records", (1,)))
             if self.chance(0.05):
                 base += FAR
         return batches
@@ -395,6 +399,6 @@ class WildMaker(Maker):
             self.s.damage(seg(base), "create", batches=self.batches_from(base))
 
     def big(self):
-        """Append more than fits a segment or a batch's limit."""
+        """Append more than the limit of a segment or batch."""
         value = fill(self.rng.choice((90, 150, 290, 700)))
         self.s.append(rec("big", value, self.now), leader_epoch=self.epoch)

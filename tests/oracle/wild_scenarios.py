@@ -1,9 +1,10 @@
-"""Random scenarios harsher than `make_scenarios` draws: the same call, the same files.
+"""Write random scenarios with more faults than those of `make_scenarios`.
 
     python -m tests.oracle.wild_scenarios --seed 1 --count 80 [--theme wild-odd] OUT/
 
-In a few of a hundred Kafka and kafkalog are known to differ: in a time index that Kafka
-leaves torn where an offset lies below its base, and where Kafka runs out of memory.
+Equal calls write equal files. In a few of a hundred Kafka and kafkalog differ: in a
+time index that Kafka leaves incomplete if an offset is below its base, and if Kafka
+runs out of memory.
 """
 
 import argparse
@@ -62,7 +63,7 @@ def make(maker):
     )
     maker.s.become_leader(epoch=0)
     weights = OFTEN | WEIGHTS[maker.theme]
-    while len(maker.s.steps) < maker.wanted:
+    while len(maker.s.steps) < maker.step_count:
         [name] = r.choices(list(weights), weights.values())
         getattr(maker, name)()
     maker.s.run_tasks().hw().producers().segments().tree()

@@ -1,1 +1,1 @@
-"""How the tables of ``kafkalog/messages/schemas`` are made from Kafka's sources."""
+"""Generator of the tables of ``kafkalog/messages/schemas`` from Kafka's sources."""

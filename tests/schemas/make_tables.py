@@ -1,13 +1,13 @@
-"""Makes the table of internal topics' messages from a checkout of Kafka's sources.
+"""Generator of the table of internal topics' messages from Kafka's sources.
 
     python -m tests.schemas.make_tables KAFKA RELEASE
 
-Run it when Kafka has a new release, and look at what changed: messages and fields that
-are new need nothing more. ``tests/interop/test_internal_topics.py`` then holds the
-decoder to that release's own classes.
+Run it for a new release of Kafka, and review the difference. New messages and fields
+need no further change. ``tests/interop/test_internal_topics.py`` compares the decoder
+with that release's own classes.
 
-What Kafka's ``.json`` files say of messages is kept, a line a message, without comments
-and without what is of no use for reading: what a field is about, of which entity.
+The table has one message per line: the content of Kafka's ``.json`` files without
+comments, and without members that decoding does not need (``about``, ``entityType``).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OF_A_FIELD: Final = (
 
 
 def make(kafka: Path, release: str) -> str:
-    """Return the table of what lies in `kafka`, a checkout."""
+    """Return the table of the messages in `kafka`, a checkout."""
     lines = [f'"release": {json.dumps(release)}']
     for topic, folder in FOLDERS.items():
         messages = [
@@ -69,14 +69,14 @@ def make(kafka: Path, release: str) -> str:
 
 
 def read_message(path: Path) -> dict[str, Any]:
-    """Read one of Kafka's files; comments have lines of their own there."""
+    """Read one of Kafka's files; comments are on lines of their own."""
     text = re.sub(r"^\s*//.*$", "", path.read_text(encoding="utf-8"), flags=re.M)
     return kept(json.loads(text), OF_A_MESSAGE)
 
 
-def kept(said: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Keep what is named, of fields within as well."""
-    result = {name: said[name] for name in names if name in said}
+def kept(spec: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the members `names` of a message, and those of its fields."""
+    result = {name: spec[name] for name in names if name in spec}
     for inner in {"fields", "commonStructs"} & result.keys():
         result[inner] = [kept(field, OF_A_FIELD) for field in result[inner]]
     return result

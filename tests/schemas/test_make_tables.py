@@ -1,4 +1,4 @@
-"""The table of messages: how it is made, and that all of it can be read."""
+"""The table of messages: how it is generated and parsed."""
 
 import json
 
@@ -39,7 +39,7 @@ def table(tmp_path):
     return make(tmp_path, "9.9")
 
 
-def test_messages_are_kept_without_what_is_of_no_use_for_reading(table):
+def test_messages_are_kept_without_members_that_decoding_does_not_need(table):
     assert json.loads(table)["release"] == "9.9"
     [message] = json.loads(table)["__consumer_offsets"]
     assert message["name"] == "SomeValue"
@@ -48,7 +48,7 @@ def test_messages_are_kept_without_what_is_of_no_use_for_reading(table):
     assert json.loads(table)["__transaction_state"] == []
 
 
-def test_a_schema_is_read_from_it_as_kafka_spells_it(table):
+def test_a_schema_is_parsed_from_the_table(table):
     [message] = json.loads(table)["__consumer_offsets"]
     schema = schema_tables.schema_from(message)
     assert schema.fields == (
@@ -60,7 +60,7 @@ def test_a_schema_is_read_from_it_as_kafka_spells_it(table):
     assert schema.flexible_since == 1
 
 
-def test_the_table_in_the_package_is_a_message_a_line():
+def test_the_table_in_the_package_has_one_message_per_line():
     text = TABLE.read_text(encoding="utf-8")
     table = json.loads(text)
     messages = [message for topic in FOLDERS for message in table[topic]]

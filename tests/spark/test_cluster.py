@@ -8,7 +8,8 @@ import signal
 import pytest
 
 from tests import golden_data
-from tests.spark import cluster, lakes
+from tests.doc_pages import ROOT, PageRunner
+from tests.spark import cluster, lakes, session
 from tests.spark.test_golden import kafka_rows
 
 pytestmark = pytest.mark.spark
@@ -71,3 +72,10 @@ def test_tasks_of_a_killed_executor_run_on_others(submit, spark_cluster):
     os.kill(victim, signal.SIGKILL)
     cluster.until(lambda: victim not in spark_cluster.executors(), "an executor less")
     check_whole(job.out, job.message())
+
+
+def test_the_page_about_clusters_prints_its_output(spark_cluster, tmp_path):
+    environment = session.environment() | {"SPARK_MASTER": spark_cluster.url}
+    page = ROOT / "docs" / "howto" / "spark-cluster.md"
+    report = PageRunner(page, tmp_path, environment=environment).run(with_spark=True)
+    assert not report, report

@@ -56,7 +56,10 @@ def printed_by(question, **options):
     ("options", "printed"),
     [
         ({"columns": "nope"}, "option columns"),
-        ({"path": "s3://me:hush1@no host/logs"}, "no name of a host or bucket"),
+        (
+            {"path": "s3://me:hush1@no host/logs"},
+            "expected a host or bucket after s3://",
+        ),
         ({"path": "s3://bucket/logs"}, "no storage option secret"),
         ({"path": "nobody://me:hush1@host/logs"}, "fsspec"),
         ({}, "*** and *** are wrong: tree://host/logs"),

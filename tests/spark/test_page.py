@@ -6,11 +6,12 @@ import doctest
 import io
 import re
 from contextlib import redirect_stdout
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.doc_pages import ROOT, PageRunner
+from tests.spark import session
+
 PAGES = ("README.md", "docs/spark.md")
 EXAMPLE = re.compile(
     r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.M | re.S
@@ -34,3 +35,11 @@ def test_the_examples_of_a_page_print_their_output(spark, page, monkeypatch, tmp
             promised, printed.getvalue(), FLAGS
         )
         assert right, f"{code}\n{printed.getvalue()}"
+
+
+def test_the_page_about_lakes_prints_its_output(monkeypatch, tmp_path):
+    page = ROOT / "docs" / "howto" / "load-into-a-lake.md"
+    runner = PageRunner(page, tmp_path, environment=session.environment())
+    monkeypatch.chdir(tmp_path)
+    report = runner.run(with_spark=True)
+    assert not report, report

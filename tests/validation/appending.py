@@ -1,4 +1,4 @@
-"""Appends for tests: batches with any field as one likes, and who judges them."""
+"""Batches with arbitrary fields, and their validation on a leader and a follower."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.validation.append_analysis import analyze_appends
 from kafkalog.validation.append_policy import AppendRules
 from kafkalog.validation.appends import AppendMemory, AppendOrigin
-from kafkalog.validation.leader_validation import lead_appends
+from kafkalog.validation.leader_validation import validate_for_leader
 from tests import reference
 from tests.append_reference import FIELDS
 
@@ -32,7 +32,7 @@ INVALID = ("InvalidRecordException", None, None)
 
 
 def batch(*records, recrc=True, patch=None, **settings):
-    """Build a batch, or messages, of (key, value, timestamp); then patch fields."""
+    """Build a batch or messages of (key, value, timestamp), and patch its fields."""
     builder = RecordBatchBuilder(**settings)
     for key, value, timestamp in records or [(b"k", b"v", T)]:
         builder.append(key, value, timestamp=timestamp)
@@ -40,7 +40,7 @@ def batch(*records, recrc=True, patch=None, **settings):
 
 
 def patched(data, fields, *, recrc=True):
-    """Write over fields of a batch of magic 2, and make its checksum right."""
+    """Replace fields of a batch of magic 2, and with `recrc` its checksum."""
     data = bytearray(data)
     for name, value in fields.items():
         at, form = FIELDS[name]
@@ -51,25 +51,25 @@ def patched(data, fields, *, recrc=True):
 
 
 def lead(
-    *pieces, origin=AppendOrigin.CLIENT, now=T, epoch=EPOCH, next_offset=0, **topic
+    *buffers, origin=AppendOrigin.CLIENT, now=T, epoch=EPOCH, next_offset=0, **topic
 ):
-    """Append as a leader, all in one call, with offsets from `next_offset` on."""
-    appends = lead_appends(
-        pieces,
+    """Validate appends on a leader in one call; assign offsets from `next_offset`."""
+    appends = validate_for_leader(
+        buffers,
         AppendRules(**topic),
         origin=origin,
         leader_epoch=epoch,
         now_ms=now,
         memory=AppendMemory(),
     )
-    appends.place(next_offset)
+    appends.assign_offsets(next_offset)
     return appends
 
 
-def follow(*pieces, origin=AppendOrigin.REPLICATION, epoch=EPOCH, max_bytes=None):
-    """Append with the offsets that the batches have."""
+def follow(*buffers, origin=AppendOrigin.REPLICATION, epoch=EPOCH, max_bytes=None):
+    """Validate appends that keep their offsets."""
     return analyze_appends(
-        pieces,
+        buffers,
         origin=origin,
         leader_epoch=epoch,
         max_message_bytes=max_bytes,
@@ -84,8 +84,8 @@ def written(appends, index=0):
     return appends.data[start:end].tobytes()
 
 
-def told(appends, index=0):
-    """Say in Kafka's words how an append was refused; None where it was not."""
+def rejection(appends, index=0):
+    """Return Kafka's exception, its cause and the invalid records, None if accepted."""
     error = appends.errors.get(index)
     if error is None:
         return None
@@ -95,18 +95,18 @@ def told(appends, index=0):
 
 
 def entry(appends, index=0):
-    """Read the one batch that is written."""
-    (found,) = reference.entries(written(appends, index))
-    assert found["is_valid"]
-    return found
+    """Read the batch to be written, which must be one."""
+    (header,) = reference.entries(written(appends, index))
+    assert header["is_valid"]
+    return header
 
 
 def rejected(cause, *records):
     return ("RecordValidationException", cause, list(records))
 
 
-def timestamps(found):
-    return [record["timestamp"] for record in found["records"]]
+def timestamps(batch):
+    return [record["timestamp"] for record in batch["records"]]
 
 
 def marker(**settings):
@@ -116,7 +116,7 @@ def marker(**settings):
 
 
 def wrapper_of(inner, magic=1, offset=0):
-    """Wrap messages as they are."""
+    """Wrap messages unchanged in a compressed message."""
     outer = RecordColumns(
         np.array([offset]),
         np.array([T]),

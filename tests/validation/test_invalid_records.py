@@ -1,4 +1,4 @@
-"""What a leader meets first in a packed batch that is not as it should be."""
+"""Errors of an invalid compressed batch, in the order a Kafka leader finds them."""
 
 import struct
 
@@ -12,11 +12,11 @@ from kafkalog.errors import CompressionError, InvalidRecordError, UnevenOffsetsE
 from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.validation.append_policy import AppendRules
 from kafkalog.validation.appends import AppendMemory, AppendOrigin
-from kafkalog.validation.invalid_records import pass_over
-from kafkalog.validation.leader_validation import lead_appends
+from kafkalog.validation.invalid_records import read_one_by_one
+from kafkalog.validation.leader_validation import validate_for_leader
 
 TIME = 1_700_000_000_000
-PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
 def record(number, size=None, headers=0):
@@ -31,57 +31,60 @@ def batch(stream, codec, count=3):
     return np.frombuffer(struct.pack(">qi", 0, len(body)) + body, np.uint8)
 
 
-def passed(data, *, as_it_came=True):
+def read(data, *, in_place=True):
     rows, _, _ = scan_headers(data)
-    return pass_over(data, rows[0], as_it_came=as_it_came)
+    return read_one_by_one(data, rows[0], in_place=in_place)
 
 
-@pytest.mark.parametrize("codec", PACKED)
+@pytest.mark.parametrize("codec", COMPRESSED)
 @pytest.mark.parametrize("size", [-1, 0, 3, 2**31 - 1])
-def test_how_long_a_record_says_it_is_counts_only_where_it_is_packed_anew(codec, size):
+def test_the_stated_length_of_a_record_is_checked_only_if_the_batch_is_rebuilt(
+    codec, size
+):
     content = record(0) + record(1, size) + record(2)
     data = batch(compress(codec, content), codec)
-    places = passed(data)
-    assert places["timestamp"].tolist() == [TIME, TIME + 1, TIME + 2]
-    assert places["offset"].tolist() == [0, 1, 2]
-    assert places["key_length"].tolist() == [1, 1, 1]
+    spans = read(data)
+    assert spans["timestamp"].tolist() == [TIME, TIME + 1, TIME + 2]
+    assert spans["offset"].tolist() == [0, 1, 2]
+    assert spans["key_length"].tolist() == [1, 1, 1]
     with pytest.raises(InvalidRecordError):
-        passed(data, as_it_came=False)
+        read(data, in_place=False)
 
 
-@pytest.mark.parametrize("codec", PACKED)
-@pytest.mark.parametrize("as_it_came", [True, False])
-def test_sound_records_are_found_either_way(codec, as_it_came):
+@pytest.mark.parametrize("codec", COMPRESSED)
+@pytest.mark.parametrize("in_place", [True, False])
+def test_valid_records_are_read_in_both_modes(codec, in_place):
     data = batch(compress(codec, b"".join(map(record, range(3)))), codec)
-    assert passed(data, as_it_came=as_it_came)["offset"].tolist() == [0, 1, 2]
+    assert read(data, in_place=in_place)["offset"].tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("as_it_came", [True, False])
-def test_what_is_wrong_first_is_told(as_it_came):
-    sound, broken = b"".join(map(record, range(3))), record(0) + record(1, headers=-1)
-    for content, error in ((sound, CompressionError), (broken, InvalidRecordError)):
-        stream = compress(Codec.GZIP, content)[:-1]  # the checksum behind it is cut
+@pytest.mark.parametrize("in_place", [True, False])
+def test_the_first_error_in_the_stream_is_raised(in_place):
+    valid = b"".join(map(record, range(3)))
+    invalid = record(0) + record(1, headers=-1)
+    for content, error in ((valid, CompressionError), (invalid, InvalidRecordError)):
+        stream = compress(Codec.GZIP, content)[:-1]  # truncates the stream's checksum
         with pytest.raises(error):
-            passed(batch(stream, Codec.GZIP), as_it_came=as_it_came)
-    with pytest.raises(CompressionError, match="begin"):
-        passed(batch(b"\0" * 20, Codec.GZIP), as_it_came=as_it_came)
+            read(batch(stream, Codec.GZIP), in_place=in_place)
+    with pytest.raises(CompressionError, match="start of a stream"):
+        read(batch(b"\0" * 20, Codec.GZIP), in_place=in_place)
 
 
-@pytest.mark.parametrize("as_it_came", [True, False])
-def test_records_and_their_count_must_agree(as_it_came):
+@pytest.mark.parametrize("in_place", [True, False])
+def test_records_and_their_count_must_agree(in_place):
     stream = compress(Codec.LZ4, b"".join(map(record, range(3))))
     for count in (-5, 2, 4):
         with pytest.raises(InvalidRecordError):
-            passed(batch(stream, Codec.LZ4, count), as_it_came=as_it_came)
+            read(batch(stream, Codec.LZ4, count), in_place=in_place)
 
 
-@pytest.mark.parametrize(("count", "taken"), [(100_000, True), (100_001, False)])
-def test_a_batch_of_very_many_records_is_not_read_slowly(count, taken):
+@pytest.mark.parametrize(("count", "accepted"), [(100_000, True), (100_001, False)])
+def test_a_batch_of_very_many_records_is_not_read_one_by_one(count, accepted):
     content = record(0, 3) + record(1) * (count - 1)
     rules = AppendRules(max_message_bytes=1 << 30)
-    piece = batch(compress(Codec.ZSTD, content), Codec.ZSTD, count).tobytes()
-    appends = lead_appends(
-        [piece],
+    data = batch(compress(Codec.ZSTD, content), Codec.ZSTD, count).tobytes()
+    appends = validate_for_leader(
+        [data],
         rules,
         origin=AppendOrigin.REPLICATION,
         leader_epoch=0,
@@ -89,4 +92,4 @@ def test_a_batch_of_very_many_records_is_not_read_slowly(count, taken):
         memory=AppendMemory(),
     )
     error = appends.errors.get(0)
-    assert isinstance(error, UnevenOffsetsError if taken else InvalidRecordError)
+    assert isinstance(error, UnevenOffsetsError if accepted else InvalidRecordError)

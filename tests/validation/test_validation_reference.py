@@ -1,7 +1,8 @@
-"""What a leader and a follower make of any append, held to the slow port of the rules.
+"""Validation on a leader and a follower, compared with a slow port of Kafka's rules.
 
-Batches of every kind, with fields that no producer sends, cut, flipped and put one
-behind another; alone and among others, since the quick way takes all of a call or none.
+Drawn are batches of every kind: with fields that no producer sends, truncated, with
+flipped bits, one after another. Several appends are validated in one call, because the
+fast path accepts all appends of a call or none.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from kafkalog.codecs.compression import Codec
 from kafkalog.formats.layout import TimestampType
 from kafkalog.validation.appends import AppendOrigin
 from tests import append_reference, reference
-from tests.append_reference import Refused, Topic
+from tests.append_reference import Rejected, Topic
 from tests.validation import appending
 from tests.validation.appending import T, patched
 
@@ -62,7 +63,7 @@ patches = st.dictionaries(
 
 @st.composite
 def entries(draw):
-    """Draw a batch, or messages, and perhaps spoil it."""
+    """Draw a batch or messages, in some cases corrupt."""
     magic, codec = draw(kinds)
     builder = appending.RecordBatchBuilder(
         magic=magic, codec=codec, base_offset=0 if magic == 2 else None
@@ -92,8 +93,8 @@ def entries(draw):
 
 
 @st.composite
-def pieces(draw):
-    """Draw the bytes of an append: mostly one entry, whole."""
+def append_bytes(draw):
+    """Draw the bytes of an append: in most cases one complete entry."""
     data = draw(entries())
     if draw(st.integers(0, 5)) == 0:
         data += draw(entries())
@@ -134,15 +135,15 @@ def rules_of(topic):
 
 
 def expected(data, topic, counter):
-    """What the port makes of it: what is refused, or header and records, or None."""
+    """Return header and records by the port, a rejection, or None for no batch."""
     try:
         return append_reference.lead(data, topic, counter)
-    except Refused as refused:
-        return refused.told
+    except Rejected as rejected:
+        return rejected.error
 
 
 def check_written(data, found):
-    """Hold what was written to what the port says."""
+    """Check the written bytes against the batch of the port."""
     if found is None:
         assert data == b""
         return
@@ -153,14 +154,16 @@ def check_written(data, found):
         assert data[61:] == found["payload"]
         return
     names = ("key", "value", "headers")
-    ours = [[one[name] for name in names] for one in entry["records"]]
-    assert ours == [[repaired(one, name) for name in names] for one in found["records"]]
-    deltas = [one["offset"] - entry["base_offset"] for one in entry["records"]]
+    ours = [[record[name] for name in names] for record in entry["records"]]
+    assert ours == [
+        [repaired(record, name) for name in names] for record in found["records"]
+    ]
+    deltas = [record["offset"] - entry["base_offset"] for record in entry["records"]]
     assert deltas == list(range(len(deltas)))
 
 
 def repaired(record, name):
-    """Keys of headers are text to Kafka, and what is no text is replaced."""
+    """Return a field as Kafka rebuilds it: header keys become valid UTF-8."""
     if name != "headers":
         return record[name]
     return [
@@ -169,17 +172,17 @@ def repaired(record, name):
     ]
 
 
-@given(data=st.lists(pieces(), min_size=1, max_size=3), asked=topics)
+@given(data=st.lists(append_bytes(), min_size=1, max_size=3), topic_settings=topics)
 @settings(max_examples=2000)
-def test_a_leader_does_with_any_append_what_kafka_does(data, asked):
-    topic = Topic(**asked)
+def test_a_leader_treats_any_append_as_kafka_does(data, topic_settings):
+    topic = Topic(**topic_settings)
     counter, outcomes, kept = 100, [], []
-    for piece in data:
-        found = expected(piece, topic, counter)
+    for append in data:
+        found = expected(append, topic, counter)
         outcomes.append(found)
         kept.append(dict(topic.kept))
         if isinstance(found, dict):
-            if found["rebuilt"] and too_large(piece, topic, counter):
+            if found["rebuilt"] and too_large(append, topic, counter):
                 outcomes[-1] = ("RecordTooLargeException", None, None)
                 continue
             counter = found["last_offset"] + 1
@@ -191,7 +194,7 @@ def test_a_leader_does_with_any_append_what_kafka_does(data, asked):
     )
     for i, found in enumerate(outcomes):
         if isinstance(found, tuple):
-            assert appending.told(appends, i) == found
+            assert appending.rejection(appends, i) == found
             assert appending.written(appends, i) == b""
             continue
         assert i not in appends.errors
@@ -204,7 +207,7 @@ def test_a_leader_does_with_any_append_what_kafka_does(data, asked):
 
 
 def check_known(appends, i, found, topic):
-    """Hold what is known of an append, and its row, to what was written."""
+    """Check the summary and the header row of an append against its written bytes."""
     info, row = appends.info[i], appends.rows[appends.row_bounds[i]]
     assert info["last_offset"] == found["last_offset"]
     assert info["first_offset"] == found["last_offset"] - len(found["records"]) + 1
@@ -216,11 +219,11 @@ def check_known(appends, i, found, topic):
         assert row[name] == entry[name]
 
 
-def too_large(piece, topic, counter):
-    """Whether what was rebuilt exceeds the limit: its size is the codec's to know."""
+def too_large(append, topic, counter):
+    """Return whether the rebuilt batch exceeds the limit; its codec decides that."""
     free = Topic(**{**topic.__dict__, "max_bytes": 1 << 20, "kept": {}})
     appends = appending.lead(
-        piece, origin=AppendOrigin(topic.origin), next_offset=counter, **rules_of(free)
+        append, origin=AppendOrigin(topic.origin), next_offset=counter, **rules_of(free)
     )
     return len(appending.written(appends)) > topic.max_bytes
 
@@ -229,23 +232,23 @@ def too_large(piece, topic, counter):
 
 
 @given(
-    data=st.lists(pieces(), min_size=1, max_size=3),
+    data=st.lists(append_bytes(), min_size=1, max_size=3),
     origin=st.sampled_from([AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER]),
     epoch=st.sampled_from([-1, 0, 7]),
 )
 @settings(max_examples=200)
-def test_a_follower_keeps_of_any_append_what_kafka_keeps(data, origin, epoch):
+def test_a_follower_keeps_the_same_batches_of_any_append_as_kafka(data, origin, epoch):
     topic = Topic(origin=origin.value, leader_epoch=epoch, assigns=False)
     appends = appending.follow(*data, origin=origin, epoch=epoch)
-    for i, piece in enumerate(data):
-        refusal, kept = None, []
+    for i, append in enumerate(data):
+        error, kept = None, []
         try:
-            kept = append_reference.analyze(piece, topic)
-        except Refused as refused:
-            refusal = refused.told
-        assert appending.told(appends, i) == refusal
+            kept = append_reference.analyze(append, topic)
+        except Rejected as rejected:
+            error = rejected.error
+        assert appending.rejection(appends, i) == error
         assert appending.written(appends, i) == b"".join(kept)
-        if refusal is None:
+        if error is None:
             check_followed(appends, i, [append_reference.header(raw) for raw in kept])
 
 

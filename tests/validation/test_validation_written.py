@@ -1,6 +1,6 @@
-"""What a leader keeps, writes over and builds anew of what it takes.
+"""Batches that a leader writes: unchanged, with new header fields, or rebuilt.
 
-Kafka's own tests of `LogValidatorTest` are named where they show the same.
+A docstring names the tests of Kafka's `LogValidatorTest` that check the same.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.validation.appending import (
     lead,
     marker,
     patched,
+    rejection,
     timestamps,
-    told,
     wrapper_of,
     written,
 )
@@ -36,7 +36,7 @@ SQUARES = b"".join(b"%d " % (i * i) for i in range(3000))
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_in_place_only_the_header_changes(codec):
+def test_a_batch_accepted_in_place_changes_only_in_its_header(codec):
     """checkNonCompressed, checkCompressed, testRelativeOffsetAssignment...V2."""
     producer = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 4}
     data = batch(*ROWS, codec=codec, is_transactional=True, **producer)
@@ -60,14 +60,14 @@ def test_a_wrong_max_timestamp_is_corrected(codec):
     assert appends.rows["crc"][0] == entry(appends)["crc"]
 
 
-def test_no_timestamps_stay_none():
+def test_missing_timestamps_stay_missing():
     appends = lead(batch((b"k", b"v", -1), patch={"max_timestamp": 5}))
     assert entry(appends)["max_timestamp"] == -1
     assert appends.info["max_timestamp"][0] == -1
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_log_append_time_changes_the_header_alone(codec):
+def test_log_append_time_changes_only_the_header(codec):
     """checkLogAppendTimeNonCompressed, checkLogAppendTimeWithoutRecompression."""
     data = batch(*ROWS, codec=codec)
     appends = lead(data, now=T + 1234, **STAMPED)
@@ -80,14 +80,14 @@ def test_log_append_time_changes_the_header_alone(codec):
     assert info["max_timestamp"] == info["log_append_time"] == T + 1234
 
 
-def test_attributes_that_nobody_knows_go_where_any_are_written():
+def test_unknown_attributes_are_removed_when_attributes_are_written():
     kept = batch((b"k", b"v", T), patch={"attributes": 0x80})
     assert entry(lead(kept))["attributes"] == 0x80
     assert entry(lead(kept, **STAMPED))["attributes"] == 0x08
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_another_level_is_no_reason_to_pack_anew(codec):
+def test_another_level_does_not_cause_recompression(codec):
     """testDifferentLevelDoesNotCauseRecompression."""
     data = batch((b"k", SQUARES, T), codec=codec, level=1)
     appends = lead(data, codec=Codec[codec.upper()], level=9)
@@ -100,7 +100,7 @@ def test_another_level_is_no_reason_to_pack_anew(codec):
 
 @pytest.mark.parametrize("target", CODECS)
 @pytest.mark.parametrize("source", CODECS)
-def test_another_codec_is_packed_anew(source, target):
+def test_another_codec_causes_recompression(source, target):
     """checkRecompression, testDifferentCodecCausesRecompression."""
     producer = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 4}
     data = batch(*ROWS, codec=source, **producer)
@@ -115,44 +115,44 @@ def test_another_codec_is_packed_anew(source, target):
 
 
 def test_log_append_time_of_a_rebuilt_batch():
-    """checkLogAppendTimeWithRecompression: records keep their own in their bytes."""
+    """checkLogAppendTimeWithRecompression: the timestamp deltas are kept."""
     found = entry(lead(batch(*ROWS), codec=Codec.LZ4, now=T + 9, **STAMPED))
     assert timestamps(found) == [T + 9] * 3
     assert (found["base_timestamp"], found["max_timestamp"]) == (T - 3, T + 9)
 
 
 @pytest.mark.parametrize("level", [1, 9])
-def test_packing_anew_takes_the_topics_level(level):
+def test_recompression_uses_the_level_of_the_topic(level):
     data = batch((b"k", SQUARES, T))
     appends = lead(data, codec=Codec.GZIP, level=level)
     stream = compress(Codec.GZIP, data[61:], level=level)
     assert written(appends)[61:] == stream
 
 
-def test_offsets_inside_a_batch_count_from_zero_only_where_it_is_packed():
-    """Kafka would build such a batch anew, and has passed over its keys and values."""
+def test_offsets_inside_a_batch_must_be_consecutive_if_it_is_compressed():
+    """Kafka would have to rebuild such a batch, but has skipped its keys and values."""
     rows = bytearray(batch(*ROWS))
     assert rows[64] == 0  # the offset delta of the first record
     rows[64] = 4
-    plain = patched(bytes(rows), {"base_sequence": -1})
-    assert written(lead(plain))[61:] == plain[61:]
-    stream = compress(Codec.SNAPPY, plain[61:])
-    packed = plain[:61] + stream
-    packed = patched(packed, {"length": len(packed) - 12, "attributes": 2})
-    assert told(lead(packed)) == ("UnsupportedOperationException", None, None)
-    found = entry(lead(packed, codec=Codec.GZIP, next_offset=10))
+    uncompressed = patched(bytes(rows), {"base_sequence": -1})
+    assert written(lead(uncompressed))[61:] == uncompressed[61:]
+    stream = compress(Codec.SNAPPY, uncompressed[61:])
+    compressed = uncompressed[:61] + stream
+    compressed = patched(compressed, {"length": len(compressed) - 12, "attributes": 2})
+    assert rejection(lead(compressed)) == ("UnsupportedOperationException", None, None)
+    found = entry(lead(compressed, codec=Codec.GZIP, next_offset=10))
     assert [record["offset"] for record in found["records"]] == [10, 11, 12]
 
 
-def test_offsets_inside_a_wrapper_are_counted_anew():
+def test_offsets_inside_a_wrapper_are_assigned_again():
     """testValidationOfBatchesWithNonSequentialInnerOffsets."""
     rows = [batch(row, magic=1, base_offset=2 * i) for i, row in enumerate(ROWS)]
     found = entry(lead(wrapper_of(b"".join(rows)), next_offset=10))
     assert [record["offset"] for record in found["records"]] == [10, 11, 12]
 
 
-def test_a_plain_marker_whose_offset_is_not_zero_is_packed_and_none_any_more():
-    """Kafka builds it anew, and does not say that it is control data."""
+def test_an_uncompressed_marker_with_a_base_offset_is_recompressed_as_data():
+    """Kafka rebuilds it without the control flag."""
     data = patched(marker(base_sequence=0), {"base_offset": 5})
     appends = lead(data, origin=COORDINATOR, codec=Codec.GZIP)
     found = entry(appends)
@@ -160,8 +160,8 @@ def test_a_plain_marker_whose_offset_is_not_zero_is_packed_and_none_any_more():
 
 
 @pytest.mark.parametrize("codec", CODECS[:4])
-def test_old_formats_become_the_new_one(codec):
-    """test...UpConversion...: timestamps are kept, or there are none."""
+def test_old_formats_are_converted_to_magic_two(codec):
+    """test...UpConversion...: timestamps are kept; magic 0 has none."""
     for magic, times in ((0, [-1] * 3), (1, [T - 3, T + 1, T - 1])):
         data = batch(
             *[
@@ -180,7 +180,7 @@ def test_old_formats_become_the_new_one(codec):
         assert [r["offset"] for r in found["records"]] == [100, 101, 102]
 
 
-def test_a_marker_stays_plain_on_a_packed_topic():
+def test_a_marker_stays_uncompressed_in_a_compressed_topic():
     """testControlRecordsNotCompressed."""
     appends = lead(marker(), origin=COORDINATOR, codec=Codec.GZIP)
     found = entry(appends)
@@ -191,7 +191,7 @@ def test_a_marker_stays_plain_on_a_packed_topic():
 def test_a_rebuilt_batch_may_be_too_large():
     data = batch((b"k", bytes(3000), T), codec="zstd")
     appends = lead(data, codec=Codec.NONE, max_message_bytes=1000)
-    assert told(appends) == ("RecordTooLargeException", None, None)
+    assert rejection(appends) == ("RecordTooLargeException", None, None)
 
 
 @pytest.mark.parametrize(
@@ -203,14 +203,14 @@ def test_a_rebuilt_batch_may_be_too_large():
         {"producer_id": 3, "producer_epoch": 0, "base_sequence": -1},
     ],
 )
-def test_what_kafkas_builder_does_not_build(fields):
+def test_fields_that_kafkas_builder_rejects_are_rejected(fields):
     data = batch((b"k", b"v", 0), patch=fields)
     assert not lead(data, origin=COORDINATOR).errors
     appends = lead(data, origin=COORDINATOR, codec=Codec.GZIP)
-    assert told(appends) == ("IllegalArgumentException", None, None)
+    assert rejection(appends) == ("IllegalArgumentException", None, None)
 
 
-def test_keys_of_headers_that_are_no_text_are_repaired():
+def test_header_keys_that_are_not_utf8_are_repaired():
     data = bytearray(batch((b"k", b"v", T)))
     record = bytes(data[61:])
     assert record[-1] == 0
@@ -225,9 +225,9 @@ def test_keys_of_headers_that_are_no_text_are_repaired():
 # ---------------------------------------------------------------------------- offsets
 
 
-def test_offsets_are_given_again_where_one_is_not_written():
+def test_offsets_can_be_assigned_again():
     appends = lead(*[batch(*ROWS)] * 3, **ANY_TIME, next_offset=10)
     assert appends.rows["base_offset"].tolist() == [10, 13, 16]
-    assert appends.place(13, first=2) == 16
+    assert appends.assign_offsets(13, first=2) == 16
     assert entry(appends, 2)["base_offset"] == 13
     assert appends.info["last_offset"].tolist() == [12, 15, 15]

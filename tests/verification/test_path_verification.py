@@ -1,4 +1,4 @@
-"""`verify`: silent where brokers wrote, right in what it counts and how it calls it."""
+"""`verify`: no problem in files of brokers, counts, causes, positions, the command."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def partition(tmp_path):
 
 
 def found(path, **options):
-    """What is wrong, in short: cause, severity, file, position, offset."""
+    """Return cause, severity, file, position and offset of each problem."""
     return [
         (p.cause.value, p.severity.value, p.path, p.position, p.offset)
         for p in verify(path, **options).problems
@@ -35,7 +35,7 @@ def found(path, **options):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_what_brokers_wrote_is_valid_and_counted_as_kafka_counts(name):
+def test_files_of_brokers_are_valid_and_counted_as_kafka_counts(name):
     logs = golden_data.logs(name)
     report = verify(logs)
     expected = {"k431-crash": {Cause.PREALLOCATED}, "oldclients": {Cause.MISSING}}
@@ -52,38 +52,38 @@ def test_what_brokers_wrote_is_valid_and_counted_as_kafka_counts(name):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_each_partition_and_each_file_is_sound_by_itself(name):
+def test_each_partition_and_each_file_is_valid_on_its_own(name):
     for partition in golden_data.partitions(name):
         assert verify(partition).ok
         for path in partition.iterdir():
             assert verify(path).ok
 
 
-def test_threads_change_nothing():
+def test_threads_do_not_change_the_report():
     logs = golden_data.logs("k431-crash")
     assert verify(logs, threads=3) == verify(logs)
 
 
-def test_progress_comes_to_an_end(partition):
-    told = []
-    report = verify(partition, progress=lambda *counts: told.append(counts))
-    assert told[-1] == (report.bytes, report.bytes)
-    assert told == sorted(told)
+def test_progress_reaches_the_total(partition):
+    calls = []
+    report = verify(partition, progress=lambda *counts: calls.append(counts))
+    assert calls[-1] == (report.bytes, report.bytes)
+    assert calls == sorted(calls)
 
 
-def test_a_partition_made_by_hand_is_valid(partition):
+def test_the_partition_of_the_tests_is_valid(partition):
     report = verify(partition)
     assert (report.batches, report.records, report.problems) == (5, 10, ())
 
 
-def test_what_is_no_log_directory_is_refused(tmp_path):
+def test_a_path_without_kafkas_files_is_rejected(tmp_path):
     with pytest.raises(NotALogDirectoryError):
         verify(tmp_path)
     with pytest.raises(FileNotFoundError):
         verify(tmp_path / "nowhere")
 
 
-def test_every_finding_behind_damage_is_listed_too(partition):
+def test_problems_after_damage_are_listed_too(partition):
     log = partition / FIRST
     data = bytearray(log.read_bytes())
     size = len(batch(0))
@@ -96,14 +96,14 @@ def test_every_finding_behind_damage_is_listed_too(partition):
     ]
 
 
-def test_an_offset_that_runs_into_the_next_segment_is_an_error(partition):
+def test_an_offset_of_the_next_segment_is_an_error(partition):
     size = len(batch(0))
     log = partition / FIRST
     log.write_bytes(log.read_bytes()[: 2 * size] + batch(5, epoch=3))
     assert ("offset", "error", FIRST, 2 * size, 4) in found(partition)
 
 
-def test_a_gap_is_none(tmp_path):
+def test_a_gap_within_a_segment_is_no_problem(tmp_path):
     log = tmp_path / FIRST
     log.write_bytes(batch(0) + batch(1000, last_offset=5000))
     assert found(log) == []
@@ -120,7 +120,7 @@ def test_a_gap_is_none(tmp_path):
         (b"\0" * 11 + b"\x40" + batch(6)[12:16] + b"\5" + b"\7" * 80, "magic", "error"),
     ],
 )
-def test_a_tail_is_told_from_damage(partition, tail, cause, severity):
+def test_trailing_bytes_are_distinguished_from_damage(partition, tail, cause, severity):
     log = partition / SECOND
     end = log.stat().st_size
     log.write_bytes(log.read_bytes() + tail)
@@ -158,7 +158,7 @@ def without_control_type(data):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "cause"),
+    ("damage", "cause"),
     [
         (with_codec, "compression"),
         (with_other_max_timestamp, "timestamp"),
@@ -167,19 +167,19 @@ def without_control_type(data):
         (without_control_type, "control"),
     ],
 )
-def test_what_a_right_checksum_covers_is_looked_at_too(tmp_path, spoil, cause):
+def test_a_batch_with_a_valid_checksum_is_checked_too(tmp_path, damage, cause):
     log = tmp_path / FIRST
-    sound = batch(0)
-    log.write_bytes(sound + spoil(bytearray(batch(2))) + batch(4))
+    valid = batch(0)
+    log.write_bytes(valid + damage(bytearray(batch(2))) + batch(4))
     ((found_cause, severity, _, position, offset),) = found(log)
     assert (found_cause, severity, offset) == (cause, "error", 2)
-    assert len(sound) <= position < 2 * len(sound)
+    assert len(valid) <= position < 2 * len(valid)
 
 
 @pytest.mark.parametrize(
     "big", [batch(2, 500), batch(2, 500, codec="gzip"), batch(2, 30_000)]
 )
-def test_a_batch_above_the_limit_is_a_warning_and_what_follows_is_read(tmp_path, big):
+def test_a_batch_above_the_limit_is_a_warning_and_later_batches_are_read(tmp_path, big):
     log = tmp_path / FIRST
     log.write_bytes(batch(0) + big + batch(40_000))
     warning = ("too_large", "warning", FIRST, len(batch(0)), 2)
@@ -188,7 +188,7 @@ def test_a_batch_above_the_limit_is_a_warning_and_what_follows_is_read(tmp_path,
     assert found(log) == []
 
 
-def test_a_size_that_leads_astray_within_the_file_is_an_error(tmp_path):
+def test_a_wrong_size_within_the_file_is_an_error(tmp_path):
     log = tmp_path / FIRST
     long = bytearray(batch(0))
     long[8:12] = (100_000).to_bytes(4)
@@ -198,26 +198,26 @@ def test_a_size_that_leads_astray_within_the_file_is_an_error(tmp_path):
     assert verify(log, max_batch_bytes=1000).records == 2
 
 
-def test_a_segment_that_kafka_could_not_open_is_an_error(partition, monkeypatch):
+def test_a_segment_above_the_maximum_size_is_an_error(partition, monkeypatch):
     size = (partition / FIRST).stat().st_size
     monkeypatch.setattr(segment_checks, "MAX_FILE_BYTES", size - 1)
     assert found(partition) == [("segment_size", "error", FIRST, size - 1, None)]
 
 
-def test_leader_epochs_that_fall_are_errors(tmp_path):
+def test_decreasing_leader_epochs_are_errors(tmp_path):
     log = tmp_path / FIRST
     log.write_bytes(batch(0, epoch=1) + batch(2, epoch=0))
     assert found(log) == [("leader_epoch", "error", FIRST, len(batch(0)), 2)]
 
 
-def test_leader_epochs_that_fall_between_segments_are_errors(partition):
+def test_leader_epochs_that_decrease_between_segments_are_errors(partition):
     (partition / "leader-epoch-checkpoint").unlink()
     log = partition / SECOND
     log.write_bytes(batch(6, epoch=2) + batch(8, epoch=2))
     assert found(partition) == [("leader_epoch", "error", SECOND, 0, 6)]
 
 
-def test_a_leader_epoch_checkpoint_with_too_much_is_legal(partition):
+def test_a_leader_epoch_checkpoint_may_have_later_entries(partition):
     checkpoint = partition / "leader-epoch-checkpoint"
     checkpoint.write_bytes(b"0\n3\n0 0\n3 4\n7 10\n")
     assert found(partition) == []
@@ -229,7 +229,7 @@ def test_a_leader_epoch_checkpoint_with_too_much_is_legal(partition):
 
 
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
-def test_a_missing_index_is_a_warning_and_one_without_log_too(partition, kind):
+def test_a_missing_index_and_an_index_without_a_log_are_warnings(partition, kind):
     (partition / f"{0:020d}.{kind}").unlink()
     (partition / f"{77:020d}.{kind}").write_bytes(b"")
     assert found(partition) == [
@@ -250,7 +250,7 @@ def test_the_index_of_another_segment_is_an_error(partition, kind):
 @pytest.mark.parametrize(
     ("base", "severity"), [(0, Severity.ERROR), (6, Severity.WARNING)]
 )
-def test_a_preallocated_index_of_the_active_segment_may_run_ahead(
+def test_a_preallocated_index_of_the_active_segment_may_be_ahead(
     partition, base, severity
 ):
     index = partition / f"{base:020d}.index"
@@ -260,7 +260,9 @@ def test_a_preallocated_index_of_the_active_segment_may_run_ahead(
     assert (problem.cause, problem.severity) == (Cause.OFFSET_INDEX, severity)
 
 
-def test_what_is_half_written_warns_and_what_is_deleted_is_checked(partition):
+def test_problems_of_incomplete_files_are_warnings_and_deleted_files_are_checked(
+    partition,
+):
     broken = bytearray(batch(0))
     broken[-1] ^= 1
     (partition / f"{FIRST}.cleaned").write_bytes(broken)
@@ -271,7 +273,7 @@ def test_what_is_half_written_warns_and_what_is_deleted_is_checked(partition):
     ]
 
 
-def test_a_snapshot_must_not_know_what_comes_later(partition):
+def test_a_snapshot_with_later_offsets_is_an_error(partition):
     right = partition / f"{10:020d}.snapshot"
     early, late = partition / f"{9:020d}.snapshot", partition / f"{11:020d}.snapshot"
     early.write_bytes(right.read_bytes())
@@ -301,7 +303,7 @@ def log_directory(partition):
         ("log-start-offset-checkpoint", 11, True, ["error"]),
     ],
 )
-def test_checkpoints_are_held_to_the_logs_end(
+def test_checkpoints_are_compared_with_the_log_end_offset(
     log_directory, name, offset, clean, expected
 ):
     lines = format_offsets({("orders", 0): offset, ("elsewhere", 3): 99})
@@ -322,7 +324,7 @@ def test_checkpoints_are_held_to_the_logs_end(
         "orders-0/quorum-state",
     ],
 )
-def test_text_that_does_not_have_its_form_is_an_error(log_directory, name):
+def test_a_checkpoint_that_cannot_be_parsed_is_an_error(log_directory, name):
     (log_directory / name).write_bytes(b"nonsense\n")
     assert [problem[:3] for problem in found(log_directory)] == [
         ("format", "error", name)
@@ -342,7 +344,7 @@ def test_a_metadata_snapshot_without_its_footer_is_incomplete(tmp_path):
     assert found(copy) == [("incomplete", "error", copy.name, footer, None)]
 
 
-def test_an_abort_without_its_entry_is_an_error(tmp_path):
+def test_an_abort_without_an_index_entry_is_an_error(tmp_path):
     source = golden_data.logs("k431-clean") / "ledger-0"
     copy = shutil.copytree(source, tmp_path / "ledger-0")
     index = copy / f"{5:020d}.txnindex"
@@ -359,15 +361,15 @@ def test_an_abort_without_its_entry_is_an_error(tmp_path):
     assert f"the next {len(entries) - 1}" in problem.message
 
 
-def test_the_command_prints_the_agreed_json(partition):
+def test_the_command_prints_json(partition):
     (partition / FIRST).write_bytes(b"")
     runner = CliRunner()
-    sound = golden_data.logs("k431-repl-broker1")
-    fine = runner.invoke(group, ["verify", str(sound), "--format", "json"])
-    assert fine.exit_code == 0
-    bad = runner.invoke(group, ["verify", str(partition), "--format", "json"])
-    assert bad.exit_code == 1
-    for result in (fine, bad):
+    logs = golden_data.logs("k431-repl-broker1")
+    without_problem = runner.invoke(group, ["verify", str(logs), "--format", "json"])
+    assert without_problem.exit_code == 0
+    with_problem = runner.invoke(group, ["verify", str(partition), "--format", "json"])
+    assert with_problem.exit_code == 1
+    for result in (without_problem, with_problem):
         report = json.loads(result.stdout)
         counts = ["schema", "files", "bytes", "batches", "records"]
         assert list(report) == [*counts, "problems"]
@@ -392,7 +394,7 @@ def test_the_command_prints_the_agreed_json(partition):
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
-def test_the_command_prints_one_line_a_problem(partition, form):
+def test_the_command_prints_one_line_per_problem(partition, form):
     (partition / FIRST).write_bytes(b"")
     count = len(verify(partition).problems)
     result = CliRunner().invoke(group, ["verify", str(partition), "--format", form])
@@ -401,7 +403,7 @@ def test_the_command_prints_one_line_a_problem(partition, form):
     assert len(result.stdout.splitlines()) == count + extra
 
 
-def test_every_cause_that_the_package_names_is_on_the_list():
+def test_every_cause_in_the_package_is_on_the_list():
     sources = Path(partition_checks.__file__).parents[1].rglob("*.py")
     text = "".join(path.read_text() for path in sources)
     assert set(re.findall(r"cause=\"(\w+)\"", text)) <= set(Cause)

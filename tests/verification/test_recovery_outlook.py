@@ -1,7 +1,7 @@
-"""What `verify` says that a broker would do, held to what our engine then does.
+"""Predicted recovery of each problem, compared with the recovery of `open`.
 
-Each kind of damage is done to a log that the engine wrote; what is said of it is
-written here, too, so that both would have to be wrong in the same way.
+Each kind of damage is applied to a log that kafkalog wrote. The expected prediction is
+written here, too, so an error common to both would be noticed.
 """
 
 import random
@@ -31,8 +31,7 @@ END = f"{66:020d}.snapshot"
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
 
 STOPS = {"clean": None, "crash": 0, "crash at 30": 30}
-"""How the log was stopped, and the recovery point of a crash."""
-
+"""Shutdowns of the log, and the recovery point after a crash."""
 
 pytestmark = pytest.mark.filterwarnings("ignore::kafkalog.LostOffsetsWarning")
 
@@ -45,14 +44,14 @@ def opened(place, config=SMALL):
 
 def marker(kind, key=None):
     builder = RecordBatchBuilder(is_control=True, **PRODUCER)
-    made, value = end_transaction_marker(kind, 0)
-    builder.append(made if key is None else key, value, timestamp=NOW)
+    valid_key, value = end_transaction_marker(kind, 0)
+    builder.append(valid_key if key is None else key, value, timestamp=NOW)
     return builder.build()
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Write five segments, under three leader epochs, with aborts; closed in order."""
+    """Write five segments with three leader epochs and aborts, closed cleanly."""
     root = tmp_path_factory.mktemp("written")
     kinds = ControlRecordType.COMMIT, ControlRecordType.ABORT
     with opened(root / "t-0") as log:
@@ -77,7 +76,7 @@ def written(tmp_path_factory):
 
 @pytest.fixture
 def damaged(written, tmp_path):
-    """Make a copy, as after a stop of some kind."""
+    """Return a function that copies the log as it is after a kind of shutdown."""
 
     def copy(stop):
         root = tmp_path / "logs"
@@ -96,14 +95,14 @@ def files_of(place):
     return {path.name: path.read_bytes() for path in place.iterdir()}
 
 
-def done(root, found, before):
-    """Have our engine start on it; answer what it did about each finding."""
+def recovery_actions(root, problems, before):
+    """Open the log; return the action that was taken on each problem."""
     try:
         log = opened(root / "t-0", LogConfig(internal_segment_bytes=1000))
     except Exception as error:
         if not isinstance(error, KafkaLogError):
             raise
-        return [(Recovery.REFUSE, None)] * len(found)
+        return [(Recovery.REFUSE, None)] * len(problems)
     report = log.report
     end = log.log_end_offset
     log.abandon()
@@ -111,15 +110,16 @@ def done(root, found, before):
     for file in after.keys() - before.keys():
         if file.endswith(".deleted"):
             del after[file]
-    return [_done_about(one, report, end, before, after) for one in found]
+    return [_action_on(problem, report, end, before, after) for problem in problems]
 
 
-def _done_about(problem, report, end, before, after):
+def _action_on(problem, report, end, before, after):
     if problem.recovery == Recovery.OVERWRITE and end == problem.lost_from:
         return Recovery.OVERWRITE, None
     file = problem.path.removeprefix("t-0/")
     stem, _, kind = file.partition(".")
-    anew = stem.isdigit() and int(stem) in [one.base_offset for one in report.recovered]
+    recovered = [segment.base_offset for segment in report.recovered]
+    is_recovered = stem.isdigit() and int(stem) in recovered
     if file not in after:
         return (Recovery.DELETE if file in before else Recovery.NOTHING), None
     if kind == "log":
@@ -130,32 +130,31 @@ def _done_about(problem, report, end, before, after):
         return (Recovery.TRUNCATE, size) if cut else (Recovery.NOTHING, None)
     if kind in ("index", "timeindex", "txnindex"):
         other = Recovery.NOTHING if file in before else Recovery.RESET
-        return (Recovery.REBUILD if anew else other), None
+        return (Recovery.REBUILD if is_recovered else other), None
     same = after[file] == before[file]
     return (Recovery.NOTHING if same else Recovery.REBUILD), None
 
 
-def agrees(problem, what):
-    """Whether what was done is what was said; `RESET` may be of memory alone."""
-    said = problem.recovery, problem.recovery_position
+def is_predicted(problem, action):
+    """Return whether the prediction is the action; `RESET` may change memory only."""
     if problem.recovery == Recovery.RESET:
-        return what[0] in (Recovery.RESET, Recovery.REBUILD, Recovery.NOTHING)
-    before_the_cut = what[0] == Recovery.TRUNCATE and problem.position is not None
-    if problem.recovery == Recovery.NOTHING and before_the_cut:
-        return problem.position < what[1]
-    return said == what
+        return action[0] in (Recovery.RESET, Recovery.REBUILD, Recovery.NOTHING)
+    truncated = action[0] == Recovery.TRUNCATE and problem.position is not None
+    if problem.recovery == Recovery.NOTHING and truncated:
+        return problem.position < action[1]
+    return (problem.recovery, problem.recovery_position) == action
 
 
-def judge(root):
-    """Ask `verify`, then the engine, and compare; answers what was found."""
+def check_prediction(root):
+    """Compare the predictions of `verify` with recovery; return the problems."""
     before = files_of(root / "t-0")
-    found = [one for one in verify(root).problems if one.path.startswith("t-0/")]
-    did = done(root, found, before)
-    refused = any(one.recovery == Recovery.REFUSE for one in found)
-    assert refused == ((Recovery.REFUSE, None) in did), found
-    for problem, what in zip(found, did, strict=True):
-        assert refused or agrees(problem, what), (problem, what)
-    return found
+    problems = [each for each in verify(root).problems if each.path.startswith("t-0/")]
+    actions = recovery_actions(root, problems, before)
+    refused = any(each.recovery == Recovery.REFUSE for each in problems)
+    assert refused == ((Recovery.REFUSE, None) in actions), problems
+    for problem, action in zip(problems, actions, strict=True):
+        assert refused or is_predicted(problem, action), (problem, action)
+    return problems
 
 
 def flip(byte, mask=1):
@@ -184,7 +183,7 @@ def add(data):
     return lambda path: path.write_bytes(path.read_bytes() + data)
 
 
-def gone(path):
+def remove(path):
     path.unlink()
 
 
@@ -202,7 +201,7 @@ N, T, B, D, X, R = (
 )
 
 KINDS = [
-    # file, damage, cause, what is done after a clean stop, a crash, a crash at 30
+    # file, damage, cause, recovery after a clean shutdown, a crash, a crash at 30
     (f"{SECOND}.log", flip(-1), Cause.CRC, N, T, N),
     (f"{FOURTH}.log", flip(-1), Cause.CRC, N, T, T),
     (f"{THIRD}.log", flip(16, 4), Cause.MAGIC, N, N, N),
@@ -222,10 +221,10 @@ KINDS = [
     (f"{THIRD}.index", flip(7, 2), Cause.OFFSET_INDEX, N, B, B),
     (f"{THIRD}.index", flip(8, 128), Cause.ORDER, N, B, B),
     (f"{FIRST}.index", cut(-3), Cause.TRUNCATED, N, B, N),
-    (f"{FIRST}.index", gone, Cause.MISSING, B, B, B),
+    (f"{FIRST}.index", remove, Cause.MISSING, B, B, B),
     (f"{THIRD}.timeindex", flip(7, 2), Cause.TIME_INDEX, N, B, B),
-    (f"{FIRST}.timeindex", gone, Cause.MISSING, X, B, X),
-    (f"{THIRD}.log", gone, Cause.ORPHAN, D, D, D),
+    (f"{FIRST}.timeindex", remove, Cause.MISSING, X, B, X),
+    (f"{THIRD}.log", remove, Cause.ORPHAN, D, D, D),
     (f"{SECOND}.txnindex", flip(9), Cause.TXN_INDEX, N, B, N),
     (f"{SECOND}.txnindex", put(18, bytes(8)), Cause.ORDER, B, B, B),
     (f"{SECOND}.txnindex", cut(-1), Cause.TRUNCATED, N, B, N),
@@ -243,13 +242,13 @@ KINDS = [
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("kind", range(len(KINDS)))
-def test_what_is_said_of_each_kind_is_what_is_done(damaged, kind, stop):
-    file, damage, cause, *said = KINDS[kind]
+def test_the_prediction_for_each_kind_of_damage_is_the_recovery(damaged, kind, stop):
+    file, damage, cause, *recoveries = KINDS[kind]
     root = damaged(stop)
     damage(root / "t-0" / file)
-    found = [one for one in judge(root) if one.cause == cause]
+    found = [each for each in check_prediction(root) if each.cause == cause]
     assert found
-    assert found[0].recovery == said[list(STOPS).index(stop)]
+    assert found[0].recovery == recoveries[list(STOPS).index(stop)]
 
 
 @pytest.mark.parametrize("stop", STOPS)
@@ -258,7 +257,7 @@ def test_a_last_offset_too_far_above_is_split_off(damaged, stop):
     log = root / "t-0" / f"{LAST}.log"
     begins = log.stat().st_size - MARKER_BYTES
     flip(begins + 3)(log)
-    found = [one for one in judge(root) if one.cause == Cause.OFFSET]
+    found = [each for each in check_prediction(root) if each.cause == Cause.OFFSET]
     assert found[0].position == begins
     assert found[0].recovery == (N if stop == "clean" else Recovery.SPLIT)
 
@@ -270,61 +269,61 @@ def test_a_marker_that_cannot_be_read_keeps_the_log_from_opening(damaged):
     bad = marker(ControlRecordType.COMMIT, b"\0\0")
     bad = (10).to_bytes(8) + bad[8:]
     log.write_bytes(data[:begins] + bad + data[begins + MARKER_BYTES :])
-    [told] = [one for one in judge(root) if one.cause == Cause.CONTROL]
-    assert (told.position, told.recovery, told.recovery_position) == (begins, R, None)
+    [problem] = [each for each in check_prediction(root) if each.cause == Cause.CONTROL]
+    assert (problem.position, problem.recovery) == (begins, R)
+    assert problem.recovery_position is None
 
 
-def test_what_lies_behind_a_cut_goes_with_it(damaged):
+def test_everything_after_a_truncation_is_deleted(damaged):
     root = damaged("crash")
     place = root / "t-0"
     flip(200)(place / f"{SECOND}.log")
     flip(400)(place / f"{SECOND}.log")
     flip(200)(place / f"{FOURTH}.log")
-    found = judge(root)
-    told = {}
-    for one in found:
-        told.setdefault(one.path, []).append((one.recovery, one.recovery_position))
-    cuts = told[f"t-0/{SECOND}.log"]
-    assert cuts == [(T, cuts[0][1])] * 2
-    assert told[f"t-0/{FOURTH}.log"] == [(D, None)]
+    recoveries = {}
+    for problem in check_prediction(root):
+        recovery = problem.recovery, problem.recovery_position
+        recoveries.setdefault(problem.path, []).append(recovery)
+    truncations = recoveries[f"t-0/{SECOND}.log"]
+    assert truncations == [(T, truncations[0][1])] * 2
+    assert recoveries[f"t-0/{FOURTH}.log"] == [(D, None)]
 
 
-def test_a_segment_cut_for_want_of_its_index_keeps_those_behind_it(damaged):
+def test_a_truncated_segment_without_an_index_keeps_later_segments(damaged):
     root = damaged("clean")
     (root / "t-0" / f"{SECOND}.index").unlink()
     flip(200)(root / "t-0" / f"{SECOND}.log")
     flip(200)(root / "t-0" / f"{FOURTH}.log")
-    told = {(one.path, one.recovery) for one in judge(root)}
-    assert (f"t-0/{SECOND}.log", T) in told
-    assert (f"t-0/{FOURTH}.log", N) in told
+    recoveries = {(each.path, each.recovery) for each in check_prediction(root)}
+    assert (f"t-0/{SECOND}.log", T) in recoveries
+    assert (f"t-0/{FOURTH}.log", N) in recoveries
 
 
 @pytest.mark.parametrize("mark", ["deleted", "cleaned"])
-def test_files_that_go_go_whatever_is_in_them(damaged, mark):
+def test_files_marked_for_removal_are_deleted_whatever_their_content(damaged, mark):
     root = damaged("clean")
     place = root / "t-0"
     (place / f"{99:020d}.log.{mark}").write_bytes(b"nonsense" * 9)
-    found = judge(root)
-    assert [(one.recovery) for one in found] == [D] * len(found)
-    assert found
+    found = check_prediction(root)
+    assert {problem.recovery for problem in found} == {D}
 
 
 CHECKPOINTS = ("recovery-point", "replication", "log-start", "cleaner")
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_a_checkpoint_of_offsets_without_its_form_fails_the_directory(damaged, name):
+def test_an_offset_checkpoint_that_cannot_be_parsed_fails_the_directory(damaged, name):
     root = damaged("clean")
     path = root / f"{name}-offset-checkpoint"
     path.write_text("nonsense")
     [found] = verify(root).problems
-    told = (found.path, found.severity, found.recovery)
-    assert told == (path.name, Severity.ERROR, R)
+    assert (found.path, found.severity) == (path.name, Severity.ERROR)
+    assert found.recovery == R
     with opened(root / "t-0") as log:
         assert (log.log_start_offset, log.log_end_offset) == (0, 66)
 
 
-def test_a_log_start_behind_the_end_costs_the_log(damaged):
+def test_a_log_start_after_the_end_deletes_the_log(damaged):
     root = damaged("clean")
     (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
     found = {one.recovery for one in verify(root).problems}
@@ -334,7 +333,7 @@ def test_a_log_start_behind_the_end_costs_the_log(damaged):
 
 
 @pytest.mark.parametrize("name", ["recovery-point", "replication"])
-def test_an_offset_behind_the_end_is_lowered(damaged, name):
+def test_an_offset_after_the_end_is_lowered(damaged, name):
     root = damaged("clean")
     (root / f"{name}-offset-checkpoint").write_text("0\n1\nt 0 99\n")
     [found] = verify(root).problems
@@ -344,7 +343,7 @@ def test_an_offset_behind_the_end_is_lowered(damaged, name):
         assert log.high_watermark <= 66
 
 
-def test_an_unreadable_meta_properties_ends_the_start(damaged):
+def test_an_unreadable_meta_properties_prevents_the_start(damaged):
     root = damaged("clean")
     (root / "meta.properties").write_text("version=7\n")
     [found] = verify(root).problems
@@ -352,7 +351,9 @@ def test_an_unreadable_meta_properties_ends_the_start(damaged):
 
 
 @pytest.mark.parametrize("stop", STOPS)
-def test_what_is_said_of_any_flip_or_cut_is_what_is_done(damaged, written, stop):
+def test_the_prediction_for_any_flipped_bit_or_truncation_is_the_recovery(
+    damaged, written, stop
+):
     drawn = random.Random(f"{stop} 20241025")
     names = sorted(path.name for path in (written / "t-0").iterdir())
     for name in names:
@@ -361,10 +362,10 @@ def test_what_is_said_of_any_flip_or_cut_is_what_is_done(damaged, written, stop)
         for damage in (*flips, cut(drawn.randrange(size))):
             root = damaged(stop)
             damage(root / "t-0" / name)
-            judge(root)
+            check_prediction(root)
 
 
-def test_a_log_that_was_copied_alone_is_taken_for_one_after_a_crash(damaged, tmp_path):
+def test_a_partition_without_its_log_directory_counts_as_crashed(damaged, tmp_path):
     root = damaged("clean")
     place = shutil.copytree(root / "t-0", tmp_path / "alone" / "t-0")
     flip(-1)(place / f"{SECOND}.log")
@@ -374,7 +375,7 @@ def test_a_log_that_was_copied_alone_is_taken_for_one_after_a_crash(damaged, tmp
         assert found[0].recovery_position == found[0].position
 
 
-def test_a_directory_that_is_to_be_deleted_is_deleted(damaged):
+def test_a_directory_marked_deleted_is_deleted(damaged):
     root = damaged("crash")
     place = root / f"t-0.{32 * 'a'}-delete"
     (root / "t-0").rename(place)
@@ -383,14 +384,14 @@ def test_a_directory_that_is_to_be_deleted_is_deleted(damaged):
     assert {one.recovery for one in verify(root).problems} == {D}
 
 
-def test_every_cause_and_recovery_is_told_of_and_no_other():
+def test_the_page_lists_every_cause_and_recovery():
     recoveries, _, causes = DOCUMENT.read_text().partition("## Causes")
     for text, words in ((causes, Cause), (recoveries, Recovery)):
         listed = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
         assert sorted(listed) == sorted(words)
 
 
-def test_of_a_metadata_snapshot_named_by_a_link_the_outlook_is_the_newests(tmp_path):
+def test_a_link_to_a_metadata_snapshot_counts_as_the_newest_snapshot(tmp_path):
     (tmp_path / "snapshot").write_bytes(b"\xff" * 100)
     place = tmp_path / "__cluster_metadata-0"
     place.mkdir()

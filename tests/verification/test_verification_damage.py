@@ -1,4 +1,4 @@
-"""`verify` against damage: each flipped bit and each cut is found, or does no harm."""
+"""`verify` of damaged files: each flipped bit and each truncation is found."""
 
 import shutil
 from pathlib import Path
@@ -38,12 +38,12 @@ def batches_of(path):
 
 
 def some_bits(size, step):
-    """Bits of a file, `step` apart: where that is odd, of all eight kinds."""
+    """Return every `step`-th bit of a file; an odd step covers all bits of a byte."""
     return range(0, 8 * size, step)
 
 
 def bits_of_batches(path):
-    """All bits before the checksum's reach, and one of every third byte in it."""
+    """Yield all bits not covered by the checksum, and one of every third byte in it."""
     for byte in range(path.stat().st_size):
         if byte % BATCH_BYTES < BATCH_CRC_FROM:
             yield from range(8 * byte, 8 * byte + 8)
@@ -52,7 +52,7 @@ def bits_of_batches(path):
 
 
 @pytest.mark.parametrize("base", [0, 6])
-def test_no_bit_of_a_log_flips_unnoticed(partition, base):
+def test_every_flipped_bit_of_a_log_is_found(partition, base):
     log = partition / f"{base:020d}.log"
     unnoticed = [
         divmod(bit // 8, BATCH_BYTES)
@@ -63,27 +63,27 @@ def test_no_bit_of_a_log_flips_unnoticed(partition, base):
     assert not verify(partition).problems
 
 
-def test_no_bit_of_a_snapshot_flips_unnoticed(partition):
+def test_every_flipped_bit_of_a_snapshot_is_found(partition):
     (snapshot,) = partition.glob("*.snapshot")
     for _ in flips(snapshot, some_bits(snapshot.stat().st_size, 1)):
         assert not verify(snapshot).ok
 
 
 def starts_early_enough(index, batches):
-    """Whether a reader that trusts an offset index misses no offset."""
+    """Return whether a reader that uses an offset index finds every offset."""
     places = {0, *(row["position"] for row in batches)}
     offsets = range(index.base_offset, batches[-1]["last_offset"] + 1)
     starts = index.lookup(list(offsets)).tolist()
-    wanted = [
+    expected = [
         next(row["position"] for row in batches if row["last_offset"] >= offset)
         for offset in offsets
     ]
-    pairs = zip(starts, wanted, strict=True)
+    pairs = zip(starts, expected, strict=True)
     return places.issuperset(starts) and all(start <= at for start, at in pairs)
 
 
 @pytest.mark.parametrize("base", [5, 82])
-def test_a_bit_of_an_offset_index_flips_unnoticed_only_without_harm(ledger, base):
+def test_a_flipped_bit_of_an_offset_index_is_found_or_harmless(ledger, base):
     path = ledger / f"{base:020d}.index"
     batches = batches_of(path)
     noticed = 0
@@ -96,9 +96,9 @@ def test_a_bit_of_an_offset_index_flips_unnoticed_only_without_harm(ledger, base
 
 
 def finds_every_time(index, batches):
-    """Whether a reader that trusts a time index finds what is first at each time.
+    """Return whether a reader that uses a time index finds the first batch per time.
 
-    It starts with the batch that holds the offset it is given.
+    It starts with the batch of the offset that the index returns.
     """
     greatest = np.array([row["max_timestamp"] for row in batches])
     last = np.array([row["last_offset"] for row in batches])
@@ -106,12 +106,12 @@ def finds_every_time(index, batches):
     times = np.unique(np.concatenate((times - 1, times, times + 1)))
     first = [int((greatest >= time).argmax()) for time in times]
     starts = np.searchsorted(last, index.lookup(times))
-    there = times <= greatest.max()
-    return bool((starts <= first)[there].all())
+    present = times <= greatest.max()
+    return bool((starts <= first)[present].all())
 
 
 @pytest.mark.parametrize("base", [5, 82])
-def test_a_bit_of_a_time_index_flips_unnoticed_only_without_harm(ledger, base):
+def test_a_flipped_bit_of_a_time_index_is_found_or_harmless(ledger, base):
     path = ledger / f"{base:020d}.timeindex"
     batches = batches_of(path)
     noticed = 0
@@ -123,8 +123,8 @@ def test_a_bit_of_a_time_index_flips_unnoticed_only_without_harm(ledger, base):
     assert noticed
 
 
-def left_out(index, batches):
-    """Positions of the batches that a reader leaves out that trusts these entries."""
+def skipped_batches(index, batches):
+    """Return the positions of the batches that a reader skips by these entries."""
     return {
         (row["file"], row["position"])
         for row in batches
@@ -136,21 +136,21 @@ def left_out(index, batches):
 
 
 @pytest.mark.parametrize("base", [5, 82])
-def test_a_bit_of_a_transaction_index_flips_unnoticed_only_without_harm(ledger, base):
+def test_a_flipped_bit_of_a_transaction_index_is_found_or_harmless(ledger, base):
     path = ledger / f"{base:020d}.txnindex"
     batches = golden_data.truth(SET, LEDGER, "batches")
     right = TransactionIndex.read(path)
-    expected = left_out(right, batches)
+    expected = skipped_batches(right, batches)
     stable = right.entries["last_stable_offset"].copy()
     for _ in flips(path, some_bits(path.stat().st_size, 23)):
         if not verify(ledger).problems:
             index = TransactionIndex.read(path)
-            assert left_out(index, batches) == expected
+            assert skipped_batches(index, batches) == expected
             assert (index.entries["last_stable_offset"] <= stable).all()
 
 
 def cuts(path):
-    """Yield each shorter length of a file, with the file so cut; it is put back."""
+    """Yield each shorter length, with the file truncated to it; restore the file."""
     data = path.read_bytes()
     for length in range(len(data)):
         path.write_bytes(data[:length])
@@ -174,14 +174,14 @@ def test_a_lone_log_may_end_anywhere(partition, tmp_path):
         assert report.ok
 
 
-def test_what_is_missing_at_the_end_of_a_log_is_missed_by_its_indexes(partition):
+def test_a_truncated_log_is_found_by_its_indexes(partition):
     for path in partition.glob("*.log"):
         for _ in cuts(path):
             assert not verify(partition).ok
 
 
 @pytest.mark.parametrize(("kind", "width"), [("index", 8), ("timeindex", 12)])
-def test_an_index_that_is_cut_within_an_entry_is_an_error(partition, kind, width):
+def test_an_index_truncated_within_an_entry_is_an_error(partition, kind, width):
     path = partition / f"{0:020d}.{kind}"
     for length in cuts(path):
         causes = [problem.cause for problem in verify(partition).problems]
@@ -191,7 +191,7 @@ def test_an_index_that_is_cut_within_an_entry_is_an_error(partition, kind, width
         assert sorted(causes) == sorted(expected)
 
 
-def test_a_transaction_index_that_is_cut_lacks_aborts(ledger):
+def test_a_truncated_transaction_index_is_an_error(ledger):
     path = ledger / f"{5:020d}.txnindex"
     for length in cuts(path):
         if length % 17 == 0:
@@ -200,7 +200,7 @@ def test_a_transaction_index_that_is_cut_lacks_aborts(ledger):
             assert (Cause.TRUNCATED in causes) == bool(length % 34)
 
 
-def test_a_snapshot_that_is_cut_is_an_error(partition):
+def test_a_truncated_snapshot_is_an_error(partition):
     (snapshot,) = partition.glob("*.snapshot")
     for _ in cuts(snapshot):
         assert not verify(snapshot).ok
@@ -212,7 +212,7 @@ def test_a_snapshot_that_is_cut_is_an_error(partition):
     removed=st.integers(0, 40),
     put=st.binary(max_size=40),
 )
-def test_no_damage_is_more_than_a_finding(which, place, removed, put):
+def test_any_damage_is_reported_without_an_exception(which, place, removed, put):
     with TemporaryDirectory() as directory:
         partition = write_partition(Path(directory, "orders-0"))
         paths = sorted(partition.iterdir())
@@ -225,7 +225,7 @@ def test_no_damage_is_more_than_a_finding(which, place, removed, put):
 
 
 @pytest.mark.parametrize("base", [2**63 - 1, 2**63 - 2**31, 2**32])
-def test_no_base_offset_is_too_high_to_be_looked_at(partition, base):
+def test_a_segment_of_any_base_offset_is_verified(partition, base):
     for path in partition.glob(f"{6:020d}.*"):
         path.rename(partition / path.name.replace(f"{6:020d}", f"{base:020d}"))
     assert not verify(partition).ok
@@ -242,7 +242,9 @@ def test_no_base_offset_is_too_high_to_be_looked_at(partition, base):
         "__cluster_metadata-0/partition.metadata",
     ],
 )
-def test_no_cut_of_a_small_file_is_more_than_a_finding(tmp_path, name):
+def test_any_truncation_of_a_small_file_is_reported_without_an_exception(
+    tmp_path, name
+):
     source = golden_data.logs(SET) / name
     path = shutil.copy(source, tmp_path)
     copy = tmp_path / source.name

@@ -1,6 +1,6 @@
-"""`verify` of a directory that is written to: a file may be newer than one read before.
+"""`verify` of a directory that a broker writes to.
 
-The broker's write between two readings is made where the first reading of a log ends.
+The broker's write between two readings is simulated at the end of the first reading.
 """
 
 import shutil
@@ -20,7 +20,7 @@ LAST = f"{6:020d}"
 
 @pytest.fixture
 def after_first_reading(monkeypatch):
-    """Return a function that has something done once the first log was read."""
+    """Return a function that schedules a write after the first log is read."""
 
     def arrange(write):
         check_segment = path_verification.check_segment
@@ -48,7 +48,7 @@ def ledger(tmp_path):
     return shutil.copytree(logs / "ledger-0", tmp_path / "ledger-0")
 
 
-def test_an_abort_whose_entry_comes_between_two_readings_is_no_finding(
+def test_an_abort_whose_entry_is_written_between_two_readings_is_no_problem(
     ledger, after_first_reading
 ):
     index = ledger / f"{5:020d}.txnindex"
@@ -60,7 +60,7 @@ def test_an_abort_whose_entry_comes_between_two_readings_is_no_finding(
     assert not verify(ledger).problems
 
 
-def test_an_entry_that_is_being_written_at_the_second_reading_is_waited_for(
+def test_the_second_reading_waits_for_an_entry_that_is_being_written(
     ledger, monkeypatch
 ):
     index = ledger / f"{5:020d}.txnindex"
@@ -72,7 +72,7 @@ def test_an_entry_that_is_being_written_at_the_second_reading_is_waited_for(
     assert not verify(ledger).problems
 
 
-def test_an_abort_that_lacks_its_entry_at_both_readings_is_an_error(
+def test_an_abort_without_an_entry_in_both_readings_is_an_error(
     ledger, after_first_reading
 ):
     index = ledger / f"{5:020d}.txnindex"
@@ -84,7 +84,7 @@ def test_an_abort_that_lacks_its_entry_at_both_readings_is_an_error(
     assert (problem.offset, problem.last_offset) == (5, None)
 
 
-def test_an_index_ahead_of_the_log_is_settled_by_the_logs_growth(
+def test_an_index_ahead_of_a_log_that_grows_is_no_problem(
     partition, after_first_reading
 ):
     log = partition / f"{LAST}.log"
@@ -99,7 +99,7 @@ def test_an_index_ahead_of_the_log_is_settled_by_the_logs_growth(
     assert not verify(partition).problems
 
 
-def test_a_leader_epoch_that_is_written_after_its_batch_was_read_is_no_finding(
+def test_a_leader_epoch_that_is_written_after_its_batch_was_read_is_no_problem(
     partition, after_first_reading
 ):
     checkpoint = partition / "leader-epoch-checkpoint"
@@ -110,7 +110,7 @@ def test_a_leader_epoch_that_is_written_after_its_batch_was_read_is_no_finding(
     assert not verify(partition).problems
 
 
-def test_a_checkpoint_ahead_of_the_end_is_settled_by_the_logs_growth(
+def test_a_checkpoint_ahead_of_a_log_that_grows_is_no_problem(
     partition, after_first_reading
 ):
     offsets = format_offsets({("orders", 0): 12})
@@ -123,7 +123,7 @@ def test_a_checkpoint_ahead_of_the_end_is_settled_by_the_logs_growth(
     assert not verify(partition.parent).problems
 
 
-def test_a_partition_that_is_deleted_meanwhile_is_no_finding(
+def test_a_partition_that_is_deleted_meanwhile_is_no_problem(
     partition, after_first_reading
 ):
     log = partition / f"{LAST}.log"

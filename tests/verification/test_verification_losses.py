@@ -1,4 +1,4 @@
-"""What `verify` says of a start that would lose records, or that would not succeed."""
+"""Problems that lose records or prevent the start of a broker."""
 
 import shutil
 
@@ -19,7 +19,7 @@ BATCH_BYTES = len(batch(0))
 
 @pytest.fixture
 def root(tmp_path):
-    """Make a log directory with a partition of offsets 0 to 9, after a clean stop."""
+    """Return a log directory with offsets 0 to 9 of a partition, closed cleanly."""
     directory = tmp_path / "logs"
     directory.mkdir()
     write_partition(directory / "orders-0")
@@ -29,7 +29,7 @@ def root(tmp_path):
     return directory
 
 
-def crashed(root):
+def mark_crashed(root):
     (root / ".kafka_cleanshutdown").unlink()
     offsets = format_offsets({("orders", 0): 0})
     (root / "recovery-point-offset-checkpoint").write_bytes(offsets)
@@ -49,7 +49,7 @@ def lost(problem):
 
 
 def of_cause(root, cause):
-    return [one for one in verify(root).problems if one.cause == cause]
+    return [problem for problem in verify(root).problems if problem.cause == cause]
 
 
 def add_segment(root):
@@ -58,17 +58,17 @@ def add_segment(root):
     write_segment(root / "orders-0", 10, batches)
 
 
-def test_a_last_index_entry_past_the_end_costs_the_whole_segment(root):
+def test_a_last_index_entry_past_the_end_loses_the_whole_segment(root):
     cut_off(root / "orders-0" / f"{SECOND}.log", 3)
     [problem] = of_cause(root, Cause.OFFSET_INDEX)
     assert problem.path == f"orders-0/{SECOND}.index"
     assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.OVERWRITE)
     assert lost(problem) == (6, 7, 2, 0)
-    assert "takes 6 for the end" in problem.message
+    assert "appends at offset 6" in problem.message
     assert f"remove this {SECOND}.index" in problem.message
 
 
-def test_opening_such_a_log_loses_what_verify_says(root):
+def test_opening_a_log_loses_the_records_that_verify_predicts(root):
     log = root / "orders-0" / f"{SECOND}.log"
     cut_off(log, 3)
     [problem] = of_cause(root, Cause.OFFSET_INDEX)
@@ -76,8 +76,8 @@ def test_opening_such_a_log_loses_what_verify_says(root):
         pytest.warns(LostOffsetsWarning),
         kafkalog.open(root / "orders-0", "a", LogConfig()) as opened,
     ):
-        told = opened.report.lost
-    assert (told.first_offset, told.last_offset) == (problem.lost_from, problem.lost_to)
+        loss = opened.report.lost
+    assert (loss.first_offset, loss.last_offset) == (problem.lost_from, problem.lost_to)
 
 
 def test_the_remedy_of_a_last_index_entry_past_the_end_works(root):
@@ -106,7 +106,7 @@ def test_zeros_at_the_end_after_a_clean_stop_keep_the_log_from_opening(root):
     [problem] = verify(root).problems
     assert problem.cause == Cause.PREALLOCATED
     assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.REFUSE)
-    crashed(root)
+    mark_crashed(root)
     [problem] = verify(root).problems
     assert problem.severity == Severity.WARNING
     assert problem.recovery == Recovery.TRUNCATE
@@ -120,14 +120,14 @@ def test_a_tail_that_stays_after_a_clean_stop_is_an_error(root, tail):
     [problem] = verify(root).problems
     assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.NOTHING)
     assert "a broker appends after them" in problem.message
-    crashed(root)
+    mark_crashed(root)
     [problem] = verify(root).problems
     assert problem.severity == Severity.WARNING
 
 
-def test_a_cut_says_which_records_and_segments_go(root):
+def test_a_truncation_has_the_records_and_segments_lost(root):
     add_segment(root)
-    crashed(root)
+    mark_crashed(root)
     log = root / "orders-0" / f"{FIRST}.log"
     data = bytearray(log.read_bytes())
     data[2 * BATCH_BYTES - 1] ^= 1
@@ -136,13 +136,13 @@ def test_a_cut_says_which_records_and_segments_go(root):
     assert (problem.recovery, problem.recovery_position) == ("truncate", BATCH_BYTES)
     assert lost(problem) == (2, 13, 10, 2)
     assert problem.message.endswith(
-        "; a start cuts off offsets 2 to 13, 10 readable records, "
-        "and with them 2 whole segments after this one"
+        "; recovery truncates offsets 2 to 13, 10 readable records, "
+        "and 2 whole segments after this one"
     )
 
 
-def test_only_the_first_finding_of_a_cut_says_what_goes(root):
-    crashed(root)
+def test_only_the_first_problem_of_a_truncation_has_the_loss(root):
+    mark_crashed(root)
     log = root / "orders-0" / f"{FIRST}.log"
     data = bytearray(log.read_bytes())
     data[BATCH_BYTES - 1] ^= 1
@@ -154,7 +154,7 @@ def test_only_the_first_finding_of_a_cut_says_what_goes(root):
     assert lost(second) == (None, None, 0, 0)
 
 
-def test_a_small_file_named_alone_says_nothing_of_the_log(root):
+def test_a_single_small_file_is_verified_without_its_log(root):
     cut_off(root / "orders-0" / f"{SECOND}.log", 3)
     checkpoint = root / "orders-0" / "leader-epoch-checkpoint"
     checkpoint.write_bytes(b"nonsense")
@@ -162,7 +162,7 @@ def test_a_small_file_named_alone_says_nothing_of_the_log(root):
     assert problem.cause == Cause.FORMAT
 
 
-def test_a_cut_of_the_clusters_metadata_says_that_partitions_become_strays(tmp_path):
+def test_a_truncation_of_the_clusters_metadata_makes_partitions_stray(tmp_path):
     directory = golden_data.logs("k431-clean") / "__cluster_metadata-0"
     copy = shutil.copytree(directory, tmp_path / "logs" / directory.name)
     log = min(copy.glob("*.log"))
@@ -180,10 +180,10 @@ def test_a_cut_of_the_clusters_metadata_says_that_partitions_become_strays(tmp_p
     log.write_bytes(data)
     [problem] = of_cause(copy.parent, Cause.CRC)
     assert problem.lost_records > 0
-    assert "set aside as -stray" in problem.message
+    assert "are renamed to -stray" in problem.message
 
 
-def test_damaged_batches_in_a_row_are_one_row_in_numeric_order(root):
+def test_adjacent_damaged_batches_are_one_problem_in_numeric_order(root):
     for number in (2, 10):
         shutil.copytree(root / "orders-0", root / f"orders-{number}")
         log = root / f"orders-{number}" / f"{FIRST}.log"
@@ -196,7 +196,7 @@ def test_damaged_batches_in_a_row_are_one_row_in_numeric_order(root):
     assert [(one.position, one.offset) for one in found] == [(0, 0)] * 2
 
 
-def test_batches_of_a_wrong_leader_epoch_are_one_row(root):
+def test_adjacent_batches_with_a_wrong_leader_epoch_are_one_problem(root):
     checkpoint = root / "orders-0" / "leader-epoch-checkpoint"
     checkpoint.write_bytes(b"0\n2\n0 0\n5 4\n")
     found = [
@@ -212,9 +212,7 @@ def test_batches_of_a_wrong_leader_epoch_are_one_row(root):
 
 
 @pytest.mark.parametrize("name", ["lost+found", "quiet-0.bak", "notes", "a-delete"])
-def test_a_directory_whose_name_is_no_partitions_keeps_a_broker_from_starting(
-    root, name
-):
+def test_a_directory_name_that_is_not_a_partitions_prevents_the_start(root, name):
     (root / name).mkdir()
     [problem] = verify(root).problems
     assert (problem.path, problem.cause) == (name, Cause.FOREIGN)
@@ -222,26 +220,26 @@ def test_a_directory_whose_name_is_no_partitions_keeps_a_broker_from_starting(
 
 
 @pytest.mark.parametrize("name", ["remote-log-index-cache", "orders.x-7"])
-def test_a_directory_that_a_broker_ignores_or_loads_is_none(root, name):
+def test_a_directory_that_a_broker_ignores_or_loads_is_no_problem(root, name):
     (root / name).mkdir()
     assert not verify(root).problems
 
 
-def test_a_plain_file_beside_partitions_is_ignored(root):
+def test_other_files_are_ignored(root):
     (root / "quiet-0.bak").write_bytes(b"notes")
     (root / "orders-0" / "notes.txt").write_bytes(b"notes")
     assert not verify(root).problems
 
 
 @pytest.mark.parametrize("name", ["backup.log", "x.index", "x.snapshot", "x.log.swap"])
-def test_a_file_name_without_an_offset_keeps_a_broker_from_starting(root, name):
+def test_a_file_name_without_an_offset_prevents_the_start(root, name):
     (root / "orders-0" / name).write_bytes(b"")
     [problem] = verify(root).problems
     assert (problem.path, problem.cause) == (f"orders-0/{name}", Cause.FOREIGN)
     assert (problem.severity, problem.recovery) == (Severity.ERROR, Recovery.REFUSE)
 
 
-def test_a_topic_id_that_the_metadata_does_not_have_makes_a_stray(tmp_path):
+def test_an_unknown_topic_id_makes_a_partition_stray(tmp_path):
     logs = golden_data.logs("k431-clean")
     for name in ("__cluster_metadata-0", "ledger-0"):
         shutil.copytree(logs / name, tmp_path / name)
@@ -257,7 +255,7 @@ def test_a_topic_id_that_the_metadata_does_not_have_makes_a_stray(tmp_path):
     assert problem.severity == Severity.ERROR
 
 
-def test_a_partition_whose_topic_the_metadata_lacks_is_a_warning(tmp_path):
+def test_a_partition_of_an_unknown_topic_is_a_warning(tmp_path):
     logs = golden_data.logs("k431-clean")
     name = "__cluster_metadata-0"
     shutil.copytree(logs / name, tmp_path / name)
@@ -277,7 +275,7 @@ def test_a_middle_log_that_is_missing_is_an_error_once(root):
     assert not of_cause(root, Cause.GAP)
 
 
-def test_a_middle_segment_whose_files_are_gone_leaves_a_gap(root):
+def test_a_middle_segment_without_files_is_a_gap(root):
     add_segment(root)
     for path in (root / "orders-0").glob(f"{SECOND}.*"):
         path.unlink()
@@ -290,7 +288,7 @@ def test_a_middle_segment_whose_files_are_gone_leaves_a_gap(root):
     assert not of_cause(root, Cause.GAP)
 
 
-def test_a_gap_beside_batches_that_compaction_has_thinned_is_none(tmp_path):
+def test_a_gap_next_to_compacted_batches_is_no_problem(tmp_path):
     partition = tmp_path / "orders-0"
     partition.mkdir()
     write_segment(partition, 0, [batch(0)])
@@ -311,7 +309,7 @@ def test_a_middle_segment_that_ends_in_part_of_a_batch_is_damaged(root):
     assert "offsets 4 to 5 are missing before the next segment" in problem.message
 
 
-def test_an_empty_time_index_beside_timestamps_is_a_warning(root):
+def test_an_empty_time_index_of_a_segment_with_timestamps_is_a_warning(root):
     (root / "orders-0" / f"{FIRST}.timeindex").write_bytes(b"")
     [problem] = verify(root).problems
     assert (problem.cause, problem.severity) == (Cause.TIME_INDEX, Severity.WARNING)
@@ -322,7 +320,7 @@ def test_an_empty_time_index_beside_timestamps_is_a_warning(root):
 def test_the_time_index_of_the_segment_being_written_may_be_empty(root):
     (root / "orders-0" / f"{SECOND}.timeindex").write_bytes(b"")
     assert len(of_cause(root, Cause.TIME_INDEX)) == 1
-    crashed(root)
+    mark_crashed(root)
     assert not of_cause(root, Cause.TIME_INDEX)
 
 

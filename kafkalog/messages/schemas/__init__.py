@@ -1,1 +1,1 @@
-"""Schemas of Kafka's messages, as tables: data, and nothing that acts."""
+"""Schemas of Kafka's messages, as tables."""

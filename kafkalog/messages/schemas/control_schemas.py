@@ -1,7 +1,7 @@
-"""The values of control records: transaction markers, and what KRaft logs of itself.
+"""Schemas of the values of control records: transaction markers, and KRaft's messages.
 
-KRaft's messages begin with a ``version`` of their own and have no prefix; a marker has
-an int16 version before it, which is no part of its schema.
+The first field of each KRaft message is its ``version``. A transaction marker is
+preceded by an int16 version, which is not part of its schema.
 
 Source: ``EndTxnMarker.json``, ``LeaderChangeMessage.json``,
 ``SnapshotHeaderRecord.json``, ``SnapshotFooterRecord.json``,

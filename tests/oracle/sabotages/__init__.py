@@ -1,1 +1,1 @@
-"""Rules taken out of the engine one by one, to see that each is missed."""
+"""Functions that each remove one rule from the engine, so that a test fails."""

@@ -15,14 +15,14 @@ from kafkalog.validation import append_analysis, batch_validation, leader_valida
 from kafkalog.validation.append_policy import AppendRules, rules_of
 from kafkalog.validation.appends import Appends, bounds_of
 from kafkalog.validation.batch_conversion import rebuild
-from tests.oracle.sabotages.register import nothing, one_by_one, sabotage
+from tests.oracle.sabotages.register import disable_fast_path, do_nothing, sabotage
 from tests.validation import test_leader_validation, test_validation_written
 
 EVER = 2**63 - 1
 
 
 def rules_with(patch, **changes):
-    """Let a topic ask otherwise of appends than its settings say."""
+    """Change the rules for appends that follow from a topic's settings."""
     changed = lambda config: replace(rules_of(config), **changes)  # noqa: E731
     patch.setattr(appending, "rules_of", changed)
 
@@ -30,17 +30,17 @@ def rules_with(patch, **changes):
 # As a leader
 
 
-@sabotage("a leader gives each record the next offset", "append-offsets-and-epoch")
+@sabotage("a leader assigns the next offset to each record", "append-offsets-and-epoch")
 def _(patch):
-    """Batches keep the offsets they came with."""
-    one_by_one(patch)
-    patch.setattr(Appends, "place", nothing)
+    """Batches keep the offsets that the client sent."""
+    disable_fast_path(patch)
+    patch.setattr(Appends, "assign_offsets", do_nothing)
 
 
-@sabotage("a leader stamps its epoch on each batch", "append-offsets-and-epoch")
+@sabotage("a leader writes its epoch into each batch", "append-offsets-and-epoch")
 def _(patch):
     """Every batch gets epoch 0."""
-    one_by_one(patch)
+    disable_fast_path(patch)
     stamped = batch_validation._stamped
     patch.setattr(
         batch_validation,
@@ -49,82 +49,87 @@ def _(patch):
     )
 
 
-@sabotage("with LogAppendTime the clock is stamped", "append-log-append-time")
+@sabotage("with LogAppendTime records get the broker's time", "append-log-append-time")
 def _(patch):
-    """The producer's time stays."""
+    """Records keep the producer's time."""
     rules_with(patch, timestamp_type=TimestampType.CREATE_TIME)
 
 
-@sabotage("a wrong greatest timestamp is put right", "append-max-timestamp-corrected")
+@sabotage(
+    "a wrong max timestamp in a header is corrected", "append-max-timestamp-corrected"
+)
 def _(patch):
-    """The header is believed."""
-    one_by_one(patch)
+    """The header is not checked."""
+    disable_fast_path(patch)
 
     def stamped(append, found, as_leader):
-        append.info["records"] = len(found.places)
+        append.info["records"] = len(found.spans)
         append.info["max_timestamp"] = append.rows["max_timestamp"]
-        leader_validation._stamp(append, as_leader)
+        batch_validation.stamp(append, as_leader)
         return append
 
     patch.setattr(batch_validation, "_stamped", stamped)
 
 
 @sabotage(
-    "no timestamp lies further back than message.timestamp.before.max.ms",
+    "no timestamp is earlier than message.timestamp.before.max.ms allows",
     "append-timestamp-range",
 )
 def _(patch):
-    """Any age is taken."""
+    """Any earlier timestamp is accepted."""
     rules_with(patch, timestamp_before_max_ms=EVER)
 
 
 @sabotage(
-    "no timestamp lies further ahead than message.timestamp.after.max.ms",
+    "no timestamp is later than message.timestamp.after.max.ms allows",
     "append-timestamp-range",
 )
 def _(patch):
-    """Any future is taken."""
+    """Any later timestamp is accepted."""
     rules_with(patch, timestamp_after_max_ms=EVER)
 
 
-@sabotage("no producer stamps LogAppendTime itself", "append-timestamp-range")
+@sabotage("a client cannot set LogAppendTime itself", "append-timestamp-range")
 def _(patch):
-    """The flag is not looked at."""
+    """The flag is not checked."""
     patch.setattr(batch_validation, "LOG_APPEND_TIME_FLAG", 0)
 
 
-@sabotage("what is in another codec is packed anew", "append-recompressed")
-def _(patch):
-    """Each batch keeps its codec."""
-    rules_with(patch, codec=None)
-
-
-@sabotage("an uncompressed topic unpacks what comes", "append-uncompressed-topic")
+@sabotage("a batch in another codec is recompressed", "append-recompressed")
 def _(patch):
     """Each batch keeps its codec."""
     rules_with(patch, codec=None)
 
 
 @sabotage(
-    "what is in the topic's codec stays as it came, whatever its level",
-    test_validation_written.test_another_level_is_no_reason_to_pack_anew,
+    "a topic with compression.type=uncompressed decompresses batches",
+    "append-uncompressed-topic",
+)
+def _(patch):
+    """Each batch keeps its codec."""
+    rules_with(patch, codec=None)
+
+
+@sabotage(
+    "a batch in the topic's codec is not recompressed, whatever its level",
+    test_validation_written.test_another_level_does_not_cause_recompression,
     codec="gzip",
 )
 def _(patch):
-    """It is packed anew all the same."""
-    one_by_one(patch)
+    """It is recompressed."""
+    disable_fast_path(patch)
     patch.setattr(
         batch_validation, "_stamped", lambda append, one, by: rebuild(append, [one], by)
     )
 
 
 @sabotage(
-    "what is packed anew has the topic's level",
-    test_validation_written.test_packing_anew_takes_the_topics_level,
+    "a recompressed batch has the topic's compression level",
+    test_validation_written.test_recompression_uses_the_level_of_the_topic,
     level=1,
 )
 def _(patch):
-    """The codec's own level is taken."""
+    """The codec's default level is used."""
     target = AppendRules.target
     patch.setattr(
         AppendRules, "target", lambda self, codec: (target(self, codec)[0], None)
@@ -133,25 +138,25 @@ def _(patch):
 
 @sabotage("a marker is not compressed", "append-recompressed")
 def _(patch):
-    """It is packed as data is."""
+    """It is compressed like data."""
     patch.setattr(batch_validation, "CONTROL_FLAG", 0)
 
 
-@sabotage("a compacted topic needs keys", "append-null-key-compacted")
+@sabotage("a compacted topic requires keys", "append-null-key-compacted")
 def _(patch):
-    """It is taken for one that is not compacted."""
+    """The topic is treated as one that is not compacted."""
     rules_with(patch, compacted=False)
 
 
 @sabotage("no batch exceeds max.message.bytes", "append-max-message-bytes")
 def _(patch):
-    """The limit is as high as can be."""
+    """The limit is the greatest int32."""
     rules_with(patch, max_message_bytes=2**31 - 1)
 
 
-@sabotage("messages of magic 0 and 1 are taken, and converted up", "append-old-formats")
+@sabotage("messages of magic 0 and 1 are accepted and converted", "append-old-formats")
 def _(patch):
-    """They are refused."""
+    """They are rejected."""
 
     def refuse(*_):
         raise InvalidRecordError("an old format")
@@ -161,39 +166,39 @@ def _(patch):
 
 @sabotage("an append is one batch", "append-one-batch-only")
 def _(patch):
-    """The first is taken, and the others are dropped."""
-    judge = batch_validation.judge_append
+    """The first batch is accepted, and the others are dropped."""
+    validate = batch_validation.validate_append
 
-    def judge_first(append, *how):
+    def validate_first(append, *how):
         rows, size = append.rows[:1], int(append.rows["size_in_bytes"][0])
         bounds = bounds_of([1]), bounds_of([size])
         first = Appends(append.data[:size], rows, *bounds, append.info, {})
-        return judge(first, *how)
+        return validate(first, *how)
 
-    patch.setattr(leader_validation, "judge_append", judge_first)
+    patch.setattr(leader_validation, "validate_append", validate_first)
 
 
-@sabotage("a client's batch begins at offset 0", "append-client-offsets")
+@sabotage("a client's batch has base offset 0", "append-client-offsets")
 def _(patch):
-    """It may begin anywhere."""
-    patch.setattr(append_analysis, "_check_sender", nothing)
+    """Any base offset is accepted."""
+    patch.setattr(append_analysis, "_check_origin", do_nothing)
 
 
 @sabotage(
     "a client's offsets have no gap",
-    test_leader_validation.test_gaps_are_refused_of_clients_alone,
+    test_leader_validation.test_offset_gaps_are_rejected_only_from_clients,
 )
 def _(patch):
-    """Headers are not held to their records."""
-    patch.setattr(batch_validation, "_check_batch", nothing)
+    """Headers are not compared with their records."""
+    patch.setattr(batch_validation, "_check_batch", do_nothing)
 
 
 @sabotage(
-    "clients write no control records",
-    test_leader_validation.test_control_records_are_not_for_clients,
+    "a client's control records are rejected",
+    test_leader_validation.test_control_records_from_a_client_are_rejected,
 )
 def _(patch):
-    """The flag is not looked at."""
+    """The control flag is not checked."""
     fault = batch_validation.header_fault
     control = 4
     patch.setattr(
@@ -203,24 +208,24 @@ def _(patch):
     )
 
 
-@sabotage("a Raft leader brings its own epoch", "append-raft-leader")
+@sabotage("a Raft leader's batches have its own epoch", "append-raft-leader")
 def _(patch):
-    """Any epoch is taken."""
-    patch.setattr(append_analysis, "_check_sender", nothing)
+    """Any epoch is accepted."""
+    patch.setattr(append_analysis, "_check_origin", do_nothing)
 
 
-@sabotage("a batch's checksum is looked at", "append-checksum")
+@sabotage("a batch's CRC is verified", "append-checksum")
 def _(patch):
-    """All are taken for sound."""
+    """Every CRC is accepted."""
     patch.setattr(
         append_analysis, "find_crc_mismatches", lambda *_: np.empty(0, np.int64)
     )
 
 
-@sabotage("a result tells the first offset given", "append-offsets-and-epoch")
+@sabotage("a result has the first offset assigned", "append-offsets-and-epoch")
 def _(patch):
-    """It tells the last."""
-    one_by_one(patch)
+    """It has the last offset."""
+    disable_fast_path(patch)
     result = appending._result
 
     def result_of_last(*appended):
@@ -233,27 +238,27 @@ def _(patch):
 # As a follower
 
 
-@sabotage("a follower takes offsets as they come", "follower-gaps-and-epochs")
+@sabotage("a follower keeps the offsets of the leader", "follower-gaps-and-epochs")
 def _(patch):
-    """It gives offsets, as a leader."""
+    """It assigns offsets, as a leader does."""
 
-    def assign(terms):
-        object.__setattr__(terms, "assigns", True)
+    def assign(options):
+        object.__setattr__(options, "assigns_offsets", True)
 
-    one_by_one(patch)
-    patch.setattr(appending.AppendTerms, "__post_init__", assign)
-    patch.setattr(appending, "terms_of", appending.terms_of.__wrapped__)
+    disable_fast_path(patch)
+    patch.setattr(appending.AppendOptions, "__post_init__", assign)
+    patch.setattr(appending, "append_options", appending.append_options.__wrapped__)
 
 
-@sabotage("a follower takes no offset below the log's end", "follower-refused")
+@sabotage("a follower rejects offsets below the log end offset", "follower-refused")
 def _(patch):
-    """It is not asked where the log ends."""
-    patch.setattr(appending, "_check_follows", nothing)
+    """The log end offset is not checked."""
+    patch.setattr(appending, "_check_follows", do_nothing)
 
 
-@sabotage("offsets of one append rise", "follower-refused")
+@sabotage("offsets within one append increase", "follower-refused")
 def _(patch):
-    """Batches are not held to each other."""
+    """Batches are not compared with each other."""
     analyze = append_analysis.analyze_appends
     patch.setattr(
         appending,
@@ -262,10 +267,10 @@ def _(patch):
     )
 
 
-@sabotage("a follower is not held to max.message.bytes", "append-max-message-bytes")
+@sabotage("max.message.bytes does not apply to a follower", "append-max-message-bytes")
 def _(patch):
-    """It is, to 100."""
-    one_by_one(patch)
+    """A limit of 100 bytes applies."""
+    disable_fast_path(patch)
     analyze = append_analysis.analyze_appends
 
     def held(pieces, **how):
@@ -274,31 +279,33 @@ def _(patch):
     patch.setattr(appending, "analyze_appends", held)
 
 
-@sabotage("leader epochs are entered, batch by batch", "follower-gaps-and-epochs")
+@sabotage("the leader epoch of each batch is recorded", "follower-gaps-and-epochs")
 def _(patch):
-    """None is."""
-    patch.setattr(appending, "_note_epochs", nothing)
+    """None is recorded."""
+    patch.setattr(appending, "_note_epochs", do_nothing)
 
 
 @sabotage("batches of an old format clear the leader epochs", "append-old-formats")
 def _(patch):
-    """They stay."""
-    patch.setattr(LeaderEpochs, "clear_and_flush", nothing)
+    """The epochs stay."""
+    patch.setattr(LeaderEpochs, "clear_and_flush", do_nothing)
 
 
 @sabotage(
-    "batches of a higher epoch than the follower knows are left out",
+    "a follower ignores batches of an epoch newer than its leader's",
     "follower-higher-epoch-skipped",
 )
 def _(patch):
-    """They are taken."""
+    """They are appended."""
     patch.setattr(append_analysis, "_is_newer", lambda *_: False)
 
 
-@sabotage("a partial tail is trimmed without an error", "append-partial-tail")
+@sabotage(
+    "an incomplete batch at the end is ignored without an error", "append-partial-tail"
+)
 def _(patch):
-    """It is taken for damage."""
-    whole_batch = append_analysis._whole_batch
+    """It is treated as corruption."""
+    whole_batch = append_analysis._entry_size
 
     def whole(data, position):
         size = whole_batch(data, position)
@@ -306,24 +313,23 @@ def _(patch):
             raise decode_error(Status.ENTRY_TOO_SMALL, position)
         return size
 
-    patch.setattr(append_analysis, "_whole_batch", whole)
+    patch.setattr(append_analysis, "_entry_size", whole)
 
 
 @sabotage(
-    "a follower's roll is named for the offset that comes", "follower-gaps-and-epochs"
+    "a follower's new segment is named by the first offset appended",
+    "follower-gaps-and-epochs",
 )
 def _(patch):
-    """The segment begins at the log's end."""
+    """The segment begins at the log end offset."""
     roll = appending.roll
     patch.setattr(appending, "roll", lambda log, _: roll(log))
 
 
-@sabotage(
-    "many batches at once make index entries one by one", "follower-index-per-batch"
-)
+@sabotage("index entries are made batch by batch", "follower-index-per-batch")
 def _(patch):
-    """They make one, as a single batch."""
-    one_by_one(patch)
+    """One entry is made for all batches."""
+    disable_fast_path(patch)
     make_entries = GrowingSegment.make_entries
 
     def make_one(self, rows, position):

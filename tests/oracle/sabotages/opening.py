@@ -1,4 +1,4 @@
-"""Sabotages of opening a log, in order or after a crash."""
+"""Sabotages of opening a log, after a clean shutdown or a crash."""
 
 from kafkalog.errors import CorruptSnapshotError
 from kafkalog.log.deletion import DELETED
@@ -20,95 +20,102 @@ from tests.log import (
     test_writable_log,
     test_writing,
 )
-from tests.oracle.sabotages.register import Made, nothing, sabotage
+from tests.oracle.sabotages.register import Built, do_nothing, sabotage
 
 
 def load_with(patch, **changes):
-    """Let a log be loaded with other words about it than there are."""
+    """Load logs with other arguments than their state requires."""
     patch.setattr(
-        log_loading, "LogLoader", lambda **given: LogLoader(**given | changes)
+        log_loading, "LogLoader", lambda **arguments: LogLoader(**arguments | changes)
     )
 
 
-# What is read through
+# Recovery
 
 
-@sabotage("after a crash a log is read through", "recovery-crash")
+@sabotage("after a crash a log is recovered", "recovery-crash")
 def _(patch):
-    """It is taken for one that was closed in order."""
+    """It is treated as cleanly shut down."""
     load_with(patch, clean=True)
 
 
-@sabotage("of a log closed in order nothing is read", "recovery-damage-unnoticed")
+@sabotage("after a clean shutdown no segment is recovered", "recovery-damage-unnoticed")
 def _(patch):
-    """It is taken for one after a crash."""
+    """The log is treated as crashed."""
     load_with(patch, clean=False)
 
 
-@sabotage("nothing below the recovery point is read", "recovery-damage-unnoticed")
+@sabotage(
+    "no segment below the recovery point is recovered", "recovery-damage-unnoticed"
+)
 def _(patch):
-    """All is."""
+    """Every segment is recovered."""
     load_with(patch, recovery_point=0)
 
 
-@sabotage("all from the recovery point on is read", "recovery-bit-in-the-middle")
+@sabotage(
+    "every segment from the recovery point on is recovered",
+    "recovery-bit-in-the-middle",
+)
 def _(patch):
-    """The recovery point is taken to be the end."""
+    """The recovery point is beyond the end."""
     load_with(patch, recovery_point=2**62)
 
 
-@sabotage("a torn batch at the end is cut off", "recovery-torn-tail")
+@sabotage("an incomplete batch at the end is truncated", "recovery-torn-tail")
 def _(patch):
     """It stays."""
     patch.setattr(SegmentFiles, "cut_for_good", lambda *_: 0)
 
 
-@sabotage("a log ends at a batch with a wrong checksum", "recovery-bit-in-the-middle")
+@sabotage(
+    "a log is truncated at a batch with a CRC mismatch", "recovery-bit-in-the-middle"
+)
 def _(patch):
-    """Checksums are not looked at."""
+    """CRCs are not verified."""
     patch.setattr(segment_recovery, "find_crc_mismatches", lambda *_: ())
 
 
-@sabotage("segments behind a cut are dropped", "recovery-bit-in-the-middle")
+@sabotage("segments after a truncated one are removed", "recovery-bit-in-the-middle")
 def _(patch):
-    """They stay."""
-    patch.setattr(LogLoader, "_drop_files", nothing)
+    """They are kept."""
+    patch.setattr(LogLoader, "_drop_files", do_nothing)
 
 
 @sabotage(
-    "what was cut, and why, is told",
+    "the report states what was truncated, and why",
     test_writing.test_a_log_that_crashed_says_what_was_cut_and_why,
 )
 def _(patch):
-    """No reason is told."""
+    """It states no reason."""
     recover = log_loader.recover_segment
 
-    def recover_silently(*given):
+    def recover_without_reason(*given):
         cut = recover(*given)
         return cut._replace(damage=cut.damage and "")
 
-    patch.setattr(log_loader, "recover_segment", recover_silently)
+    patch.setattr(log_loader, "recover_segment", recover_without_reason)
 
 
 # Indexes
 
 
-@sabotage("indexes are made anew where a log is read through", "recovery-crash")
+@sabotage("recovery rebuilds the indexes", "recovery-crash")
 def _(patch):
-    """They stay as they are."""
-    patch.setattr(GrowingSegment, "forget_entries", nothing)
-    patch.setattr(GrowingSegment, "make_entries", nothing)
+    """The indexes do not change."""
+    patch.setattr(GrowingSegment, "forget_entries", do_nothing)
+    patch.setattr(GrowingSegment, "make_entries", do_nothing)
 
 
-@sabotage("a segment without its index is read through", "recovery-missing-indexes")
+@sabotage("a segment without its offset index is recovered", "recovery-missing-indexes")
 def _(patch):
-    """It gets an empty one."""
-    patch.setattr(LogLoader, "_recover_alone", nothing)
+    """It gets an empty index."""
+    patch.setattr(LogLoader, "_recover_alone", do_nothing)
 
 
-@sabotage("what is behind a segment read for its index stays", "recovery-hole")
+@sabotage("segments after one recovered for its index are kept", "recovery-hole")
 def _(patch):
-    """It goes, as it would behind a cut."""
+    """They are removed, as after a truncation."""
     load = LogLoader._load_segments
 
     def load_and_drop(self):
@@ -120,11 +127,9 @@ def _(patch):
     patch.setattr(LogLoader, "_load_segments", load_and_drop)
 
 
-@sabotage(
-    "a time index that is missing is made anew, empty", "recovery-missing-indexes"
-)
+@sabotage("a missing time index is created empty", "recovery-missing-indexes")
 def _(patch):
-    """Its segment is read through."""
+    """Its segment is recovered."""
     check = LogLoader._check
 
     def check_both(self, segment, stem, names):
@@ -135,26 +140,28 @@ def _(patch):
     patch.setattr(LogLoader, "_check", check_both)
 
 
-@sabotage("the last segment's indexes get room again", "recovery-clean")
+@sabotage("the last segment's indexes are enlarged when it is opened", "recovery-clean")
 def _(patch):
     """They stay trimmed."""
-    patch.setattr(SegmentFiles, "resize_indexes", nothing)
+    patch.setattr(SegmentFiles, "resize_indexes", do_nothing)
 
 
 # Producers and epochs
 
 
-@sabotage("producers are rebuilt from snapshot and log", "recovery-transaction")
+@sabotage(
+    "the producer state is rebuilt from snapshots and batches", "recovery-transaction"
+)
 def _(patch):
-    """None is known."""
-    patch.setattr(LogLoader, "_rebuild", nothing)
+    """It is empty."""
+    patch.setattr(LogLoader, "_rebuild", do_nothing)
 
 
 @sabotage(
-    "closed in order, and without a snapshot, a log is not read", "recovery-no-snapshot"
+    "after a clean shutdown without a snapshot no batch is read", "recovery-no-snapshot"
 )
 def _(patch):
-    """It is read for its producers."""
+    """All batches are read for their producers."""
     rebuild = log_loader.rebuild_producers
 
     def rebuild_all(*given, clean):
@@ -163,9 +170,11 @@ def _(patch):
     patch.setattr(log_loader, "rebuild_producers", rebuild_all)
 
 
-@sabotage("a damaged snapshot goes, and an older one is taken", "recovery-snapshot")
+@sabotage(
+    "a corrupt snapshot is removed, and an older one is used", "recovery-snapshot"
+)
 def _(patch):
-    """It is taken for one of no producers."""
+    """It is treated as one without producers."""
     read = SnapshotFiles.read
 
     def read_any(self, offset):
@@ -177,36 +186,42 @@ def _(patch):
     patch.setattr(SnapshotFiles, "read", read_any)
 
 
-@sabotage("a log that is read through leaves snapshots", "recovery-crash")
+@sabotage("recovery takes producer snapshots", "recovery-crash")
 def _(patch):
-    """It leaves none."""
-    patch.setattr(ProducerStateManager, "take_snapshot", nothing)
+    """It takes none."""
+    patch.setattr(ProducerStateManager, "take_snapshot", do_nothing)
 
 
 @sabotage(
-    "snapshots that belong to no segment go",
+    "snapshots without a segment are removed",
     test_snapshot_files.test_strays_go_but_for_the_newest_beyond_the_last_segment,
 )
 def _(patch):
+    """They are kept."""
+    patch.setattr(SnapshotFiles, "remove_strays", do_nothing)
+
+
+@sabotage(
+    "leader epochs missing in the checkpoint are recovered from batches",
+    "recovery-epochs",
+)
+def _(patch):
+    """Only the checkpoint is used."""
+    patch.setattr(segment_recovery._Pass, "_note_epochs", do_nothing)
+
+
+@sabotage("leader epochs beyond the recovered end are removed", "recovery-epochs")
+def _(patch):
     """They stay."""
-    patch.setattr(SnapshotFiles, "remove_strays", nothing)
+    patch.setattr(LeaderEpochs, "truncate_from_end", do_nothing)
 
 
-@sabotage("epochs missing in the file are found in the batches", "recovery-epochs")
+@sabotage(
+    "a log that ends before its start offset restarts there",
+    "recovery-start-beyond-end",
+)
 def _(patch):
-    """The file is believed."""
-    patch.setattr(segment_recovery._Pass, "_note_epochs", nothing)
-
-
-@sabotage("epochs beyond what was recovered go", "recovery-epochs")
-def _(patch):
-    """They stay."""
-    patch.setattr(LeaderEpochs, "truncate_from_end", nothing)
-
-
-@sabotage("a log that ends before its start begins anew", "recovery-start-beyond-end")
-def _(patch):
-    """It goes on at its end."""
+    """It continues at its end."""
 
     def end(self):
         return self.segments.active.next_offset() if len(self.segments) else None
@@ -214,11 +229,11 @@ def _(patch):
     patch.setattr(LogLoader, "_end_or_none", end)
 
 
-# What interrupted tasks left
+# Files of interrupted tasks
 
 
 def remove_all_but(patch, mark):
-    """Let files with a mark stay."""
+    """Keep files with a mark."""
     remove = leftover_files._remove
 
     def remove_others(directory, disk, name, report):
@@ -228,33 +243,33 @@ def remove_all_but(patch, mark):
     patch.setattr(leftover_files, "_remove", remove_others)
 
 
-@sabotage("files marked .deleted go", "recovery-leftovers")
+@sabotage("files marked .deleted are removed", "recovery-leftovers")
 def _(patch):
-    """They stay."""
+    """They are kept."""
     remove_all_but(patch, DELETED)
 
 
-@sabotage("files marked .cleaned go", "recovery-leftovers")
+@sabotage("files marked .cleaned are removed", "recovery-leftovers")
 def _(patch):
-    """They stay."""
+    """They are kept."""
     remove_all_but(patch, CLEANED)
 
 
-@sabotage("an index without its log goes", "recovery-leftovers")
+@sabotage("an index without its segment is removed", "recovery-leftovers")
 def _(patch):
-    """It stays."""
+    """It is kept."""
     patch.setattr(log_loader, "_is_in", lambda *_: True)
 
 
-@sabotage("a finished swap takes the place of what it stands for", "recovery-swap")
+@sabotage("a complete .swap replaces the segments it covers", "recovery-swap")
 def _(patch):
-    """What it stands for stays beside it."""
-    patch.setattr(leftover_files, "_remove_between", nothing)
+    """The segments are kept."""
+    patch.setattr(leftover_files, "_remove_between", do_nothing)
 
 
-@sabotage("with a .cleaned below it a swap is not finished", "recovery-swap")
+@sabotage("a .swap is ignored if a .cleaned has a lower offset", "recovery-swap")
 def _(patch):
-    """It counts all the same."""
+    """It is used."""
     remove_unfinished = leftover_files._remove_unfinished
 
     def remove_apart(directory, names, *rest):
@@ -266,17 +281,20 @@ def _(patch):
     patch.setattr(leftover_files, "_remove_unfinished", remove_apart)
 
 
-@sabotage("what a crash kept from being done is done", "recovery-pending-tasks")
+@sabotage(
+    "files that interrupted work left are removed at the next start",
+    "recovery-pending-tasks",
+)
 def _(patch):
-    """It is left undone."""
-    patch.setattr(log_loader, "clear_leftovers", nothing)
+    """They stay."""
+    patch.setattr(log_loader, "clear_leftovers", do_nothing)
 
 
 @sabotage(
     "a segment whose offsets are too far apart is split",
     test_writable_log.test_a_segment_whose_offsets_are_too_far_apart_is_split,
-    load=Made(test_writable_log.Loading),
+    load=Built(test_writable_log.Loading),
 )
 def _(patch):
-    """No offset is too far."""
+    """No distance is too far."""
     patch.setattr(segment_recovery, "MAX_OFFSET_DELTA", 2**62)

@@ -7,7 +7,7 @@ from kafkalog.log import rolling
 from kafkalog.log.state import LogState
 from kafkalog.validation.appends import Appends
 from tests.log import test_write_runs, test_writing
-from tests.oracle.sabotages.register import nothing, sabotage
+from tests.oracle.sabotages.register import do_nothing, sabotage
 
 
 def change(patch, name, by):
@@ -15,7 +15,7 @@ def change(patch, name, by):
     function = "segment_limits"
     if name in rolling.SegmentEnd._fields:
         function = "segment_end"
-        patch.setattr(LogState, "written", property(lambda _: None, nothing))
+        patch.setattr(LogState, "planned_end", property(lambda _: None, do_nothing))
     right = getattr(rolling, function)
 
     def wrong(log):
@@ -40,7 +40,7 @@ def _(patch):
     append="many",
 )
 def _(patch):
-    """It fills it further."""
+    """It fills the segment further."""
     change(patch, "segment_bytes", 300)
 
 
@@ -58,13 +58,13 @@ def _(patch):
 
 @sabotage("appends of one write get the next offsets", "append-offsets-and-epoch")
 def _(patch):
-    """It skips one."""
-    place = Appends.place
+    """One offset is skipped."""
+    assign_offsets = Appends.assign_offsets
 
     def skip_one(self, next_offset, *bounds):
-        return place(self, next_offset + 1, *bounds)
+        return assign_offsets(self, next_offset + 1, *bounds)
 
-    patch.setattr(Appends, "place", skip_one)
+    patch.setattr(Appends, "assign_offsets", skip_one)
 
 
 @sabotage("index entries have offsets relative to the base", "roll-index-interval")
@@ -75,7 +75,7 @@ def _(patch):
 
 @sabotage("index entries have positions in the segment", "roll-index-interval")
 def _(patch):
-    """They begin one byte later."""
+    """The positions are one byte too high."""
     change(patch, "size", 1)
 
 
@@ -87,7 +87,7 @@ def _(patch):
 
 @sabotage("one write makes an entry after enough bytes", "append-codecs-in-place")
 def _(patch):
-    """It waits for one byte more."""
+    """One byte more is required."""
     change(patch, "index_interval_bytes", 1)
 
 

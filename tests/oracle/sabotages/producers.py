@@ -6,7 +6,7 @@ from kafkalog.errors import (
 )
 from kafkalog.formats.layout import SEQUENCE_MASK
 from kafkalog.indexes.growing_txn_index import GrowingTransactionIndex
-from kafkalog.log import fetch_data, watermarks
+from kafkalog.log import log_fetch, watermarks
 from kafkalog.log.producers import producer_append, producer_entry, producer_updates
 from kafkalog.log.producers.hash_order import HashOrderedDict
 from kafkalog.log.producers.producer_append import ProducerAppendInfo
@@ -19,20 +19,20 @@ from tests.log import (
     test_producer_updates,
 )
 from tests.log.producing import Producing
-from tests.oracle.sabotages.register import Made, nothing, sabotage
+from tests.oracle.sabotages.register import Built, do_nothing, sabotage
 
 # Sequences
 
 
-@sabotage("sequences follow one another", "producers-sequences")
+@sabotage("sequences are consecutive", "producers-sequences")
 def _(patch):
-    """Any sequence is taken."""
-    patch.setattr(ProducerAppendInfo, "_check_sequence", nothing)
+    """Any sequence is accepted."""
+    patch.setattr(ProducerAppendInfo, "_check_sequence", do_nothing)
 
 
-@sabotage("a new epoch begins with sequence 0", "producers-sequences")
+@sabotage("a new producer epoch begins with sequence 0", "producers-sequences")
 def _(patch):
-    """It may begin with any."""
+    """It may begin with any sequence."""
     check = ProducerAppendInfo._check_sequence
 
     def check_known(self, epoch, sequence, offset):
@@ -42,9 +42,9 @@ def _(patch):
     patch.setattr(ProducerAppendInfo, "_check_sequence", check_known)
 
 
-@sabotage("a producer not known begins with any sequence", "producers-sequences")
+@sabotage("an unknown producer may begin with any sequence", "producers-sequences")
 def _(patch):
-    """It has to begin with 0."""
+    """It must begin with 0."""
     check = ProducerAppendInfo._check_sequence
 
     def check_first(self, epoch, sequence, offset):
@@ -57,7 +57,7 @@ def _(patch):
 
 @sabotage("sequence 0 follows the greatest", "producers-sequence-wrap")
 def _(patch):
-    """Nothing follows the greatest."""
+    """No sequence follows the greatest."""
     patch.setattr(
         producer_append,
         "is_next_sequence",
@@ -65,7 +65,7 @@ def _(patch):
     )
 
 
-@sabotage("sequences run over the greatest within a batch", "producers-sequence-wrap")
+@sabotage("sequences wrap within a batch", "producers-sequence-wrap")
 def _(patch):
     """They stop at the greatest."""
 
@@ -76,47 +76,50 @@ def _(patch):
 
 
 @sabotage(
-    "a duplicate is answered with the first append's offsets", "producers-duplicates"
+    "the result for a duplicate has the offsets of the first append",
+    "producers-duplicates",
 )
 def _(patch):
-    """No duplicate is looked for."""
-    patch.setattr(ProducerUpdates, "_duplicate", nothing)
+    """Duplicates are not detected."""
+    patch.setattr(ProducerUpdates, "_duplicate", do_nothing)
 
 
-@sabotage("the last five batches are remembered", "producers-duplicates")
+@sabotage("the last five batches of a producer are kept", "producers-duplicates")
 def _(patch):
-    """Four are."""
+    """Four are kept."""
     patch.setattr(producer_entry, "BATCHES_KEPT", 4)
 
 
-@sabotage("no more than the last five batches are remembered", "producers-duplicates")
+@sabotage("at most five batches of a producer are kept", "producers-duplicates")
 def _(patch):
-    """Six are."""
+    """Six are kept."""
     patch.setattr(producer_entry, "BATCHES_KEPT", 6)
 
 
 @sabotage(
-    "what is refused is not remembered",
+    "a rejected batch does not change the producer state",
     test_producer_append.test_what_is_refused_changes_nothing_that_was_known,
-    producing=Made(Producing),
+    producing=Built(Producing),
 )
 def _(patch):
-    """What is known is changed before it is judged."""
+    """The state changes before the batch is validated."""
     patch.setattr(ProducerStateEntry, "without_batches", lambda self: self)
 
 
 # Epochs
 
 
-@sabotage("an older epoch of a producer is fenced", "producers-sequences")
+@sabotage("data of an older producer epoch is rejected", "producers-sequences")
 def _(patch):
-    """Its data is taken."""
-    patch.setattr(ProducerAppendInfo, "_check_epoch", nothing)
+    """It is accepted."""
+    patch.setattr(ProducerAppendInfo, "_check_epoch", do_nothing)
 
 
-@sabotage("a new epoch forgets the batches of the last", "producers-sequences")
+@sabotage(
+    "a new producer epoch discards the batches of the former one", "producers-sequences"
+)
 def _(patch):
-    """They are kept beside the new ones."""
+    """They are kept."""
 
     def enter_epoch(self, producer_epoch):
         self.producer_epoch = producer_epoch
@@ -124,22 +127,22 @@ def _(patch):
     patch.setattr(ProducerStateEntry, "enter_epoch", enter_epoch)
 
 
-@sabotage("a marker of an older producer epoch is refused", "transactions-fencing")
+@sabotage("a marker of an older producer epoch is rejected", "transactions-fencing")
 def _(patch):
-    """It is taken."""
-    patch.setattr(ProducerAppendInfo, "_check_epoch", nothing)
-    patch.setattr(producer_updates, "check_epoch_is_current", nothing)
+    """It is accepted."""
+    patch.setattr(ProducerAppendInfo, "_check_epoch", do_nothing)
+    patch.setattr(producer_updates, "check_epoch_is_current", do_nothing)
 
 
-@sabotage("a marker of an older coordinator is refused", "transactions-fencing")
+@sabotage("a marker of an older coordinator epoch is rejected", "transactions-fencing")
 def _(patch):
-    """It is taken."""
-    patch.setattr(ProducerAppendInfo, "_check_coordinator", nothing)
+    """It is accepted."""
+    patch.setattr(ProducerAppendInfo, "_check_coordinator", do_nothing)
 
 
-@sabotage("a marker's coordinator epoch is kept", "transactions-empty-marker")
+@sabotage("the coordinator epoch of a marker is kept", "transactions-empty-marker")
 def _(patch):
-    """It is forgotten."""
+    """It is discarded."""
     end_txn = ProducerStateEntry.end_txn
 
     def end(self, producer_epoch, _, time):
@@ -149,17 +152,19 @@ def _(patch):
 
 
 @sabotage(
-    "a marker of version 2 has a newer epoch than the data",
+    "a marker of transaction version 2 has a newer epoch than the data",
     "transactions-version-two",
 )
 def _(patch):
-    """The epoch of the data will do."""
+    """The epoch of the data is accepted."""
     patch.setattr(producer_append, "TV_EPOCH_BUMP", 3)
 
 
-@sabotage("a marker of version 2 may be written again", "transactions-version-two")
+@sabotage(
+    "a marker of transaction version 2 may be repeated", "transactions-version-two"
+)
 def _(patch):
-    """Its epoch has to be newer each time."""
+    """Its epoch must be newer each time."""
     check = ProducerAppendInfo._check_epoch
 
     def check_bump(self, epoch, offset, version):
@@ -175,39 +180,39 @@ def _(patch):
 
 
 @sabotage(
-    "a transaction begins with the guard of its verification",
+    "a transaction begins with its verification guard",
     "transactions-verification",
 )
 def _(patch):
-    """No guard is asked for."""
-    patch.setattr(ProducerUpdates, "_check_verification", nothing)
+    """No guard is required."""
+    patch.setattr(ProducerUpdates, "_check_verification", do_nothing)
 
 
 @sabotage("an open transaction needs no guard", "transactions-verification")
 def _(patch):
-    """Each batch has to show it."""
+    """Each batch needs it."""
     patch.setattr(ProducerStateManager, "has_ongoing_txn", lambda *_: False)
 
 
 @sabotage(
-    "a verification holds back what comes after the lowest sequence",
+    "a verification rejects sequences above the lowest verified one",
     test_producer_append.test_a_sequence_above_the_lowest_to_be_verified_is_refused,
 )
 def _(patch):
-    """Any sequence may come first."""
-    patch.setattr(ProducerAppendInfo, "_check_verified_sequence", nothing)
+    """Any first sequence is accepted."""
+    patch.setattr(ProducerAppendInfo, "_check_verified_sequence", do_nothing)
 
 
 @sabotage(
-    "a marker leaves the verification of the next transaction",
+    "a marker keeps the verification of the next transaction",
     test_producer_updates.test_a_marker_leaves_the_verification_of_the_next_transaction,
-    strict=Made(Producing),
+    strict=Built(Producing),
     bumps=True,
     epoch=1,
     kept=True,
 )
 def _(patch):
-    """It drops what is under way."""
+    """It removes it."""
 
     def drop(self, producer_id, *_):
         self._producers.verifications.pop(producer_id, None)
@@ -218,22 +223,22 @@ def _(patch):
 @sabotage(
     "verifications expire",
     test_producer_manager.test_verifications_expire_by_the_time_they_began,
-    producing=Made(Producing),
+    producing=Built(Producing),
 )
 def _(patch):
-    """Nothing expires."""
-    patch.setattr(ProducerStateManager, "remove_expired_producers", nothing)
+    """They do not expire."""
+    patch.setattr(ProducerStateManager, "remove_expired_producers", do_nothing)
 
 
 @sabotage("producers expire", "producers-expiry")
 def _(patch):
-    """They are kept for ever."""
-    patch.setattr(ProducerStateManager, "remove_expired_producers", nothing)
+    """They do not expire."""
+    patch.setattr(ProducerStateManager, "remove_expired_producers", do_nothing)
 
 
 @sabotage("a producer with an open transaction does not expire", "producers-expiry")
 def _(patch):
-    """Its time alone is looked at."""
+    """Only the time counts."""
 
     def is_expired(self, entry, now_ms):
         return now_ms - entry.last_timestamp >= self._expiration_ms
@@ -241,9 +246,9 @@ def _(patch):
     patch.setattr(ProducerStateManager, "_is_expired", is_expired)
 
 
-@sabotage("a producer expires by the time of its records", "producers-expiry")
+@sabotage("a producer expires by the timestamps of its records", "producers-expiry")
 def _(patch):
-    """It does so by the time of their arrival."""
+    """It expires by the time of their append."""
     update = ProducerStateManager.update
 
     def update_now(self, info):
@@ -257,10 +262,11 @@ def _(patch):
 
 
 @sabotage(
-    "no plain records come inside a transaction", "transactions-plain-record-inside"
+    "data without the transactional flag is rejected in a transaction",
+    "transactions-plain-record-inside",
 )
 def _(patch):
-    """They are taken for transactional ones."""
+    """It is accepted as transactional."""
     append_data = ProducerAppendInfo.append_data
 
     def append_any(self, *batch):
@@ -271,11 +277,11 @@ def _(patch):
 
 
 @sabotage(
-    "a marker without an open transaction completes nothing",
+    "a marker without an open transaction completes none",
     "transactions-empty-marker",
 )
 def _(patch):
-    """It completes one of its own."""
+    """It completes an empty one."""
     append_marker = ProducerAppendInfo.append_marker
 
     def complete(self, marker, epoch, offset, version):
@@ -286,7 +292,7 @@ def _(patch):
 
 
 @sabotage(
-    "the last stable offset waits for open transactions",
+    "the last stable offset is bounded by open transactions",
     "transactions-last-stable-offset",
 )
 def _(patch):
@@ -297,11 +303,11 @@ def _(patch):
 
 
 @sabotage(
-    "the last stable offset waits for markers to be replicated",
+    "the last stable offset is bounded until markers are replicated",
     "transactions-last-stable-offset",
 )
 def _(patch):
-    """A transaction is forgotten with its marker."""
+    """A transaction is dropped with its marker."""
     complete_txn = ProducerStateManager.complete_txn
 
     def complete(self, completed):
@@ -311,10 +317,10 @@ def _(patch):
     patch.setattr(ProducerStateManager, "complete_txn", complete)
 
 
-@sabotage("aborted transactions are entered in their index", "transactions-aborted")
+@sabotage("aborted transactions are written to their index", "transactions-aborted")
 def _(patch):
-    """No entry is made."""
-    patch.setattr(GrowingTransactionIndex, "append", nothing)
+    """No entry is written."""
+    patch.setattr(GrowingTransactionIndex, "append", do_nothing)
 
 
 @sabotage(
@@ -322,7 +328,7 @@ def _(patch):
     "transactions-aborted",
 )
 def _(patch):
-    """Other open transactions are not looked at."""
+    """Other open transactions are ignored."""
     patch.setattr(
         ProducerStateManager,
         "last_stable_offset",
@@ -330,18 +336,20 @@ def _(patch):
     )
 
 
-@sabotage("a committed read lists what was aborted", "transactions-aborted")
+@sabotage(
+    "a read of committed records lists aborted transactions", "transactions-aborted"
+)
 def _(patch):
-    """It lists nothing."""
-    patch.setattr(fetch_data, "_aborted_in", lambda *_: ())
+    """It lists none."""
+    patch.setattr(log_fetch, "_aborted_in", lambda *_: ())
 
 
 # Snapshots
 
 
-@sabotage("a roll leaves a snapshot of producers", "truncation-producers")
+@sabotage("a roll takes a producer snapshot", "truncation-producers")
 def _(patch):
-    """It leaves none."""
+    """It takes none."""
     take_snapshot = ProducerStateManager.take_snapshot
 
     def take(self, *, sync=True):
@@ -352,15 +360,15 @@ def _(patch):
 
 @sabotage("a snapshot has the order of Kafka's hash map", "producers-snapshot-window")
 def _(patch):
-    """It has the order in which producers came."""
+    """It has the order in which producers appeared."""
     patch.setattr(HashOrderedDict, "in_hash_order", lambda self: list(self))
 
 
 @sabotage(
-    "of a snapshot no producer that expired is loaded",
+    "expired producers in a snapshot are not loaded",
     test_producer_manager.test_expired_producers_of_a_snapshot_are_not_loaded,
-    producing=Made(Producing),
+    producing=Built(Producing),
 )
 def _(patch):
-    """All are."""
+    """All are loaded."""
     patch.setattr(ProducerStateManager, "_is_expired", lambda *_: False)

@@ -1,48 +1,47 @@
 """Sabotages of reads, of the high watermark, and of lookups by time."""
 
 from kafkalog.errors import LogArgumentError
-from kafkalog.log import fetch_data as engine
 from kafkalog.log import log_fetch, time_lookup, watermarks, writable_log
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.watermarks import sight_of
+from kafkalog.log.watermarks import read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from tests.log import test_edges, test_time_lookup
-from tests.oracle.sabotages.register import Made, sabotage
+from tests.oracle.sabotages.register import Built, sabotage
 
 
 def seen_as(patch, isolation, instead):
-    """Let readers of one isolation see what those of another do."""
+    """Give readers of one isolation level the bound of another."""
     patch.setattr(
-        log_fetch,
-        "sight_of",
-        lambda asked: sight_of(instead if asked == isolation else asked),
+        writable_log,
+        "read_limit_of",
+        lambda level: read_limit_of(instead if level == isolation else level),
     )
 
 
 # The high watermark
 
 
-@sabotage("no high watermark is beyond the log's end", "read-high-watermark")
+@sabotage("the high watermark is at most the log end offset", "read-high-watermark")
 def _(patch):
-    """The caller is believed."""
+    """Any offset is accepted."""
 
-    def update(log, wanted):
-        wanted = OffsetMetadata(max(wanted.offset, log.log_start_offset))
-        watermarks._set_high_watermark(log, wanted)
-        return wanted.offset
+    def update(log, offset):
+        offset = OffsetMetadata(max(offset.offset, log.log_start_offset))
+        watermarks._set_high_watermark(log, offset)
+        return offset.offset
 
     patch.setattr(watermarks, "update_high_watermark", update)
 
 
-@sabotage("no high watermark is before the log's start", "read-high-watermark")
+@sabotage("the high watermark is at least the log start offset", "read-high-watermark")
 def _(patch):
-    """The caller is believed."""
+    """Any offset is accepted."""
 
-    def update(log, wanted):
-        wanted = log.end if wanted.offset >= log.log_end_offset else wanted
-        watermarks._set_high_watermark(log, wanted)
-        return wanted.offset
+    def update(log, offset):
+        offset = log.end if offset.offset >= log.log_end_offset else offset
+        watermarks._set_high_watermark(log, offset)
+        return offset.offset
 
     patch.setattr(watermarks, "update_high_watermark", update)
 
@@ -51,33 +50,33 @@ def _(patch):
 def _(patch):
     """It does."""
 
-    def increment(log, wanted):
-        if wanted.offset > log.log_end_offset:
+    def increment(log, offset):
+        if offset.offset > log.log_end_offset:
             raise LogArgumentError("beyond the end")
-        watermarks.update_high_watermark(log, wanted)
+        watermarks.update_high_watermark(log, offset)
         return True
 
     patch.setattr(watermarks, "increment_high_watermark", increment)
 
 
-@sabotage("a leader's high watermark beyond the end is an error", "read-high-watermark")
+@sabotage("a leader rejects a high watermark beyond the end", "read-high-watermark")
 def _(patch):
-    """It is the log's end."""
+    """It is set to the log end offset."""
     increment = watermarks.increment_high_watermark
 
-    def increment_to_end(log, wanted):
-        beyond = wanted.offset > log.log_end_offset
-        return increment(log, log.end if beyond else wanted)
+    def increment_to_end(log, offset):
+        beyond = offset.offset > log.log_end_offset
+        return increment(log, log.end if beyond else offset)
 
     patch.setattr(watermarks, "increment_high_watermark", increment_to_end)
 
 
 @sabotage(
-    "a high watermark inside a batch goes back to its beginning, once it is read",
+    "a high watermark inside a batch is lowered to its base offset when it is read",
     "read-slices",
 )
 def _(patch):
-    """It stays where it was set."""
+    """It is not lowered."""
     place_of = watermarks.place_of
     patch.setattr(
         watermarks,
@@ -91,7 +90,7 @@ def _(patch):
 
 @sabotage("a consumer reads up to the high watermark", "read-slices")
 def _(patch):
-    """It reads up to the log's end."""
+    """It reads up to the log end offset."""
     seen_as(patch, "high_watermark", "log_end")
 
 
@@ -104,9 +103,9 @@ def _(patch):
     seen_as(patch, "read_committed", "high_watermark")
 
 
-@sabotage("a read begins with the batch that holds the offset", "read-slices")
+@sabotage("a read begins with the batch that contains the offset", "read-slices")
 def _(patch):
-    """It begins with the next one."""
+    """It begins with the next batch."""
     find = GrowingSegment.find
 
     def find_whole(self, offset):
@@ -118,9 +117,9 @@ def _(patch):
     patch.setattr(GrowingSegment, "find", find_whole)
 
 
-@sabotage("a read gives a whole batch, however few bytes are asked for", "read-slices")
+@sabotage("a read returns at least one whole batch", "read-slices")
 def _(patch):
-    """It gives no more than was asked for."""
+    """It returns no more bytes than requested."""
     read = GrowingSegment.read
 
     def read_few(self, *where, **_):
@@ -129,25 +128,25 @@ def _(patch):
     patch.setattr(GrowingSegment, "read", read_few)
 
 
-@sabotage("a read says that its only batch is not whole", "read-slices")
+@sabotage("a read states that its only batch is incomplete", "read-slices")
 def _(patch):
-    """It says nothing."""
+    """It does not."""
     read = GrowingSegment.read
 
-    def read_silently(self, *where, **how):
+    def read_without_flag(self, *where, **how):
         found = read(self, *where, **how)
         return found and found._replace(first_entry_incomplete=False)
 
-    patch.setattr(GrowingSegment, "read", read_silently)
+    patch.setattr(GrowingSegment, "read", read_without_flag)
 
 
 @sabotage(
-    "a read at the end of what it sees lists no abort",
+    "a read at the end of its range lists no aborted transaction",
     test_edges.test_a_read_at_the_end_of_what_it_sees_lists_no_abort,
 )
 def _(patch):
-    """It lists those that it would come to."""
-    fetch = engine.fetch
+    """It lists the following ones."""
+    fetch = log_fetch.fetch
 
     def fetch_on(log, offset, size, limit, **how):
         met = limit._replace(offset=offset + 1) if limit.offset == offset else limit
@@ -156,20 +155,20 @@ def _(patch):
     patch.setattr(log_fetch, "fetch", fetch_on)
 
 
-@sabotage("a read ends where the segment does", "read-slices")
+@sabotage("a read ends at the end of the segment", "read-slices")
 def _(patch):
     """It ends a byte earlier."""
-    readable_end = engine._readable_end
+    readable_end = log_fetch._readable_end
 
     def end(segment, limit):
         return min(readable_end(segment, limit), segment.size - 1)
 
-    patch.setattr(engine, "_readable_end", end)
+    patch.setattr(log_fetch, "_readable_end", end)
 
 
-@sabotage("no read begins before the log's start", "read-slices")
+@sabotage("a read below the log start offset is an error", "read-slices")
 def _(patch):
-    """It begins at the start."""
+    """It begins at the log start offset."""
     read_log = writable_log.read_log
 
     def read_from_start(log, offset, *how, **more):
@@ -178,9 +177,9 @@ def _(patch):
     patch.setattr(writable_log, "read_log", read_from_start)
 
 
-@sabotage("no read begins beyond the log's end", "read-slices")
+@sabotage("a read beyond the log end offset is an error", "read-slices")
 def _(patch):
-    """It begins at the end."""
+    """It begins at the log end offset."""
     read_log = writable_log.read_log
 
     def read_from_end(log, offset, *how, **more):
@@ -193,11 +192,11 @@ def _(patch):
 
 
 @sabotage(
-    "a time is looked for in the first segment that reaches it alone",
+    "a timestamp is searched only in the first segment that reaches it",
     "read-by-timestamp",
 )
 def _(patch):
-    """It is looked for in all."""
+    """It is searched in all segments."""
 
     def find_record(log, timestamp, start):
         for segment in log.segments:
@@ -209,9 +208,11 @@ def _(patch):
     patch.setattr(time_lookup, "find_record", find_record)
 
 
-@sabotage("a lookup by time finds a record, not its batch", "append-codecs-in-place")
+@sabotage(
+    "a lookup by timestamp finds a record, not its batch", "append-codecs-in-place"
+)
 def _(patch):
-    """It finds the batch's first record."""
+    """It finds the first record of the batch."""
     first_record = time_lookup._first_record
 
     def first_of_batch(segment, window, place, timestamp, start=0):
@@ -220,9 +221,12 @@ def _(patch):
     patch.setattr(time_lookup, "_first_record", first_of_batch)
 
 
-@sabotage("a lookup by time passes over what is before the start", "read-by-timestamp")
+@sabotage(
+    "a lookup by timestamp skips records before the log start offset",
+    "read-by-timestamp",
+)
 def _(patch):
-    """It finds that, too."""
+    """It finds them."""
     find_record = time_lookup.find_record
     patch.setattr(
         time_lookup,
@@ -231,24 +235,24 @@ def _(patch):
     )
 
 
-@sabotage("a lookup tells the epoch of the record's leader", "read-by-timestamp")
+@sabotage("a lookup returns the leader epoch of the record", "read-by-timestamp")
 def _(patch):
-    """It tells none."""
+    """It returns none."""
     find_record = time_lookup.find_record
 
-    def find_without(*asked):
-        found = find_record(*asked)
+    def find_without(*arguments):
+        found = find_record(*arguments)
         return found and found._replace(leader_epoch=None)
 
     patch.setattr(time_lookup, "find_record", find_without)
 
 
 @sabotage(
-    "where no epoch is known of the log's start, none is told",
+    "without an epoch for the log start offset none is returned",
     test_time_lookup.test_where_no_epoch_is_known_of_the_start_none_is_told,
 )
 def _(patch):
-    """The first one known is."""
+    """The first known epoch is returned."""
 
     def first(self):
         return self._entries[0]._replace(start_offset=0) if self._entries else None
@@ -257,7 +261,7 @@ def _(patch):
 
 
 def find_as(patch, special, instead):
-    """Let one special timestamp be another."""
+    """Replace one special timestamp by another."""
     find_offset = time_lookup.find_offset
     patch.setattr(
         time_lookup,
@@ -266,48 +270,48 @@ def find_as(patch, special, instead):
     )
 
 
-@sabotage("timestamp -1 is the log's end", "read-by-timestamp")
+@sabotage("timestamp -1 is the log end offset", "read-by-timestamp")
 def _(patch):
-    """It is its start."""
+    """It is the log start offset."""
     find_as(patch, -1, -2)
 
 
-@sabotage("timestamp -2 is the log's start", "read-by-timestamp")
+@sabotage("timestamp -2 is the log start offset", "read-by-timestamp")
 def _(patch):
-    """It is its end."""
+    """It is the log end offset."""
     find_as(patch, -2, -1)
 
 
-@sabotage("timestamp -3 is the record of the greatest time", "read-by-timestamp")
+@sabotage("timestamp -3 is the record with the greatest timestamp", "read-by-timestamp")
 def _(patch):
-    """It is the log's end."""
+    """It is the log end offset."""
     find_as(patch, -3, -1)
 
 
-@sabotage("timestamp -4 is the start of what is stored here", "read-by-timestamp")
+@sabotage("timestamp -4 is the local log start offset", "read-by-timestamp")
 def _(patch):
-    """It is the log's end."""
+    """It is the log end offset."""
     find_as(patch, -4, -1)
 
 
 @sabotage(
-    "timestamp -5 is the end of tiered storage, of which there is none",
+    "timestamp -5 is the end of tiered storage, which is missing",
     "read-by-timestamp",
 )
 def _(patch):
-    """It is the log's end."""
+    """It is the log end offset."""
     find_as(patch, -5, -1)
 
 
 @sabotage(
-    "to a consumer no record is told that it does not see",
+    "a lookup for a consumer returns only records that it can read",
     test_time_lookup.test_the_record_of_the_greatest_time_is_told_once_it_is_seen,
-    log=Made(test_time_lookup.half_seen),
+    log=Built(test_time_lookup.half_seen),
 )
 def _(patch):
-    """All are told."""
+    """It returns any record."""
     patch.setattr(
         writable_log,
-        "tell_offset",
+        "find_visible_offset",
         lambda log, asked, _: time_lookup.find_offset(log, asked),
     )

@@ -1,9 +1,7 @@
-"""What a sabotage is, and where each is entered.
+"""The list of sabotages, each of which removes one rule from the engine.
 
-A sabotage takes one rule out of the engine, and says what has to find that out. Its
-docstring says what is done in place of the rule.
-
-Knows: how a rule is taken out. Does not know: which rules there are.
+A sabotage names the scenario or test that must then fail. Its docstring states the
+behaviour without the rule.
 """
 
 from collections.abc import Callable
@@ -18,72 +16,63 @@ from kafkalog.log import appending
 from kafkalog.validation import append_analysis, leader_validation
 
 Patch = pytest.MonkeyPatch
-TESTS = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a test is given that is made of its empty directory."""
+class Built:
+    """An argument of a test that is built from its empty directory."""
 
-    make: Callable[[Path], Any]
+    build: Callable[[Path], Any]
 
 
 @dataclass(frozen=True)
 class Sabotage:
-    """One rule, in words, and how to take it out.
+    """One rule, in words, and a function that removes it.
 
-    `found_by` is the name of a scenario, or a test. What a test asks for is `given`,
-    but for fixtures of pytest's own.
+    `found_by` is the name of a scenario, or a test. `arguments` are those of the test,
+    without the fixtures of pytest.
     """
 
     rule: str
-    take_out: Callable[[Patch], None]
+    remove_rule: Callable[[Patch], None]
     found_by: str | Callable[..., None]
-    given: dict[str, Any]
-
-    @property
-    def finder(self):
-        """Name the scenario, or the test as ``room/test_x.py::test_y``."""
-        if isinstance(self.found_by, str):
-            return self.found_by
-        path = Path(self.found_by.__code__.co_filename).relative_to(TESTS)
-        return f"{path.as_posix()}::{self.found_by.__name__}"
+    arguments: dict[str, Any]
 
     def run_test(self, tmp_path, monkeypatch):
-        """Run the test that has to find this out."""
-        asked = signature(self.found_by).parameters
+        """Run the test that must fail."""
+        parameters = signature(self.found_by).parameters
         fixtures = {"tmp_path": tmp_path, "monkeypatch": monkeypatch}
-        made = {
-            name: one.make(tmp_path) if isinstance(one, Made) else one
-            for name, one in self.given.items()
+        arguments = {
+            name: value.build(tmp_path) if isinstance(value, Built) else value
+            for name, value in self.arguments.items()
         }
-        passed = {name: one for name, one in fixtures.items() if name in asked}
-        self.found_by(**passed, **made)
+        passed = {name: fixtures[name] for name in fixtures if name in parameters}
+        self.found_by(**passed, **arguments)
 
 
 SABOTAGES: list[Sabotage] = []
 
 
-def sabotage(rule, found_by, **given):
-    """Enter the function below as what takes a rule out."""
+def sabotage(rule, found_by, **arguments):
+    """Add the decorated function to the list as the one that removes a rule."""
 
-    def enter(take_out):
-        SABOTAGES.append(Sabotage(rule, take_out, found_by, given))
-        return take_out
+    def add(remove_rule):
+        SABOTAGES.append(Sabotage(rule, remove_rule, found_by, arguments))
+        return remove_rule
 
-    return enter
+    return add
 
 
-def one_by_one(patch):
-    """Let each append take the general step, and be validated in Python.
+def disable_fast_path(patch):
+    """Make each append take the general step, and validate it in Python.
 
-    Kernels validate and plan ordinary appends together; what is left is the same.
+    Otherwise kernels validate and plan ordinary appends together, with equal results.
     """
     patch.setattr(appending, "write_run", lambda log, appends, first, terms: first)
-    patch.setattr(append_analysis, "take_plain", lambda *_: None)
-    patch.setattr(leader_validation, "take_plain", lambda *_: None)
-    patch.setattr(leader_validation, "_survey", lambda *_: False)
+    patch.setattr(append_analysis, "accept_all", lambda *_: None)
+    patch.setattr(leader_validation, "accept_all", lambda *_: None)
+    patch.setattr(leader_validation, "_accepts_records", lambda *_: False)
 
 
-def nothing(*_, **__):
-    """Stand for what would have been done."""
+def do_nothing(*_, **__):
+    """Replace a function that has an effect."""

@@ -11,14 +11,19 @@ from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles, SegmentSettings
 from tests.log import test_edges, test_writable_log, test_write_runs, test_writing
 from tests.oracle.sabotages.plans import change
-from tests.oracle.sabotages.register import Made, nothing, one_by_one, sabotage
+from tests.oracle.sabotages.register import (
+    Built,
+    disable_fast_path,
+    do_nothing,
+    sabotage,
+)
 
 NEVER = -(2**40)
 
 
 def roll_as_if(patch, size=0, **kept):
-    """Ask whether to roll as if `size` bytes more were appended, one by one."""
-    one_by_one(patch)
+    """Check for a roll as if `size` bytes more were appended, one by one."""
+    disable_fast_path(patch)
     should_roll = rolling.should_roll
     patch.setattr(
         appending,
@@ -28,23 +33,23 @@ def roll_as_if(patch, size=0, **kept):
 
 
 def settings_with(patch, change):
-    """Give segments other settings than the topic's three numbers."""
+    """Change the settings of segments."""
     patch.setattr(
         rolling, "SegmentSettings", lambda *given: SegmentSettings(*change(*given))
     )
 
 
-# When a segment is left
+# When a segment rolls
 
 
 @sabotage("a segment rolls before it exceeds segment.bytes", "roll-by-size")
 def _(patch):
-    """Its size does not matter."""
+    """Its size has no effect."""
     roll_as_if(patch, NEVER)
 
 
 @sabotage(
-    "a segment may be filled just to segment.bytes",
+    "a segment may be exactly segment.bytes long",
     test_write_runs.test_a_segment_is_filled_to_its_last_byte_and_no_further,
     append="one",
 )
@@ -55,32 +60,37 @@ def _(patch):
 
 @sabotage("a segment rolls when its records span more than segment.ms", "roll-by-time")
 def _(patch):
-    """Its age does not matter."""
+    """Its age has no effect."""
     change(patch, "segment_ms", 2**40)
 
 
-@sabotage("records may span just segment.ms", "roll-by-time")
+@sabotage("records may span exactly segment.ms", "roll-by-time")
 def _(patch):
     """The segment rolls a millisecond earlier."""
     change(patch, "segment_ms", -1)
 
 
-@sabotage("the time of records counts, not that of their arrival", "roll-by-time")
+@sabotage(
+    "the age of a segment depends on record timestamps, not on the clock",
+    "roll-by-time",
+)
 def _(patch):
-    """The clock counts."""
+    """It depends on the clock."""
     change(patch, "first_timestamp", -(2**41))
 
 
-@sabotage("without timestamps the clock counts", "roll-by-clock")
+@sabotage(
+    "the age of a segment without timestamps depends on the clock", "roll-by-clock"
+)
 def _(patch):
-    """A segment without timestamps has no age."""
+    """The segment has no age."""
     change(patch, "created_ms", 2**40)
 
 
 @sabotage("an empty segment does not roll by time", "roll-by-clock")
 def _(patch):
     """It does."""
-    one_by_one(patch)
+    disable_fast_path(patch)
     should_roll = rolling.should_roll
 
     def rolls(log, size, max_timestamp, last_offset):
@@ -92,11 +102,11 @@ def _(patch):
 
 
 @sabotage(
-    "the first batch's timestamp counts, not the latest",
+    "the age of a segment counts from its first batch's timestamp",
     "follower-roll-timestamp-of-first-batch",
 )
 def _(patch):
-    """The greatest so far counts."""
+    """It counts from the greatest timestamp."""
     greatest = property(lambda self: self.greatest_timestamp[0])
     patch.setattr(GrowingSegment, "rolling_timestamp", greatest)
 
@@ -104,10 +114,10 @@ def _(patch):
 @sabotage(
     "jitter shortens segment.ms",
     test_writable_log.test_jitter_lets_a_segment_roll_earlier,
-    load=Made(test_writable_log.Loading),
+    load=Built(test_writable_log.Loading),
 )
 def _(patch):
-    """There is none."""
+    """There is no jitter."""
     settings_with(patch, lambda interval, room, _: (interval, room, 0))
 
 
@@ -119,26 +129,30 @@ def _(patch):
 
 @sabotage("a segment rolls when its offset index is full", "roll-offset-index-full")
 def _(patch):
-    """It takes one entry more."""
+    """The index takes one entry more."""
     change(patch, "index_entries", 1)
 
 
 @sabotage("a segment rolls when its time index is full", "roll-time-index-full")
 def _(patch):
-    """It takes one entry more."""
+    """The index takes one entry more."""
     change(patch, "time_entries", 1)
 
 
-@sabotage("a slot of the time index is kept for its last entry", "roll-time-index-full")
+@sabotage(
+    "a slot of the time index is reserved for its last entry", "roll-time-index-full"
+)
 def _(patch):
     """The index is full one entry later."""
     patch.setattr(GrowingTimeIndex, "entries_left", GrowingIndex.entries_left)
 
 
-@sabotage("a segment rolls when offsets get too far from its base", "roll-offset-range")
+@sabotage(
+    "a segment rolls when offsets are too far from its base offset", "roll-offset-range"
+)
 def _(patch):
-    """Any offset is near enough."""
-    one_by_one(patch)
+    """Any distance is accepted."""
+    disable_fast_path(patch)
     should_roll = rolling.should_roll
 
     def rolls(log, size, max_timestamp, _):
@@ -149,24 +163,24 @@ def _(patch):
     patch.setattr(GrowingSegment, "can_hold", lambda *_: True)
 
 
-# How the next one begins
+# The roll
 
 
 @sabotage(
-    "an empty segment that is rolled is replaced by one of the same base",
+    "a roll of an empty segment replaces it by one of the same base offset",
     "roll-on-request",
 )
 def _(patch):
-    """It stays as it is."""
+    """The segment is kept."""
     patch.setattr(rolling, "replace_segments", lambda log, base, replaced: replaced[-1])
 
 
 @sabotage(
-    "no segment begins where one is",
+    "a roll to the base offset of an existing segment is an error",
     test_writing.test_a_segment_does_not_begin_where_one_is,
 )
 def _(patch):
-    """The one there is is taken for it."""
+    """The existing segment is used."""
     begin = rolling._begin
 
     def begin_anyway(log, base):
@@ -176,9 +190,9 @@ def _(patch):
     patch.setattr(rolling, "_begin", begin_anyway)
 
 
-@sabotage("a segment that is left has its last time entry", "roll-by-size")
+@sabotage("a rolled segment gets its last time index entry", "roll-by-size")
 def _(patch):
-    """It lacks it."""
+    """It does not."""
 
     def become_inactive(self):
         self.offset_index.trim()
@@ -188,48 +202,51 @@ def _(patch):
     patch.setattr(GrowingSegment, "become_inactive", become_inactive)
 
 
-@sabotage("the indexes of a segment that is left are trimmed", "roll-on-request")
+@sabotage("the indexes of a rolled segment are trimmed", "roll-on-request")
 def _(patch):
-    """They keep their room."""
-    patch.setattr(GrowingIndex, "trim", nothing)
+    """They keep their size."""
+    patch.setattr(GrowingIndex, "trim", do_nothing)
 
 
-@sabotage("a roll is forced to disk in the background", "roll-by-size")
+@sabotage("a rolled segment is flushed in the background", "roll-by-size")
 def _(patch):
     """It is not."""
-    patch.setattr(rolling, "flush_beside", nothing)
+    patch.setattr(rolling, "flush_unlocked", do_nothing)
 
 
 @sabotage(
-    "a high watermark at the log's end goes along with a roll",
+    "a roll moves a high watermark at the log end offset to the new segment",
     test_edges.test_a_high_watermark_at_the_end_goes_along_with_a_roll,
 )
 def _(patch):
-    """It stays in the segment that is left."""
-    patch.setattr(rolling, "raise_to_log_end", nothing)
+    """It stays in the rolled segment."""
+    patch.setattr(rolling, "raise_to_log_end", do_nothing)
 
 
-# Entries of indexes
+# Index entries
 
 
 @sabotage(
-    "an entry comes once more than index.interval.bytes lie behind the last",
+    "an index entry is made after more than index.interval.bytes",
     "append-log-append-time",
 )
 def _(patch):
-    """Just as many will do."""
+    """Exactly that many bytes suffice."""
     settings_with(patch, lambda interval, *rest: (interval - 1, *rest))
 
 
-@sabotage("the first batch of a segment gets no entry", "roll-index-interval")
+@sabotage("the first batch of a segment gets no index entry", "roll-index-interval")
 def _(patch):
     """It gets one."""
     patch.setattr(GrowingSegment, "bytes_since_index_entry", 2**30)
 
 
-@sabotage("what a full index refuses leaves its bytes", "roll-index-overrun")
+@sabotage(
+    "the bytes before a batch whose entry a full index rejects are kept",
+    "roll-index-overrun",
+)
 def _(patch):
-    """The entry is left out, and no more is said."""
+    """The entry is skipped without an error."""
     make_entries = GrowingSegment.make_entries
 
     def make_some(self, *batches, **options):
@@ -239,9 +256,9 @@ def _(patch):
     patch.setattr(GrowingSegment, "make_entries", make_some)
 
 
-@sabotage("without timestamps there are no time entries", "append-no-timestamps")
+@sabotage("batches without timestamps get no time index entry", "append-no-timestamps")
 def _(patch):
-    """A batch without one has that of its arrival."""
+    """They get one with the current time."""
     greatest = GrowingSegment.greatest_timestamp.fget
 
     def known(self):
@@ -254,9 +271,9 @@ def _(patch):
 # Files
 
 
-@sabotage("indexes are made when they are first needed", "truncation-fully")
+@sabotage("index files are created when they are first needed", "truncation-fully")
 def _(patch):
-    """They are made with the segment."""
+    """They are created with the segment."""
     create = SegmentFiles.create
 
     def create_all(self, *size):
@@ -266,21 +283,21 @@ def _(patch):
     patch.setattr(SegmentFiles, "create", create_all)
 
 
-@sabotage("an index is made as large as segment.index.bytes", "roll-on-request")
+@sabotage("an index file has segment.index.bytes", "roll-on-request")
 def _(patch):
-    """It is made twice as large."""
+    """It has twice as many."""
     settings_with(patch, lambda interval, room, jitter: (interval, 2 * room, jitter))
 
 
-@sabotage("preallocate makes a segment segment.bytes long", "roll-preallocate")
+@sabotage("with preallocate a segment file has segment.bytes", "roll-preallocate")
 def _(patch):
-    """It makes it empty."""
+    """The file is empty."""
     patch.setattr(LogConfig, "initial_file_size", 0)
 
 
-@sabotage("a preallocated segment is trimmed when it is left", "roll-preallocate")
+@sabotage("a preallocated segment is trimmed when it is rolled", "roll-preallocate")
 def _(patch):
-    """It keeps its room."""
+    """It keeps its size."""
 
     def become_inactive(self):
         self.time_index.maybe_append(*self.greatest_timestamp, skip_full=True)
@@ -294,5 +311,5 @@ def _(patch):
     "a preallocated segment is trimmed when it is closed", "random-recovery-431-9"
 )
 def _(patch):
-    """It keeps its room."""
+    """It keeps its size."""
     patch.setattr(SegmentFiles, "finish_log", SegmentFiles._close_log)

@@ -1,6 +1,6 @@
-"""Scenarios made by hand: reading and lookups."""
+"""Handwritten scenarios: reading and lookups."""
 
-from tests.oracle.handmade.register import scenario, ten
+from tests.oracle.handwritten.register import scenario, ten
 from tests.oracle.scenario import T0, fill, rec
 
 

@@ -1,6 +1,6 @@
-"""Scenarios made by hand: transactions."""
+"""Handwritten scenarios: transactions."""
 
-from tests.oracle.handmade.register import scenario
+from tests.oracle.handwritten.register import scenario
 from tests.oracle.scenario import T0, fill, rec
 
 

@@ -1,4 +1,4 @@
-"""Sabotages of what is left of an append that is refused, and what is said of it."""
+"""Sabotages of the effects of a rejected append, and of its error."""
 
 from kafkalog.errors import (
     InvalidRecordError,
@@ -13,9 +13,9 @@ from kafkalog.validation.appends import AppendOrigin
 from tests.oracle.sabotages.register import sabotage
 
 
-@sabotage("a refused append adds no record", "producers-sequences")
+@sabotage("a rejected append adds no record", "producers-sequences")
 def _(patch):
-    """What is refused is written all the same."""
+    """The batches are written."""
     add = ProducerUpdates.add
 
     def add_all(self, *batches, **place):
@@ -27,47 +27,50 @@ def _(patch):
     patch.setattr(ProducerUpdates, "add", add_all)
 
 
-@sabotage("what is refused for its size leaves its epoch", "append-larger-than-segment")
+@sabotage(
+    "a batch rejected for its size leaves its leader epoch",
+    "append-larger-than-segment",
+)
 def _(patch):
-    """The size is looked at first."""
+    """The size is checked first."""
     note_epochs = appending._note_epochs
 
-    def judge_first(log, rows):
+    def check_first(log, rows):
         if rows["size_in_bytes"].sum() > log.config.segment_size:
             raise RecordBatchTooLargeError("too early")
         note_epochs(log, rows)
 
-    patch.setattr(appending, "_note_epochs", judge_first)
+    patch.setattr(appending, "_note_epochs", check_first)
 
 
-@sabotage("nothing larger than a segment is appended", "append-larger-than-segment")
+@sabotage("a batch larger than a segment is rejected", "append-larger-than-segment")
 def _(patch):
-    """The size is not looked at."""
+    """The size is not checked."""
 
     def make_room(log, size, first, last, max_timestamp):
         if appending.should_roll(log, size, max_timestamp, last):
             appending.roll(log, first)
 
-    patch.setattr(appending, "_make_room", make_room)
+    patch.setattr(appending, "_roll_if_needed", make_room)
 
 
 @sabotage(
-    "what is refused for its sequence leaves its roll", "roll-before-sequence-check"
+    "a batch rejected for its sequence leaves its roll", "roll-before-sequence-check"
 )
 def _(patch):
-    """The sequence is looked at first."""
+    """The sequence is checked first."""
     note_epochs = appending._note_epochs
 
-    def judge_first(log, rows):
+    def check_first(log, rows):
         ProducerUpdates(log.producers, AppendOrigin.CLIENT).add(rows)
         note_epochs(log, rows)
 
-    patch.setattr(appending, "_note_epochs", judge_first)
+    patch.setattr(appending, "_note_epochs", check_first)
 
 
-@sabotage("a refusal names every record that is wrong", "append-null-key-compacted")
+@sabotage("an error lists every invalid record", "append-null-key-compacted")
 def _(patch):
-    """Only the first is named."""
+    """It lists only the first."""
     patch.setattr(
         batch_validation,
         "RecordValidationError",
@@ -75,7 +78,7 @@ def _(patch):
     )
 
 
-@sabotage("a refusal has the name of Kafka's error", "append-timestamp-range")
+@sabotage("an error has the name of Kafka's exception", "append-timestamp-range")
 def _(patch):
-    """One error stands for another."""
+    """Another error is raised."""
     patch.setattr(batch_validation, "InvalidTimestampError", InvalidRecordError)

@@ -1,6 +1,6 @@
-"""Scenarios made by hand: leader epochs and truncation."""
+"""Handwritten scenarios: leader epochs and truncation."""
 
-from tests.oracle.handmade.register import scenario, ten
+from tests.oracle.handwritten.register import scenario, ten
 from tests.oracle.scenario import T0, fill, rec
 
 

@@ -1,4 +1,4 @@
-"""Where scenarios made by hand are put down, and what many of them begin with."""
+"""The list of handwritten scenarios, and steps that many begin with."""
 
 from tests.oracle.scenario import T0, Scenario, fill, rec
 
@@ -6,7 +6,7 @@ ALL = []
 
 
 def scenario(theme, why, compare="bytes"):
-    """Makes the decorated function fill a scenario named after it."""
+    """Add a scenario with the steps and the name of the decorated function."""
 
     def register(function):
         s = Scenario(function.__name__.replace("_", "-"), why, theme, compare)
@@ -18,7 +18,7 @@ def scenario(theme, why, compare="bytes"):
 
 
 def ten(s, size=60, start=0, count=10, step=1000, **more):
-    """count appends of one record each, keys k0.., timestamps one second apart."""
+    """Add `count` appends of one record each, with timestamps one second apart."""
     for i in range(start, start + count):
         s.append(rec(f"k{i}", fill(size), T0 + i * step), **more)
     return s

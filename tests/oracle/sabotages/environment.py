@@ -1,4 +1,4 @@
-"""Sabotages of what a log lives on: settings, clock, disk, and its directory's lock."""
+"""Sabotages of settings, clock, scheduler, disk, and the lock of the directory."""
 
 import fcntl
 from contextlib import nullcontext, suppress
@@ -19,38 +19,38 @@ from kafkalog.storage.file_names import LOCK
 from tests.config import test_settings
 from tests.log import test_flushing, test_ownership, test_writing
 from tests.oracle.sabotages.appends import EVER, rules_with
-from tests.oracle.sabotages.register import nothing, one_by_one, sabotage
+from tests.oracle.sabotages.register import disable_fast_path, do_nothing, sabotage
 
 # Settings
 
 
-@sabotage("what is not set has Kafka's default", "append-timestamp-default-hour")
+@sabotage("a missing setting has Kafka's default", "append-timestamp-default-hour")
 def _(patch):
-    """message.timestamp.after.max.ms is as large as can be, and not an hour."""
+    """message.timestamp.after.max.ms is unlimited instead of an hour."""
     rules_with(patch, timestamp_after_max_ms=EVER)
 
 
-@sabotage("internal.segment.bytes goes before segment.bytes", "roll-by-size")
+@sabotage("internal.segment.bytes takes precedence over segment.bytes", "roll-by-size")
 def _(patch):
-    """It is not looked at."""
+    """It is ignored."""
     patch.setattr(LogConfig, "segment_size", property(lambda self: self.segment_bytes))
 
 
 @sabotage(
-    "a setting out of its range is wrong",
+    "a setting out of its range is rejected",
     test_settings.test_one_error_lists_all_faults,
 )
 def _(patch):
-    """Any number will do."""
-    patch.setattr(Range, "fault", nothing)
+    """Any number is accepted."""
+    patch.setattr(Range, "fault", do_nothing)
 
 
 @sabotage(
-    "all that is wrong is named at once",
+    "one error lists all invalid settings",
     test_settings.test_one_error_lists_all_faults,
 )
 def _(patch):
-    """Only the first is."""
+    """It lists only the first."""
     raise_if_any = settings._raise_if_any
     patch.setattr(
         settings, "_raise_if_any", lambda faults: raise_if_any(list(faults)[:1])
@@ -58,15 +58,15 @@ def _(patch):
 
 
 @sabotage(
-    "new settings count from the next append on",
+    "new settings apply from the next append on",
     test_writing.test_new_settings_count_from_the_next_append_on,
 )
 def _(patch):
-    """They count when the log is opened."""
-    patch.setattr(WritableLog, "update_config", nothing)
+    """They apply when the log is opened."""
+    patch.setattr(WritableLog, "update_config", do_nothing)
 
 
-@sabotage("a broker's settings count beside the topic's", "producers-expiry")
+@sabotage("a broker's settings apply to its logs", "producers-expiry")
 def _(patch):
     """They have their defaults."""
     patch.setattr(
@@ -81,9 +81,9 @@ def _(patch):
 # Clock and scheduler
 
 
-@sabotage("a log asks the clock that it was given", "append-log-append-time")
+@sabotage("a log uses the clock it was given", "append-log-append-time")
 def _(patch):
-    """It asks the machine's."""
+    """It uses the machine's clock."""
     patch.setattr(
         log_loading,
         "Runtime",
@@ -91,39 +91,39 @@ def _(patch):
     )
 
 
-@sabotage("what can wait is left to the scheduler", "retention-by-time")
+@sabotage("delayed work goes to the scheduler", "retention-by-time")
 def _(patch):
     """It is done at once."""
     later = Runtime.later
 
-    def at_once(self, name, work, delay_ms=0, *, alone=True):
-        return later(self, name, work, 0, alone=alone)
+    def at_once(self, name, work, delay_ms=0, *, locked=True):
+        return later(self, name, work, 0, locked=locked)
 
     patch.setattr(Runtime, "later", at_once)
 
 
 @sabotage(
-    "whoever forces a log to disk holds up nobody",
+    "a flush blocks no reader and no writer",
     test_flushing.test_whoever_forces_a_log_to_disk_holds_up_nobody,
     how="flush",
 )
 def _(patch):
     """Readers and the writer wait for the disk."""
-    join, flush = Thread.join, flushing.flush_beside
+    join, flush = Thread.join, flushing.flush_unlocked
     patch.setattr(Thread, "join", lambda self, **_: join(self, timeout=0.1))
     patch.setattr(
         writable_log,
-        "flush_beside",
+        "flush_unlocked",
         lambda log, *to, **how: log.runtime.run(lambda: flush(log, *to, **how)),
     )
 
 
 @sabotage(
-    "a reader finds all up to the end that it is told",
+    "a reader finds all bytes below the log end offset",
     test_writing.test_many_read_while_one_writes,
 )
 def _(patch):
-    """The end moves before the bytes are there, and no reader waits."""
+    """The end moves before the bytes are written."""
     extend = appending.extend
 
     def move_end_first(log, data, entries, end):
@@ -138,83 +138,83 @@ def _(patch):
 # Durability
 
 
-@sabotage("flush.messages forces the log within the append", "recovery-flush")
+@sabotage("flush.messages flushes the log within the append", "recovery-flush")
 def _(patch):
     """It does not."""
-    one_by_one(patch)
-    patch.setattr(appending, "_flush_if_due", nothing)
+    disable_fast_path(patch)
+    patch.setattr(appending, "_flush_if_due", do_nothing)
 
 
 @sabotage("a flush moves the recovery point", "recovery-flush")
 def _(patch):
-    """It stays."""
-    patch.setattr(flushing, "_note_flushed", nothing)
+    """It does not."""
+    patch.setattr(flushing, "_note_flushed", do_nothing)
 
 
 @sabotage(
-    "what is cut off while it is forced to disk does not count",
+    "records truncated during a flush do not count as flushed",
     test_flushing.test_what_is_cut_off_while_it_is_forced_to_disk_does_not_count,
     cut=0,
 )
 def _(patch):
-    """It counts."""
-    patch.setattr(LogState, "cuts", property(lambda _: 0, nothing))
+    """They count."""
+    patch.setattr(LogState, "cuts", property(lambda _: 0, do_nothing))
 
 
 @sabotage(
-    "a log whose disk failed takes nothing more",
+    "a log whose disk failed rejects appends",
     test_writing.test_a_log_whose_disk_fails_takes_nothing_more_and_opens_again,
     call=1,
 )
 def _(patch):
-    """It goes on."""
-    forgotten = property(nothing, nothing)
+    """It accepts them."""
+    forgotten = property(do_nothing, do_nothing)
     patch.setattr(Runtime, "failure", forgotten, raising=False)
 
 
 @sabotage(
-    "an error of the disk is raised",
+    "a disk error is raised",
     test_writing.test_a_log_whose_disk_fails_takes_nothing_more_and_opens_again,
     call=2,
 )
 def _(patch):
-    """It is swallowed."""
+    """It is ignored."""
     append_many = WritableLog.append_many
 
-    def append_quietly(self, batches):
+    def append_without_error(self, batches):
         with suppress(OSError):
             append_many(self, batches)
 
-    patch.setattr(WritableLog, "append_many", append_quietly)
+    patch.setattr(WritableLog, "append_many", append_without_error)
 
 
 # The directory
 
 
 @sabotage(
-    "a broker and kafkalog exclude each other",
+    "a broker and kafkalog lock each other out",
     test_ownership.test_another_process_finds_the_directory_locked_until_the_last_log_is_closed,
 )
 def _(patch):
     """Nothing is locked."""
-    patch.setattr(ownership.fcntl, "lockf", nothing)
+    patch.setattr(ownership.fcntl, "lockf", do_nothing)
 
 
 @sabotage(
-    "the lock is the one that Java takes",
+    "the lock is a POSIX record lock, as Java's",
     test_ownership.test_a_directory_locked_elsewhere_is_refused_and_left_as_it_is,
 )
 def _(patch):
-    """It is that of flock."""
+    """It is one of flock."""
     patch.setattr(ownership.fcntl, "lockf", fcntl.flock)
 
 
 @sabotage(
-    "the file of the lock is opened once in a process",
+    "the lock file is opened once in a process",
     test_ownership.test_a_refusal_within_the_process_does_not_lose_the_lock,
 )
 def _(patch):
-    """It is opened and closed whenever a log is opened."""
+    """It is opened and closed for each log."""
     own_directory = ownership.own_directory
 
     def own_anew(path, *how):
@@ -225,21 +225,21 @@ def _(patch):
 
 
 @sabotage(
-    "the marker of a clean stop goes while a log is open",
+    "the clean shutdown marker is removed while a log is open",
     test_ownership.test_the_marker_goes_while_a_log_is_open_and_comes_back_if_it_was_there,
 )
 def _(patch):
     """It stays."""
 
-    patch.setattr(OwnedDirectory, "begin", nothing)
+    patch.setattr(OwnedDirectory, "begin", do_nothing)
 
 
 @sabotage(
-    "the marker comes back only if all were closed in order",
+    "the marker is written only if all logs were closed cleanly",
     test_ownership.test_the_marker_does_not_come_back_after_a_log_was_abandoned,
 )
 def _(patch):
-    """It comes back with the last."""
+    """It is written with the last close."""
     release = OwnedDirectory.release
 
     def release_as_closed(self, name, *, in_order, **how):
@@ -249,9 +249,9 @@ def _(patch):
 
 
 @sabotage(
-    "of a checkpoint only the log's own lines are changed",
+    "only a log's own lines in a checkpoint change",
     test_ownership.test_closing_writes_the_lines_of_its_own_partition_alone,
 )
 def _(patch):
-    """The others are dropped."""
+    """The other lines are dropped."""
     patch.setattr(ownership, "read_offsets_or_none", lambda *_: {})

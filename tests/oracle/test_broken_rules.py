@@ -1,4 +1,4 @@
-"""What is taken out of the engine is missed: by a scenario, or by a test of ours."""
+"""A scenario or a test fails if a rule is removed from the engine."""
 
 from collections import Counter
 
@@ -8,38 +8,42 @@ from kafkalog import KafkaLogError
 from tests.oracle.playing import NAMES, differences
 from tests.oracle.sabotages import (
     appends,
-    keeping,
+    environment,
     opening,
     plans,
     producers,
     reading,
-    refusals,
+    rejections,
+    retention,
     segments,
-    surroundings,
 )
-from tests.oracle.sabotages.register import SABOTAGES, one_by_one
+from tests.oracle.sabotages.register import SABOTAGES, disable_fast_path
 
 pytestmark = pytest.mark.slow
 
-PARTS = [
+MODULES = [
     appends,
-    refusals,
+    rejections,
     plans,
     producers,
     segments,
-    keeping,
+    retention,
     reading,
     opening,
-    surroundings,
+    environment,
 ]
-SCENARIOS = sorted({one.found_by for one in SABOTAGES if isinstance(one.found_by, str)})
+"""The modules whose import fills `SABOTAGES`."""
+
+SCENARIOS = sorted(
+    {each.found_by for each in SABOTAGES if isinstance(each.found_by, str)}
+)
 # Without the lock of the log, its files may be closed while they are written.
 FAILED = (AssertionError, KafkaLogError, AttributeError, pytest.fail.Exception)
 
 
-@pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda one: one.rule)
-def test_a_rule_that_is_taken_out_is_missed(sabotage, tmp_path, monkeypatch):
-    sabotage.take_out(monkeypatch)
+@pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda sabotage: sabotage.rule)
+def test_the_engine_without_a_rule_fails(sabotage, tmp_path, monkeypatch):
+    sabotage.remove_rule(monkeypatch)
     if isinstance(sabotage.found_by, str):
         assert differences(sabotage.found_by, tmp_path).count
     else:
@@ -48,11 +52,11 @@ def test_a_rule_that_is_taken_out_is_missed(sabotage, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_general_step_alone_is_not_missed(name, tmp_path, monkeypatch):
-    one_by_one(monkeypatch)
+def test_the_general_step_alone_has_the_same_results(name, tmp_path, monkeypatch):
+    disable_fast_path(monkeypatch)
     assert not differences(name, tmp_path).count
 
 
-def test_each_rule_is_taken_out_once():
-    assert Counter(one.rule for one in SABOTAGES).most_common(1)[0][1] == 1
+def test_each_rule_is_removed_once():
+    assert Counter(each.rule for each in SABOTAGES).most_common(1)[0][1] == 1
     assert set(SCENARIOS) <= set(NAMES)

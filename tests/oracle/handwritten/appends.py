@@ -1,6 +1,6 @@
-"""Scenarios made by hand: append and validation."""
+"""Handwritten scenarios: append and validation."""
 
-from tests.oracle.handmade.register import scenario
+from tests.oracle.handwritten.register import scenario
 from tests.oracle.scenario import T0, batch, fill, rec, seg
 
 

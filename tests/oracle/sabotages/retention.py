@@ -1,4 +1,4 @@
-"""Sabotages of retention, of cutting a log, and of its leader epochs."""
+"""Sabotages of retention, truncation and leader epochs."""
 
 from contextlib import contextmanager
 
@@ -14,12 +14,12 @@ from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentFiles
 from tests.log import test_edges, test_snapshot_files, test_writable_log
-from tests.oracle.sabotages.register import Made, nothing, sabotage
+from tests.oracle.sabotages.register import Built, do_nothing, sabotage
 
 
 @contextmanager
 def all_replicated(log):
-    """Let a log's high watermark be its end for a while."""
+    """Set a log's high watermark to its log end offset within the context."""
     known, log.high_watermark = log.high_watermark, log.end
     yield
     log.high_watermark = known
@@ -28,44 +28,46 @@ def all_replicated(log):
 # Retention
 
 
-@sabotage("segments older than retention.ms go", "retention-by-time")
+@sabotage("segments older than retention.ms are deleted", "retention-by-time")
 def _(patch):
-    """Age does not matter."""
+    """The age of a segment has no effect."""
     patch.setattr(retention, "_delete_too_old", lambda _: 0)
 
 
-@sabotage("a segment of just retention.ms stays", "retention-by-time")
+@sabotage("a segment exactly retention.ms old is kept", "retention-by-time")
 def _(patch):
-    """It goes."""
+    """It is deleted."""
     largest = GrowingSegment.largest_timestamp.fget
     older = property(lambda self: largest(self) - 1)
     patch.setattr(GrowingSegment, "largest_timestamp", older)
 
 
-@sabotage("a segment without timestamps is as old as its file", "retention-by-mtime")
+@sabotage(
+    "the age of a segment without timestamps is that of its file", "retention-by-mtime"
+)
 def _(patch):
-    """It is as old as can be."""
+    """Its age is unlimited."""
     greatest = property(lambda self: self.greatest_timestamp[0])
     patch.setattr(GrowingSegment, "largest_timestamp", greatest)
 
 
-@sabotage("segments beyond retention.bytes go", "retention-by-size")
+@sabotage("segments beyond retention.bytes are deleted", "retention-by-size")
 def _(patch):
-    """Size does not matter."""
+    """The size of the log has no effect."""
     patch.setattr(retention, "_delete_beyond_size", lambda _: 0)
 
 
-@sabotage("what is left by size has at least retention.bytes", "retention-by-size")
+@sabotage("after deletion by size at least retention.bytes remain", "retention-by-size")
 def _(patch):
-    """It may have less, by a segment."""
+    """A segment more is deleted."""
     size = SegmentMap.size_in_bytes.fget
     more = property(lambda self: size(self) + self.active.size)
     patch.setattr(SegmentMap, "size_in_bytes", more)
 
 
-@sabotage("a retention.ms of -1 keeps all", "random-delete-records-431-25")
+@sabotage("a retention.ms of -1 keeps every segment", "random-delete-records-431-25")
 def _(patch):
-    """It is taken for 0."""
+    """It is treated as 0."""
 
     def delete_too_old(log):
         def too_old(segment, _):
@@ -77,9 +79,9 @@ def _(patch):
     patch.setattr(retention, "_delete_too_old", delete_too_old)
 
 
-@sabotage("a retention.bytes of -1 keeps all", "retention-by-time")
+@sabotage("a retention.bytes of -1 keeps every segment", "retention-by-time")
 def _(patch):
-    """It is taken for 0."""
+    """It is treated as 0."""
     delete_while = retention._delete_while
     patch.setattr(
         retention,
@@ -88,19 +90,21 @@ def _(patch):
     )
 
 
-@sabotage("segments before the log's start go", "retention-delete-records")
+@sabotage(
+    "segments before the log start offset are deleted", "retention-delete-records"
+)
 def _(patch):
-    """They stay."""
+    """They are kept."""
     patch.setattr(retention, "_delete_before_start", lambda _: 0)
 
 
 @sabotage(
-    "the log's start comes first, then size, then time",
+    "deletion is by log start offset, then by size, then by time",
     test_writable_log.test_what_starts_below_goes_first_and_then_what_is_old,
-    load=Made(test_writable_log.Loading),
+    load=Built(test_writable_log.Loading),
 )
 def _(patch):
-    """The log's start comes last."""
+    """The log start offset comes last."""
 
     def delete_old_segments(log):
         kept = log.config.delete
@@ -111,9 +115,11 @@ def _(patch):
     patch.setattr(retention, "delete_old_segments", delete_old_segments)
 
 
-@sabotage("a segment that stays shields all behind it", "retention-future-timestamp")
+@sabotage(
+    "a segment that is kept keeps all segments after it", "retention-future-timestamp"
+)
 def _(patch):
-    """Each goes by itself."""
+    """Each segment is decided by itself."""
 
     def deletable(log, condition):
         *others, active = log.segments
@@ -126,9 +132,9 @@ def _(patch):
     patch.setattr(retention, "_deletable", deletable)
 
 
-@sabotage("nothing goes that is not replicated", "retention-high-watermark")
+@sabotage("no segment above the high watermark is deleted", "retention-high-watermark")
 def _(patch):
-    """All counts as replicated."""
+    """Every segment counts as replicated."""
     deletable = retention._deletable
 
     def deletable_anyway(log, condition):
@@ -139,17 +145,19 @@ def _(patch):
 
 
 @sabotage(
-    "time and size count with cleanup.policy=delete alone",
+    "retention by time and size needs cleanup.policy=delete",
     "retention-other-policies",
 )
 def _(patch):
-    """They count with any policy."""
+    """It applies with any policy."""
     patch.setattr(LogConfig, "delete", True)
 
 
-@sabotage("where all is too old, a new segment begins first", "retention-everything")
+@sabotage(
+    "a new segment is rolled before all segments are deleted", "retention-everything"
+)
 def _(patch):
-    """The active segment stays."""
+    """The active segment is kept."""
     deletable = retention._deletable
 
     def without_active(log, condition):
@@ -159,38 +167,44 @@ def _(patch):
     patch.setattr(retention, "_deletable", without_active)
 
 
-@sabotage("what goes is marked .deleted", "retention-by-time")
+@sabotage("a deleted segment's files are renamed to .deleted", "retention-by-time")
 def _(patch):
-    """It is removed under its name."""
+    """They are removed under their own names."""
     patch.setattr(deletion, "DELETED", ".log")
 
 
-@sabotage("what is marked is removed after file.delete.delay.ms", "retention-by-time")
+@sabotage(
+    "files marked .deleted are removed after file.delete.delay.ms", "retention-by-time"
+)
 def _(patch):
-    """It is removed at once."""
+    """They are removed at once."""
     delete_files = deletion.delete_files
     patch.setattr(
         deletion,
         "delete_files",
-        lambda doomed, runtime, _: delete_files(doomed, runtime, 0),
+        lambda deleted, runtime, _: delete_files(deleted, runtime, 0),
     )
 
 
-@sabotage("a segment's snapshot goes with it", "retention-snapshots")
+@sabotage("a segment's snapshot is deleted with it", "retention-snapshots")
 def _(patch):
-    """It stays."""
-    patch.setattr(retention, "delete_snapshots", nothing)
+    """It is kept."""
+    patch.setattr(retention, "delete_snapshots", do_nothing)
 
 
-@sabotage("delete_records moves the log's start at once", "retention-delete-records")
+@sabotage(
+    "delete_records moves the log start offset at once", "retention-delete-records"
+)
 def _(patch):
-    """It moves when segments go."""
+    """It moves when segments are deleted."""
     patch.setattr(watermarks, "raise_log_start", lambda *_: True)
 
 
-@sabotage("nothing behind the high watermark is deleted", "retention-delete-records")
+@sabotage(
+    "records above the high watermark cannot be deleted", "retention-delete-records"
+)
 def _(patch):
-    """The log's end is the limit."""
+    """The log end offset is the limit."""
     raise_log_start = watermarks.raise_log_start
 
     def raise_anyway(log, offset):
@@ -203,15 +217,17 @@ def _(patch):
 # Truncation
 
 
-@sabotage("segments behind a cut go", "truncation-across-segments")
+@sabotage("truncation removes the segments after it", "truncation-across-segments")
 def _(patch):
-    """They stay."""
+    """They are kept."""
     patch.setattr(SegmentMap, "above", lambda *_: [])
 
 
-@sabotage("the batch that holds the cut goes whole", "truncation-inside-batch")
+@sabotage(
+    "truncation inside a batch removes the whole batch", "truncation-inside-batch"
+)
 def _(patch):
-    """It stays."""
+    """The batch is kept."""
     cut = SegmentFiles.cut_for_good
     patch.setattr(
         SegmentFiles,
@@ -221,25 +237,28 @@ def _(patch):
 
 
 @sabotage(
-    "a log cut at its first offset keeps its segment",
+    "truncation to the first offset keeps the first segment",
     test_edges.test_a_log_cut_at_its_first_offset_keeps_its_segment,
 )
 def _(patch):
-    """It begins anew."""
+    """The log begins with a new segment."""
     truncate_to = truncation.truncate_to
 
-    def begin_anew(log, offset, *place):
+    def restart(log, offset, *place):
         if offset > log.segments.first.base_offset:
             return truncate_to(log, offset, *place)
         truncation.truncate_fully(log, offset, *place)
         return True
 
-    patch.setattr(truncation, "truncate_to", begin_anew)
+    patch.setattr(truncation, "truncate_to", restart)
 
 
-@sabotage("the log ends at the cut, also inside a batch", "truncation-inside-batch")
+@sabotage(
+    "after truncation inside a batch the log end offset is the offset given",
+    "truncation-inside-batch",
+)
 def _(patch):
-    """It ends behind its last batch."""
+    """The log ends after its last batch."""
     move_end = LogState.move_end
     patch.setattr(
         LogState,
@@ -248,86 +267,96 @@ def _(patch):
     )
 
 
-@sabotage("entries of indexes behind a cut go", "truncation-inside-batch")
+@sabotage("truncation removes index entries", "truncation-inside-batch")
 def _(patch):
-    """They stay."""
-    patch.setattr(GrowingIndex, "truncate_to", nothing)
+    """The entries stay."""
+    patch.setattr(GrowingIndex, "truncate_to", do_nothing)
 
 
 @sabotage(
-    "a segment that is cut has the room of an active one's indexes",
+    "the indexes of a truncated segment have the capacity of an active one",
     test_writable_log.test_a_segment_that_is_cut_has_indexes_of_full_size_again,
-    load=Made(test_writable_log.Loading),
+    load=Built(test_writable_log.Loading),
     target=1,
 )
 def _(patch):
-    """Its indexes stay as they are."""
+    """The indexes keep their size."""
     patch.setattr(GrowingIndex, "resize", lambda *_: False)
 
 
-@sabotage("a transaction whose marker is cut is open again", "truncation-transaction")
+@sabotage(
+    "truncation of a marker opens its transaction again", "truncation-transaction"
+)
 def _(patch):
-    """Its entry stays."""
-    patch.setattr(GrowingTransactionIndex, "truncate_to", nothing)
-
-
-@sabotage("producers go back to where they were at a cut", "truncation-producers")
-def _(patch):
-    """They stay as they are."""
-    patch.setattr(truncation, "_rebuild", nothing)
-
-
-@sabotage("the high watermark does not stay behind a cut", "truncation-inside-batch")
-def _(patch):
-    """It stays where it was."""
-    patch.setattr(truncation, "update_high_watermark", nothing)
-
-
-@sabotage("a cut below the first segment begins the log anew", "truncation-below-first")
-def _(patch):
-    """It does nothing."""
-    patch.setattr(truncation, "truncate_fully", nothing)
-
-
-@sabotage("a log that is cut wholly forgets its epochs", "truncation-fully")
-def _(patch):
-    """They stay."""
-    patch.setattr(LeaderEpochs, "clear_and_flush", nothing)
+    """The entry of the transaction index stays."""
+    patch.setattr(GrowingTransactionIndex, "truncate_to", do_nothing)
 
 
 @sabotage(
-    "a log that is cut wholly forgets its producers",
+    "truncation restores the producer state of that offset", "truncation-producers"
+)
+def _(patch):
+    """The producer state does not change."""
+    patch.setattr(truncation, "_rebuild", do_nothing)
+
+
+@sabotage("truncation lowers the high watermark", "truncation-inside-batch")
+def _(patch):
+    """It does not change."""
+    patch.setattr(truncation, "update_high_watermark", do_nothing)
+
+
+@sabotage(
+    "truncation below the first segment restarts the log there",
+    "truncation-below-first",
+)
+def _(patch):
+    """It does nothing."""
+    patch.setattr(truncation, "truncate_fully", do_nothing)
+
+
+@sabotage("full truncation clears the leader epochs", "truncation-fully")
+def _(patch):
+    """They stay."""
+    patch.setattr(LeaderEpochs, "clear_and_flush", do_nothing)
+
+
+@sabotage(
+    "full truncation clears the producer state",
     test_snapshot_files.test_a_log_that_is_cut_wholly_at_its_end_forgets_producers,
 )
 def _(patch):
-    """They stay, with their snapshots."""
-    patch.setattr(ProducerStateManager, "truncate_fully_and_start_at", nothing)
+    """It stays, with its snapshots."""
+    patch.setattr(ProducerStateManager, "truncate_fully_and_start_at", do_nothing)
 
 
 # Leader epochs
 
 
-@sabotage("epochs behind a cut go", "truncation-inside-batch")
+@sabotage("truncation removes later leader epochs", "truncation-inside-batch")
 def _(patch):
     """They stay."""
-    patch.setattr(LeaderEpochs, "truncate_from_end", nothing)
+    patch.setattr(LeaderEpochs, "truncate_from_end", do_nothing)
 
 
-@sabotage("an epoch at the log's end goes though nothing is cut", "truncation-nothing")
+@sabotage(
+    "truncation to the log end offset removes an epoch that starts there",
+    "truncation-nothing",
+)
 def _(patch):
     """It stays."""
-    patch.setattr(LeaderEpochs, "truncate_from_end", nothing)
+    patch.setattr(LeaderEpochs, "truncate_from_end", do_nothing)
 
 
-@sabotage("epochs before the log's start go", "epochs-cut-front")
+@sabotage("leader epochs before the log start offset are removed", "epochs-cut-front")
 def _(patch):
     """They stay."""
-    patch.setattr(LeaderEpochs, "truncate_from_start", nothing)
+    patch.setattr(LeaderEpochs, "truncate_from_start", do_nothing)
 
 
-@sabotage("the epoch of the log's start begins there", "epochs-cut-front")
+@sabotage("the epoch at the log start offset starts there", "epochs-cut-front")
 def _(patch):
-    """It begins where it began."""
+    """It keeps its start offset."""
 
     def truncate_from_start(self, offset):
         kept = [one for one in self._entries if one.start_offset >= offset]
@@ -338,15 +367,15 @@ def _(patch):
     patch.setattr(LeaderEpochs, "truncate_from_start", truncate_from_start)
 
 
-@sabotage("epochs that are cut are written later", "epochs-cut-front")
+@sabotage("truncated leader epochs are written to disk later", "epochs-cut-front")
 def _(patch):
     """They are written at once."""
     patch.setattr(LeaderEpochs, "_write_later", LeaderEpochs._write)
 
 
-@sabotage("a new epoch drops those that contradict it", "epochs-assign")
+@sabotage("a new leader epoch removes epochs that contradict it", "epochs-assign")
 def _(patch):
-    """It stands beside them."""
+    """They are kept with it."""
 
     def take(self, entry):
         self._keep(tuple(sorted({*self._entries, EpochEntry(*entry)})))
@@ -355,9 +384,9 @@ def _(patch):
     patch.setattr(LeaderEpochs, "_take", take)
 
 
-@sabotage("an epoch ends where the next higher one begins", "epochs-end-offset")
+@sabotage("a leader epoch ends where the next higher one starts", "epochs-end-offset")
 def _(patch):
-    """It ends at the log's end."""
+    """It ends at the log end offset."""
     end_offset_for = LeaderEpochs.end_offset_for
 
     def end_at_end(self, epoch, log_end_offset):
@@ -367,9 +396,9 @@ def _(patch):
     patch.setattr(LeaderEpochs, "end_offset_for", end_at_end)
 
 
-@sabotage("of an epoch between two the lower one is told", "epochs-end-offset")
+@sabotage("for a missing epoch the next lower epoch is returned", "epochs-end-offset")
 def _(patch):
-    """It is told itself."""
+    """The requested epoch is returned."""
     end_offset_for = LeaderEpochs.end_offset_for
 
     def end_itself(self, epoch, log_end_offset):
@@ -379,9 +408,11 @@ def _(patch):
     patch.setattr(LeaderEpochs, "end_offset_for", end_itself)
 
 
-@sabotage("the latest epoch ends at the log's end", "follower-gaps-and-epochs")
+@sabotage(
+    "the latest leader epoch ends at the log end offset", "follower-gaps-and-epochs"
+)
 def _(patch):
-    """It ends where it began."""
+    """It ends at its start offset."""
     end_offset_for = LeaderEpochs.end_offset_for
 
     def end_at_start(self, epoch, log_end_offset):

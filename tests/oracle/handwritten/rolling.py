@@ -1,6 +1,6 @@
-"""Scenarios made by hand: rolling and indexes."""
+"""Handwritten scenarios: rolling and indexes."""
 
-from tests.oracle.handmade.register import scenario, ten
+from tests.oracle.handwritten.register import scenario, ten
 from tests.oracle.scenario import T0, batch, fill, rec
 
 

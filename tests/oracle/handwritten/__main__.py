@@ -1,11 +1,11 @@
-"""Writes the scenarios made by hand into a directory."""
+"""Write the handwritten scenarios to a directory."""
 
 import sys
 from importlib import import_module
 
-from tests.oracle.handmade.register import ALL
+from tests.oracle.handwritten.register import ALL
 
-ROOMS = (
+MODULES = (
     "appends",
     "followers",
     "rolling",
@@ -20,8 +20,8 @@ ROOMS = (
 
 
 def main(out):
-    for room in ROOMS:
-        import_module(f"tests.oracle.handmade.{room}")
+    for name in MODULES:
+        import_module(f"tests.oracle.handwritten.{name}")
     for scenario in ALL:
         scenario.write(out)
 

@@ -1,6 +1,0 @@
-"""Scenarios made by hand, each of which shows one rule of Kafka's storage engine.
-
-    python -m tests.oracle.handmade OUT/
-
-The bytes of the batches are added by ``player/run.sh prepare-all OUT/ PREPARED/``.
-"""
