@@ -169,7 +169,7 @@ def decode_both_ways(data, bounds):
             [
                 run
                 if isinstance(run, LocatedError)
-                else (deepcopy(run.records), run.data.copy(), run.counts.tolist())
+                else (deepcopy(run.records), deepcopy(run.data), run.counts.tolist())
                 for run in decode(
                     data, 0, rows, bounds=bounds, limit=LIMIT, workspace=workspace
                 )
