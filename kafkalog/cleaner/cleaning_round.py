@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -25,14 +25,14 @@ from kafkalog.cleaner.batch_filter import (
     LastRecords,
 )
 from kafkalog.cleaner.cleanable_range import CleanableLog
-from kafkalog.cleaner.offset_map import OffsetMap
+from kafkalog.cleaner.offset_map import NONE, OffsetMap
 from kafkalog.cleaner.segment_groups import SegmentSizes, group_segments
 from kafkalog.cleaner.throttle import Throttle
 from kafkalog.cleaner.transaction_tracker import TransactionTracker
 from kafkalog.decoding.batch_decoder import RecordViews, decode
 from kafkalog.decoding.read_policy import Bounds
 from kafkalog.decoding.workspace import Workspace
-from kafkalog.encoding.record_columns import ByteColumn
+from kafkalog.encoding.record_columns import NULL, ByteColumn
 from kafkalog.errors import (
     KafkaLogError,
     LocatedError,
@@ -135,6 +135,13 @@ class Cleaner:
         return ChunkReader(max(self.io_buffer_size, LEAST_CHUNK_BYTES), pace)
 
 
+class _FullIn(NamedTuple):
+    """The batch in which the offset map is full: where it is, and if it has a key."""
+
+    position: int
+    has_key: bool
+
+
 class _Cleaning:
     """One round over one log."""
 
@@ -223,26 +230,21 @@ class _Cleaning:
         is_aborted = tracker.discardable(data, origin, rows)
         is_control = (rows["magic"] == 2) & (rows["attributes"] & CONTROL_FLAG > 0)
         is_data = ~is_control & ~is_aborted
-        skipped = np.cumsum(
-            np.where(is_control, 1, np.where(is_aborted, rows["count"], 0))
-        )
-        counted = 0
+        # Markers and aborted records are counted, though they are not put.
+        others = np.where(is_control, 1, np.where(is_aborted, rows["count"], 0))
+        covered = np.where(rows["last_offset"] >= start, rows["last_offset"], NONE)
         for views in self._read(window, rows if is_data.all() else rows[is_data]):
-            done, is_full = self._put(views, start)
+            done, full_in = self._put(views, start)
             self._map_messages += done
-            last = int(np.searchsorted(rows["position"], views.rows["position"][-1]))
-            if is_full:
-                # The batches before the one that the map became full in.
-                full_at = views.rows[
-                    np.searchsorted(np.cumsum(views.counts), done, side="right")
-                ]
-                last = int(np.searchsorted(rows["position"], full_at["position"]))
-            self._map_messages += int(skipped[last]) - counted
-            counted = int(skipped[last])
-            if is_full:
+            if full_in is not None:
+                number = int(np.searchsorted(rows["position"], full_in.position))
+                self._map_messages += int(others[:number].sum())
+                complete = covered[:number][covered[:number] >= 0]
+                if not full_in.has_key and len(complete):
+                    offsets.latest_offset = int(complete[-1])
                 return True
-        self._map_messages += int(skipped[-1]) - counted
-        if (covered := rows["last_offset"][rows["last_offset"] >= start]).size:
+        self._map_messages += int(others.sum())
+        if (covered := covered[covered >= 0]).size:
             offsets.latest_offset = int(covered[-1])
         return False
 
@@ -259,27 +261,22 @@ class _Cleaning:
                 raise views.as_rejection() from views
             yield views
 
-    def _put(self, views: RecordViews, start: int) -> tuple[int, bool]:
-        """Put records in the map; return how many were done, and whether it is full."""
+    def _put(self, views: RecordViews, start: int) -> tuple[int, _FullIn | None]:
+        """Put records in the map; return how many were done, and where it is full."""
         offsets, records = self._cleaner.offsets, views.records
         most = int(offsets.slots * self._cleaner.load_factor)
         lengths = records["key_length"]
         if len(records) and records["offset"][0] < start:
-            lengths = np.where(records["offset"] < start, -1, lengths)
+            lengths = np.where(records["offset"] < start, NULL, lengths)
         keys = ByteColumn(views.data, records["key_start"].astype(np.int64), lengths)
-        before = offsets.latest_offset
         done = offsets.put(keys, records["offset"], most)
         if done == len(lengths):
-            return done, False
-        # What the map covers ends with the last key, or with the batch before it.
+            return done, None
         ends = np.cumsum(views.counts)
         batch = int(np.searchsorted(ends, done, side="right"))
         first = int(ends[batch] - views.counts[batch])
-        if not (lengths[first:done] >= 0).any():
-            complete = views.rows["last_offset"][:batch]
-            complete = complete[complete >= start]
-            offsets.latest_offset = int(complete[-1]) if len(complete) else before
-        return done, True
+        has_key = bool((lengths[first:done] >= 0).any())
+        return done, _FullIn(int(views.rows["position"][batch]), has_key)
 
     # Copying
 
