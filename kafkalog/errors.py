@@ -49,7 +49,6 @@ __all__ = [
     "LostOffsetsWarning",
     "MissingDependencyError",
     "NotALogDirectoryError",
-    "NotCompactedWarning",
     "OffsetNotAvailableError",
     "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError",
@@ -444,10 +443,6 @@ class KafkaLogWarning(UserWarning):
 
 class UnknownSettingsWarning(KafkaLogWarning):
     """Issued where nothing of a log is deleted, as its settings are unknown."""
-
-
-class NotCompactedWarning(KafkaLogWarning):
-    """Issued where a log's settings require compaction, which does not exist yet."""
 
 
 class LostOffsetsWarning(KafkaLogWarning):

@@ -160,7 +160,7 @@ class BatchFilter:
         self.counts.bytes_written += 0 if kept is None else len(kept.data)
         return kept
 
-    def _decide(self, window: Window) -> BatchDecision:
+    def _decide(self, window: Window) -> BatchDecision[Bools]:
         rows, data, origin = window
         return decide_batches(
             BatchInputs(
@@ -246,7 +246,11 @@ class _Chunk:
     """The batches of a chunk, what becomes of each, and the new bytes of some."""
 
     def __init__(
-        self, rows: BatchHeaders, data: Bytes, origin: int, decision: BatchDecision
+        self,
+        rows: BatchHeaders,
+        data: Bytes,
+        origin: int,
+        decision: BatchDecision[Bools],
     ) -> None:
         self.rows = rows
         self.decision = decision

@@ -86,16 +86,20 @@ class CleaningStates:
             self._states |= dict.fromkeys(found, State.IN_PROGRESS)
             return found
 
-    def pause_uncompacted(self) -> dict[Name, WritableLog]:
-        """Return the logs without compaction for retention; paused."""
+    @contextmanager
+    def uncompacted_paused(self) -> Iterator[set[Name]]:
+        """Yield the logs without compaction, for retention; they are paused."""
         with self._lock:
             found = {
-                name: log
-                for name, log in self.logs.items()
+                name
+                for name, log in list(self.logs.items())
                 if not log.config.compact and name not in self._states
             }
             self._states |= dict.fromkeys(found, 1)
-            return found
+        try:
+            yield found
+        finally:
+            self.resume(found)
 
     def _free(self) -> Iterator[tuple[Name, WritableLog]]:
         for name, log in list(self.logs.items()):

@@ -5,7 +5,7 @@ Source: ``LogCleaner.java``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from sys import float_info
 from typing import Final, Self
@@ -242,18 +242,30 @@ class LogCleaner:
             log.truncate_fully(offset, log_start_offset)
             self.states.lower_checkpoint(log)
 
+    def abort(self, log: WritableLog) -> None:
+        """End a round over a log that is under way, and wait for its end."""
+        with self.states.paused([(log.topic, log.partition)]):
+            pass
+
     # In the background
 
-    def start(self, scheduler: Scheduler) -> None:
+    def start(
+        self, scheduler: Scheduler, after_work: Callable[[], None] | None = None
+    ) -> None:
         """Compact logs in tasks of a scheduler, until `close`.
 
         There are as many tasks as `threads`, named ``kafka-log-cleaner-thread-0`` and
-        so on. Each runs `work` every `backoff_ms`.
+        so on. Each runs `work`, then `after_work`, every `backoff_ms`.
         """
+
+        def task() -> None:
+            self.work()
+            if after_work is not None:
+                after_work()
+
         for number in range(self._threads):
-            scheduler.schedule(
-                f"{TASK_NAME}{number}", self.work, 0, max(1, self._backoff_ms)
-            )
+            period_ms = max(1, self._backoff_ms)
+            scheduler.schedule(f"{TASK_NAME}{number}", task, 0, period_ms)
 
     def work(self) -> None:
         """Compact logs until none is dirty enough, and delete old segments.

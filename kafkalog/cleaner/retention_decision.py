@@ -13,30 +13,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int8]
+Fact = TypeVar("Fact")
+"""A bool of one batch or record, or a column of bools of many."""
 
 
-class BatchInputs(NamedTuple):
+class BatchInputs(NamedTuple, Generic[Fact]):
     """The facts about a batch that decide whether it is kept."""
 
-    is_control: bool
-    is_discardable: bool
+    is_control: Fact
+    is_discardable: Fact
     """Data of an aborted transaction, or a marker of a transaction without data."""
-    is_horizon_passed: bool
+    is_horizon_passed: Fact
     """The batch has a delete horizon, and it is not after now."""
-    is_last_of_producer: bool
+    is_last_of_producer: Fact
     """The last batch of a producer that the log still has."""
-    ends_round: bool
+    ends_round: Fact
     """The offset after the batch is the first one that is not cleanable."""
 
 
-class BatchDecision(NamedTuple):
+class BatchDecision(NamedTuple, Generic[Fact]):
     """The treatment of a batch.
 
     `is_read`: its records are decided one by one. `drops_records`: none of them is
@@ -44,24 +46,24 @@ class BatchDecision(NamedTuple):
     is kept and has no delete horizon, it gets one.
     """
 
-    is_read: bool
-    drops_records: bool
-    is_kept_empty: bool
-    needs_horizon: bool
+    is_read: Fact
+    drops_records: Fact
+    is_kept_empty: Fact
+    needs_horizon: Fact
 
 
-class RecordInputs(NamedTuple):
+class RecordInputs(NamedTuple, Generic[Fact]):
     """The facts about a record that decide whether it is kept."""
 
-    is_dropped_with_batch: bool
-    is_control: bool
-    is_after_map: bool
+    is_dropped_with_batch: Fact
+    is_control: Fact
+    is_after_map: Fact
     """Its offset is above all that the offset map covers."""
-    has_key: bool
-    is_latest: bool
+    has_key: Fact
+    is_latest: Fact
     """The map has no higher offset for its key."""
-    has_value: bool
-    is_protected: bool
+    has_value: Fact
+    is_protected: Fact
     """A tombstone of the batch may not be removed yet."""
 
 
@@ -83,7 +85,7 @@ class Fate(IntEnum):
         return self >= 0
 
 
-def decide_batch(inputs: BatchInputs) -> BatchDecision:
+def decide_batch(inputs: BatchInputs[bool]) -> BatchDecision[bool]:
     """Return the treatment of a batch.
 
     >>> decide_batch(BatchInputs(False, True, False, False, False)).is_read
@@ -104,7 +106,7 @@ def decide_batch(inputs: BatchInputs) -> BatchDecision:
     )
 
 
-def decide_record(inputs: RecordInputs) -> Fate:
+def decide_record(inputs: RecordInputs[bool]) -> Fate:
     """Return whether a record is kept, and why.
 
     >>> decide_record(RecordInputs(False, False, False, True, True, False, True)).name
@@ -142,12 +144,12 @@ def _row_numbers(columns: tuple[Bools, ...]) -> npt.NDArray[np.intp]:
     return number
 
 
-def decide_batches(inputs: Any) -> BatchDecision:
+def decide_batches(inputs: BatchInputs[Bools]) -> BatchDecision[Bools]:
     """Return the treatment of many batches: `inputs` and result are of columns."""
     return BatchDecision(*_BATCHES[_row_numbers(inputs)].T.astype(np.bool_))
 
 
-def decide_records(inputs: Any) -> Codes:
+def decide_records(inputs: RecordInputs[Bools]) -> Codes:
     """Return the `Fate` of many records; `inputs` are columns."""
     fates: Codes = _RECORDS[_row_numbers(inputs)]
     return fates

@@ -98,8 +98,6 @@ def open(
     -----
     UnknownSettingsWarning
         If the settings of a broker's log are not known: nothing is deleted from it.
-    NotCompactedWarning
-        If the log's settings ask for compaction, which is not implemented yet.
     LostOffsetsWarning
         If the log ends before records that are still in its files.
 

@@ -37,7 +37,6 @@ from kafkalog.config.log_config import LONG_MAX
 from kafkalog.errors import (
     ConfigError,
     KafkaLogError,
-    NotCompactedWarning,
     UnknownSettingsWarning,
 )
 from kafkalog.formats.properties import MetaProperties
@@ -220,7 +219,7 @@ class TopicSettings:
 def warn_of_settings(
     found: Mapping[str, PartitionSettings], *, stacklevel: int = 3
 ) -> None:
-    """Warn of partitions whose settings are unknown, and of those to be compacted.
+    """Warn of partitions whose settings are unknown.
 
     `found` has their settings by directory name. `stacklevel`, as for `warnings.warn`,
     leads from here to the user's call.
@@ -238,15 +237,3 @@ def warn_of_settings(
             f"settings are unknown: {reason}. {GIVE_SETTINGS}"
         )
         warnings.warn(text, UnknownSettingsWarning, stacklevel=stacklevel)
-    if compacted := [name for name, one in found.items() if one.config.compact]:
-        warn_not_compacted(", ".join(compacted), stacklevel=stacklevel + 1)
-
-
-def warn_not_compacted(names: str, *, stacklevel: int) -> None:
-    """Warn that logs are not compacted, though their settings ask for it."""
-    warnings.warn(
-        f"cleanup.policy=compact of {names} has no effect, whatever log.cleaner.enable "
-        "is: compaction is not implemented yet, and older records of a key stay",
-        NotCompactedWarning,
-        stacklevel=stacklevel,
-    )

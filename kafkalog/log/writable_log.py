@@ -56,7 +56,6 @@ from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_offset
-from kafkalog.log.topic_settings import warn_not_compacted
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
@@ -110,7 +109,6 @@ class WritableLog:
         self._record_appender = RecordAppender(self._appender)
         self.owner: OwnedDirectory | None = None
         self.report = report
-        self._was_compacted = state.config.compact  # opening has issued the warning
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
@@ -787,6 +785,7 @@ class WritableLog:
         owner, name = self.owner, (self.topic, self.partition)
         truncation.truncate_fully(self._log, offset, owner, name, log_start_offset)
 
+    @guarded
     def update_config(self, config: LogConfig) -> None:
         """Change the settings; existing segments keep their index settings.
 
@@ -804,13 +803,6 @@ class WritableLog:
         ...         log.config.retention_bytes
         1073741824
         """
-        self._update_config(config)
-        if config.compact and not self._was_compacted:
-            self._was_compacted = True
-            warn_not_compacted(self.path.name, stacklevel=3)
-
-    @guarded
-    def _update_config(self, config: LogConfig) -> None:
         self._log.config = config
 
     # Compaction

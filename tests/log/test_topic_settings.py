@@ -9,7 +9,6 @@ from kafkalog import (
     BrokerConfig,
     KafkaLogWarning,
     LogConfig,
-    NotCompactedWarning,
     UnknownSettingsWarning,
 )
 from kafkalog.log.topic_settings import TopicSettings
@@ -344,31 +343,6 @@ def test_a_warning_that_is_raised_leaves_the_directory_as_it_was(tmp_path):
 
 
 # Compaction
-
-
-def test_a_log_that_is_to_be_compacted_is_warned_of_once(tmp_path):
-    compacted = LogConfig(cleanup_policy="compact")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        log = opened(tmp_path / "orders-0", compacted)
-        log.update_config(compacted)
-        log.close()
-    assert [one.category for one in caught] == [NotCompactedWarning]
-    assert "orders-0" in str(caught[0].message)
-
-
-def test_a_log_that_becomes_one_to_be_compacted_is_warned_of_once(tmp_path):
-    compacted = LogConfig(cleanup_policy=("compact", "delete"))
-    with (
-        opened(tmp_path / "orders-0") as log,
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.simplefilter("always")
-        log.update_config(compacted)
-        log.update_config(LogConfig())
-        log.update_config(compacted)
-    assert [one.category for one in caught] == [NotCompactedWarning]
-    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
