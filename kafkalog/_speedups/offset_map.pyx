@@ -2,8 +2,8 @@
 
 A slot of the table is 24 bytes: the hash of a key, then its offset. A slot of zeros is
 empty. The slots of a key are tried in this order: the number in four bytes of the hash,
-from byte 0 on, then from byte 1 on and so on to byte 12; then that number plus 1, 2 and
-so on; each time its absolute value modulo the number of slots.
+the first of them at byte 0, then at byte 1 and so on to byte 12; then that number plus
+1, 2 and so on; each time its absolute value modulo the number of slots.
 
 Source: ``SkimpyOffsetMap.java``, ``Utils.abs``.
 """
