@@ -1,10 +1,9 @@
 """The offset index of an active segment; `offset_index` describes its layout.
 
 An entry has the last offset of a batch, and the position where the batch begins.
-Offsets ascend strictly. Lookups use Kafka's own search, so that a damaged index gives
+Offsets ascend strictly. Lookups use Kafka's own search, so that a damaged index returns
 the same positions as in a broker.
 
-Knows: offsets and positions. Does not know: when an entry is appended.
 Source: ``OffsetIndex.java``.
 """
 

@@ -1,4 +1,4 @@
-"""What is taken out of the engine is missed: the harness finds each of these faults."""
+"""The checks of crash states find each flush that is removed from the engine."""
 
 import sys
 from collections import Counter
@@ -12,10 +12,10 @@ from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.storage.file_names import MAX_OFFSET
-from tests.crash.judging import Lost
-from tests.crash.power_cuts import cuts, told, tried
+from tests.crash.power_cuts import check_cuts, cuts, record_workload
 from tests.crash.recording import RecordingDisk
-from tests.crash.stories import STORIES
+from tests.crash.state_checks import InvalidStateError
+from tests.crash.workloads import WORKLOADS
 
 pytestmark = pytest.mark.slow
 
@@ -23,24 +23,24 @@ SEEDS = range(4)
 MIXED = 2
 
 
-def finds(memory_path, name, make_disk=RecordingDisk):
-    """Play a story, and answer what the first state is that may not be."""
-    roots = memory_path / "told", memory_path / "left"
+def find_fault(memory_path, name, make_disk=RecordingDisk):
+    """Run a workload, and return the error of the first invalid state."""
+    roots = memory_path / "recorded", memory_path / "left"
     for root in roots:
         root.mkdir(exist_ok=True)
     for seed in SEEDS:
-        life, disk = told(roots[0], name, seed, make_disk)
+        recorded, disk = record_workload(roots[0], name, seed, make_disk)
         try:
-            for _ in tried(cuts(life, disk, seed, MIXED), roots[1], Counter()):
+            for _ in check_cuts(cuts(recorded, disk, seed, MIXED), roots[1], Counter()):
                 pass
-        except Lost as error:
+        except InvalidStateError as error:
             return str(error)
     return None
 
 
-def finds_with(memory_path, name, **effects):
-    """Answer what is found on a disk that does something otherwise."""
-    return finds(memory_path, name, type("OtherDisk", (RecordingDisk,), effects))
+def find_fault_on_disk(memory_path, name, **effects):
+    """Return the error of the first invalid state on a disk with other methods."""
+    return find_fault(memory_path, name, type("OtherDisk", (RecordingDisk,), effects))
 
 
 def without_sync_of(suffix):
@@ -80,25 +80,29 @@ def replace_renaming_first(self, path, data):
 @pytest.mark.parametrize(
     ("name", "suffix"),
     [
-        ("plain", ".log"),
-        ("plain", ".timeindex"),
-        ("plain", "leader-epoch-checkpoint.tmp"),
+        ("appending", ".log"),
+        ("appending", ".timeindex"),
+        ("appending", "leader-epoch-checkpoint.tmp"),
         ("aborting", ".txnindex"),
         ("deciding", ".log"),
         ("compressing", ".log"),
     ],
 )
-def test_a_file_that_is_not_forced_is_missed(memory_path, name, suffix):
-    assert finds_with(memory_path, name, sync=without_sync_of(suffix))
+def test_a_file_that_is_not_synced_is_found(memory_path, name, suffix):
+    assert find_fault_on_disk(memory_path, name, sync=without_sync_of(suffix))
 
 
 @pytest.mark.parametrize(
     ("name", "place"),
-    [("plain", "log directory"), ("plain", "partition"), ("swapping", "partition")],
+    [
+        ("appending", "log directory"),
+        ("appending", "partition"),
+        ("swapping", "partition"),
+    ],
 )
-def test_a_directory_that_is_not_forced_is_missed(memory_path, name, place):
+def test_a_directory_that_is_not_synced_is_found(memory_path, name, place):
     lax = without_sync_of_directory(place)
-    assert finds_with(memory_path, name, sync_directory=lax)
+    assert find_fault_on_disk(memory_path, name, sync_directory=lax)
 
 
 @pytest.mark.parametrize(
@@ -110,68 +114,66 @@ def test_a_directory_that_is_not_forced_is_missed(memory_path, name, place):
         ("beginning_anew", "mark_from_the_end"),
     ],
 )
-def test_renamings_that_are_not_forced_one_by_one_are_missed(
-    memory_path, name, function
-):
+def test_renames_that_are_not_synced_one_by_one_are_found(memory_path, name, function):
     lax = without_sync_of_directory_in(function)
-    assert finds_with(memory_path, name, sync_directory=lax)
+    assert find_fault_on_disk(memory_path, name, sync_directory=lax)
 
 
-def test_a_rename_before_its_data_is_missed(memory_path):
-    assert finds_with(memory_path, "plain", replace=replace_renaming_first)
+def test_a_rename_before_the_sync_of_its_data_is_found(memory_path):
+    assert find_fault_on_disk(memory_path, "appending", replace=replace_renaming_first)
 
 
-def test_a_cut_that_is_not_forced_is_missed(memory_path, monkeypatch):
+def test_a_truncation_that_is_not_synced_is_found(memory_path, monkeypatch):
     monkeypatch.setattr(GrowingSegment, "cut_for_good", GrowingSegment.cut)
-    assert finds(memory_path, "cutting")
+    assert find_fault(memory_path, "cutting")
 
 
-def start_in_a_new_segment(life, random):
-    """Let a log without epochs begin within a segment just begun, and flush it."""
+def start_in_a_new_segment(recorded, random):
+    """Flush a log without epochs that starts inside a new segment."""
 
-    def follow():
-        offset = life.log.log_end_offset
-        batch = life.batch(1, 100, base_offset=offset, magic=1)
-        life.step(lambda: life.log.append_as_follower(batch, leader_epoch=0))
+    def append_one():
+        offset = recorded.log.log_end_offset
+        batch = recorded.batch(1, 100, base_offset=offset, magic=1)
+        recorded.step(lambda: recorded.log.append_as_follower(batch, leader_epoch=0))
 
-    life.open()
-    follow()
-    life.flush()
-    follow()
-    life.roll()
-    follow()
-    follow()
-    life.replicate()
-    life.step(lambda: life.log.delete_records(3))
-    life.flush()
+    recorded.open()
+    append_one()
+    recorded.flush()
+    append_one()
+    recorded.roll()
+    append_one()
+    append_one()
+    recorded.replicate()
+    recorded.step(lambda: recorded.log.delete_records(3))
+    recorded.flush()
 
 
-def test_names_that_are_not_forced_before_the_data_are_missed(memory_path, monkeypatch):
-    monkeypatch.setitem(STORIES, "start", start_in_a_new_segment)
-    assert finds(memory_path, "start") is None
+def test_names_that_are_not_synced_before_the_data_are_found(memory_path, monkeypatch):
+    monkeypatch.setitem(WORKLOADS, "start", start_in_a_new_segment)
+    assert find_fault(memory_path, "start") is None
     monkeypatch.setattr(GrowingSegment, "_force_names", GrowingSegment.make_indexes)
-    assert finds(memory_path, "start")
+    assert find_fault(memory_path, "start")
 
 
-def test_the_name_of_a_first_abort_that_is_not_forced_is_missed(
+def test_the_name_of_a_first_transaction_index_that_is_not_synced_is_found(
     memory_path, monkeypatch
 ):
     always = property(lambda _: True, lambda *_: None)
     monkeypatch.setattr(GrowingTransactionIndex, "is_named", always, raising=False)
-    assert "aborted" in finds(memory_path, "aborting")
+    assert "aborted" in find_fault(memory_path, "aborting")
 
 
-def test_an_index_whose_size_is_not_forced_is_missed(memory_path, monkeypatch):
+def test_the_size_of_an_index_that_is_not_synced_is_found(memory_path, monkeypatch):
     def close(self):
         if self.is_loaded:
             self.trim()
             self.close_handle()
 
     monkeypatch.setattr(GrowingIndex, "close", close)
-    assert finds(memory_path, "stopping")
+    assert find_fault(memory_path, "stopping")
 
 
-def test_room_behind_the_end_whose_cut_is_not_forced_is_missed(
+def test_the_truncation_of_preallocated_space_that_is_not_synced_is_found(
     memory_path, monkeypatch
 ):
     def finish(self):
@@ -179,10 +181,10 @@ def test_room_behind_the_end_whose_cut_is_not_forced_is_missed(
         self._close_log()
 
     monkeypatch.setattr(GrowingSegment, "finish_log", finish)
-    assert finds(memory_path, "preallocating")
+    assert find_fault(memory_path, "preallocating")
 
 
-def test_a_roll_behind_the_last_flush_that_forces_nothing_is_missed(
+def test_a_roll_after_the_last_flush_that_syncs_nothing_is_found(
     memory_path, monkeypatch
 ):
     begin = rolling._begin
@@ -195,18 +197,20 @@ def test_a_roll_behind_the_last_flush_that_forces_nothing_is_missed(
         return segment
 
     monkeypatch.setattr(rolling, "_begin", begin_as_if_unflushed)
-    assert finds(memory_path, "aborting")
+    assert find_fault(memory_path, "aborting")
 
 
-def test_a_recovery_point_that_stays_behind_a_cut_is_missed(memory_path, monkeypatch):
+def test_a_recovery_point_that_is_not_lowered_by_a_truncation_is_found(
+    memory_path, monkeypatch
+):
     monkeypatch.setattr(
         ownership.OwnedDirectory, "lower_recovery_point", lambda *_: None
     )
-    assert finds(memory_path, "cutting")
+    assert find_fault(memory_path, "cutting")
 
 
-def forget(*_):
-    """Stand for taking note."""
+def do_nothing(*_):
+    """Do nothing."""
 
 
 def mark_from_the_beginning(doomed, directory, disk):
@@ -216,56 +220,58 @@ def mark_from_the_beginning(doomed, directory, disk):
 @pytest.mark.parametrize(
     ("name", "module"), [("truncating", truncation), ("beginning_anew", rolling)]
 )
-def test_segments_that_are_cut_from_the_beginning_are_missed(
+def test_segments_that_are_removed_from_the_first_on_are_found(
     memory_path, monkeypatch, name, module
 ):
     monkeypatch.setattr(module, "mark_from_the_end", mark_from_the_beginning)
-    assert finds(memory_path, name)
+    assert find_fault(memory_path, name)
 
 
 @pytest.mark.parametrize("name", ["truncating", "beginning_anew"])
-def test_a_log_start_that_stays_beyond_a_cut_is_missed(memory_path, monkeypatch, name):
-    monkeypatch.setattr(ownership.OwnedDirectory, "set_log_start", forget)
-    assert finds(memory_path, name)
+def test_a_log_start_offset_that_is_not_lowered_by_a_truncation_is_found(
+    memory_path, monkeypatch, name
+):
+    monkeypatch.setattr(ownership.OwnedDirectory, "set_log_start", do_nothing)
+    assert find_fault(memory_path, name)
 
 
-def flush_late(life, random):
-    """Cut a log while the flush of a roll is due, and append in the place of it."""
+def flush_late(recorded, random):
+    """Truncate a log while the flush of a roll is due, and append again."""
     del random
-    life.runs_due = False
-    life.open()
-    life.append(3)
-    life.append(3)
-    life.step(lambda: life.log.roll())
-    life.step(lambda: life.log.truncate_to(3))
-    life.scheduler.run_due()
-    life.mark()
-    life.append(3, 300)
-    life.flush()
+    recorded.runs_due = False
+    recorded.open()
+    recorded.append(3)
+    recorded.append(3)
+    recorded.step(lambda: recorded.log.roll())
+    recorded.step(lambda: recorded.log.truncate_to(3))
+    recorded.scheduler.run_due()
+    recorded.mark()
+    recorded.append(3, 300)
+    recorded.flush()
 
 
-def test_a_flush_that_was_due_before_a_cut_and_counts_beyond_it_is_missed(
+def test_a_late_flush_that_counts_beyond_the_end_after_a_truncation_is_found(
     memory_path, monkeypatch
 ):
-    monkeypatch.setitem(STORIES, "late", flush_late)
-    assert finds(memory_path, "late") is None
+    monkeypatch.setitem(WORKLOADS, "late", flush_late)
+    assert find_fault(memory_path, "late") is None
     monkeypatch.setattr(LogState, "reach", property(lambda _: MAX_OFFSET))
-    assert "forced to disk, and lost" in finds(memory_path, "late")
+    assert "flushed batches are lost" in find_fault(memory_path, "late")
 
 
-def test_epochs_that_were_cut_and_stay_in_their_file_are_missed(
-    memory_path, monkeypatch
+def test_truncated_epochs_that_stay_in_their_file_are_found(memory_path, monkeypatch):
+    monkeypatch.setattr(LeaderEpochs, "flush", do_nothing)
+    assert "of epoch" in find_fault(memory_path, "waiting")
+
+
+@pytest.mark.parametrize("name", ["appending", "following", "preallocating"])
+def test_a_flush_that_does_not_move_the_recovery_point_is_found(
+    memory_path, monkeypatch, name
 ):
-    monkeypatch.setattr(LeaderEpochs, "flush", forget)
-    assert "of epoch" in finds(memory_path, "waiting")
+    monkeypatch.setattr(flushing, "_note_flushed", do_nothing)
+    with pytest.raises(AssertionError, match="recovery point 0, expected"):
+        find_fault(memory_path, name)
 
 
-@pytest.mark.parametrize("name", ["plain", "following", "preallocating"])
-def test_a_flush_that_does_not_count_is_missed(memory_path, monkeypatch, name):
-    monkeypatch.setattr(flushing, "_note_flushed", forget)
-    with pytest.raises(AssertionError, match="forced to 0, not to"):
-        finds(memory_path, name)
-
-
-def test_nothing_is_found_where_nothing_is_taken_out(memory_path):
-    assert finds(memory_path, "plain") is None
+def test_nothing_is_found_if_nothing_is_removed(memory_path):
+    assert find_fault(memory_path, "appending") is None

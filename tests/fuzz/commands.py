@@ -1,4 +1,4 @@
-"""Targets: commands over invalid files, and what they print."""
+"""Targets: commands over invalid files, and their output."""
 
 from __future__ import annotations
 

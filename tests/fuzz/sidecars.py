@@ -74,7 +74,7 @@ def width(kind: type[IndexTable]) -> int:
 
 
 def check_answers(index: Any, offsets: Any) -> None:
-    """Ask one index, and hold its answers to a search by NumPy."""
+    """Compare the lookups of an index with a search by NumPy."""
     if isinstance(index, TransactionIndex):
         met = index.aborted(0, 2**62)
         assert len(met) <= len(index)
@@ -82,8 +82,8 @@ def check_answers(index: Any, offsets: Any) -> None:
     elif isinstance(index, OffsetIndex):
         slots = np.searchsorted(offsets, OFFSETS, "right") - 1
         positions = index.entries["position"].astype(np.int64)
-        asked = np.where(slots < 0, 0, positions[slots] if len(index) else 0)
-        np.testing.assert_array_equal(index.lookup(OFFSETS), asked)
+        expected = np.where(slots < 0, 0, positions[slots] if len(index) else 0)
+        np.testing.assert_array_equal(index.lookup(OFFSETS), expected)
     else:
         times = index.timestamps
         assert (np.diff(times) > 0).all()

@@ -1,4 +1,4 @@
-"""Logs that are written to in tests: small, their clock and tasks standing still."""
+"""Small writable logs for tests, with a clock and tasks that a test moves forward."""
 
 from kafkalog import LogConfig, RecordBatchBuilder
 from kafkalog.log.recovery.log_loading import load_log
@@ -42,7 +42,7 @@ def offsets_in(log, offset=0):
 
 
 def files_of(directory):
-    """Content of all files below a directory."""
+    """Return the content of all files below a directory."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))
