@@ -96,13 +96,7 @@ def open(
     Warns
     -----
     UnknownSettingsWarning
-<<<<<<< HEAD
-        If the settings of a broker's log are not known: nothing is deleted from it.
-=======
         If the settings of a broker's log are unknown: nothing is deleted from it.
-    NotCompactedWarning
-        If the log's settings require compaction, which is not implemented yet.
->>>>>>> main
     LostOffsetsWarning
         If the log ends before records that are still in its files.
 

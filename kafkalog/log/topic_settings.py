@@ -239,21 +239,3 @@ def warn_of_settings(
             f"settings are unknown: {reason}. {PASS_SETTINGS}"
         )
         warnings.warn(text, UnknownSettingsWarning, stacklevel=stacklevel)
-<<<<<<< HEAD
-=======
-    if compacted := [
-        name for name, settings in found.items() if settings.config.compact
-    ]:
-        warn_not_compacted(", ".join(compacted), stacklevel=stacklevel + 1)
-
-
-def warn_not_compacted(names: str, *, stacklevel: int) -> None:
-    """Warn that logs are not compacted, though their settings require it."""
-    warnings.warn(
-        f"cleanup.policy=compact of {names} has no effect, whether log.cleaner.enable "
-        "is set or not: compaction is not implemented yet, and older records of a key "
-        "are kept",
-        NotCompactedWarning,
-        stacklevel=stacklevel,
-    )
->>>>>>> main
