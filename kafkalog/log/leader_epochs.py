@@ -14,7 +14,7 @@ Source: ``LeaderEpochFileCache.java``, ``LeaderEpochCheckpointFile.java``.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -62,6 +62,24 @@ def _check(entry: EpochEntry, path: Path) -> None:
     if entry.epoch < 0 or entry.start_offset < 0:
         reason = f"epoch {entry.epoch} with start offset {entry.start_offset}"
         raise LogArgumentError(f"{reason}, expected at least 0: {path}")
+
+
+def end_offset_for(
+    entries: Sequence[EpochEntry], epoch: int, log_end_offset: int
+) -> EpochEnd | None:
+    """Return the greatest epoch up to `epoch`, and where it ends; None if unknown.
+
+    If `epoch` is before all entries, the result is `epoch` itself and the start offset
+    of the first entry: its data was deleted. After all entries, and for -1, nothing is
+    known.
+    """
+    if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
+        return None
+    if epoch == entries[-1].epoch:
+        return EpochEnd(epoch, log_end_offset)
+    higher = bisect_right(entries, epoch, key=_EPOCH)
+    found = entries[higher - 1].epoch if higher else epoch
+    return EpochEnd(found, entries[higher].start_offset)
 
 
 class LeaderEpochs:
@@ -164,20 +182,8 @@ class LeaderEpochs:
         self._disk.create_if_missing(self.path)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd | None:
-        """Return the greatest epoch up to `epoch` and its end offset; None if unknown.
-
-        For an epoch before all others, whose records are deleted, that is `epoch`
-        itself and the start offset of the first. For an epoch after all others, and for
-        -1, nothing is known.
-        """
-        entries = self._entries
-        if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
-            return None
-        if epoch == entries[-1].epoch:
-            return EpochEnd(epoch, log_end_offset)
-        higher = bisect_right(entries, epoch, key=_EPOCH)
-        greatest = entries[higher - 1].epoch if higher else epoch
-        return EpochEnd(greatest, entries[higher].start_offset)
+        """Return the greatest epoch up to `epoch` and its end; see `end_offset_for`."""
+        return end_offset_for(self._entries, epoch, log_end_offset)
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """Return the epoch with which an offset was, or would be, written."""

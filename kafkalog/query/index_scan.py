@@ -497,7 +497,9 @@ def _entries(path: Location, kind: FileKind) -> tuple[Files, list[str]]:
     folders = []
     listed = list(entries(path))
     ends = ".log", f".{kind}"
-    names = parse_file_names(one.name for one in listed if one.name.endswith(ends))
+    names = parse_file_names(
+        entry.name for entry in listed if entry.name.endswith(ends)
+    )
     for entry in listed:
         if entry.name.endswith(ends):
             name = names.get(entry.name)

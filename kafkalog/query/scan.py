@@ -79,7 +79,7 @@ def scan(
 
     Parameters
     ----------
-    source : path, URL, bytes-like, or list of such
+    source : path, URL, bytes-like, or list of these
         A ``.log`` or ``.checkpoint`` file, a partition's directory, a log directory of
         many partitions, local or behind a URL (``s3://``, ``hdfs://``, ...; with
         options by `kafkalog.storage.remote_source.as_path`); or whole batches in
@@ -152,7 +152,8 @@ def scan(
     check_known("end_offset", end_offset, found)
     return Scan(
         sources=tuple(
-            (one, bounds_of(one, start_offset, end_offset, times)) for one in found
+            (place, bounds_of(place, start_offset, end_offset, times))
+            for place in found
         ),
         columns=choose_columns(columns),
         policy=ReadPolicy(
@@ -302,8 +303,8 @@ class Scan:
         """
         self.problems = []
         progress = self.progress
-        readers = [counting_reader(*one, self.policy) for one in self.sources]
-        sizes = [0 if progress is None else one.size() for one in readers]
+        readers = [counting_reader(*source, self.policy) for source in self.sources]
+        sizes = [0 if progress is None else reader.size() for reader in readers]
         *before, total = accumulate(sizes, initial=0)
         records = 0
         for done, reader in zip(before, readers, strict=True):

@@ -59,7 +59,10 @@ def _count_offsets(data: bytes) -> Facts:
 
 def _list_epochs(data: bytes) -> Facts:
     entries = parse_epochs(data)
-    return {"entries": len(entries), "leader_epochs": [list(one) for one in entries]}
+    return {
+        "entries": len(entries),
+        "leader_epochs": [list(entry) for entry in entries],
+    }
 
 
 def _broker_epoch(data: bytes) -> Facts:

@@ -16,7 +16,7 @@ from kafkalog.decoding import decompression
 from kafkalog.decoding.workspace import DecompressionBuffer
 from kafkalog.errors import BatchTooLargeError, LocatedError
 from kafkalog.formats.batch_headers import scan_headers
-from tests.fuzz.mending import batch_around
+from tests.fuzz.checksums import batch_around
 
 LIMIT = 200_000
 CONTENTS = [b"", b"abc", b"to be or not to be, " * 200, bytes(150_000), bytes(300_000)]

@@ -16,7 +16,7 @@ from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.storage.file_names import parse_partition_dir
 from tests import golden_data
 from tests.fuzz.archives import PARTITION, pack
-from tests.fuzz.mending import BATCH_HEADER
+from tests.fuzz.checksums import BATCH_HEADER
 from tests.messages.message_examples import EXAMPLES
 from tests.query.batches import CODECS, KINDS, T, build
 

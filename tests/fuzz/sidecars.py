@@ -32,7 +32,7 @@ from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.messages.control_records import parse_control
 from kafkalog.spark.offset_json import offsets_from_json, partitions_from_json
-from tests.fuzz.mending import mend_snapshot
+from tests.fuzz.checksums import correct_snapshot
 from tests.fuzz.rows import check_place
 
 WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -94,12 +94,12 @@ def check_answers(index: Any, offsets: Any) -> None:
 
 def check_producer_snapshot(data: bytes) -> None:
     """Parse a producer snapshot; it is written and parsed again."""
-    for mended in (data, mend_snapshot(data)):
-        entries = parsed(parse_snapshot, mended)
+    for corrected in (data, correct_snapshot(data)):
+        entries = parsed(parse_snapshot, corrected)
         if entries is not None:
             again = parse_snapshot(format_snapshot(entries))
             assert again.tobytes() == entries.tobytes()
-            flipped = mended[:-1] + bytes([mended[-1] ^ 1])
+            flipped = corrected[:-1] + bytes([corrected[-1] ^ 1])
             assert isinstance(caught(parse_snapshot, flipped), CorruptSnapshotError)
 
 

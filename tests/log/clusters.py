@@ -70,7 +70,7 @@ def snapshot(logs, values, offset, *, finished=NOW):
     return path
 
 
-def keep(logs, node=1):
+def mark_as_brokers(logs, node=1):
     """Write the files that show that a log directory is a broker's."""
     logs.mkdir(parents=True, exist_ok=True)
     text = f"version=1\nnode.id={node}\ncluster.id=Zm9yLWRldmVsb3BlcnMtMQ\n"

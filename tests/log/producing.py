@@ -134,4 +134,4 @@ def append(
 def batches_of(producing: Producing, producer: int = PRODUCER) -> list[int]:
     """Return the last offsets of the batches in the state."""
     entry = producing.state.last_entry(producer)
-    return [] if entry is None else [one.last_offset for one in entry.batches]
+    return [] if entry is None else [stored.last_offset for stored in entry.batches]

@@ -167,7 +167,7 @@ def test_a_thread_is_added_only_if_a_task_is_due_and_all_threads_are_busy():
         may_end.wait(PATIENCE_S)
 
     def count():
-        names = [one.name for one in threading.enumerate()]
+        names = [thread.name for thread in threading.enumerate()]
         return names.count("kafkalog-scheduler")
 
     with ThreadScheduler(3) as scheduler:

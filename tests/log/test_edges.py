@@ -27,7 +27,9 @@ def test_a_log_truncated_to_its_first_offset_keeps_its_segment(tmp_path):
         log.append(batch(3))
         before = names_in(tmp_path)
         assert log.truncate_to(0)
-        assert [(one.base_offset, one.size) for one in log.growing_segments] == [(0, 0)]
+        assert [
+            (segment.base_offset, segment.size) for segment in log.growing_segments
+        ] == [(0, 0)]
         assert names_in(tmp_path) == before
         assert log.append(batch(2)).first_offset == 0
         assert offsets_in(log) == [0, 1]
@@ -68,7 +70,7 @@ def test_below_the_first_segment_there_are_no_aborted_transactions(tmp_path):
         log.truncate_fully(5)
         append_aborted(log)
         assert log.find_aborted(0, 8) == []
-        assert [one.first_offset for one in log.find_aborted(5, 8)] == [5]
+        assert [aborted.first_offset for aborted in log.find_aborted(5, 8)] == [5]
 
 
 @pytest.mark.parametrize("stop", ["abandon", "close"])

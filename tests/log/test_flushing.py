@@ -42,7 +42,7 @@ class WaitingDisk(Disk):
             self.order.append(f"forces {what}")
             other.start()
             other.join(timeout=60)
-            self.order.append("goes on")
+            self.order.append("continues")
 
 
 @pytest.mark.parametrize("how", ["flush", "roll"])
@@ -64,7 +64,7 @@ def test_a_flush_blocks_neither_readers_nor_the_writer(tmp_path, how):
     else:
         scheduler.run_due()
     forced = "forces .log" if how == "flush" else "forces .snapshot"
-    assert disk.order == [forced, "reads [0]", "appends 1", "goes on"]
+    assert disk.order == [forced, "reads [0]", "appends 1", "continues"]
     assert log.recovery_point == 1
     assert log.log_end_offset == 2
     log.flush()

@@ -107,7 +107,9 @@ class Story:
         return open_log(self.directory, CONFIG, clock=clock, disk=self.disk)
 
     def note(self, *results):
-        self.reported += [(one.first_offset, one.last_offset) for one in results]
+        self.reported += [
+            (result.first_offset, result.last_offset) for result in results
+        ]
 
     def append(self):
         self.note(self.log.append(batch(2, **PRODUCER, base_sequence=8)))
@@ -137,10 +139,10 @@ class Story:
         self.log.truncate_fully(30)
 
     def forget_from(self, offset):
-        self.reported = [one for one in self.reported if one[1] < offset]
+        self.reported = [append for append in self.reported if append[1] < offset]
 
     def forget_before(self, offset):
-        self.reported = [one for one in self.reported if one[0] >= offset]
+        self.reported = [append for append in self.reported if append[0] >= offset]
 
     def retention(self):
         self.log.update_config(CONFIG.with_changes({"retention.bytes": 1}))
@@ -180,9 +182,9 @@ CALLS = (
 
 def open_files(root):
     found = []
-    for one in Path("/proc/self/fd").iterdir():
+    for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
-            found.append(str(one.readlink()))
+            found.append(str(descriptor.readlink()))
     return [path for path in found if path.startswith(str(root))]
 
 
@@ -200,7 +202,9 @@ def read_all(log):
     found, offset = [], log.log_start_offset
     while offset < log.log_end_offset:
         fetch = log.read(offset)
-        found += [(one.base_offset, one.last_offset) for one in fetch.batches()]
+        found += [
+            (stored.base_offset, stored.last_offset) for stored in fetch.batches()
+        ]
         offset = fetch.next_offset
     return found
 
@@ -224,8 +228,8 @@ def check(story, log):
         assert first == expected
         expected = last + 1
     assert expected == log.log_end_offset
-    for one in story.reported:
-        assert found.count(one) == 1
+    for append in story.reported:
+        assert found.count(append) == 1
 
 
 def end(story):

@@ -25,7 +25,11 @@ PARTITIONS = [
     for directory in golden_data.directories(name)
     if (golden_data.logs(name) / directory).is_dir()
 ]
-CLEAN = [one for one in PARTITIONS if one[0] not in ("k431-crash", "oldclients")]
+CLEAN = [
+    partition
+    for partition in PARTITIONS
+    if partition[0] not in ("k431-crash", "oldclients")
+]
 
 
 def live(name, directory, kind):
@@ -46,7 +50,7 @@ def batches_of(name, directory):
 
 
 def checkpoint(name, file):
-    lines = [one for one in golden_data.root(name) if one["file"] == file]
+    lines = [line for line in golden_data.root(name) if line["file"] == file]
     return lines[0]["entries"] if lines else {}
 
 
@@ -57,7 +61,7 @@ def test_a_log_starts_and_ends_with_its_batches(name, directory):
     batches = batches_of(name, directory)
     first = log.segments[0].base_offset
     assert log.log_start_offset == max(first, starts.get(directory, 0))
-    last = max((one["last_offset"] + 1 for one in batches), default=0)
+    last = max((stored["last_offset"] + 1 for stored in batches), default=0)
     assert log.log_end_offset == max(last, log.segments[-1].base_offset)
     assert log.log_start_offset <= log.last_stable_offset <= log.log_end_offset
 
@@ -81,7 +85,9 @@ def test_leader_epochs_are_those_checkpointed(name, directory):
         if one["file"] == "leader-epoch-checkpoint"
     ]
     log = kafkalog.open(golden_data.logs(name) / directory)
-    assert [list(one) for one in log.leader_epochs] == (expected[0] if expected else [])
+    assert [list(entry) for entry in log.leader_epochs] == (
+        expected[0] if expected else []
+    )
 
 
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
@@ -89,9 +95,9 @@ def test_batches_are_read_in_order(name, directory):
     path = golden_data.logs(name) / directory
     log = kafkalog.open(path)
     expected = [
-        one["last_offset"]
-        for one in batches_of(name, directory)
-        if one["last_offset"] >= log.log_start_offset
+        stored["last_offset"]
+        for stored in batches_of(name, directory)
+        if stored["last_offset"] >= log.log_start_offset
     ]
     offset, found = log.log_start_offset, []
     while offset < log.log_end_offset:
@@ -163,7 +169,9 @@ def test_producer_states_are_those_of_the_brokers_snapshots(name, directory):
         if expected["file"].endswith(".deleted"):
             continue
         offset = int(expected["file"].split(".")[0])
-        found = {int(one["producer_id"]): one for one in producers_at(path, offset)}
+        found = {
+            int(state["producer_id"]): state for state in producers_at(path, offset)
+        }
         for entry in expected["entries"]:
             one = found[entry["producer_id"]]
             assert one["producer_epoch"] == entry["producer_epoch"]
@@ -187,7 +195,11 @@ def test_producer_states_include_batches_after_the_newest_snapshot(name, directo
     snapshots = golden_data.truth(name, directory, "snapshots")
     if name in ("k431-clean", "k431-recovered") and snapshots:
         newest = max(
-            (one for one in snapshots if one["file"].endswith(".snapshot")),
+            (
+                snapshot
+                for snapshot in snapshots
+                if snapshot["file"].endswith(".snapshot")
+            ),
             key=lambda one: one["file"],
         )
         ids = {entry["producer_id"] for entry in newest["entries"]}
@@ -199,13 +211,13 @@ def test_aborted_transactions_are_those_of_the_indexes(name, directory):
     log = kafkalog.open(golden_data.logs(name) / directory)
     expected = [
         (entry["producer_id"], entry["first_offset"], entry["last_offset"])
-        for one in golden_data.truth(name, directory, "indexes")
-        if one["file"].endswith(".txnindex")
-        for entry in one["entries"]
+        for index in golden_data.truth(name, directory, "indexes")
+        if index["file"].endswith(".txnindex")
+        for entry in index["entries"]
     ]
     found = log.aborted_transactions()
     names = ["producer_id", "first_offset", "last_offset"]
-    assert [tuple(one) for one in found[names].tolist()] == expected
+    assert [tuple(row) for row in found[names].tolist()] == expected
 
 
 def test_a_committed_read_lists_aborted_transactions_and_ends_at_the_stable_offset():
@@ -214,7 +226,9 @@ def test_a_committed_read_lists_aborted_transactions_and_ends_at_the_stable_offs
     read = log.read(60, isolation="read_committed")
     assert all(batch.last_offset < 107 for batch in read.batches())
     index = log.aborted_transactions(60, read.next_offset)
-    expected = {(int(one["producer_id"]), int(one["first_offset"])) for one in index}
+    expected = {
+        (int(aborted["producer_id"]), int(aborted["first_offset"])) for aborted in index
+    }
     assert set(read.aborted) == expected
     assert log.read(107, isolation="read_committed").data == b""
     with pytest.raises(ValueError, match="expected one of log_end"):

@@ -25,7 +25,7 @@ def logs(tmp_path):
             yield writable, readable
 
 
-@pytest.mark.parametrize("times", [[one] for one in SPECIAL] + [SPECIAL])
+@pytest.mark.parametrize("times", [[timestamp] for timestamp in SPECIAL] + [SPECIAL])
 def test_times_before_1970_are_no_special_timestamps(logs, times):
     for log in logs:
         assert log.offsets_for_times(times).tolist() == [3] * len(times)

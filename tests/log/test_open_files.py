@@ -46,9 +46,9 @@ class Holder:
 def test_the_least_recently_used_file_is_closed():
     first, second, third = Holder(), Holder(), Holder()
     files = OpenFiles(most=2)
-    for one in (first, second, first, third):
-        files.use(one)
-    assert [one.released for one in (first, second, third)] == [0, 1, 0]
+    for segment in (first, second, first, third):
+        files.use(segment)
+    assert [segment.released for segment in (first, second, third)] == [0, 1, 0]
     files.forget(first)
     files.use(second)
     assert first.released == third.released == 0

@@ -79,7 +79,7 @@ def test_the_next_sequence_is_accepted():
     info = info_of(known(5, 3))
     data(info, 4, count=3)
     data(info, 7)
-    assert [one.last_sequence for one in info.entry.batches] == [6, 7]
+    assert [stored.last_sequence for stored in info.entry.batches] == [6, 7]
 
 
 @pytest.mark.parametrize("sequence", [0, 2, 3, 5, GREATEST])
@@ -93,7 +93,7 @@ def test_sequences_are_checked_for_clients_only(origin):
     info = info_of(known(5, 3), origin)
     data(info, 9)
     data(info, -1)
-    assert [one.last_sequence for one in info.entry.batches] == [9, -1]
+    assert [stored.last_sequence for stored in info.entry.batches] == [9, -1]
 
 
 def test_zero_follows_the_greatest_sequence():
@@ -296,10 +296,10 @@ def test_a_sequence_above_the_lowest_to_be_verified_is_refused():
 
 def test_only_the_last_five_batches_are_remembered():
     entry = known(5, *range(8))
-    assert [one.last_sequence for one in entry.batches] == [3, 4, 5, 6, 7]
+    assert [stored.last_sequence for stored in entry.batches] == [3, 4, 5, 6, 7]
     later = known(5, *range(8, 10))
     entry.update(later)
-    assert [one.last_sequence for one in entry.batches] == [5, 6, 7, 8, 9]
+    assert [stored.last_sequence for stored in entry.batches] == [5, 6, 7, 8, 9]
 
 
 def test_an_epoch_that_begins_and_ends_within_an_append_keeps_the_batches():
@@ -308,7 +308,7 @@ def test_an_epoch_that_begins_and_ends_within_an_append_keeps_the_batches():
     data(info, 0, epoch=6)
     data(info, 3, epoch=5)
     entry.update(info.entry)
-    assert [one.last_sequence for one in entry.batches] == [1, 2, 3]
+    assert [stored.last_sequence for stored in entry.batches] == [1, 2, 3]
 
 
 def test_a_duplicate_has_the_same_sequences_and_epoch():

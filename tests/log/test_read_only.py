@@ -9,8 +9,14 @@ from kafkalog.log.log import WRITING
 from kafkalog.log.writable_log import WritableLog
 from tests import golden_data
 
-ASKING = {"close", "abandon", "find_offset", "find_aborted", "end_offset_for_epoch"}
-"""What only a log that is written to is asked, or does at its end."""
+WRITABLE_ONLY = {
+    "close",
+    "abandon",
+    "find_offset",
+    "find_aborted",
+    "end_offset_for_epoch",
+}
+"""Methods of a writable log alone that change no records."""
 
 
 def methods(kind):
@@ -24,7 +30,7 @@ def methods(kind):
 READING = {"close", "read", "offsets_for_times", "producer_states"} | {
     "aborted_transactions"
 }
-CHANGING = sorted(methods(WritableLog) - READING - ASKING)
+CHANGING = sorted(methods(WritableLog) - READING - WRITABLE_ONLY)
 
 
 @pytest.mark.parametrize("name", CHANGING)

@@ -87,10 +87,10 @@ def built(table, bounds, **fields):
 def described(outcomes):
     """Return a description of outcomes that can be compared."""
     return [
-        (type(one), str(one), getattr(one, "record_errors", None))
-        if isinstance(one, KafkaLogError)
-        else one
-        for one in outcomes
+        (type(outcome), str(outcome), getattr(outcome, "record_errors", None))
+        if isinstance(outcome, KafkaLogError)
+        else outcome
+        for outcome in outcomes
     ]
 
 
@@ -117,7 +117,7 @@ def check_both_ways(calls, topic):
                 batches = built(table, done.bounds.tolist(), **fields)
                 outcomes = other.append_many(batches)
                 assert described(done.outcomes) == described(outcomes)
-                kinds |= {type(one).__name__ for one in outcomes}
+                kinds |= {type(outcome).__name__ for outcome in outcomes}
             assert dict(log.producers) == dict(other.producers)
             assert log.log_end_offset == other.log_end_offset
         assert files_of(ours) == files_of(theirs)
@@ -225,7 +225,7 @@ def test_the_default_codec_is_that_of_the_topic(tmp_path):
         log.update_config(SMALL)
         log.append_records({"value": [b"v" * 100]})
         log.append_records({"value": [b"v" * 100]}, codec="snappy")
-        codecs = [one.codec for one in log.read(0).batches()]
+        codecs = [stored.codec for stored in log.read(0).batches()]
     assert codecs == ["gzip", "none", "none", "snappy"]
 
 
@@ -233,7 +233,7 @@ def test_records_without_a_timestamp_get_the_present_time(tmp_path):
     with load(tmp_path) as log:
         log.append_records([{"value": b"v"}])
         log.append_records([{"value": b"v", "timestamp": None}])
-        first, second = (one for batch in log.read(0).batches() for one in batch)
+        first, second = (record for batch in log.read(0).batches() for record in batch)
     assert (first.timestamp, second.timestamp) == (NOW, -1)
 
 

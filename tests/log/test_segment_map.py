@@ -23,7 +23,7 @@ def a_map_of(bases):
 
 
 def bases_of(segments):
-    return [one.base_offset for one in segments]
+    return [segment.base_offset for segment in segments]
 
 
 @given(added=BASES, removed=BASES)
@@ -47,9 +47,9 @@ def test_neighbours_of_an_offset_are_found(bases, offset):
     def base_of(segment):
         return None if segment is None else segment.base_offset
 
-    below = [one for one in known if one < offset]
-    above = [one for one in known if one > offset]
-    at = [one for one in known if one <= offset]
+    below = [base for base in known if base < offset]
+    above = [base for base in known if base > offset]
+    at = [base for base in known if base <= offset]
     assert base_of(segments.lower(offset)) == (below[-1] if below else None)
     assert base_of(segments.higher(offset)) == (above[0] if above else None)
     assert base_of(segments.floor(offset)) == (at[-1] if at else None)
@@ -60,11 +60,11 @@ def test_neighbours_of_an_offset_are_found(bases, offset):
 def test_a_range_has_all_segments_that_may_hold_its_offsets(bases, start, length):
     segments, end = a_map_of(bases), start + length
     known = sorted(set(bases))
-    holder = [one for one in known if one <= start][-1:]
-    inside = [one for one in known if start < one < end]
+    holder = [offset for offset in known if offset <= start][-1:]
+    inside = [offset for offset in known if start < offset < end]
     expected = holder + inside if length else []
     assert bases_of(segments.between(start, end)) == [
-        one for one in expected if one < end
+        offset for offset in expected if offset < end
     ]
 
 
@@ -94,7 +94,7 @@ def test_a_segment_is_created_once_and_only_on_request(bases, requested):
         segments.expect(base, make)
     found = [segments.floor(requested), segments.floor(requested)]
     assert found[0] is found[1]
-    assert segments.in_use == [one for one in found[:1] if one is not None]
+    assert segments.in_use == [segment for segment in found[:1] if segment is not None]
     assert len(segments) == len(set(bases))
     assert bases_of(segments) == sorted(set(bases)) == sorted(made)
 

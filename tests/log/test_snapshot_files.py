@@ -303,7 +303,9 @@ def test_a_loaded_log_writes_the_same_snapshots_as_the_broker(set_name, director
     for file in sorted(path.glob("*.snapshot")):
         theirs = parse_snapshot(file.read_bytes())
         state = loaded(path, int(file.name.split(".")[0]))
-        entries = [state.producers[one] for one in state.producers.in_hash_order()]
+        entries = [
+            state.producers[producer] for producer in state.producers.in_hash_order()
+        ]
         ours = parse_snapshot(format_entries(entries))
         kept = ours[np.isin(ours["producer_id"], theirs["producer_id"])]
         assert kept.tobytes() == theirs.tobytes()

@@ -32,8 +32,10 @@ def log(tmp_path):
 
 def found_offsets(log, timestamp):
     """Return the offset found for each isolation, None if it is unknown."""
-    found = [log.find_offset(timestamp, isolation=one) for one in ISOLATIONS]
-    return [None if one is None else one.offset for one in found]
+    found = [
+        log.find_offset(timestamp, isolation=isolation) for isolation in ISOLATIONS
+    ]
+    return [None if entry is None else entry.offset for entry in found]
 
 
 @pytest.mark.parametrize(

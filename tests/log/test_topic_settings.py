@@ -21,7 +21,7 @@ from tests.log.clusters import (
     IDS,
     REMOVE,
     TOPICS,
-    keep,
+    mark_as_brokers,
     metadata_log,
     of_broker,
     old_partition,
@@ -60,7 +60,7 @@ def why_unknown(logs, **options):
 
 def test_a_topic_has_its_own_settings_before_any_others(tmp_path):
     metadata_log(
-        keep(tmp_path),
+        mark_as_brokers(tmp_path),
         [
             *TOPICS,
             setting("orders", "retention.ms", "1000"),
@@ -92,13 +92,13 @@ def test_a_topic_has_its_own_settings_before_any_others(tmp_path):
 def test_broker_settings_precede_cluster_defaults_and_these_precede_static_ones(
     tmp_path, values, expected
 ):
-    metadata_log(keep(tmp_path), [*TOPICS, *values])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, *values])
     assert retention(tmp_path) == expected
 
 
 def test_a_deleted_setting_is_not_applied(tmp_path):
     values = [setting("orders", "retention.ms", text) for text in ("1000", None)]
-    metadata_log(keep(tmp_path), [*TOPICS, *values])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, *values])
     assert retention(tmp_path) == 5000
 
 
@@ -109,7 +109,7 @@ def test_a_recreated_topic_has_no_settings_of_the_previous_one(tmp_path):
         record(REMOVE, topicId=IDS["orders"]),
         topic("orders", OTHER_ID),
     ]
-    metadata_log(keep(tmp_path), values)
+    metadata_log(mark_as_brokers(tmp_path), values)
     assert retention(tmp_path, topic_id=OTHER_ID) == 5000
     reason = f"topic id {IDS['orders']}, expected {OTHER_ID}"
     assert reason in why_unknown(tmp_path, topic_id=IDS["orders"])
@@ -128,12 +128,12 @@ def test_records_of_a_metadata_transaction_are_applied_when_it_ends(
     ]
     if ended is not None:
         values.append(record(ended, **({"reason": "r"} if ended == ABORT else {})))
-    metadata_log(keep(tmp_path), values)
+    metadata_log(mark_as_brokers(tmp_path), values)
     assert retention(tmp_path) == expected
 
 
 def test_the_newest_snapshot_and_the_later_records_of_the_log_are_applied(tmp_path):
-    keep(tmp_path)
+    mark_as_brokers(tmp_path)
     early = [*TOPICS, setting("orders", "retention.ms", "1")]
     snapshot(tmp_path, early, 3)
     snapshot(tmp_path, [*early[:2], setting("orders", "retention.ms", "1000")], 10)
@@ -153,7 +153,7 @@ def test_unknown_and_sensitive_settings_are_ignored_silently(tmp_path):
         of_broker("1", "log.of.the.future", "x"),
         setting("x", "retention.ms", "7", kind=32),
     ]
-    metadata_log(keep(tmp_path), [*TOPICS, *values])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, *values])
     assert retention(tmp_path) == 1000
 
 
@@ -167,13 +167,15 @@ def test_a_directory_that_is_no_brokers_has_the_defaults(tmp_path):
 
 @pytest.mark.parametrize("config", [LogConfig(), LogConfig(retention_ms=7)])
 def test_passed_settings_apply_in_any_directory(tmp_path, config):
-    metadata_log(keep(tmp_path), [])
+    metadata_log(mark_as_brokers(tmp_path), [])
     settings = of(tmp_path, config=config, topic_id=OTHER_ID)
     assert settings == (config, None)
 
 
 def test_settings_passed_for_a_topic_apply_to_that_topic_only(tmp_path):
-    topics = TopicSettings([keep(tmp_path)], None, {"orders": LogConfig()}, None)
+    topics = TopicSettings(
+        [mark_as_brokers(tmp_path)], None, {"orders": LogConfig()}, None
+    )
     assert topics.of("orders") == (LogConfig(), None)
     assert topics.of("state").unknown
 
@@ -181,7 +183,7 @@ def test_settings_passed_for_a_topic_apply_to_that_topic_only(tmp_path):
 @pytest.mark.parametrize("sign", ["meta.properties", "__cluster_metadata-0"])
 def test_nothing_is_deleted_from_a_brokers_directory_without_settings(tmp_path, sign):
     if sign == "meta.properties":
-        keep(tmp_path)
+        mark_as_brokers(tmp_path)
         assert "has no __cluster_metadata-0" in why_unknown(tmp_path)
     else:
         (tmp_path / sign).mkdir()
@@ -193,7 +195,7 @@ def test_a_partition_with_a_topic_id_is_of_a_cluster_in_any_directory(tmp_path):
 
 
 def test_a_topic_that_the_cluster_does_not_have_has_unknown_settings(tmp_path):
-    metadata_log(keep(tmp_path))
+    metadata_log(mark_as_brokers(tmp_path))
     assert "no such topic" in why_unknown(tmp_path, name="clicks")
 
 
@@ -209,7 +211,7 @@ def test_a_topic_that_the_cluster_does_not_have_has_unknown_settings(tmp_path):
 def test_an_invalid_value_makes_settings_unknown_and_is_the_reason(
     tmp_path, value, reason
 ):
-    metadata_log(keep(tmp_path), [*TOPICS, value])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, value])
     assert reason in why_unknown(tmp_path)
 
 
@@ -225,7 +227,7 @@ def flip(path):
 
 
 def test_a_corrupt_metadata_log_makes_settings_unknown(tmp_path):
-    flip(metadata_log(keep(tmp_path)))
+    flip(metadata_log(mark_as_brokers(tmp_path)))
     reason = why_unknown(tmp_path)
     assert reason.startswith("__cluster_metadata-0 cannot be read: ")
     assert reason.endswith(f"{0:020d}.log at byte 0")
@@ -233,7 +235,7 @@ def test_a_corrupt_metadata_log_makes_settings_unknown(tmp_path):
 
 def test_a_metadata_log_with_a_partial_last_batch_is_read_up_to_it(tmp_path):
     path = metadata_log(
-        keep(tmp_path), [*TOPICS, setting("orders", "retention.ms", "1")]
+        mark_as_brokers(tmp_path), [*TOPICS, setting("orders", "retention.ms", "1")]
     )
     more = metadata_log(tmp_path, [setting("orders", "retention.ms", "2")], start=3)
     path.write_bytes(path.read_bytes() + more.read_bytes()[:-3])
@@ -242,7 +244,7 @@ def test_a_metadata_log_with_a_partial_last_batch_is_read_up_to_it(tmp_path):
 
 
 def test_a_metadata_log_with_a_gap_makes_settings_unknown(tmp_path):
-    metadata_log(keep(tmp_path), start=5)
+    metadata_log(mark_as_brokers(tmp_path), start=5)
     assert "base offset 5, expected 0" in why_unknown(tmp_path)
     snapshot(tmp_path, TOPICS, 4)
     assert "base offset 5, expected 4" in why_unknown(tmp_path)
@@ -253,7 +255,10 @@ def test_a_metadata_log_with_a_gap_makes_settings_unknown(tmp_path):
 @pytest.mark.parametrize("damage", ["flipped", "no footer"])
 def test_a_corrupt_metadata_snapshot_makes_settings_unknown(tmp_path, damage):
     path = snapshot(
-        keep(tmp_path), TOPICS, 5, finished=None if damage == "no footer" else NOW
+        mark_as_brokers(tmp_path),
+        TOPICS,
+        5,
+        finished=None if damage == "no footer" else NOW,
     )
     if damage == "flipped":
         flip(path)
@@ -262,7 +267,7 @@ def test_a_corrupt_metadata_snapshot_makes_settings_unknown(tmp_path, damage):
 
 def test_limits_that_server_properties_may_have_set_are_unknown(tmp_path):
     values = [setting("state", "cleanup.policy", "compact")]
-    metadata_log(keep(tmp_path), [*TOPICS, *values])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, *values])
     settings = of(tmp_path, broker=None)
     assert settings.config.retention_ms == -1
     assert settings.config.max_segment_ms == LogConfig().segment_ms
@@ -278,7 +283,7 @@ def test_limits_that_server_properties_may_have_set_are_unknown(tmp_path):
 
 @pytest.mark.parametrize("config", [None, LogConfig(retention_ms=1, retention_bytes=1)])
 def test_nothing_is_deleted_from_the_metadata_log(tmp_path, config):
-    metadata_log(keep(tmp_path))
+    metadata_log(mark_as_brokers(tmp_path))
     settings = of(tmp_path, "__cluster_metadata", config=config)
     assert settings.unknown is None
     assert (settings.config.retention_ms, settings.config.retention_bytes) == (-1, -1)
@@ -301,7 +306,7 @@ def deleted(log):
 
 
 def test_a_brokers_log_opened_without_settings_keeps_all_records(tmp_path):
-    directory = old_partition(keep(tmp_path))
+    directory = old_partition(mark_as_brokers(tmp_path))
     with pytest.warns(UnknownSettingsWarning, match=r"orders-0.*config=LogConfig"):
         log = opened(directory)
     assert not deleted(log)
@@ -312,13 +317,17 @@ def test_a_log_in_the_directory_of_the_metadata_log_has_the_settings_of_its_topi
     tmp_path,
 ):
     values = [*TOPICS, setting("orders", "retention.ms", "1000")]
-    metadata_log(keep(tmp_path), [*values, setting("state", "retention.ms", "-1")])
+    metadata_log(
+        mark_as_brokers(tmp_path), [*values, setting("state", "retention.ms", "-1")]
+    )
     assert deleted(opened(old_partition(tmp_path)))
     assert not deleted(opened(old_partition(tmp_path, "state-0")))
 
 
 def test_a_log_opened_with_settings_has_those_settings(tmp_path):
-    metadata_log(keep(tmp_path), [*TOPICS, setting("orders", "retention.ms", "-1")])
+    metadata_log(
+        mark_as_brokers(tmp_path), [*TOPICS, setting("orders", "retention.ms", "-1")]
+    )
     assert deleted(opened(old_partition(tmp_path), LogConfig()))
 
 
@@ -327,14 +336,14 @@ def test_a_log_in_a_directory_of_no_broker_has_the_defaults(tmp_path):
 
 
 def test_a_warning_names_the_line_that_opened_the_log(tmp_path):
-    directory = old_partition(keep(tmp_path))
+    directory = old_partition(mark_as_brokers(tmp_path))
     with pytest.warns(UnknownSettingsWarning) as caught:
         kafkalog.open(directory, "a").close()
-    assert [one.filename for one in caught] == [__file__]
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_a_warning_raised_as_an_error_leaves_the_directory_unchanged(tmp_path):
-    old_partition(keep(tmp_path))
+    old_partition(mark_as_brokers(tmp_path))
     (tmp_path / ".kafka_cleanshutdown").touch()
     before = files_of(tmp_path)
     with warnings.catch_warnings():
@@ -358,7 +367,7 @@ def test_retention_applies_to_a_compacted_log_if_its_policy_includes_delete(
 
 def test_checkpoints_written_for_tests_are_read_by_a_broker(tmp_path):
     """The metadata log written here is read by kafkalog's own reader of such logs."""
-    metadata_log(keep(tmp_path))
+    metadata_log(mark_as_brokers(tmp_path))
     found = kafkalog.scan(tmp_path / f"{clusters.METADATA}-0").to_arrow()
     decoded = [
         kafkalog.decode_internal(clusters.METADATA, None, value.as_py())

@@ -26,7 +26,7 @@ def filled(root, count, **options):
 
 def scanned(root):
     """Return the offsets that a scan of the directory reads."""
-    return [int(at) for one in kafkalog.scan(root).chunks() for at in one.offset]
+    return [int(at) for record in kafkalog.scan(root).chunks() for at in record.offset]
 
 
 # Forcing to disk
@@ -154,5 +154,7 @@ def test_truncated_epochs_are_removed_from_their_file_before_an_append(tmp_path)
     log.abandon()
     log = opened(tmp_path)
     assert log.log_end_offset == 5
-    assert [(one.epoch, one.start_offset) for one in log.leader_epochs] == [(0, 0)]
+    assert [(entry.epoch, entry.start_offset) for entry in log.leader_epochs] == [
+        (0, 0)
+    ]
     log.close()

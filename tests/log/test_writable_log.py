@@ -195,7 +195,7 @@ def test_a_failing_transaction_index_keeps_the_data_and_the_last_stable_offset(l
     again = load(clean=False)
     again.update_high_watermark(2)
     assert (again.log_end_offset, again.last_stable_offset) == (2, 2)
-    assert [one.first_offset for one in again.find_aborted(0, 2)] == [0]
+    assert [aborted.first_offset for aborted in again.find_aborted(0, 2)] == [0]
 
 
 def test_a_snapshot_that_cannot_be_forced_keeps_the_recovery_point(load, tasks):

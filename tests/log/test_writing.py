@@ -34,7 +34,7 @@ def test_appends_in_one_call_are_validated_one_by_one(tmp_path):
     with load(tmp_path) as log:
         outcomes = log.append_many([batch(2), spoiled(batch()), batch(9, size=200), b"",
                                     batch(3)])  # fmt: skip
-        assert [type(one) for one in outcomes] == [
+        assert [type(outcome) for outcome in outcomes] == [
             *(AppendResult, CorruptRecordError, RecordBatchTooLargeError),
             *(AppendResult, AppendResult),
         ]
@@ -74,7 +74,7 @@ def test_a_follower_keeps_the_leaders_offsets_and_rejects_those_below_the_log_en
         with pytest.raises(UnexpectedAppendOffsetError, match="expected at least 12"):
             log.append_as_follower(placed, leader_epoch=3)
         assert log.log_end_offset == 12
-        assert [tuple(one) for one in log.leader_epochs] == [(3, 10)]
+        assert [tuple(entry) for entry in log.leader_epochs] == [(3, 10)]
         assert log.end_offset_for_epoch(3) == (3, 12)
 
 
@@ -220,7 +220,7 @@ def test_the_report_of_a_crashed_log_states_the_truncation_and_its_reason(tmp_pa
     log = load(tmp_path)
     for _ in range(12):
         log.append(batch(5))
-    bases = [one.base_offset for one in log.growing_segments]
+    bases = [segment.base_offset for segment in log.growing_segments]
     log.abandon()
     damaged = tmp_path / "t-0" / f"{bases[1]:020d}.log"
     data = bytearray(damaged.read_bytes())
@@ -228,7 +228,7 @@ def test_the_report_of_a_crashed_log_states_the_truncation_and_its_reason(tmp_pa
     damaged.write_bytes(data)
     with load(tmp_path, clean=False) as log:
         report = log.report
-        assert [one.base_offset for one in report.recovered] == bases[:2]
+        assert [segment.base_offset for segment in report.recovered] == bases[:2]
         assert report.recovered[0].damage is None
         assert "CRC mismatch" in report.recovered[1].damage
         assert report.bytes_cut == report.recovered[1].bytes_cut > 0
@@ -310,7 +310,7 @@ def test_a_read_that_ends_within_a_batch_returns_the_batches_before_it(tmp_path)
         for _ in range(3):
             log.append(batch(2))
         found = log.read(0, max_bytes=2 * len(batch(2)) + 100)
-        assert [one.last_offset for one in found.batches()] == [1, 3]
+        assert [stored.last_offset for stored in found.batches()] == [1, 3]
         assert found.next_offset == 4
         short = log.read(0, max_bytes=100, min_one_batch=False)
         assert (list(short.batches()), short.next_offset) == ([], 0)
@@ -340,7 +340,7 @@ def test_readers_find_all_records_while_a_writer_appends(tmp_path):
                 wrong.append(end)
             ends.append(end)
 
-    threads = [threading.Thread(target=one) for one in (read_here, read_files)]
+    threads = [threading.Thread(target=read) for read in (read_here, read_files)]
     for thread in threads:
         thread.start()
     for _ in range(150):

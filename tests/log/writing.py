@@ -32,8 +32,8 @@ def offsets_in(log, offset=0):
         read = log.read(offset)
         found += [
             at
-            for one in read.batches()
-            for at in range(one.base_offset, one.last_offset + 1)
+            for stored in read.batches()
+            for at in range(stored.base_offset, stored.last_offset + 1)
         ]
         if read.next_offset == offset:
             break

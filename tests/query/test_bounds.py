@@ -108,9 +108,9 @@ DAMAGES = [
     slid,
 ]
 SEGMENTED = [
-    one
-    for one in kafka_rows.DIRECTORIES
-    if any(file.endswith(".log") for file in kafka_rows.files(*one))
+    place
+    for place in kafka_rows.DIRECTORIES
+    if any(file.endswith(".log") for file in kafka_rows.files(*place))
 ]
 
 

@@ -239,7 +239,7 @@ VERIFY = """
 from click.testing import CliRunner
 from kafkalog.cli.main import group
 ran = CliRunner().invoke(group, ["verify", sys.argv[1]], catch_exceptions=False)
-print(int("offsets do not rise" in ran.output), peak() - before)
+print(int("offsets of records do not rise" in ran.output), peak() - before)
 """
 FIND = """
 import re

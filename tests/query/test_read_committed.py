@@ -25,7 +25,9 @@ def has_transactions(name, directory):
     )
 
 
-TRANSACTIONAL = [one for one in kafka_rows.DIRECTORIES if has_transactions(*one)]
+TRANSACTIONAL = [
+    partition for partition in kafka_rows.DIRECTORIES if has_transactions(*partition)
+]
 
 
 def marker_types(name, directory):
@@ -71,10 +73,15 @@ def committed(place, **bounds):
 
 
 def test_golden_data_has_commits_aborts_and_open_transactions():
-    ends = {kind for one in TRANSACTIONAL for kind in marker_types(*one).values()}
+    ends = {
+        kind
+        for partition in TRANSACTIONAL
+        for kind in marker_types(*partition).values()
+    }
     assert {"COMMIT", "ABORT"} <= ends
     hidden = [
-        len(seen_by_a_consumer(*one)) < uncommitted_count(one) for one in TRANSACTIONAL
+        len(seen_by_a_consumer(*partition)) < uncommitted_count(partition)
+        for partition in TRANSACTIONAL
     ]
     assert sum(hidden) > 3
 
@@ -181,9 +188,11 @@ def test_a_marker_with_a_flipped_flag_is_damage(flag, tmp_path):
 
 def test_the_name_of_a_single_file_is_no_bound():
     name = next(
-        one for one in kafka_rows.DIRECTORIES if one[1] == "__cluster_metadata-0"
+        place for place in kafka_rows.DIRECTORIES if place[1] == "__cluster_metadata-0"
     )
-    file = next(one for one in kafka_rows.files(*name) if one.endswith(".checkpoint"))
+    file = next(
+        file for file in kafka_rows.files(*name) if file.endswith(".checkpoint")
+    )
     scan = kafkalog.scan(kafka_rows.path_of(*name, file), columns=COLUMNS, end_offset=5)
     visible = [row for one, row in kafka_rows.records(*name) if one == file]
     within = [row for row in visible if row[OFFSET] < 5 and not row[CONTROL]]

@@ -12,7 +12,13 @@ from kafkalog.storage import stores
 from kafkalog.storage.remote_source import READ_AHEAD_BYTES, as_path
 from tests import golden_data
 from tests.query.big_segment import write_segment
-from tests.storage.far import counted, fill, in_memory, s3_server, through_arrow
+from tests.storage.remote_stores import (
+    counted,
+    fill,
+    in_memory,
+    s3_server,
+    through_arrow,
+)
 
 CLEAN = "k431-clean"
 LARGE = 50 << 20

@@ -95,8 +95,10 @@ def test_every_partition_has_the_records_that_kafka_reads(name, directory):
 
 def whole(name):
     """Return the rows of a log directory, partition by partition."""
-    ordinary = [one for one in DIRECTORIES if one[0] == name]
-    ordinary = [one for one in ordinary if not one[1].endswith("-delete")]
+    ordinary = [partition for partition in DIRECTORIES if partition[0] == name]
+    ordinary = [
+        partition for partition in ordinary if not partition[1].endswith("-delete")
+    ]
     ordinary.sort(key=lambda one: kafka_rows.split_name(one[1]))
     return [row for _, directory in ordinary for row in expected(name, directory)]
 
@@ -168,7 +170,7 @@ def test_several_sources_are_read_in_order():
 
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_batches_in_memory_have_the_records_of_the_file(name):
-    directory = next(one for one in DIRECTORIES if one[0] == name)[1]
+    directory = next(partition for partition in DIRECTORIES if partition[0] == name)[1]
     file = kafka_rows.files(name, directory)[0]
     data = kafka_rows.path_of(name, directory, file).read_bytes()
     nowhere = {"topic": "", "partition": -1, "segment": ""}
@@ -185,7 +187,9 @@ def test_batches_in_memory_have_the_records_of_the_file(name):
 
 
 def test_a_directory_marked_deleted_is_read_if_it_is_the_source():
-    name, directory = next(one for one in DIRECTORIES if one[1].endswith("-delete"))
+    name, directory = next(
+        partition for partition in DIRECTORIES if partition[1].endswith("-delete")
+    )
     scan = all_columns(golden_data.logs(name) / directory)
     assert kafka_rows.from_chunks(scan.chunks()) == expected(name, directory)
     topics = {part.topic for part, _ in all_columns(golden_data.logs(name)).sources}

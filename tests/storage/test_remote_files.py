@@ -12,7 +12,7 @@ from kafkalog.storage import stores
 from kafkalog.storage.location import entries, open_source
 from kafkalog.storage.remote_source import READ_AHEAD_BYTES, as_path
 from kafkalog.storage.stores import Version
-from tests.storage.far import (
+from tests.storage.remote_stores import (
     KEY,
     SECRET,
     counted,

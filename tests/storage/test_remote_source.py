@@ -15,7 +15,7 @@ from kafkalog.storage import stores
 from kafkalog.storage.location import locate
 from kafkalog.storage.remote_source import as_path
 from kafkalog.storage.store_options import read_options, redacted_error
-from tests.storage.far import KEY, SECRET
+from tests.storage.remote_stores import KEY, SECRET
 
 CREDENTIALS = {"access_key": KEY, "secret_key": SECRET}
 
