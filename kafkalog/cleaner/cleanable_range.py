@@ -84,8 +84,10 @@ def _find_cleanable(
         log,
         dirty,
         bound,
-        clean_bytes=_total_size(log.segments_between(-1, dirty)),
-        cleanable_bytes=_total_size(log.segments_between(min(dirty, bound), bound)),
+        clean_bytes=_total_size(log.replaceable_segments.between(-1, dirty)),
+        cleanable_bytes=_total_size(
+            log.replaceable_segments.between(min(dirty, bound), bound)
+        ),
         must_reset_checkpoint=is_invalid,
         needs_compaction_now=_is_overdue(log, dirty, active, now_ms),
     )
@@ -105,7 +107,7 @@ def _inactive_from(
 ) -> list[GrowingSegment]:
     if offset > active.base_offset:
         return []
-    return log.segments_between(offset, active.base_offset)
+    return log.replaceable_segments.between(offset, active.base_offset)
 
 
 def _total_size(segments: list[GrowingSegment]) -> int:

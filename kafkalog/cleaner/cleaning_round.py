@@ -189,7 +189,9 @@ class _Cleaning:
         They have no delete horizon of their own: the modification time of their
         segment counts.
         """
-        clean = self._log.segments_between(0, self._cleanable.first_dirty_offset)
+        clean = self._log.replaceable_segments.between(
+            0, self._cleanable.first_dirty_offset
+        )
         if not clean:
             return 0
         return clean[-1].modified_ms - self._log.config.delete_retention_ms
@@ -201,7 +203,7 @@ class _Cleaning:
         end = self._cleanable.first_uncleanable_offset
         offsets = self._cleaner.offsets
         offsets.clear()
-        dirty = self._log.segments_between(start, end)
+        dirty = self._log.replaceable_segments.between(start, end)
         tracker = TransactionTracker()
         tracker.expect(self._log.find_aborted(start, end))
         bases = [segment.base_offset for segment in dirty]
@@ -284,7 +286,7 @@ class _Cleaning:
         config = self._log.config
 
         def sizes() -> tuple[list[GrowingSegment], list[SegmentSizes]]:
-            segments = self._log.segments_between(0, end)
+            segments = self._log.replaceable_segments.between(0, end)
             return segments, [_sizes_of(segment) for segment in segments]
 
         segments, known = self._log.runtime.run(sizes)
@@ -304,7 +306,7 @@ class _Cleaning:
         old_horizon: int,
     ) -> None:
         log = self._log
-        cleaned = log.begin_cleaned_segment(group[0].base_offset)
+        cleaned = log.replaceable_segments.begin_cleaned(group[0].base_offset)
         tracker.keep_aborted = cleaned.txn_index.append
         batch_filter = BatchFilter(
             offsets=self._cleaner.offsets,
@@ -331,7 +333,7 @@ class _Cleaning:
         except BaseException:
             cleaned.close_handles()
             raise
-        log.replace_segments([cleaned], group)
+        log.replaceable_segments.replace([cleaned], group)
 
     def _end_of(self, segment: GrowingSegment, following: GrowingSegment | None) -> int:
         if following is not None:
@@ -350,7 +352,7 @@ class _Cleaning:
                 try:
                     cleaned.append(kept.data, kept.rows, kept.max_offset)
                 except LogSegmentOffsetOverflowError as error:
-                    self._log.split_segment(segment)
+                    self._log.replaceable_segments.split(segment)
                     reason = f"the segment was split: {segment.path}"
                     raise LogCleaningAbortedError(reason) from error
                 self._cleaner.throttle.count(len(kept.data))

@@ -56,8 +56,8 @@ from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, ProducerStateEntry
 from kafkalog.log.record_appends import AppendedRecords, RecordAppender, batch_settings
-from kafkalog.log.recovery import segment_splitting
 from kafkalog.log.recovery.recovery_report import RecoveryReport
+from kafkalog.log.replaceable_segments import ReplaceableSegments
 from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
@@ -65,7 +65,6 @@ from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
-from kafkalog.segment.open_files import OpenFiles
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import locate
 from kafkalog.validation.append_analysis import as_view, as_views
@@ -814,55 +813,10 @@ class WritableLog:
         """
         self._log.config = config
 
-    # Compaction
-
-    @guarded
-    def segments_between(self, start: int, end: int) -> list[GrowingSegment]:
-        """Return the segments that may hold offsets from `start` to below `end`."""
-        return self._log.segments.between(start, end)
-
-    @guarded
-    def begin_cleaned_segment(self, base_offset: int) -> GrowingSegment:
-        """Create the segment that a cleaner writes to; it is no part of the log yet."""
-        state = self._log
-        return segment_splitting.begin_cleaned_segment(
-            state.directory, base_offset, state.config, self.runtime, OpenFiles()
-        )
-
-    @guarded
-    def replace_segments(
-        self, new: Sequence[GrowingSegment], old: Sequence[GrowingSegment]
-    ) -> None:
-        """Put cleaned segments, which are synced, in place of the log's own."""
-        for segment in new:
-            segment.share_open_files(self.runtime.open_files)
-        self._replaced(
-            segment_splitting.replace_segments(
-                self._log.segments,
-                new,
-                old,
-                self._log.directory,
-                self._log.config,
-                self.runtime,
-            )
-        )
-
-    @guarded
-    def split_segment(self, segment: GrowingSegment) -> None:
-        """Split a segment whose offsets are too far apart for its indexes."""
-        self._replaced(
-            segment_splitting.split_segment(
-                segment,
-                self._log.segments,
-                self._log.directory,
-                self._log.config,
-                self.runtime,
-            )
-        )
-
-    def _replaced(self, segments: Sequence[GrowingSegment]) -> None:
-        delay_ms = self._log.config.file_delete_delay_ms
-        deletion.delete_snapshots(segments, self._log.producers, self.runtime, delay_ms)
+    @property
+    def replaceable_segments(self) -> ReplaceableSegments:
+        """The segments, for a cleaner, which puts others in their place."""
+        return ReplaceableSegments(self._log)
 
     @guarded
     def take_producer_snapshot(self) -> None:
