@@ -28,6 +28,7 @@ from kafkalog.errors import (
 )
 
 if TYPE_CHECKING:
+    from kafkalog.cleaner.offline_compaction import compact
     from kafkalog.config.broker_config import BrokerConfig
     from kafkalog.config.log_config import LogConfig
     from kafkalog.decoding.record_batch import Record, RecordBatch
@@ -88,6 +89,7 @@ __all__ = [
     "TimeIndex",
     "TransactionIndex",
     "WritableLog",
+    "compact",
     "decode_internal",
     "encode_batches",
     "open",
@@ -116,6 +118,7 @@ _MODULES: Final = {
     "TimeIndex": "indexes.time_index",
     "TransactionIndex": "indexes.txn_index",
     "WritableLog": "log.writable_log",
+    "compact": "cleaner.offline_compaction",
     "decode_internal": "messages.internal_records",
     "encode_batches": "encoding.batch_builder",
     "open": "log.opening",

@@ -40,6 +40,7 @@ __all__ = [
     "KafkaLogWarning",
     "LocatedError",
     "LogArgumentError",
+    "LogCleaningAbortedError",
     "LogClosedError",
     "LogLockedError",
     "LogRollError",
@@ -48,7 +49,6 @@ __all__ = [
     "LostOffsetsWarning",
     "MissingDependencyError",
     "NotALogDirectoryError",
-    "NotCompactedWarning",
     "OffsetNotAvailableError",
     "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError",
@@ -357,6 +357,12 @@ class LogStateError(KafkaLogError):
     kafka_name: str | None = "IllegalStateException"
 
 
+class LogCleaningAbortedError(LogStateError):
+    """Raised where a round of compaction is aborted; the log is as it was."""
+
+    kafka_name = "LogCleaningAbortedException"
+
+
 class LogArgumentError(LogStateError, ValueError):
     """Raised where an argument is invalid for the operation, or for this log."""
 
@@ -437,10 +443,6 @@ class KafkaLogWarning(UserWarning):
 
 class UnknownSettingsWarning(KafkaLogWarning):
     """Issued where nothing of a log is deleted, as its settings are unknown."""
-
-
-class NotCompactedWarning(KafkaLogWarning):
-    """Issued where a log's settings require compaction, which does not exist yet."""
 
 
 class LostOffsetsWarning(KafkaLogWarning):

@@ -61,7 +61,7 @@ print(*sys.modules)
 CIMPORT = re.compile(r"^\s*(?:from|cimport|import)\s+([\w.]+)", re.MULTILINE)
 # A kernel reaches no file and no other resource of the operating system.
 PURE_C = {"libc.limits", "libc.math", "libc.stdint", "libc.string"}
-PURE_HEADERS = {"stddef.h", "stdint.h", "string.h", "immintrin.h"}
+PURE_HEADERS = {"md5.h", "stddef.h", "stdint.h", "string.h", "immintrin.h"}
 C_HEADER = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)", re.MULTILINE)
 
 

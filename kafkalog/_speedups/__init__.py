@@ -56,6 +56,7 @@ from kafkalog._speedups.index_search import (
     widen_slots,
 )
 from kafkalog._speedups.legacy_messages import write_messages
+from kafkalog._speedups.offset_map import find_offsets, hash_keys, put_offsets
 from kafkalog._speedups.plan import is_next_sequence, must_roll, plan_run
 from kafkalog._speedups.validate import (
     header_fault,
@@ -87,10 +88,12 @@ __all__ = [
     "dump_records",
     "encode_varints",
     "find_batch",
+    "find_offsets",
     "find_slot",
     "first_nonzero",
     "gather_bytes",
     "gather_records",
+    "hash_keys",
     "header_fault",
     "is_next_sequence",
     "join_buffers",
@@ -103,6 +106,7 @@ __all__ = [
     "offsets_in_order",
     "place_batches",
     "plan_run",
+    "put_offsets",
     "scan_batches",
     "search_ranges",
     "search_slots",

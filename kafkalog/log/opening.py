@@ -97,8 +97,6 @@ def open(
     -----
     UnknownSettingsWarning
         If the settings of a broker's log are unknown: nothing is deleted from it.
-    NotCompactedWarning
-        If the log's settings require compaction, which is not implemented yet.
     LostOffsetsWarning
         If the log ends before records that are still in its files.
 

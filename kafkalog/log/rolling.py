@@ -30,6 +30,7 @@ from kafkalog.log.runtime import Runtime
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import raise_to_log_end
 from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.segment.open_files import OpenFiles
 from kafkalog.segment.segment_files import SegmentSettings
 from kafkalog.storage.file_names import file_name
 
@@ -42,8 +43,12 @@ def open_segment(
     config: LogConfig,
     runtime: Runtime,
     suffix: str = "",
+    open_files: OpenFiles | None = None,
 ) -> GrowingSegment:
-    """Return a segment with its settings; its files are neither created nor read."""
+    """Return a segment with the log's settings; no file is created or read.
+
+    It shares the limit of open files of the log, unless it has `open_files` of its own.
+    """
     settings = SegmentSettings(
         config.index_interval_bytes,
         config.segment_index_bytes,
@@ -55,7 +60,7 @@ def open_segment(
         settings,
         runtime.clock.now_ms,
         runtime.disk,
-        runtime.open_files,
+        runtime.open_files if open_files is None else open_files,
         suffix,
     )
 

@@ -37,7 +37,6 @@ from kafkalog.config.log_config import LONG_MAX
 from kafkalog.errors import (
     ConfigError,
     KafkaLogError,
-    NotCompactedWarning,
     UnknownSettingsWarning,
 )
 from kafkalog.formats.properties import MetaProperties
@@ -222,7 +221,7 @@ class TopicSettings:
 def warn_of_settings(
     found: Mapping[str, PartitionSettings], *, stacklevel: int = 3
 ) -> None:
-    """Warn of partitions whose settings are unknown, and of those to be compacted.
+    """Warn of partitions whose settings are unknown.
 
     `found` has the settings by directory name. `stacklevel` is that of the user's call,
     as for `warnings.warn`.
@@ -240,18 +239,3 @@ def warn_of_settings(
             f"settings are unknown: {reason}. {PASS_SETTINGS}"
         )
         warnings.warn(text, UnknownSettingsWarning, stacklevel=stacklevel)
-    if compacted := [
-        name for name, settings in found.items() if settings.config.compact
-    ]:
-        warn_not_compacted(", ".join(compacted), stacklevel=stacklevel + 1)
-
-
-def warn_not_compacted(names: str, *, stacklevel: int) -> None:
-    """Warn that logs are not compacted, though their settings require it."""
-    warnings.warn(
-        f"cleanup.policy=compact of {names} has no effect, whether log.cleaner.enable "
-        "is set or not: compaction is not implemented yet, and older records of a key "
-        "are kept",
-        NotCompactedWarning,
-        stacklevel=stacklevel,
-    )

@@ -58,11 +58,11 @@ from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, ProducerStateEntry
 from kafkalog.log.record_appends import AppendedRecords, RecordAppender, batch_settings
 from kafkalog.log.recovery.recovery_report import RecoveryReport
+from kafkalog.log.replaceable_segments import ReplaceableSegments
 from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
 from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_offset
-from kafkalog.log.topic_settings import warn_not_compacted
 from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
@@ -118,7 +118,6 @@ class WritableLog:
         self._record_appender = RecordAppender(self._appender)
         self.owner: OwnedDirectory | None = None
         self.report = report
-        self._was_compacted = state.config.compact  # opening has issued the warning
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
@@ -795,6 +794,7 @@ class WritableLog:
         owner, name = self.owner, (self.topic, self.partition)
         truncation.truncate_fully(self._log, offset, owner, name, log_start_offset)
 
+    @guarded
     def update_config(self, config: LogConfig) -> None:
         """Change the settings; existing segments keep their index settings.
 
@@ -812,14 +812,12 @@ class WritableLog:
         ...         log.config.retention_bytes
         1073741824
         """
-        self._update_config(config)
-        if config.compact and not self._was_compacted:
-            self._was_compacted = True
-            warn_not_compacted(self.path.name, stacklevel=3)
-
-    @guarded
-    def _update_config(self, config: LogConfig) -> None:
         self._log.config = config
+
+    @property
+    def replaceable_segments(self) -> ReplaceableSegments:
+        """The segments, for a cleaner, which puts others in their place."""
+        return ReplaceableSegments(self._log)
 
     @guarded
     def take_producer_snapshot(self) -> None:

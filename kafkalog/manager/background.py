@@ -3,7 +3,7 @@
 Names and periods are those of a broker's tasks.
 
 Source: ``LogManager.startupWithConfigOverrides``, ``LogManager.deleteLogs``,
-``ReplicaManager.startHighWatermarkCheckPointThread``, ``LogCleaner.CleanerThread``.
+``ReplicaManager.startHighWatermarkCheckPointThread``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from kafkalog.errors import LogClosedError
 from kafkalog.log.clock import ONCE, Clock, Scheduler, Work
 
 NEVER_MS: Final = 2**63 - 1
-CLEANER: Final = "kafka-log-cleaner-thread-0"
 Item = TypeVar("Item")
 
 
@@ -26,7 +25,6 @@ def period_of(task: str, broker: BrokerConfig) -> int:
     """Return the period of a broker's task, in ms."""
     period_ms = {
         "kafka-log-retention": broker.log_retention_check_interval_ms,
-        CLEANER: max(1, broker.log_cleaner_backoff_ms),
         "kafka-log-flusher": broker.log_flush_scheduler_interval_ms,
         "kafka-recovery-point-checkpoint": (
             broker.log_flush_offset_checkpoint_interval_ms
@@ -44,15 +42,9 @@ def period_of(task: str, broker: BrokerConfig) -> int:
 def start_tasks(
     tasks: dict[str, Callable[[], object]], broker: BrokerConfig, scheduler: Scheduler
 ) -> None:
-    """Schedule tasks, the first runs after the broker's initial delay.
-
-    The cleaner starts without a delay. With ``log.cleaner.enable=false`` it does not
-    run.
-    """
+    """Schedule tasks, the first runs after the broker's initial delay."""
+    delay_ms = broker.log_initial_task_delay_ms
     for name, work in tasks.items():
-        if name == CLEANER and not broker.log_cleaner_enable:
-            continue
-        delay_ms = 0 if name == CLEANER else broker.log_initial_task_delay_ms
         scheduler.schedule(name, unless_closed(work), delay_ms, period_of(name, broker))
 
 

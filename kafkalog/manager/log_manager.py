@@ -1,8 +1,8 @@
 """`LogManager`: the logs of whole log directories, managed as a broker manages them.
 
-Tasks of a scheduler run retention (of compacted logs as often as a broker's cleaner),
-flush logs after their ``flush.ms``, write checkpoints, and remove deleted partitions.
-Each task is a public method, too. Compaction is not run.
+Tasks of a scheduler run retention, flush logs after their ``flush.ms``, write
+checkpoints, and remove deleted partitions. Each task is a public method, too. A
+`LogCleaner` compacts logs in tasks of its own, and runs their retention.
 
 Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
 """
@@ -10,11 +10,12 @@ Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
+from kafkalog.cleaner import LogCleaner
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.errors import InconsistentTopicIdError, LogClosedError
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, ThreadScheduler
@@ -27,7 +28,6 @@ from kafkalog.log.topic_settings import (
 )
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.manager.background import (
-    CLEANER,
     RemovalQueue,
     start_tasks,
     unless_closed,
@@ -102,8 +102,6 @@ class LogManager(Mapping[Name, WritableLog]):
     -----
     UnknownSettingsWarning
         If the settings of a topic are not known: nothing is deleted from its logs.
-    NotCompactedWarning
-        If a topic's settings ask for compaction, which is not implemented yet.
 
     Examples
     --------
@@ -164,6 +162,7 @@ class LogManager(Mapping[Name, WritableLog]):
         )
         self._directories = [ManagedDirectory(path, context) for path in paths]
         self._deleted = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
+        self._cleaner = LogCleaner.from_config(self, self.broker)
         try:
             found = self._find()
             warn_of_settings(found, stacklevel=4)
@@ -194,15 +193,21 @@ class LogManager(Mapping[Name, WritableLog]):
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
-            "kafka-log-retention": lambda: self._retain(compacted=False),
-            CLEANER: lambda: self._retain(compacted=True),
+            "kafka-log-retention": self._retain,
             "kafka-log-flusher": self.flush_due,
             "kafka-recovery-point-checkpoint": lambda: self.checkpoint(RECOVERY_POINTS),
             "kafka-log-start-offset-checkpoint": lambda: self.checkpoint(LOG_STARTS),
             "highwatermark-checkpoint": lambda: self.checkpoint(HIGH_WATERMARKS),
         }
         start_tasks(tasks, self.broker, self._scheduler)
+        if self.broker.log_cleaner_enable:
+            self._cleaner.start(self._scheduler, after_work=self._check_if_open)
         self._schedule_removal(self.broker.log_initial_task_delay_ms)
+
+    def _check_if_open(self) -> None:
+        """Take directories offline whose disk failed, unless the manager is closed."""
+        with suppress(LogClosedError), self._while_open():
+            self._check()
 
     def _schedule_removal(self, delay_ms: int) -> None:
         def remove() -> None:
@@ -232,6 +237,11 @@ class LogManager(Mapping[Name, WritableLog]):
     def __repr__(self) -> str:
         paths = ", ".join(str(each.path) for each in self._directories)
         return f"<LogManager of {len(self)} logs in {paths}>"
+
+    @property
+    def cleaner(self) -> LogCleaner:
+        """The cleaner that compacts the logs with ``compact`` in ``cleanup.policy``."""
+        return self._cleaner
 
     @property
     def futures(self) -> dict[Name, WritableLog]:
@@ -420,7 +430,8 @@ class LogManager(Mapping[Name, WritableLog]):
         with self._while_open():
             for directory in self._online():
                 if name in directory.logs:
-                    marked = directory.delete(name)
+                    with self._cleaner.states.paused([name]):
+                        marked = directory.delete(name)
                     self._deleted.add((directory, marked))
                     return
             self._raise_if_offline(name)
@@ -449,8 +460,12 @@ class LogManager(Mapping[Name, WritableLog]):
             self._settings.set_topic(topic, config)
             for directory in self._online():
                 for log in directory.all_logs():
-                    if log.topic == topic:
-                        log.update_config(config)
+                    if log.topic != topic:
+                        continue
+                    was_compacted = log.config.compact
+                    log.update_config(config)
+                    if was_compacted and not config.compact:
+                        self._cleaner.abort(log)
 
     # Periodic tasks
 
@@ -481,21 +496,21 @@ class LogManager(Mapping[Name, WritableLog]):
         ...         logs.retain()
         0
         """
-        deleted = self._retain(compacted=False)
+        deleted = self._retain()
         if self.broker.log_cleaner_enable:
-            deleted += self._retain(compacted=True)
+            deleted += self._cleaner.delete_old_segments()
+            self._check_if_open()
         return deleted
 
-    def _retain(self, *, compacted: bool) -> int:
-        """Apply retention to compacted logs, or to others and their future logs."""
+    def _retain(self) -> int:
+        """Apply retention to logs without compaction, and to their future logs."""
+        with self._cleaner.states.uncompacted_paused() as names:
 
-        def retain(log: WritableLog) -> int:
-            live = self.get((log.topic, log.partition))
-            if live is None or live.config.compact != compacted:
-                return 0
-            return 0 if compacted and log is not live else log.delete_old_segments()
+            def retain(log: WritableLog) -> int:
+                is_chosen = (log.topic, log.partition) in names
+                return log.delete_old_segments() if is_chosen else 0
 
-        return self._sum_over_logs(retain)
+            return self._sum_over_logs(retain)
 
     def flush_due(self) -> int:
         """Flush the logs whose last flush is ``flush.ms`` or more ago.
@@ -595,7 +610,10 @@ class LogManager(Mapping[Name, WritableLog]):
         with self._while_open():
             for directory in self._online():
                 here = [name for name in offsets if name in directory.logs]
-                cut = [directory.logs[name].truncate_to(offsets[name]) for name in here]
+                cut = [
+                    self._cleaner.truncate_to(directory.logs[name], offsets[name])
+                    for name in here
+                ]
                 if any(cut):
                     directory.checkpoint(RECOVERY_POINTS)
 
@@ -659,6 +677,7 @@ class LogManager(Mapping[Name, WritableLog]):
             if self._closed:
                 return
             self._closed = True
+            self._close_cleaner()
             errors: list[Exception] = []
             for directory in self._directories:
                 try:
@@ -683,9 +702,15 @@ class LogManager(Mapping[Name, WritableLog]):
         """
         with self._lock:
             self._closed = True
+            self._close_cleaner()
             for directory in self._directories:
                 directory.abandon()
         self._stop()
+
+    def _close_cleaner(self) -> None:
+        # In a forked process no thread ends the rounds that were under way.
+        if not any(each.is_inherited for each in self._directories):
+            self._cleaner.close()
 
     def _stop(self) -> None:
         if self._owns_scheduler:

@@ -158,6 +158,11 @@ class SegmentFiles:
             self._open_files.forget(self)
             self.release()
 
+    def share_open_files(self, open_files: OpenFiles) -> None:
+        """Close the ``.log``, which is synced, and share the log's open files."""
+        self.close_forced()
+        self._open_files = open_files
+
     def finish_log(self) -> None:
         """Truncate the ``.log`` to its bytes in use, sync and close it, if open."""
         released = self._file is None and self._was_released

@@ -16,7 +16,7 @@ import numpy as np
 from kafkalog import _speedups
 from kafkalog.codecs.bytes_text import repair_utf8
 from kafkalog.codecs.compression import Codec
-from kafkalog.decoding.batch_decoder import find_headers
+from kafkalog.decoding.batch_decoder import RecordViews, find_headers
 from kafkalog.encoding.batch_builder import BatchSettings, encode_batches
 from kafkalog.encoding.record_columns import ByteColumn, HeaderColumns, RecordColumns
 from kafkalog.errors import LogArgumentError, RecordTooLargeError
@@ -114,19 +114,21 @@ def _columns(batches: Sequence[BatchRecords]) -> RecordColumns:
         timestamp,
         byte_column("key"),
         byte_column("value"),
-        _headers(batches[0]) if len(batches) == 1 else None,
+        read_headers(batches[0].views) if len(batches) == 1 else None,
     )
 
 
-def _headers(records: BatchRecords) -> HeaderColumns | None:
-    """Return the record headers of a batch, None if there are none."""
-    bounds, spans = find_headers(records.views)
+def read_headers(views: RecordViews) -> HeaderColumns | None:
+    """Return record headers as Kafka writes them again, None if there are none.
+
+    Their keys are text that Java has read: invalid UTF-8 is replaced.
+    """
+    bounds, spans = find_headers(views)
     if not len(spans[0]):
         return None
-    data = records.views.data
     key_start, key_length, value_start, value_length = spans
-    keys = ByteColumn(data, key_start.astype(np.int64), key_length)
-    values = ByteColumn(data, value_start.astype(np.int64), value_length)
+    keys = ByteColumn(views.data, key_start.astype(np.int64), key_length)
+    values = ByteColumn(views.data, value_start.astype(np.int64), value_length)
     return bounds.astype(np.int64), _valid_utf8(keys), values
 
 

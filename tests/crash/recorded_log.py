@@ -17,6 +17,7 @@ import numpy as np
 
 import kafkalog
 from kafkalog import testing
+from kafkalog.cleaner import LogCleaner
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.control_keys import ControlRecordType
@@ -74,6 +75,7 @@ class RecordedLog:
         self.log: Any = None
         self.min_start = 0  # all before it was deleted before recording
         self.runs_due = True
+        self.key_count = 1
 
     # Steps
 
@@ -189,6 +191,12 @@ class RecordedLog:
         """Set the high watermark to the log end offset."""
         self.step(lambda: self.log.update_high_watermark(self.log.log_end_offset))
 
+    def compact(self, slots: int) -> None:
+        """Compact the log, with an offset map of so many slots."""
+        log, name = self.log, ("orders", 0)
+        cleaner = LogCleaner({name: log}, dedupe_buffer_size=24 * slots)
+        self.step(lambda: cleaner.clean(*name), may_leave_holes=True)
+
     def checkpoint(self) -> None:
         """Write the checkpoints, as a broker does each minute."""
         log = self.log
@@ -198,12 +206,16 @@ class RecordedLog:
 
     def batch(self, records: int, size: int, **settings: Any) -> bytes:
         """Build a batch of records with unique values."""
-        values, times = [], []
+        values: list[bytes | None] = []
+        times, keys = [], []
         for _ in range(records):
             self.count += 1
             values.append(value_of(self.count, self.name, size))
             times.append(self.now())
-        return build(values, times, **settings)
+            keys.append(b"key%d" % (self.count * 7 % self.key_count))
+            if self.key_count > 1 and self.count % 5 == 0:
+                values[-1] = None  # a tombstone
+        return build(values, times, keys, **settings)
 
     def now(self) -> int:
         """Advance the clock by a millisecond, and return it."""
@@ -227,11 +239,17 @@ def value_of(count: int, name: str, size: int) -> bytes:
     return f"{count} of {name} ".encode().ljust(size, b".")
 
 
-def build(values: list[bytes], times: list[int], **settings: Any) -> bytes:
-    """Build a batch of values with timestamps."""
+def build(
+    values: list[bytes | None],
+    times: list[int],
+    keys: list[bytes] | None = None,
+    **settings: Any,
+) -> bytes:
+    """Build a batch of values with timestamps, and with keys of their own or one."""
     builder = kafkalog.RecordBatchBuilder(**settings)
-    for value, time_ms in zip(values, times, strict=True):
-        builder.append(b"key", value, timestamp=time_ms)
+    for number, (value, time_ms) in enumerate(zip(values, times, strict=True)):
+        key = b"key" if keys is None else keys[number]
+        builder.append(key, value, timestamp=time_ms)
     return builder.build()
 
 

@@ -313,6 +313,8 @@ def _check_timestamps(log: Any, rows: BatchHeaders) -> None:
                 f"segment {segment.base_offset} ends at "
                 f"{segment.greatest_timestamp[0]}, expected {greatest}",
             )
+    # A compacted batch may have lost the record with the greatest timestamp.
+    rows = rows[rows["count"] == rows["last_offset"] - rows["base_offset"] + 1]
     if any(segment.greatest_timestamp[0] < 0 for segment in segments[:-1]):
         return  # as in Kafka, the modification time is used then
     for row in rows[:: max(1, len(rows) // 2)]:

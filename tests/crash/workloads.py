@@ -380,6 +380,37 @@ def splitting(recorded: RecordedLog, random: Random) -> None:
     recorded.close()
 
 
+def compacting(recorded: RecordedLog, random: Random) -> None:
+    """Compact, with tombstones, producers, transactions, and appends in between."""
+    recorded.config = CONFIG.with_changes(
+        {"cleanup.policy": "compact", "delete.retention.ms": "200"}
+    )
+    recorded.key_count = 9
+    recorded.open()
+    for _ in range(3):
+        producers = random.sample((20, 21), random.randint(0, 2))
+        for producer in producers:
+            recorded.append_from(producer, size=300, is_transactional=True)
+        for _ in range(random.randint(6, 9)):
+            if random.random() < 0.3:
+                recorded.append_from(7, random.randint(1, 3), size=400)
+            else:
+                recorded.append(random.randint(1, 4), random.randint(100, 400))
+        for producer in producers:
+            recorded.end(producer, commit=random.random() < 0.4)
+        recorded.flush()
+        if random.random() < 0.6:
+            recorded.roll()
+        recorded.replicate()
+        for _ in range(random.randint(1, 2)):
+            recorded.compact(slots=random.choice((6, 12, 1000)))
+            recorded.clock.time_ms += random.choice((0, 300, 2000))
+        recorded.append()
+    recorded.close()
+    recorded.open()
+    recorded.append()
+
+
 def _flush_sometimes(recorded: RecordedLog, random: Random) -> None:
     match random.randrange(6):
         case 0:
@@ -399,5 +430,6 @@ WORKLOADS = {
         *(appending, producing, keeping, cutting, truncating, beginning_anew, waiting),
         *(stopping, following),
         *(aborting, deciding, preallocating, compressing, swapping, splitting),
+        compacting,
     )
 }

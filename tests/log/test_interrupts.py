@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 import threading
-import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from kafkalog.errors import (
     KafkaLogError,
     LogArgumentError,
     LogClosedError,
-    NotCompactedWarning,
 )
 from kafkalog.log import ownership
 from kafkalog.storage.durable_file import DISK, Disk
@@ -347,11 +345,3 @@ def test_a_wrong_argument_leaves_the_log_open(tmp_path, call, error):
         with pytest.raises(error):
             call(log)
         assert log.append(batch()).first_offset == log.log_start_offset + 1
-
-
-def test_a_warning_that_is_an_error_leaves_the_log_open(tmp_path):
-    with kafkalog.open(tmp_path / "t-0", "a") as log, warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(NotCompactedWarning):
-            log.update_config(LogConfig(cleanup_policy="compact"))
-        assert log.append(batch()).first_offset == 0

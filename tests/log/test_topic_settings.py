@@ -9,7 +9,6 @@ from kafkalog import (
     BrokerConfig,
     KafkaLogWarning,
     LogConfig,
-    NotCompactedWarning,
     UnknownSettingsWarning,
 )
 from kafkalog.log.topic_settings import TopicSettings
@@ -355,31 +354,6 @@ def test_a_warning_raised_as_an_error_leaves_the_directory_unchanged(tmp_path):
 
 
 # Compaction
-
-
-def test_opening_a_log_to_be_compacted_warns_once(tmp_path):
-    compacted = LogConfig(cleanup_policy="compact")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        log = opened(tmp_path / "orders-0", compacted)
-        log.update_config(compacted)
-        log.close()
-    assert [warning.category for warning in caught] == [NotCompactedWarning]
-    assert "orders-0" in str(caught[0].message)
-
-
-def test_a_change_of_settings_to_compaction_warns_once(tmp_path):
-    compacted = LogConfig(cleanup_policy=("compact", "delete"))
-    with (
-        opened(tmp_path / "orders-0") as log,
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.simplefilter("always")
-        log.update_config(compacted)
-        log.update_config(LogConfig())
-        log.update_config(compacted)
-    assert [warning.category for warning in caught] == [NotCompactedWarning]
-    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])

@@ -6,7 +6,10 @@ from kafkalog import BrokerConfig
 from kafkalog.testing import ManualClock, ManualScheduler
 from tests.manager.managing import NOW_MS, SMALL, fill, manage
 
-KEEP = SMALL.with_changes({"retention.bytes": "3000"})
+# No log is ever dirty enough to be compacted.
+KEEP = SMALL.with_changes(
+    {"retention.bytes": "3000", "min.cleanable.dirty.ratio": "1.0"}
+)
 TOPICS = {
     "deleted": KEEP,
     "both": KEEP.with_changes({"cleanup.policy": "compact,delete"}),

@@ -8,7 +8,6 @@ import pytest
 from kafkalog import (
     BrokerConfig,
     LogConfig,
-    NotCompactedWarning,
     UnknownSettingsWarning,
     read_properties,
 )
@@ -65,11 +64,7 @@ def broker():
 
 
 def test_a_brokers_directory_is_retained_by_the_settings_of_its_topics(logs):
-    with pytest.warns(NotCompactedWarning) as caught:
-        manager = manager_of(logs, broker=broker())
-    assert [warning.category for warning in caught] == [NotCompactedWarning]
-    assert "state.none-0" in str(caught[0].message)
-    assert "orders.none-0" not in str(caught[0].message)
+    manager = manager_of(logs, broker=broker())
     settings = {topic: manager.config_of(topic) for topic, _ in manager}
     assert settings["orders.none"].internal_segment_bytes == 6000
     assert settings["orders.none"].retention_ms == -1

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkalog import BrokerConfig, KafkaLogError, LogConfig, WritableLog
+from kafkalog.cleaner import LogCleaner
 from kafkalog.testing import (
     ManualClock,
     ManualScheduler,
@@ -63,6 +64,7 @@ class Player:
         self.leader_epoch = 0
         self.state: Any = None
         self._log: WritableLog | None = None
+        self.cleaner: LogCleaner | None = None
 
     def play(self, number: int, step: Step) -> Step:
         """Play one step and return its line of the results."""
@@ -114,6 +116,15 @@ class Player:
     def is_open(self) -> bool:
         """Whether the log is open."""
         return self._log is not None
+
+    @property
+    def logs(self) -> dict[tuple[str, int], WritableLog]:
+        """The log by topic and partition; none if it is closed."""
+        return (
+            {}
+            if self._log is None
+            else {(self.log.topic, self.log.partition): self.log}
+        )
 
     def offset(self, step: Step, field: str = "offset") -> int:
         """Return the offset in a step: a number, or a name plus a number."""

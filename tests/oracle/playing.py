@@ -1,7 +1,4 @@
-"""Play a recorded scenario, and compare the results with those of Kafka's engine.
-
-Scenarios with compaction are skipped: the player does not run the cleaner.
-"""
+"""Play a recorded scenario, and compare the results with those of Kafka's engine."""
 
 import json
 from argparse import Namespace
@@ -14,11 +11,7 @@ from tests.oracle.compare_results import compare_results
 from tests.oracle.report import Report
 
 EXPECTED = Path(__file__).parent / "expected"
-NAMES = [
-    name
-    for name in oracle_data.NAMES
-    if not any(step.get("op") == "compact" for step in oracle_data.steps(name))
-]
+NAMES = oracle_data.NAMES
 
 
 def options_for(name):

@@ -8,11 +8,22 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kafkalog.cleaner import LogCleaner
+from kafkalog.errors import LogCleaningAbortedError
+
 if TYPE_CHECKING:
     from tests.oracle.play import Player
 
 Step = dict[str, Any]
 OPTIONS = ("op", "leader_epoch", "origin", "transaction_version", "verified_producer")
+
+
+CLEANED = (
+    *("first_dirty_offset", "first_uncleanable_offset", "clean_bytes"),
+    *("cleanable_bytes", "needs_compaction_now", "end_offset", "map_messages_read"),
+    *("messages_read", "bytes_read", "messages_written", "bytes_written"),
+    *("invalid_messages", "map_utilization"),
+)
 
 
 class NotOpen(Exception):
@@ -154,14 +165,41 @@ def delete_records(player: Player, step: Step) -> Step:
 
 
 def truncate_to(player: Player, step: Step) -> Step:
-    return {"truncated": player.log.truncate_to(player.offset(step))}
+    log, offset = player.log, player.offset(step)
+    if player.cleaner is None:
+        return {"truncated": log.truncate_to(offset)}
+    return {"truncated": player.cleaner.truncate_to(log, offset)}
 
 
 def truncate_fully(player: Player, step: Step) -> Step:
     start = "log_start_offset"
     start_offset = player.offset(step, start) if start in step else None
-    player.log.truncate_fully(player.offset(step), start_offset)
+    log, offset = player.log, player.offset(step)
+    if player.cleaner is None:
+        log.truncate_fully(offset, start_offset)
+    else:
+        player.cleaner.truncate_fully(log, offset, start_offset)
     return {}
+
+
+def compact(player: Player, step: Step) -> Step:
+    cleaner = player.cleaner = LogCleaner(
+        player.logs,
+        dedupe_buffer_size=step.get("dedupe_buffer_size", 65536),
+        load_factor=step.get("load_factor", 0.9),
+        io_buffer_size=2 * step.get("io_buffer_size", 65536),
+    )
+    log = player.log
+    try:
+        if step.get("if_dirty_enough", False):
+            result = cleaner.clean_filthiest()
+        else:
+            result = cleaner.clean(log.topic, log.partition)
+    except LogCleaningAbortedError:
+        return {"cleaned": True, "aborted": True}
+    if result is None:
+        return {"cleaned": False}
+    return {"cleaned": True, **{name: getattr(result, name) for name in CLEANED}}
 
 
 def update_config(player: Player, step: Step) -> Step:
@@ -279,7 +317,7 @@ STEPS: dict[str, Callable[[Player, Step], Any]] = {
             *(aborted_transactions, append_follower, assign_epoch, become_leader),
             *(delete_records, flush, high_watermark, offset_for_epoch),
             *(offset_for_timestamp, producer_snapshot, producers, read, retention),
-            *(roll, segments, start_verification, truncate_fully, truncate_to),
+            *(compact, roll, segments, start_verification, truncate_fully, truncate_to),
             update_config,
         )
     },

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog import testing
+from kafkalog import cleaner, errors, testing
 from tests.oracle.compare_dirs import compare_tree
 from tests.oracle.compare_results import compare_appends
 from tests.oracle.playing import EXPECTED, NAMES, differences, options_for, played
@@ -34,6 +34,7 @@ def test_a_scenario_ends_the_same_with_appends_in_one_call(name, tmp_path):
 def test_the_player_imports_public_names_only(name):
     tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text())
     public = {"kafkalog": kafkalog.__all__, "kafkalog.testing": testing.__all__}
+    public |= {"kafkalog.cleaner": cleaner.__all__, "kafkalog.errors": errors.__all__}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             assert not [alias for alias in node.names if "kafkalog" in alias.name]

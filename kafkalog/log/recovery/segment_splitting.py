@@ -30,6 +30,7 @@ from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.segment.file_batches import first_offset, windows
 from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.segment.open_files import OpenFiles
 
 CHUNK_BYTES = 1 << 20
 
@@ -110,6 +111,21 @@ def replace_segments(
     return [segment for segment in replaced if segment.base_offset not in bases]
 
 
+def begin_cleaned_segment(
+    directory: Path,
+    base_offset: int,
+    config: LogConfig,
+    runtime: Runtime,
+    open_files: OpenFiles,
+) -> GrowingSegment:
+    """Create an empty segment under ``.cleaned``, over files left under its names."""
+    how = directory, base_offset, config, runtime, CLEANED, open_files
+    open_segment(*how).delete()
+    segment = open_segment(*how)
+    segment.create(config.initial_file_size)
+    return segment
+
+
 def _begin_part(
     segment: GrowingSegment,
     position: int,
@@ -126,11 +142,7 @@ def _begin_part(
         error.kafka_name = "NoSuchElementException"
         raise error
     base = first_offset(segment.file, first.rows[0])
-    part = open_segment(directory, base, config, runtime, CLEANED)
-    part.delete()
-    part = open_segment(directory, base, config, runtime, CLEANED)
-    part.create(config.initial_file_size)
-    return part
+    return begin_cleaned_segment(directory, base, config, runtime, runtime.open_files)
 
 
 def _copy(segment: GrowingSegment, start: int, part: GrowingSegment) -> int:

@@ -1,0 +1,24 @@
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+_Int64s: TypeAlias = npt.NDArray[np.int64]
+_Bytes: TypeAlias = tuple[npt.NDArray[np.uint8], _Int64s, npt.NDArray[np.int32]]
+
+def hash_keys(
+    keys: _Bytes,
+    out: npt.NDArray[np.uint8],  # uint8_t[:, ::1], (n, 16), filled
+) -> int: ...  # rows done
+def put_offsets(
+    slots: npt.NDArray[np.uint8],  # uint8_t[::1], (24 * slots,), changed
+    entries: int,
+    most: int,
+    keys: _Bytes,
+    offsets: _Int64s,  # const int64_t[:], (n,), strided or not
+) -> tuple[int, int]: ...  # rows done, entries
+def find_offsets(
+    slots: npt.NDArray[np.uint8],  # uint8_t[::1], (24 * slots,)
+    keys: _Bytes,
+    out: _Int64s,  # int64_t[::1], (n or more,), filled
+) -> int: ...  # rows done

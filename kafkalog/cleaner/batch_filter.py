@@ -1,0 +1,395 @@
+"""Filter a chunk of batches: copy, rewrite, empty or drop each.
+
+    copied      magic 2, all records are kept, and no delete horizon is to be set
+    rewritten   the rest of those with records; magic 0 and 1 become magic 2
+    emptied     no record is kept, and the header must stay
+    dropped     all others
+
+A rewritten batch keeps its first and last offset, its producer fields, its flags and
+its codec, at the default level; its records keep offset, timestamp and headers. With
+the delete horizon, which is stored in place of the base timestamp, tombstones and
+markers get a date from which on they may be removed.
+
+Source: ``MemoryRecords.filterTo``, ``Cleaner.cleanInto``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.cleaner.batch_chunks import read_records
+from kafkalog.cleaner.offset_map import OffsetMap
+from kafkalog.cleaner.retention_decision import (
+    BatchDecision,
+    BatchInputs,
+    Fate,
+    RecordInputs,
+    decide_batches,
+    decide_records,
+)
+from kafkalog.cleaner.transaction_tracker import TransactionTracker
+from kafkalog.decoding.batch_decoder import DecodedRecords, RecordViews
+from kafkalog.decoding.workspace import RecordSpans, Workspace
+from kafkalog.encoding.batch_encoder import encode
+from kafkalog.encoding.record_columns import ByteColumn, RecordColumns
+from kafkalog.errors import (
+    InvalidRecordError,
+    LogArgumentError,
+    LogStateError,
+)
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes, scan_headers
+from kafkalog.formats.layout import (
+    BATCH,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+)
+from kafkalog.log.producers.producer_entry import ProducerStateEntry
+from kafkalog.segment.file_batches import Window
+from kafkalog.validation.batch_conversion import read_headers
+
+Bools = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+
+KEPT_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+
+DROP, COPY, REWRITE, EMPTY = range(4)
+
+
+class LastRecords(NamedTuple):
+    """The last batch of each producer that a log has, by ascending producer id.
+
+    `offset` is the last offset of its last data; -1 if a marker came after it.
+    """
+
+    producer_id: Int64s
+    offset: Int64s
+    epoch: Int64s
+
+    @classmethod
+    def of(cls, producers: dict[int, ProducerStateEntry]) -> LastRecords:
+        """Return those of the producers of a log."""
+        rows = [
+            (one, entry.last_offset, entry.producer_epoch)
+            for one, entry in sorted(producers.items())
+        ]
+        return cls(*np.array(rows, np.int64).reshape(-1, 3).T)
+
+    def are_in(self, rows: BatchHeaders) -> Bools:
+        """Return which batches are the last of their producer."""
+        found = np.zeros(len(rows), np.bool_)
+        if not len(self.producer_id):
+            return found
+        places = np.searchsorted(self.producer_id, rows["producer_id"])
+        places = np.minimum(places, len(self.producer_id) - 1)
+        known = self.producer_id[places] == rows["producer_id"]
+        known &= rows["producer_id"] > NO_PRODUCER_ID
+        has_data = self.offset[places] >= 0
+        is_last_data = rows["last_offset"] == self.offset[places]
+        is_marker = _flags(rows, CONTROL_FLAG)
+        is_marker &= rows["producer_epoch"] == self.epoch[places]
+        result: Bools = known & np.where(has_data, is_last_data, is_marker)
+        return result
+
+
+@dataclass(slots=True)
+class FilterCounts:
+    """The records and bytes that a filter has read and kept."""
+
+    messages_read: int = 0
+    bytes_read: int = 0
+    messages_written: int = 0
+    bytes_written: int = 0
+    invalid_messages: int = 0
+
+
+class Filtered(NamedTuple):
+    """The batches that stay of a chunk: their bytes and headers.
+
+    `max_offset` is the greatest that is kept: of rewritten batches that of a record.
+    """
+
+    data: Bytes
+    rows: BatchHeaders
+    max_offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class BatchFilter:
+    """What one round of compaction keeps.
+
+    `bound` is the first offset that is not cleanable. `keeps_old_tombstones`: of magic
+    0 and 1, in the segment that is being filtered.
+    """
+
+    offsets: OffsetMap
+    tracker: TransactionTracker
+    last_records: LastRecords
+    bound: int
+    now_ms: int
+    delete_retention_ms: int
+    keeps_old_tombstones: bool = True
+    counts: FilterCounts = field(default_factory=FilterCounts)
+    _workspace: Workspace = field(default_factory=Workspace)
+
+    def filter(self, window: Window) -> Filtered | None:
+        """Return the batches of a chunk that stay; None if there are none."""
+        rows, data, origin = window
+        chunk = _Chunk(rows, data, origin, self._decide(window))
+        decision = chunk.decision
+        for views in read_records(window, rows[decision.is_read], self._workspace):
+            self._filter_records(chunk, views)
+        emptied = decision.drops_records & decision.is_kept_empty
+        self.counts.messages_read += int(rows["count"][emptied].sum())
+        if (rows["magic"][chunk.outcome == EMPTY] < 2).any():
+            raise LogStateError("batch of magic 0 or 1 that is kept without records")
+        kept = chunk.assemble()
+        self.counts.bytes_read += int(rows["size_in_bytes"].sum())
+        self.counts.bytes_written += 0 if kept is None else len(kept.data)
+        return kept
+
+    def _decide(self, window: Window) -> BatchDecision[Bools]:
+        rows, data, origin = window
+        return decide_batches(
+            BatchInputs(
+                is_control=_flags(rows, CONTROL_FLAG),
+                is_discardable=self.tracker.discardable(data, origin, rows),
+                is_horizon_passed=_flags(rows, DELETE_HORIZON_FLAG)
+                & (rows["base_timestamp"] <= self.now_ms),
+                is_last_of_producer=self.last_records.are_in(rows),
+                ends_round=rows["last_offset"] + 1 == self.bound,
+            )
+        )
+
+    def _filter_records(self, chunk: _Chunk, views: RecordViews) -> None:
+        """Decide the records of some batches, and rewrite what has to be."""
+        rows, counts, records = views.rows, views.counts, views.records
+        numbers = np.searchsorted(chunk.rows["position"], rows["position"])
+        batch_of = np.repeat(np.arange(len(rows)), counts)
+        keys = _column(views, "key")
+        has_key, has_value = keys.length >= 0, records["value_length"] >= 0
+        fates = decide_records(
+            RecordInputs(
+                is_dropped_with_batch=np.zeros(len(batch_of), np.bool_),
+                is_control=_flags(rows, CONTROL_FLAG)[batch_of],
+                is_after_map=records["offset"] > self.offsets.latest_offset,
+                has_key=has_key,
+                is_latest=records["offset"] >= self.offsets.find(keys),
+                has_value=has_value,
+                is_protected=self._protects_tombstones(rows)[batch_of],
+            )
+        )
+        kept = fates >= 0
+        kept_counts = _sums(kept, counts)
+        self.counts.messages_read += len(kept)
+        self.counts.messages_written += int(kept.sum())
+        self.counts.invalid_messages += int((fates == Fate.WITHOUT_KEY).sum())
+        has_horizon = _flags(rows, DELETE_HORIZON_FLAG)
+        needs_horizon = (_sums(kept & ~has_value, counts) > 0) & ~has_horizon
+        needs_horizon |= chunk.decision.needs_horizon[numbers] & ~has_horizon
+        copied = (kept_counts == counts) & (rows["magic"] == 2) & ~needs_horizon
+        outcome = np.where(copied, COPY, REWRITE)
+        is_kept_empty = chunk.decision.is_kept_empty[numbers]
+        outcome = np.where(
+            kept_counts > 0, outcome, np.where(is_kept_empty, EMPTY, DROP)
+        )
+        chunk.outcome[numbers] = outcome
+        rewritten = outcome == REWRITE
+        if rewritten.any():
+            chosen = np.flatnonzero(kept & rewritten[batch_of])
+            horizon = np.where(has_horizon, rows["base_timestamp"], NO_TIMESTAMP)
+            horizon[needs_horizon] = self.now_ms + self.delete_retention_ms
+            chunk.rewrite(
+                _select(views, chosen),
+                rows[rewritten],
+                kept_counts[rewritten],
+                horizon[rewritten],
+                (has_horizon | needs_horizon)[rewritten],
+            )
+
+    def _protects_tombstones(self, rows: BatchHeaders) -> Bools:
+        """Return in which batches a tombstone may not be removed yet."""
+        has_horizon = _flags(rows, DELETE_HORIZON_FLAG)
+        protects: Bools = ~has_horizon | (self.now_ms < rows["base_timestamp"])
+        if not self.keeps_old_tombstones:
+            protects &= rows["magic"] == 2
+        return protects
+
+
+class _Chunk:
+    """The batches of a chunk, what becomes of each, and the new bytes of some."""
+
+    def __init__(
+        self,
+        rows: BatchHeaders,
+        data: Bytes,
+        origin: int,
+        decision: BatchDecision[Bools],
+    ) -> None:
+        self.rows = rows
+        self.decision = decision
+        self.outcome = np.where(decision.is_kept_empty, EMPTY, DROP)
+        self._data = data
+        self._origin = origin
+        self._rewritten: list[Bytes] = []
+        self._max_offset = -1
+
+    def rewrite(
+        self,
+        views: RecordViews,
+        rows: BatchHeaders,
+        counts: Int64s,
+        horizon: Int64s,
+        has_horizon: Bools,
+    ) -> None:
+        """Encode batches of the records in `views`, `counts` of them for each batch."""
+        records = views.records
+        offset, timestamp = records["offset"], records["timestamp"]
+        if timestamp.min() < NO_TIMESTAMP:
+            raise LogArgumentError(f"timestamp {timestamp.min()}, expected at least -1")
+        is_first = np.zeros(len(offset), np.bool_)
+        is_first[np.cumsum(counts) - counts] = True
+        if (falls := (np.diff(offset) <= 0) & ~is_first[1:]).any():
+            row = int(falls.argmax())
+            reason = f"offset {offset[row + 1]}, expected above {offset[row]}"
+            raise LogArgumentError(reason)
+        columns = RecordColumns(
+            offset,
+            timestamp,
+            _column(views, "key"),
+            _column(views, "value"),
+            read_headers(views) if records["header_count"].any() else None,
+        )
+        bounds = np.concatenate(([0], np.cumsum(counts)))
+        first, last = bounds[:-1], bounds[1:] - 1
+        new = _headers_of(rows)
+        old = rows["magic"] < 2
+        new["base_offset"] = np.where(old, offset[first], rows["base_offset"])
+        new["last_offset"] = np.where(old, offset[last], rows["last_offset"])
+        new["attributes"] |= rows["attributes"] & CODEC_MASK
+        new["attributes"][has_horizon] |= DELETE_HORIZON_FLAG
+        new["base_timestamp"] = np.where(has_horizon, horizon, timestamp[first])
+        at_append = new["attributes"] & LOG_APPEND_TIME_FLAG > 0
+        greatest = np.maximum.reduceat(timestamp, first)
+        new["max_timestamp"] = np.where(at_append, rows["max_timestamp"], greatest)
+        try:
+            encoded = encode(columns, new, bounds, is_checked=True)
+        except InvalidRecordError as error:
+            raise LogArgumentError(str(error)) from error
+        self._rewritten.append(np.frombuffer(encoded, np.uint8))
+        self._max_offset = max(self._max_offset, int(offset.max()))
+
+    def assemble(self) -> Filtered | None:
+        """Return the batches that stay, in their order."""
+        outcome = self.outcome
+        if (outcome == COPY).all():
+            last = int(self.rows["last_offset"].max())
+            end = int(self.rows["size_in_bytes"].sum())
+            rows = self.rows.copy()
+            return Filtered(self._data[:end], rows, last)
+        same = self.rows["last_offset"][(outcome == COPY) | (outcome == EMPTY)]
+        self._max_offset = max(self._max_offset, int(same.max(initial=-1)))
+        sources = {
+            COPY: (self._data, self._copied_bounds()),
+            EMPTY: self._emptied(),
+            REWRITE: self._rewritten_bounds(),
+        }
+        parts = []
+        edges = np.flatnonzero(np.diff(outcome)) + 1
+        starts = [0, *edges.tolist()]
+        for first, end in zip(starts, [*starts[1:], len(outcome)], strict=True):
+            if outcome[first] == DROP:
+                continue
+            source, bounds = sources[int(outcome[first])]
+            parts.append(source[bounds[0][first] : bounds[1][end - 1]])
+        if not parts:
+            return None
+        data = np.concatenate(parts)
+        rows, _, _ = scan_headers(data)
+        return Filtered(data, rows, self._max_offset)
+
+    def _copied_bounds(self) -> tuple[Int64s, Int64s]:
+        starts = self.rows["position"] - self._origin
+        return starts, starts + self.rows["size_in_bytes"]
+
+    def _emptied(self) -> tuple[Bytes, tuple[Int64s, Int64s]]:
+        """Return the headers of emptied batches, and where that of each row is."""
+        chosen = self.outcome == EMPTY
+        new = _headers_of(self.rows[chosen])
+        new["base_timestamp"] = NO_TIMESTAMP
+        new["max_timestamp"] = self.rows["max_timestamp"][chosen]
+        none = np.empty(0, np.int64)
+        nulls = ByteColumn.nulls(0)
+        columns = RecordColumns(none, none, nulls, nulls)
+        bounds = np.zeros(len(new) + 1, np.int64)
+        data = np.frombuffer(encode(columns, new, bounds), np.uint8)
+        ends = np.cumsum(chosen) * RECORD_BATCH_OVERHEAD
+        return data, (ends - RECORD_BATCH_OVERHEAD, ends)
+
+    def _rewritten_bounds(self) -> tuple[Bytes, tuple[Int64s, Int64s]]:
+        """Return the rewritten batches, and where that of each row is."""
+        chosen = self.outcome == REWRITE
+        data = np.concatenate([np.empty(0, np.uint8), *self._rewritten])
+        sizes = np.zeros(len(chosen), np.int64)
+        rows, _, _ = scan_headers(data, capacity=int(chosen.sum()) + 1)
+        sizes[chosen] = rows["size_in_bytes"]
+        ends = np.cumsum(sizes)
+        return data, (ends - sizes, ends)
+
+
+def _headers_of(rows: BatchHeaders) -> BatchHeaders:
+    """Return headers of magic 2 with what a batch keeps; no codec, no horizon."""
+    new = np.zeros(len(rows), BATCH)
+    new["magic"] = 2
+    for name in ("base_offset", "last_offset"):
+        new[name] = rows[name]
+    old = rows["magic"] < 2
+    for name, none in (
+        ("leader_epoch", NO_LEADER_EPOCH),
+        ("producer_id", NO_PRODUCER_ID),
+        ("producer_epoch", NO_PRODUCER_EPOCH),
+        ("base_sequence", NO_SEQUENCE),
+    ):
+        new[name] = np.where(old, none, rows[name])
+    flags = np.where(old, LOG_APPEND_TIME_FLAG, KEPT_FLAGS)
+    flags[rows["magic"] == 0] = 0
+    new["attributes"] = rows["attributes"] & flags
+    return new
+
+
+def _flags(rows: BatchHeaders, flag: int) -> Bools:
+    """Return which batches have a flag; only those of magic 2 have any."""
+    flags: Bools = (rows["attributes"] & flag > 0) & (rows["magic"] == 2)
+    return flags
+
+
+def _sums(values: Bools, counts: Int64s) -> Int64s:
+    """Return the number of true values of each batch, `counts` of which are its own."""
+    totals = np.concatenate(([0], np.cumsum(values)))
+    ends = np.cumsum(counts)
+    sums: Int64s = totals[ends] - totals[ends - counts]
+    return sums
+
+
+def _column(views: RecordViews, name: str) -> ByteColumn:
+    starts = views.records[f"{name}_start"].astype(np.int64)
+    return ByteColumn(views.data, starts, views.records[f"{name}_length"])
+
+
+def _select(views: RecordViews, chosen: npt.NDArray[np.intp]) -> RecordViews:
+    """Return some of the records."""
+    longs, ints = views.records.longs, views.records.ints
+    records = RecordSpans(longs.take(chosen, axis=1), ints.take(chosen, axis=1))
+    return DecodedRecords(views.data, views.rows, records, views.counts)

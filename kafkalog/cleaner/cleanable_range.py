@@ -1,0 +1,116 @@
+"""Which part of a log may be compacted, and how dirty the log is.
+
+    clean      offsets below the first dirty one, which the checkpoint has
+    cleanable  from there to the first uncleanable offset, the start of a segment
+    the rest   the active segment, what is not stable, what is too young
+
+Source: ``LogCleanerManager.cleanableOffsets``, ``LogToClean.java``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog.log.writable_log import WritableLog
+from kafkalog.segment.growing_segment import GrowingSegment
+
+
+@dataclass(frozen=True, slots=True)
+class CleanableLog:
+    """A log, and the range of it that a round of compaction covers.
+
+    `must_reset_checkpoint`: the checkpointed offset was not in the log.
+    `needs_compaction_now`: a record has waited for ``max.compaction.lag.ms``.
+    """
+
+    log: WritableLog
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    must_reset_checkpoint: bool
+    needs_compaction_now: bool
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """Topic and partition of the log."""
+        return self.log.topic, self.log.partition
+
+    @property
+    def cleanable_ratio(self) -> float:
+        """Share of the cleanable bytes; 0 for a log without bytes."""
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    @property
+    def is_dirty_enough(self) -> bool:
+        """Whether a cleaner compacts the log."""
+        if self.needs_compaction_now and self.cleanable_bytes > 0:
+            return True
+        return self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
+
+
+def find_cleanable(
+    log: WritableLog, checkpoint: int | None, now_ms: int, *, checks_age: bool = True
+) -> CleanableLog:
+    """Return the cleanable range of a log.
+
+    `checkpoint` is the first dirty offset that was written after the last round; None
+    if there was none. Without `checks_age`, no record counts as overdue.
+    """
+    return log.runtime.run(
+        lambda: _find_cleanable(log, checkpoint, now_ms, checks_age=checks_age)
+    )
+
+
+def _find_cleanable(
+    log: WritableLog, checkpoint: int | None, now_ms: int, *, checks_age: bool
+) -> CleanableLog:
+    start = log.log_start_offset
+    dirty = start if checkpoint is None else checkpoint
+    is_invalid = not start <= dirty <= log.log_end_offset
+    if is_invalid:
+        dirty = start
+    active = log.growing_segments[-1]
+    bounds = [log.last_stable_offset, active.base_offset]
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        bounds += [
+            segment.base_offset
+            for segment in _inactive_from(log, dirty, active)
+            if segment.largest_timestamp > now_ms - lag_ms
+        ][:1]
+    covering = _inactive_from(log, max(dirty, min(bounds)), active)
+    bound = (covering[0] if covering else active).base_offset
+    return CleanableLog(
+        log,
+        dirty,
+        bound,
+        clean_bytes=_total_size(log.replaceable_segments.between(-1, dirty)),
+        cleanable_bytes=_total_size(
+            log.replaceable_segments.between(min(dirty, bound), bound)
+        ),
+        must_reset_checkpoint=is_invalid,
+        needs_compaction_now=checks_age and _is_overdue(log, dirty, active, now_ms),
+    )
+
+
+def _is_overdue(
+    log: WritableLog, dirty: int, active: GrowingSegment, now_ms: int
+) -> bool:
+    """Return whether a dirty segment began before ``max.compaction.lag.ms`` ago."""
+    first = [one.rolling_timestamp for one in _inactive_from(log, dirty, active)]
+    limit = now_ms - max(log.config.max_compaction_lag_ms, 0)
+    return any(0 < timestamp < limit for timestamp in first)
+
+
+def _inactive_from(
+    log: WritableLog, offset: int, active: GrowingSegment
+) -> list[GrowingSegment]:
+    if offset > active.base_offset:
+        return []
+    return log.replaceable_segments.between(offset, active.base_offset)
+
+
+def _total_size(segments: list[GrowingSegment]) -> int:
+    return sum(segment.size for segment in segments)

@@ -1,0 +1,353 @@
+"""One round of compaction over one log.
+
+The offset map is built from the cleanable part, until it is full or that part ends.
+Then all segments up to there, clean ones too, are copied in groups: each group becomes
+one segment, written under ``.cleaned``, forced to disk, and put in place of the group.
+The log may be appended to and read meanwhile.
+
+Source: ``Cleaner.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kafkalog.cleaner.batch_chunks import ChunkReader, read_records
+from kafkalog.cleaner.batch_filter import (
+    BatchFilter,
+    FilterCounts,
+    LastRecords,
+)
+from kafkalog.cleaner.cleanable_range import CleanableLog
+from kafkalog.cleaner.offset_map import NONE, OffsetMap
+from kafkalog.cleaner.segment_groups import SegmentSizes, group_segments
+from kafkalog.cleaner.throttle import Throttle
+from kafkalog.cleaner.transaction_tracker import TransactionTracker
+from kafkalog.decoding.batch_decoder import RecordViews
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.encoding.record_columns import NULL, ByteColumn
+from kafkalog.errors import (
+    KafkaLogError,
+    LogCleaningAbortedError,
+    LogSegmentOffsetOverflowError,
+)
+from kafkalog.formats.layout import CONTROL_FLAG
+from kafkalog.segment.file_batches import Window
+from kafkalog.segment.growing_segment import GrowingSegment
+
+LEAST_CHUNK_BYTES: Final = 1 << 20
+"""Bytes that are filtered at a time, even if the I/O buffers are smaller."""
+
+Check = Callable[[], None]
+"""Raises `LogCleaningAbortedError` where the round is to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningResult:
+    """What one round of compaction did.
+
+    Attributes
+    ----------
+    topic, partition : str, int
+        The log.
+    first_dirty_offset, first_uncleanable_offset : int
+        The range that could be compacted.
+    clean_bytes, cleanable_bytes : int
+        Bytes of the segments before and in that range.
+    needs_compaction_now : bool
+        Whether a record had waited for ``max.compaction.lag.ms``.
+    end_offset : int
+        End of the range that was compacted; the next round begins there.
+    map_messages_read : int
+        Records read for the offset map.
+    messages_read, bytes_read, messages_written, bytes_written : int
+        Records and bytes that were copied from and to.
+    invalid_messages : int
+        Records without a key, which were removed.
+    map_utilization : float
+        Share of the offset map that was in use.
+    """
+
+    topic: str
+    partition: int
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    needs_compaction_now: bool
+    end_offset: int
+    map_messages_read: int
+    messages_read: int
+    bytes_read: int
+    messages_written: int
+    bytes_written: int
+    invalid_messages: int
+    map_utilization: float
+
+
+@dataclass(slots=True)
+class Cleaner:
+    """The buffers of one thread that compacts logs, one after another.
+
+    `load_factor` is the share of the offset map that a round fills.
+    """
+
+    offsets: OffsetMap
+    io_buffer_size: int
+    load_factor: float
+    throttle: Throttle
+    _workspace: Workspace = field(default_factory=Workspace)
+
+    def clean(
+        self, cleanable: CleanableLog, check: Check, now_ms: int
+    ) -> CleaningResult:
+        """Compact a log; `check` is called before each chunk of it.
+
+        Raises `LogCleaningAbortedError`, `CorruptRecordError` and `InvalidRecordError`.
+        """
+        return _Cleaning(self, cleanable, check, now_ms).run()
+
+    def reader(self, check: Check, usual_bytes: int) -> ChunkReader:
+        """Return a reader that is throttled, and that `check` ends."""
+
+        def pace(size: int) -> None:
+            if size:
+                self.throttle.count(size)
+            else:
+                check()
+
+        size = max(self.io_buffer_size, LEAST_CHUNK_BYTES)
+        return ChunkReader(size, pace, usual_bytes)
+
+
+class _FullIn(NamedTuple):
+    """The batch in which the offset map is full: where it is, and if it has a key."""
+
+    position: int
+    has_key: bool
+
+
+class _Cleaning:
+    """One round over one log."""
+
+    def __init__(
+        self, cleaner: Cleaner, cleanable: CleanableLog, check: Check, now_ms: int
+    ) -> None:
+        self._cleaner = cleaner
+        self._cleanable = cleanable
+        self._log = cleanable.log
+        self._check = check
+        self._now_ms = now_ms
+        self._reader = cleaner.reader(check, self._log.config.max_message_bytes)
+        self._map_messages = 0
+
+    def run(self) -> CleaningResult:
+        """Build the offset map, then copy the segments that it covers."""
+        cleanable, offsets = self._cleanable, self._cleaner.offsets
+        old_horizon = self._old_horizon()
+        self._build_map()
+        end = offsets.latest_offset + 1
+        tracker, counts = TransactionTracker(), FilterCounts()
+        for group in self._groups(end):
+            self._clean_group(group, tracker, counts, old_horizon)
+        return CleaningResult(
+            topic=self._log.topic,
+            partition=self._log.partition,
+            first_dirty_offset=cleanable.first_dirty_offset,
+            first_uncleanable_offset=cleanable.first_uncleanable_offset,
+            clean_bytes=cleanable.clean_bytes,
+            cleanable_bytes=cleanable.cleanable_bytes,
+            needs_compaction_now=cleanable.needs_compaction_now,
+            end_offset=end,
+            map_messages_read=self._map_messages,
+            messages_read=counts.messages_read,
+            bytes_read=counts.bytes_read,
+            messages_written=counts.messages_written,
+            bytes_written=counts.bytes_written,
+            invalid_messages=counts.invalid_messages,
+            map_utilization=offsets.utilization,
+        )
+
+    def _old_horizon(self) -> int:
+        """Return the time up to which tombstones of magic 0 and 1 are removed.
+
+        They have no delete horizon of their own: the modification time of their
+        segment counts.
+        """
+        clean = self._log.replaceable_segments.between(
+            0, self._cleanable.first_dirty_offset
+        )
+        if not clean:
+            return 0
+        return clean[-1].modified_ms - self._log.config.delete_retention_ms
+
+    # The offset map
+
+    def _build_map(self) -> None:
+        start = self._cleanable.first_dirty_offset
+        end = self._cleanable.first_uncleanable_offset
+        offsets = self._cleaner.offsets
+        offsets.clear()
+        dirty = self._log.replaceable_segments.between(start, end)
+        tracker = TransactionTracker()
+        tracker.expect(self._log.find_aborted(start, end))
+        bases = [segment.base_offset for segment in dirty]
+        for segment, next_base in zip(dirty, [*bases[1:], end], strict=True):
+            self._check()
+            for window in self._windows(segment, start):
+                if self._is_filled_by(window, tracker, start):
+                    return
+            offsets.latest_offset = next_base - 1  # the gap before it is covered
+
+    def _windows(self, segment: GrowingSegment, start: int) -> Iterator[Window]:
+        """Yield the batches of a segment from about the offset `start` on."""
+        runtime = self._log.runtime
+        position, end = runtime.run(
+            lambda: (max(0, segment.offset_index.lookup(start)[1]), segment.size)
+        )
+        with runtime.disk.open(segment.path) as file:
+            yield from self._reader.read(file, position, end)
+
+    def _is_filled_by(
+        self, window: Window, tracker: TransactionTracker, start: int
+    ) -> bool:
+        """Put the records of a chunk in the map; return whether it is full then."""
+        rows, data, origin = window
+        offsets = self._cleaner.offsets
+        is_aborted = tracker.discardable(data, origin, rows)
+        is_control = (rows["magic"] == 2) & (rows["attributes"] & CONTROL_FLAG > 0)
+        is_data = ~is_control & ~is_aborted
+        # Markers and aborted records are counted, though they are not put.
+        others = np.where(is_control, 1, np.where(is_aborted, rows["count"], 0))
+        covered = np.where(rows["last_offset"] >= start, rows["last_offset"], NONE)
+        for views in read_records(window, rows[is_data], self._cleaner._workspace):
+            done, full_in = self._put(views, start)
+            self._map_messages += done
+            if full_in is not None:
+                number = int(np.searchsorted(rows["position"], full_in.position))
+                self._map_messages += int(others[:number].sum())
+                complete = covered[:number][covered[:number] >= 0]
+                if not full_in.has_key and len(complete):
+                    offsets.latest_offset = int(complete[-1])
+                return True
+        self._map_messages += int(others.sum())
+        if (covered := covered[covered >= 0]).size:
+            offsets.latest_offset = int(covered[-1])
+        return False
+
+    def _put(self, views: RecordViews, start: int) -> tuple[int, _FullIn | None]:
+        """Put records in the map; return how many were done, and where it is full."""
+        offsets, records = self._cleaner.offsets, views.records
+        most = int(offsets.slots * self._cleaner.load_factor)
+        lengths = records["key_length"]
+        if len(records) and records["offset"][0] < start:
+            lengths = np.where(records["offset"] < start, NULL, lengths)
+        keys = ByteColumn(views.data, records["key_start"].astype(np.int64), lengths)
+        done = offsets.put(keys, records["offset"], most)
+        if done == len(lengths):
+            return done, None
+        ends = np.cumsum(views.counts)
+        batch = int(np.searchsorted(ends, done, side="right"))
+        first = int(ends[batch] - views.counts[batch])
+        has_key = bool((lengths[first:done] >= 0).any())
+        return done, _FullIn(int(views.rows["position"][batch]), has_key)
+
+    # Copying
+
+    def _groups(self, end: int) -> list[list[GrowingSegment]]:
+        config = self._log.config
+
+        def sizes() -> tuple[list[GrowingSegment], list[SegmentSizes]]:
+            segments = self._log.replaceable_segments.between(0, end)
+            return segments, [_sizes_of(segment) for segment in segments]
+
+        segments, known = self._log.runtime.run(sizes)
+        groups = group_segments(
+            known,
+            config.segment_size,
+            config.segment_index_bytes,
+            self._cleanable.first_uncleanable_offset,
+        )
+        return [[segments[number] for number in group] for group in groups]
+
+    def _clean_group(
+        self,
+        group: Sequence[GrowingSegment],
+        tracker: TransactionTracker,
+        counts: FilterCounts,
+        old_horizon: int,
+    ) -> None:
+        log = self._log
+        cleaned = log.replaceable_segments.begin_cleaned(group[0].base_offset)
+        tracker.keep_aborted = cleaned.txn_index.append
+        batch_filter = BatchFilter(
+            offsets=self._cleaner.offsets,
+            tracker=tracker,
+            last_records=LastRecords.of(dict(log.producers)),
+            bound=self._cleanable.first_uncleanable_offset,
+            now_ms=self._now_ms,
+            delete_retention_ms=log.config.delete_retention_ms,
+            counts=counts,
+        )
+        try:
+            for segment, following in zip(group, [*group[1:], None], strict=True):
+                modified_ms = segment.modified_ms
+                batch_filter.keeps_old_tombstones = modified_ms > old_horizon
+                end = self._end_of(segment, following)
+                tracker.expect(log.find_aborted(segment.base_offset, end))
+                self._copy(segment, cleaned, batch_filter)
+            cleaned.become_inactive()
+            cleaned.flush()
+            cleaned.set_modified(modified_ms)
+        except LogCleaningAbortedError:
+            _delete(cleaned)
+            raise
+        except BaseException:
+            cleaned.close_handles()
+            raise
+        log.replaceable_segments.replace([cleaned], group)
+
+    def _end_of(self, segment: GrowingSegment, following: GrowingSegment | None) -> int:
+        if following is not None:
+            return following.base_offset
+        return self._log.runtime.run(segment.next_offset)
+
+    def _copy(
+        self, segment: GrowingSegment, cleaned: GrowingSegment, batches: BatchFilter
+    ) -> None:
+        """Append to a cleaned segment what is kept of another."""
+        with self._log.runtime.disk.open(segment.path) as file:
+            for window in self._reader.read(file, 0, segment.size):
+                kept = batches.filter(window)
+                if kept is None:
+                    continue
+                try:
+                    cleaned.append(kept.data, kept.rows, kept.max_offset)
+                except LogSegmentOffsetOverflowError as error:
+                    self._log.replaceable_segments.split(segment)
+                    reason = f"the segment was split: {segment.path}"
+                    raise LogCleaningAbortedError(reason) from error
+                self._cleaner.throttle.count(len(kept.data))
+
+
+def _sizes_of(segment: GrowingSegment) -> SegmentSizes:
+    offsets, times = segment.offset_index, segment.time_index
+    offsets.load()
+    times.load()
+    return SegmentSizes(
+        segment.base_offset,
+        segment.size,
+        offsets.entry_count * offsets.ENTRY_BYTES,
+        times.entry_count * times.ENTRY_BYTES,
+    )
+
+
+def _delete(segment: GrowingSegment) -> None:
+    with suppress(KafkaLogError):
+        segment.close()
+    segment.delete()

@@ -1,0 +1,95 @@
+"""`OffsetMap`: the last offset of each key, in a fixed amount of memory.
+
+Keys are compared by their MD5 alone; they are not stored. The table is a flat array
+that the kernels of ``_speedups/offset_map.pyx`` read and write.
+
+Source: ``SkimpyOffsetMap.java``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog import _speedups
+from kafkalog.encoding.record_columns import ByteColumn
+from kafkalog.errors import InvalidRecordError, LogArgumentError
+
+Int64s = npt.NDArray[np.int64]
+
+SLOT_BYTES: Final = 24
+"""The MD5 of a key, 16 bytes, and its offset."""
+
+MAX_MEMORY: Final = 2**31 - 1
+"""The most memory that a map of Kafka's uses, in bytes."""
+
+NONE: Final = -1
+"""The offset of a key that is not there."""
+
+
+class OffsetMap:
+    """Offsets by key; a key may have any bytes.
+
+    Parameters
+    ----------
+    memory : int
+        Size of the table, in bytes; each key takes 24.
+
+    Examples
+    --------
+    >>> offsets = OffsetMap(240)
+    >>> offsets.put(ByteColumn.of([b"a", b"b", b"a"]), np.arange(3), most=9)
+    3
+    >>> offsets.find(ByteColumn.of([b"a", b"b", b"c", None]))
+    array([ 2,  1, -1, -1])
+    >>> offsets.entries, offsets.slots, offsets.latest_offset
+    (2, 10, 2)
+    """
+
+    def __init__(self, memory: int) -> None:
+        self.slots = min(memory, MAX_MEMORY) // SLOT_BYTES
+        if self.slots < 1:
+            raise LogArgumentError(
+                f"offset map of {memory} bytes, expected at least {SLOT_BYTES}"
+            )
+        self._table = np.zeros(self.slots * SLOT_BYTES, np.uint8)
+        self.entries = 0
+        self.latest_offset = NONE
+
+    @property
+    def utilization(self) -> float:
+        """Share of the slots that are in use."""
+        return self.entries / self.slots
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        if self.entries:
+            self._table.fill(0)
+        self.entries, self.latest_offset = 0, NONE
+
+    def put(self, keys: ByteColumn, offsets: Int64s, most: int) -> int:
+        """Set the offset of each key, in order, until the map has `most` keys.
+
+        Return the number of rows done. A map that has `most` keys takes no other, and
+        no new offset of one that it has. Null keys are skipped. `latest_offset` becomes
+        the offset that was set last.
+        """
+        table = self._table
+        rows, self.entries = _speedups.put_offsets(
+            table, self.entries, min(most, self.slots), keys, offsets
+        )
+        if rows < 0:
+            raise InvalidRecordError("key outside of its column")
+        done = np.flatnonzero(keys.length[:rows] >= 0)
+        if len(done):
+            self.latest_offset = int(offsets[done[-1]])
+        return rows
+
+    def find(self, keys: ByteColumn) -> Int64s:
+        """Return the offset of each key; -1 for one that is not there, and for null."""
+        found = np.empty(len(keys.length), np.int64)
+        if _speedups.find_offsets(self._table, keys, found) < len(found):
+            raise InvalidRecordError("key outside of its column")
+        return found

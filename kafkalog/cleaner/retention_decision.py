@@ -1,0 +1,155 @@
+"""Which batches and records a compaction keeps, and why: two pure functions.
+
+`decide_batch` and `decide_record` state the rules for one batch and for one record.
+`decide_batches` and `decide_records` apply them to columns: they look each row up in a
+table of the functions' results for all inputs.
+
+Source: ``Cleaner.cleanInto``, ``Cleaner.shouldRetainRecord``,
+``MemoryRecords.RecordFilter``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from itertools import product
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Bools = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int8]
+Fact = TypeVar("Fact")
+"""A bool of one batch or record, or a column of bools of many."""
+
+
+class BatchInputs(NamedTuple, Generic[Fact]):
+    """The facts about a batch that decide whether it is kept."""
+
+    is_control: Fact
+    is_discardable: Fact
+    """Data of an aborted transaction, or a marker of a transaction without data."""
+    is_horizon_passed: Fact
+    """The batch has a delete horizon, and it is not after now."""
+    is_last_of_producer: Fact
+    """The last batch of a producer that the log still has."""
+    ends_round: Fact
+    """The offset after the batch is the first one that is not cleanable."""
+
+
+class BatchDecision(NamedTuple, Generic[Fact]):
+    """The treatment of a batch.
+
+    `is_read`: its records are decided one by one. `drops_records`: none of them is
+    kept. `is_kept_empty`: without records it stays as a header. `needs_horizon`: if it
+    is kept and has no delete horizon, it gets one.
+    """
+
+    is_read: Fact
+    drops_records: Fact
+    is_kept_empty: Fact
+    needs_horizon: Fact
+
+
+class RecordInputs(NamedTuple, Generic[Fact]):
+    """The facts about a record that decide whether it is kept."""
+
+    is_dropped_with_batch: Fact
+    is_control: Fact
+    is_after_map: Fact
+    """Its offset is above all that the offset map covers."""
+    has_key: Fact
+    is_latest: Fact
+    """The map has no higher offset for its key."""
+    has_value: Fact
+    is_protected: Fact
+    """A tombstone of the batch may not be removed yet."""
+
+
+class Fate(IntEnum):
+    """Why a record is dropped, or kept; those that are kept are 0 and above."""
+
+    DROPPED_WITH_BATCH = -4
+    WITHOUT_KEY = -3
+    SUPERSEDED = -2
+    TOMBSTONE_DUE = -1
+    CONTROL = 0
+    AFTER_MAP = 1
+    LATEST_VALUE = 2
+    TOMBSTONE_PROTECTED = 3
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the record is kept."""
+        return self >= 0
+
+
+def decide_batch(inputs: BatchInputs[bool]) -> BatchDecision[bool]:
+    """Return the treatment of a batch.
+
+    >>> decide_batch(BatchInputs(False, True, False, False, False)).is_read
+    False
+    """
+    drops = inputs.is_discardable
+    if inputs.is_control:
+        # A marker outlives the data of its transaction by the time that tombstones do.
+        drops = drops and inputs.is_horizon_passed
+    # The last batch of a producer has its last sequence, or its last epoch. The last
+    # batch of the round has the last offset.
+    is_kept_empty = inputs.is_last_of_producer or inputs.ends_round
+    return BatchDecision(
+        is_read=not drops,
+        drops_records=drops,
+        is_kept_empty=is_kept_empty,
+        needs_horizon=inputs.is_discardable and inputs.is_control,
+    )
+
+
+def decide_record(inputs: RecordInputs[bool]) -> Fate:
+    """Return whether a record is kept, and why.
+
+    >>> decide_record(RecordInputs(False, False, False, True, True, False, True)).name
+    'TOMBSTONE_PROTECTED'
+    """
+    if inputs.is_dropped_with_batch:
+        return Fate.DROPPED_WITH_BATCH
+    if inputs.is_control:
+        return Fate.CONTROL
+    if inputs.is_after_map:
+        return Fate.AFTER_MAP
+    if not inputs.has_key:
+        return Fate.WITHOUT_KEY
+    if not inputs.is_latest:
+        return Fate.SUPERSEDED
+    if inputs.has_value:
+        return Fate.LATEST_VALUE
+    return Fate.TOMBSTONE_PROTECTED if inputs.is_protected else Fate.TOMBSTONE_DUE
+
+
+def _table_of(inputs: type[Any], decide: Callable[[Any], Any]) -> npt.NDArray[np.int8]:
+    """Return the results for all inputs; the first input is the highest bit."""
+    rows = product((False, True), repeat=len(inputs._fields))
+    return np.array([decide(inputs(*row)) for row in rows], np.int8)
+
+
+_BATCHES: Final = _table_of(BatchInputs, decide_batch)
+_RECORDS: Final = _table_of(RecordInputs, decide_record)
+
+
+def _row_numbers(columns: tuple[Bools, ...]) -> npt.NDArray[np.intp]:
+    number = np.zeros(len(columns[0]), np.intp)
+    for column in columns:
+        number = number << 1 | column
+    return number
+
+
+def decide_batches(inputs: BatchInputs[Bools]) -> BatchDecision[Bools]:
+    """Return the treatment of many batches: `inputs` and result are of columns."""
+    return BatchDecision(*_BATCHES[_row_numbers(inputs)].T.astype(np.bool_))
+
+
+def decide_records(inputs: RecordInputs[Bools]) -> Codes:
+    """Return the `Fate` of many records; `inputs` are columns."""
+    fates: Codes = _RECORDS[_row_numbers(inputs)]
+    return fates

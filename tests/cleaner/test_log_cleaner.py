@@ -1,0 +1,318 @@
+"""Which log is compacted, when, and what ends a round; the checkpoint."""
+
+import threading
+import time
+
+import pytest
+
+import kafkalog
+from kafkalog import LogConfig, RecordBatchBuilder
+from kafkalog.cleaner import LogCleaner
+from kafkalog.cleaner.batch_filter import BatchFilter
+from kafkalog.errors import (
+    CorruptRecordError,
+    LogArgumentError,
+    LogCleaningAbortedError,
+    LogStateError,
+)
+from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets
+from kafkalog.testing import ManualClock, ManualScheduler, TracingDisk, open_log
+
+NOW_MS = 1_700_000_000_000
+COMPACT = LogConfig(cleanup_policy="compact", internal_segment_bytes=1000)
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Open logs by name; `a`, `b` and `c` are there to begin with."""
+    clock = ManualClock(NOW_MS)
+    opened = {}
+    for topic in "abc":
+        opened[topic, 0] = open_log(
+            tmp_path / f"{topic}-0",
+            COMPACT,
+            clean=True,
+            clock=clock,
+            scheduler=ManualScheduler(clock),
+        )
+    yield opened
+    for log in opened.values():
+        log.close()
+
+
+def fill(log, batches, *, keys=3, timestamp=NOW_MS):
+    for number in range(batches):
+        batch = RecordBatchBuilder()
+        batch.append(b"key %d" % (number % keys), b"." * 100, timestamp=timestamp)
+        log.append(batch.build())
+    log.update_high_watermark(log.log_end_offset)
+
+
+def checkpoint(tmp_path):
+    return read_offsets(tmp_path, CLEANED_TO)
+
+
+def clean(logs, topic="a", **options):
+    return LogCleaner(logs, **options).clean(topic, 0)
+
+
+# Choosing
+
+
+def test_the_dirtiest_log_is_compacted_first_and_clean_ones_are_not(logs, tmp_path):
+    fill(logs["a", 0], 20)
+    clean(logs)
+    fill(logs["a", 0], 20)
+    fill(logs["b", 0], 20)
+    cleaner = LogCleaner(logs)
+    order = []
+    while (result := cleaner.clean_filthiest()) is not None:
+        order.append(result.topic)
+    assert order == ["b", "a"]
+    assert set(checkpoint(tmp_path)) == {("a", 0), ("b", 0)}
+
+
+def test_the_ratio_must_be_exceeded(logs):
+    fill(logs["a", 0], 20)
+    cleaner = LogCleaner(logs)
+    logs["a", 0].update_config(COMPACT.with_changes({"min.cleanable.dirty.ratio": "1"}))
+    assert cleaner.clean_filthiest() is None
+    logs["a", 0].update_config(
+        COMPACT.with_changes({"min.cleanable.dirty.ratio": "0.999"})
+    )
+    assert cleaner.clean_filthiest().topic == "a"
+
+
+def test_an_old_record_is_compacted_whatever_the_ratio(logs):
+    lazy = {"min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": "1000"}
+    logs["a", 0].update_config(COMPACT.with_changes(lazy))
+    fill(logs["a", 0], 20, timestamp=NOW_MS - 1000)
+    cleaner = LogCleaner(logs)
+    assert cleaner.clean_filthiest() is None
+    logs["a", 0].runtime.clock.time_ms += 1
+    assert cleaner.clean_filthiest().needs_compaction_now
+
+
+def test_logs_without_the_policy_are_left_alone(logs):
+    logs["a", 0].update_config(COMPACT.with_changes({"cleanup.policy": "delete"}))
+    fill(logs["a", 0], 20)
+    assert LogCleaner(logs).clean_filthiest() is None
+
+
+def test_nothing_above_the_high_watermark_is_compacted(logs):
+    fill(logs["a", 0], 20)
+    logs["a", 0].update_high_watermark(9)
+    assert clean(logs).end_offset <= 9
+
+
+# The checkpoint
+
+
+def test_an_offset_that_is_not_in_the_log_is_reset(logs, tmp_path):
+    fill(logs["a", 0], 20)
+    (tmp_path / CLEANED_TO).write_text("0\n1\na 0 900\n")
+    assert clean(logs).first_dirty_offset == 0
+    logs["a", 0].delete_records(11)
+    (tmp_path / CLEANED_TO).write_text("0\n1\na 0 3\n")
+    assert clean(logs).first_dirty_offset == 11
+
+
+def test_lines_of_missing_partitions_are_dropped_and_others_kept(logs, tmp_path):
+    (tmp_path / "here-0").mkdir()
+    (tmp_path / CLEANED_TO).write_text("0\n2\ngone 0 5\nhere 0 6\n")
+    fill(logs["a", 0], 20)
+    result = clean(logs)
+    offsets = {("a", 0): result.end_offset, ("here", 0): 6}
+    assert checkpoint(tmp_path) == offsets
+
+
+def test_a_corrupt_checkpoint_counts_as_empty(logs, tmp_path):
+    fill(logs["a", 0], 20)
+    (tmp_path / CLEANED_TO).write_text("nonsense")
+    assert clean(logs).first_dirty_offset == 0
+
+
+def test_a_truncation_lowers_the_checkpoint_to_the_active_segment(logs, tmp_path):
+    fill(logs["a", 0], 40)
+    cleaner = LogCleaner(logs)
+    end = cleaner.clean("a", 0).end_offset
+    assert cleaner.truncate_to(logs["a", 0], end - 1)
+    active = logs["a", 0].growing_segments[-1].base_offset
+    assert checkpoint(tmp_path)["a", 0] == active < end
+    cleaner.truncate_fully(logs["a", 0], 0)
+    assert checkpoint(tmp_path)["a", 0] == 0
+
+
+# States
+
+
+def test_a_log_in_progress_is_not_taken_again(logs):
+    fill(logs["a", 0], 20)
+    states = LogCleaner(logs).states
+    assert states.take(("a", 0), NOW_MS) is not None
+    with pytest.raises(LogStateError, match="in progress"):
+        states.take(("a", 0), NOW_MS)
+    assert states.take_filthiest() is None
+
+
+def test_pauses_are_counted(logs):
+    fill(logs["a", 0], 20)
+    states = LogCleaner(logs).states
+    with states.paused([("a", 0)]), states.paused([("a", 0)]):
+        assert states.take_filthiest() is None
+    assert states.take_filthiest().name == ("a", 0)
+    with pytest.raises(LogStateError, match="expected paused"):
+        states.resume([("b", 0)])
+
+
+def test_an_abort_ends_the_round_before_the_next_chunk(logs, tmp_path, monkeypatch):
+    fill(logs["a", 0], 40)
+    cleaner = LogCleaner(logs)
+    second = logs["a", 0].growing_segments[1]
+    inside, outcome = threading.Event(), []
+    real = BatchFilter.filter
+
+    def slow(self, window):
+        inside.set()
+        while cleaner.states._states["a", 0].value != "aborted":
+            time.sleep(0.001)
+        return real(self, window)
+
+    monkeypatch.setattr(BatchFilter, "filter", slow)
+
+    def work():
+        with pytest.raises(LogCleaningAbortedError):
+            cleaner.clean("a", 0)
+        outcome.append("aborted")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert inside.wait(10)
+    with cleaner.states.paused([("a", 0)]):
+        assert outcome == ["aborted"] or thread.join(10) is None
+    thread.join()
+    assert second in logs["a", 0].growing_segments
+    assert not list(tmp_path.rglob("*.cleaned"))
+    assert ("a", 0) not in checkpoint(tmp_path)
+    monkeypatch.undo()
+    assert cleaner.clean("a", 0).first_dirty_offset == 0
+
+
+def test_a_closed_cleaner_begins_no_round(logs):
+    fill(logs["a", 0], 20)
+    cleaner = LogCleaner(logs)
+    cleaner.close()
+    cleaner.close()
+    cleaner.work()
+    with pytest.raises(LogCleaningAbortedError):
+        cleaner.clean("a", 0)
+
+
+def test_a_log_that_cannot_be_read_is_left_alone_and_others_are_not(logs):
+    for topic in "ab":
+        fill(logs[topic, 0], 20)
+    path = logs["b", 0].growing_segments[0].path
+    data = bytearray(path.read_bytes())
+    data[16] = 77  # the magic
+    path.write_bytes(data)
+    cleaner = LogCleaner(logs)
+    cleaner.work()
+    cleaner.work()
+    assert list(cleaner.uncleanable) == [("b", 0)]
+    assert isinstance(cleaner.uncleanable["b", 0], CorruptRecordError)
+    assert cleaner.states.checkpointed(logs["a", 0]) > 0
+    with pytest.raises(CorruptRecordError, match="magic 77"):
+        cleaner.clean("b", 0)
+
+
+def test_the_mark_goes_with_the_log(logs):
+    fill(logs["a", 0], 20)
+    cleaner = LogCleaner(logs)
+    cleaner.states.mark_uncleanable(logs["a", 0], ValueError())
+    assert cleaner.clean_filthiest() is None
+    log = logs.pop(("a", 0))
+    cleaner.work()
+    assert not cleaner.uncleanable
+    log.close()
+
+
+def test_a_map_for_less_than_one_key_is_refused(logs):
+    with pytest.raises(LogArgumentError, match="offset map of 24 bytes"):
+        LogCleaner(logs, dedupe_buffer_size=24)
+
+
+# Files
+
+
+def test_replaced_files_are_removed_after_their_delay(logs, tmp_path):
+    fill(logs["a", 0], 20)
+    count = len(logs["a", 0].growing_segments)
+    clean(logs)
+    assert len(list(tmp_path.rglob("a-0/*.log.deleted"))) == count - 1
+    logs["a", 0].runtime.clock.time_ms += 60_000
+    logs["a", 0].runtime.scheduler.run_due()
+    assert not list(tmp_path.rglob("*.deleted"))
+
+
+def test_a_log_is_appended_to_and_read_after_its_compaction(logs):
+    fill(logs["a", 0], 40)
+    clean(logs)
+    fill(logs["a", 0], 5)
+    offsets = []
+    for batch in logs["a", 0].read(0, max_bytes=1 << 20).batches():
+        offsets += [record.offset for record in batch]
+    assert offsets == sorted(offsets)
+    assert logs["a", 0].find_offset(-1).offset == 45
+
+
+def test_compaction_with_appends_in_another_thread_loses_nothing(tmp_path):
+    config = LogConfig(cleanup_policy="compact", internal_segment_bytes=4000)
+    with kafkalog.open(tmp_path / "a-0", "a", config) as log:
+        ended = threading.Event()
+
+        def append():
+            try:
+                for _ in range(60):
+                    fill(log, 10, keys=10)
+            finally:
+                ended.set()
+
+        thread = threading.Thread(target=append)
+        thread.start()
+        with LogCleaner({("a", 0): log}) as cleaner:
+            while not ended.is_set():
+                cleaner.clean("a", 0)
+            thread.join()
+            cleaner.clean("a", 0)
+        last = {}
+        for path in sorted((tmp_path / "a-0").glob("*.log")):
+            for records in kafkalog.scan(path).chunks():
+                keys = records.key.to_list()
+                last |= dict(zip(keys, records.offset.tolist(), strict=True))
+        assert last == {b"key %d" % one: 590 + one for one in range(10)}
+    assert kafkalog.verify(tmp_path).ok
+
+
+@pytest.mark.parametrize("fails", ["cleaner-offset-checkpoint.tmp", ".log.cleaned"])
+def test_a_failing_disk_closes_the_log_and_ends_the_round(tmp_path, fails):
+    class Failing(TracingDisk):
+        def fails(self):
+            effect, name, *_ = self.calls[-1]
+            return effect == "write" and name.endswith(fails)
+
+    clock = ManualClock(NOW_MS)
+    log = open_log(
+        tmp_path / "a-0",
+        COMPACT,
+        clean=True,
+        clock=clock,
+        scheduler=ManualScheduler(clock),
+        disk=Failing(),
+    )
+    fill(log, 20)
+    cleaner = LogCleaner({("a", 0): log})
+    cleaner.work()
+    assert isinstance(log.runtime.failure, OSError)
+    assert cleaner.clean_filthiest() is None
+    cleaner.close()
+    log.abandon()

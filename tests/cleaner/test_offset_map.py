@@ -1,0 +1,150 @@
+"""The offset map is Kafka's: slots, probes, hashes, and what a full one does."""
+
+import hashlib
+import random
+
+import numpy as np
+import pytest
+
+from kafkalog import _speedups
+from kafkalog.cleaner.offset_map import OffsetMap
+from kafkalog.encoding.record_columns import ByteColumn
+from kafkalog.errors import LogArgumentError
+
+LENGTHS = [0, 1, 3, 16, 54, 55, 56, 63, 64, 65, 119, 120, 128, 1000]
+
+
+class ReferenceMap:
+    """The map as Kafka's SkimpyOffsetMap defines it, one key at a time."""
+
+    def __init__(self, memory):
+        self.slots = memory // 24
+        self.table = [None] * self.slots
+        self.entries = 0
+
+    def _probe(self, hashed, attempt):
+        window = min(attempt, 12)
+        value = int.from_bytes(hashed[window : window + 4]) + max(0, attempt - 12)
+        value = (value + 2**31) % 2**32 - 2**31
+        return (0 if value == -(2**31) else abs(value)) % self.slots
+
+    def put(self, key, offset):
+        hashed = hashlib.md5(key).digest()
+        attempt = 0
+        while True:
+            slot = self._probe(hashed, attempt)
+            if self.table[slot] is None:
+                self.table[slot] = [hashed, offset]
+                self.entries += 1
+                return
+            if self.table[slot][0] == hashed:
+                self.table[slot][1] = offset
+                return
+            attempt += 1
+
+    def get(self, key):
+        hashed = hashlib.md5(key).digest()
+        for attempt in range(self.slots + 12):
+            entry = self.table[self._probe(hashed, attempt)]
+            if entry is None:
+                return -1
+            if entry[0] == hashed:
+                return entry[1]
+        return -1
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 200])
+def test_hashes_are_those_of_hashlib(count):
+    draw = random.Random(count)
+    keys = [
+        None if draw.random() < 0.1 else draw.randbytes(draw.choice(LENGTHS))
+        for _ in range(count)
+    ]
+    hashes = np.empty((count, 16), np.uint8)
+    assert _speedups.hash_keys(ByteColumn.of(keys), hashes) == count
+    for key, found in zip(keys, hashes, strict=True):
+        expected = bytes(16) if key is None else hashlib.md5(key).digest()
+        assert found.tobytes() == expected
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 7, 64, 1000])
+@pytest.mark.parametrize("share", [0.3, 0.9, 1])
+def test_the_table_is_that_of_kafka_slot_by_slot(slots, share):
+    draw = random.Random(slots)
+    offsets, reference = OffsetMap(24 * slots + 23), ReferenceMap(24 * slots + 23)
+    most = max(1, int(slots * share))
+    keys = [b"%d" % draw.randrange(2 * slots) for _ in range(4 * slots)]
+    done = offsets.put(ByteColumn.of(keys), np.arange(len(keys)), most)
+    for offset, key in enumerate(keys):
+        if reference.entries >= most:
+            assert done == offset
+            break
+        reference.put(key, offset)
+    else:
+        assert done == len(keys)
+    assert offsets.entries == reference.entries
+    assert offsets.latest_offset == done - 1
+    table = offsets._table.reshape(-1, 24)
+    for slot, entry in zip(table, reference.table, strict=True):
+        if entry is None:
+            assert not slot.any()
+        else:
+            hashed, offset = entry
+            assert slot[:16].tobytes() == hashed
+            assert slot[16:].view(np.int64) == offset
+    asked = [b"%d" % number for number in range(3 * slots)]
+    found = offsets.find(ByteColumn.of(asked))
+    assert found.tolist() == [reference.get(key) for key in asked]
+
+
+def test_the_last_offset_put_wins_even_if_it_is_lower():
+    offsets = OffsetMap(240)
+    offsets.put(ByteColumn.of([b"a", b"a"]), np.array([9, 4]), 9)
+    assert offsets.find(ByteColumn.of([b"a"])).tolist() == [4]
+    assert offsets.latest_offset == 4
+
+
+def test_a_full_map_takes_no_new_offset_of_a_key_that_it_has():
+    offsets = OffsetMap(240)
+    assert offsets.put(ByteColumn.of([b"a", b"b", b"a"]), np.arange(3), 2) == 2
+    assert offsets.find(ByteColumn.of([b"a"])).tolist() == [0]
+    assert offsets.latest_offset == 1
+
+
+def test_null_keys_are_skipped_also_by_a_full_map():
+    offsets = OffsetMap(240)
+    keys = ByteColumn.of([None, b"a", None, None, b"b"])
+    assert offsets.put(keys, np.arange(5), 1) == 4
+    assert offsets.latest_offset == 1
+    assert offsets.find(keys).tolist() == [-1, 1, -1, -1, -1]
+
+
+def test_a_cleared_map_is_empty():
+    offsets = OffsetMap(240)
+    offsets.put(ByteColumn.of([b"a"]), np.arange(1), 9)
+    offsets.clear()
+    assert (offsets.entries, offsets.latest_offset, offsets.utilization) == (0, -1, 0)
+    assert offsets.find(ByteColumn.of([b"a"])).tolist() == [-1]
+
+
+def test_a_map_without_a_slot_is_refused():
+    with pytest.raises(LogArgumentError, match="23 bytes, expected at least 24"):
+        OffsetMap(23)
+
+
+@pytest.mark.parametrize("start", [-1, 3, 2**40])
+def test_a_key_outside_of_its_data_is_found_by_the_kernels(start):
+    keys = ByteColumn(
+        np.zeros(4, np.uint8), np.array([0, start]), np.array([4, 2], np.int32)
+    )
+    table, offsets = np.zeros(240, np.uint8), np.arange(2)
+    assert _speedups.put_offsets(table, 0, 9, keys, offsets)[0] == -1
+    assert _speedups.find_offsets(table, keys, offsets.copy()) == 0
+    assert _speedups.hash_keys(keys, np.empty((2, 16), np.uint8)) == 0
+
+
+def test_a_full_table_ends_the_search_for_a_slot():
+    table, keys = np.zeros(48, np.uint8), ByteColumn.of([b"a", b"b", b"c"])
+    assert _speedups.put_offsets(table, 0, 9, keys, np.arange(3)) == (-1, 2)
+    assert _speedups.find_offsets(table, keys, found := np.empty(3, np.int64)) == 3
+    assert found.tolist() == [0, 1, -1]
