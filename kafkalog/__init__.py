@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kafkalog.log.opening import open
     from kafkalog.log.writable_log import WritableLog
     from kafkalog.manager.log_manager import LogManager
+    from kafkalog.manager.replication import replicate
     from kafkalog.messages.internal_records import InternalRecord, decode_internal
     from kafkalog.query.index_scan import (
         scan_indexes,
@@ -91,6 +92,7 @@ __all__ = [
     "encode_batches",
     "open",
     "read_properties",
+    "replicate",
     "scan",
     "scan_indexes",
     "verify",
@@ -118,6 +120,7 @@ _MODULES: Final = {
     "encode_batches": "encoding.batch_builder",
     "open": "log.opening",
     "read_properties": "storage.properties_file",
+    "replicate": "manager.replication",
     "scan": "query.scan",
     "scan_indexes": "query.index_scan",
     "scan_offset_indexes": "query.index_scan",

@@ -15,7 +15,7 @@ Source: ``LeaderEpochFileCache.java``, ``LeaderEpochCheckpointFile.java``.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -63,6 +63,24 @@ def _check(entry: EpochEntry, path: Path) -> None:
     if entry.epoch < 0 or entry.start_offset < 0:
         reason = f"no epoch {entry.epoch} begins at {entry.start_offset}"
         raise LogArgumentError(f"{reason}: {path}")
+
+
+def end_offset_for(
+    entries: Sequence[EpochEntry], epoch: int, log_end_offset: int
+) -> EpochEnd | None:
+    """Return the greatest epoch up to `epoch`, and where it ends; None if unknown.
+
+    If `epoch` is before all entries, the result is `epoch` itself and the start offset
+    of the first entry: its data was deleted. After all entries, and for -1, nothing is
+    known.
+    """
+    if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
+        return None
+    if epoch == entries[-1].epoch:
+        return EpochEnd(epoch, log_end_offset)
+    higher = bisect_right(entries, epoch, key=_EPOCH)
+    found = entries[higher - 1].epoch if higher else epoch
+    return EpochEnd(found, entries[higher].start_offset)
 
 
 class LeaderEpochs:
@@ -166,19 +184,8 @@ class LeaderEpochs:
         self._disk.create_if_missing(self.path)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd | None:
-        """Return the greatest epoch up to `epoch`, and where it ends; None if unknown.
-
-        For one before all others that is `epoch` itself and where the first begins: its
-        data is gone. For one after all others, and for -1, nothing is known.
-        """
-        entries = self._entries
-        if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
-            return None
-        if epoch == entries[-1].epoch:
-            return EpochEnd(epoch, log_end_offset)
-        higher = bisect_right(entries, epoch, key=_EPOCH)
-        found = entries[higher - 1].epoch if higher else epoch
-        return EpochEnd(found, entries[higher].start_offset)
+        """Return the greatest epoch up to `epoch` and its end; see `end_offset_for`."""
+        return end_offset_for(self._entries, epoch, log_end_offset)
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """Return the epoch that an offset was, or would be, written under."""
