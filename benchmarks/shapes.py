@@ -97,7 +97,7 @@ def counters(random: np.random.Generator, rows: int) -> ByteColumn:
     value = np.empty(rows, [("count", ">i8"), ("walk", ">f8")])
     value["count"] = np.arange(rows)
     value["walk"] = (100 + np.cumsum(random.normal(0, 1, rows).round(2))).round(2)
-    return ByteColumn.packed(value.view(np.uint8), np.full(rows, 16, np.int32))
+    return ByteColumn.contiguous(value.view(np.uint8), np.full(rows, 16, np.int32))
 
 
 def headers(
@@ -111,6 +111,6 @@ def headers(
     sizes = np.tile(np.array([len(name) for name in HEADERS], np.int32), rows)
     return (
         np.arange(rows + 1) * len(HEADERS),
-        ByteColumn.packed(names, sizes),
-        ByteColumn.packed(values, np.full(2 * rows, 16, np.int32)),
+        ByteColumn.contiguous(names, sizes),
+        ByteColumn.contiguous(values, np.full(2 * rows, 16, np.int32)),
     )

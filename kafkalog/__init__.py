@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kafkalog.indexes.offset_index import OffsetIndex
     from kafkalog.indexes.time_index import TimeIndex
     from kafkalog.indexes.txn_index import TransactionIndex
-    from kafkalog.log.append_result import AppendResult
+    from kafkalog.log.appending import AppendResult
     from kafkalog.log.log import Log
     from kafkalog.log.opening import open
     from kafkalog.log.writable_log import WritableLog
@@ -99,7 +99,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "AppendResult": "log.append_result",
+    "AppendResult": "log.appending",
     "BrokerConfig": "config.broker_config",
     "InternalRecord": "messages.internal_records",
     "Log": "log.log",

@@ -120,8 +120,8 @@ def public_callables():
 
 CALLABLES = dict(public_callables())
 UNDOCUMENTED = {
-    "OffsetIndex", "RecordBatchBuilder", "TimeIndex",
-    "TransactionIndex", "encode_batches",
+    "OffsetIndex", "TimeIndex",
+    "TransactionIndex", 
 }  # fmt: skip
 """Names whose docstrings have no sections yet."""
 

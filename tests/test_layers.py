@@ -36,7 +36,7 @@ UPWARD = {
 }
 WRITERS = {"config", "validation", "encoding", "manager", "cleaner", "verification"}
 READERS_OF_LOGS = {
-    "control_batches", "log", "log_segments", "markers", "producers", "transactions",
+    "log", "log_segments", "markers", "producers", "transactions",
     "offset_metadata",
 }  # fmt: skip
 READINGS = {

@@ -1,1 +1,1 @@
-"""Columns of records to batches."""
+"""Encoding of records as record batches."""

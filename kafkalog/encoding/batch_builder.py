@@ -1,14 +1,14 @@
-"""Records in, batches out: one at a time, or columns of them at once.
+"""Builders of record batches: from single records, or from columns of records.
 
-What a batch says besides its records is a `BatchSettings`; `RecordBatchBuilder` takes
-records singly, `encode_batches` cuts columns of them into many batches. Both write the
-bytes that Kafka's own builder writes; uncompressed, every one of them.
+`BatchSettings` has the header fields that do not follow from the records.
+`RecordBatchBuilder` builds one batch of records appended one by one. `encode_batches`
+splits columns of records into batches. Both write the same bytes as Kafka's builder; a
+compressed batch may differ in the stream of its codec.
 
-The base timestamp is the first record's, or the delete horizon; the max timestamp the
-greatest, or the log append time. Records keep their own timestamps under log append
-time in magic 2, and lose them below.
+The base timestamp of a batch is that of the first record, or the delete horizon. The
+max timestamp is the greatest, or the log append time. With log append time, records of
+magic 2 keep their own timestamps, and messages of magic 0 and 1 do not.
 
-Knows: Kafka's rules for what may be written. Does not know: what a log accepts.
 Source: ``MemoryRecordsBuilder.java``, ``DefaultRecordBatch.java``.
 """
 
@@ -45,13 +45,14 @@ from kafkalog.formats.layout import TimestampType
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """What a batch says of itself; the rest follows from its records.
+    """Header fields of a batch that do not follow from its records.
 
-    `codec` is a name of `layout.CODECS` or an id, `level` its ``compression.*.level``,
-    None for Kafka's default. `base_offset` None is the first record's. `last_offset` is
-    given where records behind the last one were removed. Times are ms since the epoch.
+    `codec` is a name of `layout.CODECS` or an id. `level` is its
+    ``compression.*.level``, None for Kafka's default. `base_offset` None is that of the
+    first record. `last_offset` is set if records after the last one were removed. Times
+    are ms since the epoch.
 
-    Raises `InvalidRecordError` where no batch can be so.
+    Raises `InvalidRecordError` for fields that no batch can have.
     """
 
     _: KW_ONLY
@@ -73,46 +74,49 @@ class BatchSettings:
     def __post_init__(self) -> None:
         if isinstance(self.codec, str):
             if self.codec not in layout.CODECS:
-                raise InvalidRecordError(f"there is no codec {self.codec!r}")
+                raise InvalidRecordError(
+                    f"codec {self.codec!r}, expected {', '.join(layout.CODECS)}"
+                )
             object.__setattr__(self, "codec", layout.CODECS.index(self.codec))
-        if reason := self._objection():
+        if reason := self._find_fault():
             raise InvalidRecordError(reason)
 
-    def _objection(self) -> str | None:
-        """Say why there can be no such batch."""
+    def _find_fault(self) -> str | None:
+        """Return why no batch can have these fields, None if one can."""
         stamped = self.timestamp_type == TimestampType.LOG_APPEND_TIME
         if stamped != (self.log_append_time is not None):
-            return "log append time, and only it, needs log_append_time"
+            return "log_append_time must be set with timestamp type LogAppendTime only"
         if self.timestamp_type < 0 and self.magic > 0:
-            return f"magic {self.magic} needs a timestamp type"
+            return f"no timestamp type in magic {self.magic}, expected magic 0"
         if self.magic not in (0, 1, 2):
-            return f"there is no magic {self.magic}"
+            return f"magic {self.magic}, expected 0, 1 or 2"
         if self.magic < 2:
-            return self._objection_below_magic_2()
+            return self._find_fault_of_messages()
         if self.is_transactional and self.producer_id < 0:
-            return "a transactional batch needs a producer id"
+            return "transactional batch without a producer id"
         if self.producer_id < 0:
             return None
         if self.producer_epoch < 0:
-            return f"producer epoch {self.producer_epoch} is negative"
+            return f"producer epoch {self.producer_epoch}, expected at least 0"
         if self.base_sequence < 0 and not self.is_control:
-            return f"sequence {self.base_sequence} is negative"
+            return f"sequence {self.base_sequence}, expected at least 0"
         return None
 
-    def _objection_below_magic_2(self) -> str | None:
+    def _find_fault_of_messages(self) -> str | None:
+        """Return why no messages of magic 0 or 1 can have these fields."""
         if self.codec == Codec.ZSTD:
-            return f"zstd cannot be used with magic {self.magic}"
-        late = (
+            return f"codec zstd in magic {self.magic}, expected magic 2"
+        only_magic_2 = (
             self.producer_id >= 0 or self.is_transactional or self.is_control,
             self.delete_horizon_ms is not None or self.last_offset is not None,
         )
-        if any(late):
-            return f"magic {self.magic} has messages, and nothing to say of a batch"
+        if any(only_magic_2):
+            return f"fields of a batch in magic {self.magic}, expected magic 2"
         return None
 
     @property
     def attributes(self) -> int:
-        """The attributes of a batch of magic 2."""
+        """Attributes of a batch of magic 2."""
         stamped = self.timestamp_type == TimestampType.LOG_APPEND_TIME
         return (
             int(self.codec)
@@ -124,7 +128,7 @@ class BatchSettings:
 
 
 class BatchFields(TypedDict, total=False):
-    """The fields of `BatchSettings`, as keywords."""
+    """Keyword arguments with the fields of `BatchSettings`."""
 
     magic: int
     codec: layout.CodecName | int
@@ -143,10 +147,23 @@ class BatchFields(TypedDict, total=False):
 
 
 class RecordBatchBuilder:
-    """Collect records and build one batch of them (below magic 2, a message set).
+    """Builder of one batch, or of a message set below magic 2, from single records.
 
-    Takes the fields of `BatchSettings` as keywords.
+    Parameters
+    ----------
+    **settings : optional
+        Fields of the batch: ``magic``, ``codec``, ``level``, ``base_offset``,
+        ``last_offset``, ``leader_epoch``, ``timestamp_type``, ``log_append_time``,
+        ``producer_id``, ``producer_epoch``, ``base_sequence``, ``is_transactional``,
+        ``is_control``, ``delete_horizon_ms``. Times are ms since the epoch.
 
+    Raises
+    ------
+    InvalidRecordError
+        For fields that no batch can have.
+
+    Examples
+    --------
     >>> builder = RecordBatchBuilder(base_offset=100, leader_epoch=3)
     >>> builder.append(b"k1", b"hello", timestamp=1_700_000_000_000)
     >>> builder.append(None, b"world", timestamp=1_700_000_000_005)
@@ -174,21 +191,44 @@ class RecordBatchBuilder:
         headers: Sequence[Header] = (),
         offset: int | None = None,
     ) -> None:
-        """Add a record; `offset` None is the one behind the last.
+        """Append a record.
 
-        Raises `InvalidRecordError` for an offset that does not rise or that is 2^31 or
-        more above the base, a negative timestamp other than -1, a header without a key.
+        Parameters
+        ----------
+        key : bytes or None
+            Key of the record.
+        value : bytes or None
+            Value of the record.
+        timestamp : int, default -1
+            Milliseconds since the epoch, -1 for none.
+        headers : sequence of (str or bytes, bytes or None), optional
+            Names and values of the record headers.
+        offset : int, optional
+            Offset of the record, by default the one after the last record.
+
+        Raises
+        ------
+        InvalidRecordError
+            If the offset is not above the last one, or 2**31 or more above the base
+            offset, if the timestamp is below -1, or if a header has no name.
+
+        Examples
+        --------
+        >>> builder = RecordBatchBuilder(codec="zstd")
+        >>> builder.append(b"key", b"value", headers=[("trace", b"17")])
+        >>> len(builder)
+        1
         """
         if offset is None:
             offset = self._offsets[-1] + 1 if self._offsets else self._base_offset(0)
         elif self._offsets and offset <= self._offsets[-1]:
-            reason = f"offset {offset} does not rise above {self._offsets[-1]}"
-            raise InvalidRecordError(reason)
+            reason = f"offset {offset} after {self._offsets[-1]}"
+            raise InvalidRecordError(f"{reason}, expected ascending offsets")
         _check_delta(self._base_offset(offset), offset)
         if timestamp < layout.NO_TIMESTAMP:
-            raise InvalidRecordError(f"timestamp {timestamp} is negative")
+            raise InvalidRecordError(f"timestamp {timestamp}, expected at least -1")
         if any(name is None for name, _ in headers):
-            raise InvalidRecordError("a header needs a key")
+            raise InvalidRecordError("record header without a key")
         self._keys.append(key)
         self._values.append(value)
         self._timestamps.append(timestamp)
@@ -196,9 +236,28 @@ class RecordBatchBuilder:
         self._headers.append(headers)
 
     def build(self) -> bytes:
-        """Build the batch of the records so far."""
+        """Return the batch of the records appended so far.
+
+        Returns
+        -------
+        bytes
+            The encoded batch.
+
+        Raises
+        ------
+        InvalidRecordError
+            If there are no records, or the settings do not fit them.
+
+        Examples
+        --------
+        >>> import kafkalog
+        >>> builder = RecordBatchBuilder()
+        >>> builder.append(b"key", b"value")
+        >>> [record.value for record in kafkalog.RecordBatch(builder.build())]
+        [b'value']
+        """
         if not self._offsets:
-            raise InvalidRecordError("a batch needs a record, or empty_batch")
+            raise InvalidRecordError("record count 0, expected at least 1")
         return bytes(encode_batches(self._columns(), None, settings=self.settings))
 
     def _base_offset(self, first: int) -> int:
@@ -224,16 +283,39 @@ def encode_batches(
     settings: BatchSettings | None = None,
     out: Bytes | None = None,
 ) -> memoryview:
-    """Encode `columns` as batches one behind another, each as full as it may be.
+    """Return columns of records as encoded batches, one after another.
 
-    `batch_bytes` bounds a batch before compression, header included, `rows_per_batch`
-    its records; None is no bound. Where more than one batch comes out, `settings` may
-    give neither `base_offset` nor `last_offset`; sequences run on from batch to batch.
-    Below magic 2 all records go into one message set. What comes out is the memory it
-    was written to, `out` if that is large enough: ``bytes(...)`` copies it.
+    Each batch has as many records as its limits allow, at least one. Below magic 2 all
+    records are in one message set.
 
-    Raises `InvalidRecordError` as `RecordBatchBuilder` does.
+    Parameters
+    ----------
+    columns : RecordColumns
+        The records, with ascending offsets.
+    batch_bytes : int or None, default 16384
+        Greatest size of a batch with its header, before compression; None for no limit.
+    rows_per_batch : int, optional
+        Greatest number of records of a batch.
+    settings : BatchSettings, optional
+        Header fields of all batches. With more than one batch, `base_offset` and
+        `last_offset` must be None. Sequences continue from batch to batch.
+    out : ndarray of uint8, optional
+        Buffer to write uncompressed batches to, if it is large enough.
 
+    Returns
+    -------
+    memoryview
+        The bytes of the batches, in `out` or in a new buffer; ``bytes(...)`` copies it.
+
+    Raises
+    ------
+    InvalidRecordError
+        For a record or a batch that cannot be encoded, as in `RecordBatchBuilder`.
+    ValueError
+        If the columns have different lengths.
+
+    Examples
+    --------
     >>> rows = RecordColumns(
     ...     np.arange(3), np.full(3, -1), ByteColumn.nulls(3), ByteColumn.of([b"v"] * 3)
     ... )
@@ -251,13 +333,13 @@ def encode_batches(
             log_append_time=settings.log_append_time,
         )
         return memoryview(messages)
-    cut = split_into_batches(
+    split = split_into_batches(
         columns, batch_bytes=batch_bytes, rows_per_batch=rows_per_batch
     )
-    rows = head_batches(columns, cut.bounds, settings)
+    rows = header_rows(columns, split.bounds, settings)
     if settings.base_offset is None and settings.delete_horizon_ms is None:
-        return encode_measured(columns, rows, cut, level=settings.level, out=out)
-    return encode(columns, rows, cut.bounds, level=settings.level)
+        return encode_measured(columns, rows, split, level=settings.level, out=out)
+    return encode(columns, rows, split.bounds, level=settings.level)
 
 
 def empty_batch(
@@ -267,10 +349,10 @@ def empty_batch(
     max_timestamp: int = layout.NO_TIMESTAMP,
     **settings: Any,
 ) -> bytes:
-    """Build a batch without records, as compaction leaves one to keep what it says.
+    """Return a batch without records, as compaction keeps for a producer's sequence.
 
-    Takes the fields of `BatchSettings` too. Codec and delete horizon are cleared, the
-    base timestamp is -1.
+    Further arguments are the fields of `BatchSettings`. Codec and delete horizon are
+    cleared, and the base timestamp is -1.
 
     >>> len(empty_batch(base_offset=100, last_offset=101))
     61
@@ -278,11 +360,11 @@ def empty_batch(
     settings |= {"codec": Codec.NONE, "level": None, "delete_horizon_ms": None}
     if settings.get("timestamp_type") == TimestampType.LOG_APPEND_TIME:
         settings["log_append_time"] = max_timestamp
-    kept = BatchSettings(base_offset=base_offset, last_offset=last_offset, **settings)
+    fields = BatchSettings(base_offset=base_offset, last_offset=last_offset, **settings)
     rows = np.zeros(1, layout.BATCH)
-    rows["magic"] = kept.magic
+    rows["magic"] = fields.magic
     bounds = np.zeros(2, np.int64)
-    _apply(kept, rows, bounds)
+    _apply(fields, rows, bounds)
     rows["base_timestamp"] = layout.NO_TIMESTAMP
     rows["max_timestamp"] = max_timestamp
     none = np.empty(0, np.int64)
@@ -290,10 +372,10 @@ def empty_batch(
     return bytes(encode(RecordColumns(none, none, nulls, nulls), rows, bounds))
 
 
-def head_batches(
+def header_rows(
     columns: RecordColumns, bounds: Int64s, settings: BatchSettings
 ) -> BatchHeaders:
-    """Head batches of magic 2: what their records say, and what `settings` do.
+    """Return the headers of batches of magic 2, from their records and `settings`.
 
     Batch i has the records ``bounds[i]`` to ``bounds[i + 1]``.
     """
@@ -303,8 +385,8 @@ def head_batches(
 
 
 def _apply(settings: BatchSettings, rows: BatchHeaders, bounds: Int64s) -> None:
-    """Write into `rows` what `settings` say of their batches."""
-    _place_offsets(settings, rows)
+    """Set the header fields of `settings` in `rows`."""
+    _apply_offsets(settings, rows)
     rows["attributes"] = settings.attributes
     for name in ("leader_epoch", "producer_id", "producer_epoch"):
         rows[name] = getattr(settings, name)
@@ -319,20 +401,22 @@ def _apply(settings: BatchSettings, rows: BatchHeaders, bounds: Int64s) -> None:
         rows["max_timestamp"] = settings.log_append_time
 
 
-def _place_offsets(settings: BatchSettings, rows: BatchHeaders) -> None:
-    """Let the settings' first and last offsets stand for those of the records."""
-    given = {
+def _apply_offsets(settings: BatchSettings, rows: BatchHeaders) -> None:
+    """Set the base offset and the last offset of a batch, if `settings` have them."""
+    offsets = {
         name: offset
         for name in ("base_offset", "last_offset")
         if (offset := getattr(settings, name)) is not None
     }
-    if given and len(rows) > 1:
-        reason = f"{' and '.join(given)} cannot be those of {len(rows)} batches"
+    if offsets and len(rows) > 1:
+        reason = f"{' and '.join(offsets)} of {len(rows)} batches, expected 1 batch"
         raise InvalidRecordError(reason)
-    if "last_offset" in given and (rows["last_offset"] > given["last_offset"]).any():
-        reason = f"last offset {given['last_offset']} lies below the last record's"
+    last_offset = offsets.get("last_offset")
+    if last_offset is not None and (rows["last_offset"] > last_offset).any():
+        least = rows["last_offset"].max()
+        reason = f"last offset {last_offset}, expected at least {least}"
         raise InvalidRecordError(reason)
-    for name, offset in given.items():
+    for name, offset in offsets.items():
         rows[name] = offset
     if len(rows):
         widest = (rows["last_offset"] - rows["base_offset"]).argmax()
@@ -342,5 +426,6 @@ def _place_offsets(settings: BatchSettings, rows: BatchHeaders) -> None:
 
 def _check_delta(base_offset: int, offset: int) -> None:
     if not 0 <= offset - base_offset <= layout.MAX_OFFSET_DELTA:
-        reason = f"offset {offset} is no int32 above the base offset {base_offset}"
+        greatest = base_offset + layout.MAX_OFFSET_DELTA
+        reason = f"offset {offset}, expected {base_offset} to {greatest}"
         raise InvalidRecordError(reason)

@@ -1,10 +1,9 @@
-"""Columns of records -> batches of magic 2, many at once.
+"""Encoding of columns of records as batches of magic 2, many at once.
 
-Each batch is a row of `layout.BATCH`: what the header says. `encode` adds what follows
-from the records (count, size, CRC), and packs the records of those rows whose
-attributes name a codec.
+Each batch is a row of `layout.BATCH` with its header fields. `encode` sets those that
+follow from the records (count, size, CRC), and compresses the records of rows whose
+attributes have a codec.
 
-Knows: how a batch is put together. Does not know: files; who assigns offsets.
 Source: ``DefaultRecordBatch.java``, ``MemoryRecordsBuilder.java``.
 """
 
@@ -25,13 +24,13 @@ BatchHeaders: TypeAlias = npt.NDArray[np.void]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 DEFAULT_BATCH_BYTES: Final = 16384
-"""Kafka's ``batch.size``: what a producer puts into a batch."""
+"""Default of Kafka's ``batch.size``, the size of a producer's batch."""
 
-_EVERY: Final = 2**63 - 1
+_UNLIMITED: Final = 2**63 - 1
 
 
 class BatchSplit(NamedTuple):
-    """Where batches begin (batches + 1,), and the bytes that what they hold takes."""
+    """First record of each batch, shape (batches + 1,), and the size of its records."""
 
     bounds: Int64s
     payloads: Int64s
@@ -44,50 +43,51 @@ def encode(
     *,
     level: int | None = None,
 ) -> memoryview:
-    """Encode batches one behind another: row i of `batches` heads the records
-    ``bounds[i]`` to ``bounds[i + 1]``, all of which are used, in order.
+    """Return the encoded batches, one after another.
 
-    Of each row the offsets, timestamps, attributes, epochs, producer and sequence are
-    taken as they are; `position`, `size_in_bytes` and `count` are filled in. `level` is
-    that of the codec in the attributes, None for Kafka's default. What comes out is
-    the memory it was written to.
+    Batch i has the header ``batches[i]`` and the records ``bounds[i]`` to
+    ``bounds[i + 1]``. The bounds must include all records, in order. Offsets,
+    timestamps, attributes, epochs, producer and sequence are taken from the header;
+    `position`, `size_in_bytes` and `count` are set. `level` is the compression level,
+    None for Kafka's default.
 
-    Raises `InvalidRecordError` where a record or a batch cannot be written.
-    """  # noqa: D205
+    Raises `InvalidRecordError` for a record or a batch that cannot be encoded.
+    """
     check_columns(columns)
     payloads = np.empty(len(batches), np.int64)
     done = _speedups.measure_records(*columns, bounds, batches, payloads)
     if done < len(columns.offset):
-        raise InvalidRecordError(f"record {done} does not fit its batch or its column")
+        raise InvalidRecordError(f"record {done} is outside of its batch or its column")
     return encode_measured(columns, batches, BatchSplit(bounds, payloads), level=level)
 
 
 def encode_measured(
     columns: RecordColumns,
     batches: BatchHeaders,
-    cut: BatchSplit,
+    split: BatchSplit,
     *,
     level: int | None = None,
     out: Bytes | None = None,
 ) -> memoryview:
-    """Encode batches from the lengths that `split_into_batches` measured.
+    """Return the encoded batches, with the sizes that `split_into_batches` computed.
 
-    They hold for base offsets and timestamps that are the first records'. `out` is
-    memory to write to, so that none is touched for the first time; what comes out then
-    lies in it, where no codec is at work, until it is written to again.
+    The sizes are valid for base offsets and base timestamps of the first records. `out`
+    is a buffer to reuse: uncompressed batches are written to it if it is large enough.
     """
-    batches["count"] = np.diff(cut.bounds)
-    packed = (batches["attributes"] & layout.CODEC_MASK) != Codec.NONE
-    if packed.any():
-        plain = _memory(int(cut.payloads.sum()), out)
-        starts = np.cumsum(cut.payloads) - cut.payloads
-        _write(columns, batches, cut, starts, plain)
-        return _seal(batches, _packed(batches, plain, starts, cut.payloads, level))
-    _place(batches, cut.payloads)
-    out = _memory(int(batches["size_in_bytes"].sum()), out)
+    batches["count"] = np.diff(split.bounds)
+    compressed = (batches["attributes"] & layout.CODEC_MASK) != Codec.NONE
+    if compressed.any():
+        records = _buffer(int(split.payloads.sum()), out)
+        starts = np.cumsum(split.payloads) - split.payloads
+        _write(columns, batches, split, starts, records)
+        return _write_headers(
+            batches, _compressed(batches, records, starts, split.payloads, level)
+        )
+    _set_positions(batches, split.payloads)
+    out = _buffer(int(batches["size_in_bytes"].sum()), out)
     starts = batches["position"] + layout.RECORD_BATCH_OVERHEAD
-    _write(columns, batches, cut, starts, out)
-    return _seal(batches, out)
+    _write(columns, batches, split, starts, out)
+    return _write_headers(batches, out)
 
 
 def split_into_batches(
@@ -96,30 +96,30 @@ def split_into_batches(
     batch_bytes: int | None = DEFAULT_BATCH_BYTES,
     rows_per_batch: int | None = None,
 ) -> BatchSplit:
-    """Cut records into batches: as many in each as fit, but at least one.
+    """Split records into batches with as many as fit in each, but at least one.
 
-    `batch_bytes` bounds a batch with its header, uncompressed; `rows_per_batch` its
-    records.
+    `batch_bytes` limits the size of a batch with its header, before compression, and
+    `rows_per_batch` the number of its records.
     """
     check_columns(columns)
     records = len(columns.offset)
     bounds, payloads = np.empty(records + 1, np.int64), np.empty(records, np.int64)
     batches, rows = _speedups.split_records(
         *columns,
-        _EVERY if batch_bytes is None else batch_bytes,
-        _EVERY if rows_per_batch is None else rows_per_batch,
+        _UNLIMITED if batch_bytes is None else batch_bytes,
+        _UNLIMITED if rows_per_batch is None else rows_per_batch,
         bounds,
         payloads,
     )
     if rows < len(columns.offset):
-        raise InvalidRecordError(f"record {rows} does not lie in its column")
+        raise InvalidRecordError(f"record {rows} is outside of its column")
     return BatchSplit(bounds[: batches + 1], payloads[:batches])
 
 
 def batch_rows(columns: RecordColumns, bounds: Int64s) -> BatchHeaders:
-    """Head each batch as a producer without an id does: offsets and timestamps.
+    """Return headers of batches without a producer id, with offsets and timestamps.
 
-    The base timestamp is the first record's, the max timestamp the greatest.
+    The base timestamp is that of the first record, the max timestamp the greatest.
     """
     first = bounds[:-1]
     rows = np.zeros(first.size, layout.BATCH)
@@ -135,21 +135,30 @@ def batch_rows(columns: RecordColumns, bounds: Int64s) -> BatchHeaders:
 
 
 def check_columns(columns: RecordColumns) -> None:
-    """Refuse offsets that do not rise, and negative timestamps other than -1."""
+    """Raise for columns of different lengths, and invalid offsets or timestamps."""
     offset, timestamp = columns.offset, columns.timestamp
+    lengths = {
+        "timestamp": timestamp.size,
+        "key": columns.key.start.size,
+        "value": columns.value.start.size,
+    }
+    for name, length in lengths.items():
+        if length != offset.size:
+            reason = f"column {name} of {length} rows, expected {offset.size} as offset"
+            raise ValueError(reason)
     if offset.size and offset[0] < 0:
-        raise InvalidRecordError(f"offset {offset[0]} is negative")
-    falls = offset[1:] <= offset[:-1]
-    if falls.any():
-        row = int(falls.argmax()) + 1
-        reason = f"offset {offset[row]} does not rise above {offset[row - 1]}"
-        raise InvalidRecordError(reason)
+        raise InvalidRecordError(f"offset {offset[0]}, expected at least 0")
+    descending = offset[1:] <= offset[:-1]
+    if descending.any():
+        row = int(descending.argmax()) + 1
+        reason = f"offset {offset[row]} after {offset[row - 1]}"
+        raise InvalidRecordError(f"{reason}, expected ascending offsets")
     if timestamp.size and timestamp.min() < layout.NO_TIMESTAMP:
-        raise InvalidRecordError(f"timestamp {timestamp.min()} is negative")
+        raise InvalidRecordError(f"timestamp {timestamp.min()}, expected at least -1")
 
 
-def _memory(size: int, out: Bytes | None) -> Bytes:
-    """Take `size` bytes of `out`, or fresh ones where it has not that many."""
+def _buffer(size: int, out: Bytes | None) -> Bytes:
+    """Return `size` bytes of `out`, or a new buffer if `out` is smaller."""
     if out is None or out.size < size:
         return np.empty(size, np.uint8)
     return out[:size]
@@ -158,24 +167,24 @@ def _memory(size: int, out: Bytes | None) -> Bytes:
 def _write(
     columns: RecordColumns,
     batches: BatchHeaders,
-    cut: BatchSplit,
+    split: BatchSplit,
     starts: Int64s,
     out: Bytes,
 ) -> None:
-    done = _speedups.write_records(*columns, cut.bounds, batches, starts, out)
+    done = _speedups.write_records(*columns, split.bounds, batches, starts, out)
     if done < len(columns.offset):
-        raise InvalidRecordError(f"record {done} changed while it was written")
+        raise InvalidRecordError(f"record {done} changed while it was encoded")
 
 
-def _packed(
+def _compressed(
     batches: BatchHeaders,
-    plain: Bytes,
+    records: Bytes,
     starts: Int64s,
     payloads: Int64s,
     level: int | None,
 ) -> Bytes:
-    """Compress each batch's records, and leave space for the headers."""
-    source = plain.data
+    """Return the compressed records of the batches, with space for the headers."""
+    source = records.data
     codecs = (batches["attributes"] & layout.CODEC_MASK).tolist()
     streams = [
         compress(codec, source[start : start + size], level=level)
@@ -183,21 +192,22 @@ def _packed(
             codecs, starts.tolist(), payloads.tolist(), strict=True
         )
     ]
-    _place(batches, np.array([len(stream) for stream in streams], np.int64))
+    _set_positions(batches, np.array([len(stream) for stream in streams], np.int64))
     space = bytes(layout.RECORD_BATCH_OVERHEAD)
     parts = [part for stream in streams for part in (space, stream)]
     return np.frombuffer(bytearray().join(parts), np.uint8)
 
 
-def _place(batches: BatchHeaders, payloads: Int64s) -> None:
-    """Say where each batch lies when they follow one another."""
+def _set_positions(batches: BatchHeaders, payloads: Int64s) -> None:
+    """Set the size and position of batches that follow one another."""
     size = payloads + layout.RECORD_BATCH_OVERHEAD
     batches["size_in_bytes"] = size
     batches["position"] = np.cumsum(size) - size
 
 
-def _seal(batches: BatchHeaders, out: Bytes) -> memoryview:
+def _write_headers(batches: BatchHeaders, out: Bytes) -> memoryview:
+    """Write the headers with their checksums, and return the buffer."""
     done = _speedups.write_headers(batches, out)
     if done < len(batches):
-        raise InvalidRecordError(f"batch {done} exceeds 2147483647 bytes")
+        raise InvalidRecordError(f"batch {done} is larger than 2147483647 bytes")
     return out.data

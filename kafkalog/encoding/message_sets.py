@@ -1,12 +1,11 @@
-"""Columns of records -> message sets of magic 0 and 1, plain or in a wrapper.
+"""Encoding of message sets of magic 0 and 1, which share no layout with magic 2.
 
-A plain set is messages one behind another. A compressed one is one message, the
-*wrapper*: no key, and as its value the packed messages. Inside, magic 0 keeps absolute
-offsets and magic 1 offsets relative to the set's base; outside, the wrapper has the
-offset of the last. A wrapper's timestamp is the greatest inside or, with log append
-time, that time, which the messages inside have then too.
+An uncompressed set is a sequence of messages. A compressed set is one message, the
+*wrapper*, which has no key, and the compressed messages as its value. The offsets of
+inner messages are absolute in magic 0, and relative to the base offset of the set in
+magic 1. The wrapper has the offset of the last message, and the greatest timestamp.
+With log append time, the wrapper and all inner messages have that time.
 
-Knows: what magic 0 and 1 have. Does not know: magic 2; files.
 Source: ``LegacyRecord.java``, ``AbstractLegacyRecordBatch.java``,
 ``MemoryRecordsBuilder.java``.
 """
@@ -32,28 +31,29 @@ def encode_messages(
     base_offset: int | None = None,
     log_append_time: int | None = None,
 ) -> bytes:
-    """Encode records as messages of `magic` 0 or 1, in one wrapper if `codec` is not 0.
+    """Return records as messages of `magic` 0 or 1, in one wrapper if `codec` is not 0.
 
-    `base_offset` is what relative offsets start from, the first record's if None. With
-    `log_append_time`, in ms, every timestamp is that one. Magic 0 has no timestamps.
+    `base_offset` is subtracted from relative offsets, None for that of the first
+    record. With `log_append_time`, in ms, it is the timestamp of all messages. Magic 0
+    has no timestamps.
 
-    Raises `InvalidRecordError` for headers, for offsets that do not rise, and for a key
-    or value that does not lie in its column.
+    Raises `InvalidRecordError` for headers, for offsets that are not ascending, and for
+    a key or value outside of its column.
 
-    >>> one = RecordColumns(
+    >>> columns = RecordColumns(
     ...     np.array([7]),
     ...     np.array([-1]),
     ...     ByteColumn.of([b"k"]),
     ...     ByteColumn.of([b"hello"]),
     ... )
-    >>> encode_messages(one, magic=0).hex(" ", -8)
+    >>> encode_messages(columns, magic=0).hex(" ", -8)
     '0000000000000007 00000014a4cdab3a 0000000000016b00 00000568656c6c6f'
     """
     check_columns(columns)
     if columns.headers is not None:
-        raise InvalidRecordError(f"magic {magic} has no headers")
+        raise InvalidRecordError(f"record headers in magic {magic}, expected magic 2")
     if not columns.offset.size:
-        raise InvalidRecordError("a message set needs a record")
+        raise InvalidRecordError("record count 0, expected at least 1")
     attributes = 0
     if log_append_time is not None and magic:
         attributes = layout.LOG_APPEND_TIME_FLAG
@@ -66,21 +66,21 @@ def encode_messages(
     if magic:
         base = columns.offset[0] if base_offset is None else base_offset
         inner = columns._replace(offset=columns.offset - base)
-    packed = compress(
+    compressed = compress(
         codec, _messages(inner, magic, attributes), level=level, magic=magic
     )
     wrapper = RecordColumns(
         columns.offset[-1:],
         columns.timestamp.max(keepdims=True),
         ByteColumn.nulls(1),
-        ByteColumn.of([packed]),
+        ByteColumn.of([compressed]),
     )
     return _messages(wrapper, magic, attributes | codec)
 
 
 def _messages(columns: RecordColumns, magic: int, attributes: int) -> bytes:
-    least = layout.MIN_MESSAGE_BYTES + (8 if magic else 0)
-    size = least * columns.offset.size
+    overhead = layout.MIN_MESSAGE_BYTES + (8 if magic else 0)
+    size = overhead * columns.offset.size
     for column in (columns.key, columns.value):
         size += int(np.maximum(column.length, 0).sum(dtype=np.int64))
     out = np.empty(size, np.uint8)
@@ -94,5 +94,5 @@ def _messages(columns: RecordColumns, magic: int, attributes: int) -> bytes:
         out,
     )
     if done < columns.offset.size:
-        raise InvalidRecordError(f"record {done} does not lie in its column")
+        raise InvalidRecordError(f"record {done} is outside of its column")
     return out.tobytes()

@@ -1,10 +1,8 @@
-"""Records as columns, the form in which they are written: one array a field.
+"""Columns of records to be encoded: an array for each field.
 
-A column of bytes is three arrays, so that rows may lie anywhere in `data`: gathered one
-behind another, or left where a decoder found them. The header columns are flat; record
-i has those from ``header_bounds[i]`` to ``header_bounds[i + 1]``.
-
-Knows: shapes. Does not know: any layout of bytes.
+A column of bytes is three arrays, so that the rows may be anywhere in `data`:
+contiguous, or where a decoder found them. The columns of record headers are flat:
+record i has the headers ``bounds[i]`` to ``bounds[i + 1]``.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ HeaderColumns: TypeAlias = "tuple[Int64s, ByteColumn, ByteColumn]"
 Header: TypeAlias = tuple[str | bytes, bytes | None]
 
 NULL = -1
-"""The length of a row that is null."""
+"""Length of a null row."""
 
 
 class ByteColumn(NamedTuple):
@@ -32,30 +30,34 @@ class ByteColumn(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[bytes | None]) -> Self:
-        """Gather `values`, one a row.
+        """Return a column of `values`, which are copied.
 
         >>> ByteColumn.of([b"ab", None, b""]).length
         array([ 2, -1,  0], dtype=int32)
         """
         lengths = [NULL if value is None else len(value) for value in values]
         data = b"".join([value for value in values if value])
-        return cls.packed(np.frombuffer(data, np.uint8), np.array(lengths, np.int32))
+        return cls.contiguous(
+            np.frombuffer(data, np.uint8), np.array(lengths, np.int32)
+        )
 
     @classmethod
-    def packed(cls, data: npt.NDArray[np.uint8], length: npt.NDArray[np.int32]) -> Self:
-        """Rows one behind another in `data`, as long as `length` says, -1 for null."""
+    def contiguous(
+        cls, data: npt.NDArray[np.uint8], length: npt.NDArray[np.int32]
+    ) -> Self:
+        """Return a column of contiguous rows in `data`; `length` is -1 for null."""
         start = np.zeros(length.size, np.int64)
         np.cumsum(np.maximum(length[:-1], 0), out=start[1:])
         return cls(data, start, length)
 
     @classmethod
-    def gathered(
+    def from_offsets(
         cls,
         data: npt.NDArray[np.uint8],
         offsets: npt.NDArray[np.integer],
         valid: npt.NDArray[np.bool_] | None,
     ) -> Self:
-        """Rows as Arrow has them: n + 1 `offsets` into `data`, and what is no null."""
+        """Return a column of n + 1 `offsets` and a validity mask, as Arrow has it."""
         length = np.diff(offsets).astype(np.int32)
         if valid is not None:
             length[~valid] = NULL
@@ -63,18 +65,28 @@ class ByteColumn(NamedTuple):
 
     @classmethod
     def nulls(cls, rows: int) -> Self:
-        """Make a column of `rows` nulls."""
-        return cls.packed(np.empty(0, np.uint8), np.full(rows, NULL, np.int32))
+        """Return a column of `rows` nulls."""
+        return cls.contiguous(np.empty(0, np.uint8), np.full(rows, NULL, np.int32))
 
     def between(self, first: int, end: int) -> Self:
-        """See the rows from `first` up to `end`; the bytes stay where they are."""
+        """Return the rows from `first` up to `end`, without a copy of the bytes."""
         return self._replace(start=self.start[first:end], length=self.length[first:end])
 
 
 class RecordColumns(NamedTuple):
-    """Records: `offset`, `timestamp` in ms (int64, -1 none), key, value, headers.
+    """Records as columns.
 
-    `headers` is None where no record has any, else (bounds, keys, values).
+    Parameters
+    ----------
+    offset : ndarray of int64, shape (n,)
+        Ascending offsets.
+    timestamp : ndarray of int64, shape (n,)
+        Milliseconds since the epoch, -1 for none.
+    key, value : ByteColumn
+        n rows each; a null row has length -1.
+    headers : (bounds, keys, values) or None
+        `bounds` has n + 1 indexes into the columns `keys` and `values`. None if no
+        record has headers.
     """
 
     offset: Int64s
@@ -84,7 +96,7 @@ class RecordColumns(NamedTuple):
     headers: HeaderColumns | None = None
 
     def between(self, first: int, end: int) -> Self:
-        """See the records from `first` up to `end`."""
+        """Return the records from `first` up to `end`."""
         headers = self.headers
         if headers is not None:
             headers = (headers[0][first : end + 1], *headers[1:])
@@ -98,7 +110,7 @@ class RecordColumns(NamedTuple):
 
 
 def header_columns(headers: Iterable[Sequence[Header]]) -> HeaderColumns | None:
-    """Flatten each record's headers into columns; None where there are none at all.
+    """Return the headers of records as columns, None if there are no headers.
 
     >>> bounds, keys, values = header_columns([[("h", b"v"), ("n", None)], []])
     >>> bounds, keys.data.tobytes(), values.length

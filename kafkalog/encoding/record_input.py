@@ -1,13 +1,10 @@
-"""Whatever holds records, as columns to be written.
+"""Conversion of tables and rows of any kind to columns of records.
 
-    columns    a table of Arrow, pandas or Polars; a mapping of arrays or lists; the
-               `Records` of a scan
-    rows       mappings, or objects with the attributes
+Accepted are columns (a table of Arrow, pandas or Polars, a mapping of arrays or lists,
+the `Records` of a scan) and rows (mappings, or objects with attributes). Their fields
+are ``key``, ``value``, ``timestamp`` and ``headers``. One error lists all faults of the
+input.
 
-Columns are ``key``, ``value``, ``timestamp`` and ``headers``. All that is wrong with
-what was given is said at once.
-
-Knows: shapes and types. Does not know: Arrow (`arrow_input`); what is done with them.
 Source: ``ProducerRecord.java``.
 """
 
@@ -36,51 +33,51 @@ from kafkalog.encoding.record_columns import (
 from kafkalog.errors import UnfitRecordsError
 from kafkalog.formats.layout import NO_TIMESTAMP
 
-WRITTEN: Final = ("key", "value", "timestamp", "headers")
-"""The columns that are written; others a scan has, below, are left aside."""
+WRITTEN_COLUMNS: Final = ("key", "value", "timestamp", "headers")
+"""Columns that are written."""
 
-LEFT_ASIDE: Final = frozenset(
+IGNORED_COLUMNS: Final = frozenset(
     {
         *("topic", "partition", "offset", "timestamp_type", "leader_epoch"),
         *("producer_id", "producer_epoch", "sequence", "is_transactional"),
         *("is_control", "magic", "codec", "segment", "position"),
     }
 )
-"""Where records come from is not where they go."""
+"""Columns of a scan that are ignored: they state where a record was read from."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
-_MOST_INT64: Final = 2**63 - 1
+_MAX_INT64: Final = 2**63 - 1
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 class ArrowStream(Protocol):
-    """A table or stream of Arrow's C interface: pyarrow, Polars, a `Scan`."""
+    """Table or stream with Arrow's C interface: pyarrow, Polars, a `Scan`."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand over the stream."""
+        """Return the stream."""
 
 
 class ColumnsByName(Protocol):
-    """What holds columns by their names, as the `Records` of a scan."""
+    """Object with named columns, such as the `Records` of a scan."""
 
     @property
     def columns(self) -> Mapping[str, object]:
-        """The columns."""
+        """Columns by name."""
 
 
 RecordsLike: TypeAlias = (
     Mapping[str, object] | ArrowStream | ColumnsByName | Iterable[object]
 )
-"""Columns, or rows: mappings, or objects with the attributes."""
+"""Columns, or rows: mappings or objects with attributes."""
 
 
 def record_columns(records: RecordsLike, now_ms: int) -> RecordColumns:
-    """Take whatever holds records for columns; their offsets mean nothing.
+    """Return records of any kind as columns, with offsets from 0.
 
-    `now_ms` is the time of records that say nothing of times.
+    `now_ms` is the timestamp of records without one.
 
-    Raises `UnfitRecordsError`, which names all that is wrong.
+    Raises `UnfitRecordsError` with all faults of the input.
 
     >>> columns = record_columns({"value": [b"a", "b", None]}, now_ms=7)
     >>> columns.value.length.tolist(), columns.timestamp.tolist()
@@ -90,38 +87,40 @@ def record_columns(records: RecordsLike, now_ms: int) -> RecordColumns:
     named = {
         name: column
         for name, column in _named(records, faults).items()
-        if column is not None and name not in LEFT_ASIDE
+        if column is not None and name not in IGNORED_COLUMNS
     }
-    if unknown := [str(name) for name in named if name not in WRITTEN]:
-        named_near = [with_close_matches(name, WRITTEN) for name in sorted(unknown)]
-        faults.append(f"no such columns: {', '.join(named_near)}")
+    if unknown := [str(name) for name in named if name not in WRITTEN_COLUMNS]:
+        suggestions = [
+            with_close_matches(name, WRITTEN_COLUMNS) for name in sorted(unknown)
+        ]
+        faults.append(f"no such columns: {', '.join(suggestions)}")
     if not faults and not {"key", "value"} & named.keys():
-        faults.append("neither a key nor a value")
-    made: dict[str, Any] = {}
+        faults.append("neither a key nor a value column")
+    columns: dict[str, Any] = {}
     for name, read in _READERS.items():
         if name in named:
             try:
-                made[name] = read(named[name])
+                columns[name] = read(named[name])
             except UnfitRecordsError as error:
                 faults += [f"{name}: {fault}" for fault in error.faults]
-    lengths = {name: _rows_of(column) for name, column in made.items()}
+    lengths = {name: _rows_of(column) for name, column in columns.items()}
     if len({*lengths.values()}) > 1:
-        told = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
-        faults.append(f"the columns differ in length: {told}")
+        found = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
+        faults.append(f"columns of different lengths: {found}")
     if faults:
         raise UnfitRecordsError(*faults)
     rows = lengths.popitem()[1]
-    for name in {"key", "value"} - made.keys():
-        made[name] = ByteColumn.nulls(rows)
-    if "timestamp" not in made:
-        made["timestamp"] = np.full(rows, now_ms)
-    if "headers" in made and not len(made["headers"][1].length):
-        del made["headers"]
-    return RecordColumns(offset=np.arange(rows), **made)
+    for name in {"key", "value"} - columns.keys():
+        columns[name] = ByteColumn.nulls(rows)
+    if "timestamp" not in columns:
+        columns["timestamp"] = np.full(rows, now_ms)
+    if "headers" in columns and not len(columns["headers"][1].length):
+        del columns["headers"]
+    return RecordColumns(offset=np.arange(rows), **columns)
 
 
 def _named(records: Any, faults: list[str]) -> Mapping[str, Any]:
-    """Take apart into columns by name; adds to `faults` what is wrong with rows."""
+    """Return the columns by name; append faults of rows to `faults`."""
     if isinstance(records, RecordColumns):
         return records._asdict()
     if isinstance(records, Mapping):
@@ -134,47 +133,49 @@ def _named(records: Any, faults: list[str]) -> Mapping[str, Any]:
     if isinstance(records, Iterable) and not isinstance(records, (str, *_BYTES)):
         return _columns_of_rows(records, faults)
     kind = type(records).__name__
-    raise UnfitRecordsError(f"neither columns nor rows, but {kind}")
+    raise UnfitRecordsError(f"records of type {kind}, expected columns or rows")
 
 
 def _columns_of_rows(records: Iterable[Any], faults: list[str]) -> dict[str, Any]:
-    """Gather what rows say, column by column; None where they do not."""
-    cells: dict[str, list[Any]] = {name: [] for name in WRITTEN}
-    said, strange = {"key", "value"}, list[tuple[int, str]]()
+    """Return the fields of rows as columns, None for a missing field."""
+    cells: dict[str, list[Any]] = {name: [] for name in WRITTEN_COLUMNS}
+    names, invalid = {"key", "value"}, list[tuple[int, str]]()
     for number, row in enumerate(records):
         if isinstance(row, Mapping):
-            said.update(row)
-            for name in WRITTEN:
+            names.update(row)
+            for name in WRITTEN_COLUMNS:
                 cells[name].append(row.get(name))
         elif hasattr(row, "key") or hasattr(row, "value"):
-            for name in WRITTEN:
+            for name in WRITTEN_COLUMNS:
                 cells[name].append(getattr(row, name, None))
-            said.update(name for name in WRITTEN if hasattr(row, name))
+            names.update(name for name in WRITTEN_COLUMNS if hasattr(row, name))
         else:
-            strange.append((number, type(row).__name__))
-    if strange:
-        number, kind = strange[0]
-        reason = f"row {number} is of type {kind}, without key and value"
-        faults.append(reason + _and_more(strange))
-    columns: dict[str, Any] = {name: cells[name] for name in WRITTEN if name in said}
-    return columns | dict.fromkeys(said - {*WRITTEN} - LEFT_ASIDE, ())
+            invalid.append((number, type(row).__name__))
+    if invalid:
+        number, kind = invalid[0]
+        reason = f"row {number} of type {kind}, expected fields key or value"
+        faults.append(reason + _and_more(invalid))
+    columns: dict[str, Any] = {
+        name: cells[name] for name in WRITTEN_COLUMNS if name in names
+    }
+    return columns | dict.fromkeys(names - {*WRITTEN_COLUMNS} - IGNORED_COLUMNS, ())
 
 
 def _bytes(column: Any) -> ByteColumn:
-    """Read a column of bytes or text, in any of its forms."""
+    """Return a column of bytes or text of any type."""
     if isinstance(column, np.ndarray):
         if column.ndim == 2 and column.dtype == np.uint8:
             rows, width = column.shape
             data = np.ascontiguousarray(column).reshape(-1)
-            return ByteColumn.packed(data, np.full(rows, width, np.int32))
+            return ByteColumn.contiguous(data, np.full(rows, width, np.int32))
         if column.ndim != 1 or column.dtype.kind not in "OSU":
-            reason = f"{column.dtype} in {column.ndim} dimensions"
-            raise UnfitRecordsError(f"{reason}, which is neither bytes nor text")
+            reason = f"type {column.dtype} in {column.ndim} dimensions"
+            raise UnfitRecordsError(f"{reason}, expected bytes or text in 1")
         return _bytes_of_cells(column.tolist())
     if is_arrow(column):
         return bytes_from_arrow(column)
     if hasattr(column, "valid"):
-        return ByteColumn.gathered(column.data, column.offsets, column.valid)
+        return ByteColumn.from_offsets(column.data, column.offsets, column.valid)
     if hasattr(column, "length"):
         start = np.asarray(column.start, np.int64)
         return ByteColumn(column.data, start, column.length)
@@ -183,15 +184,15 @@ def _bytes(column: Any) -> ByteColumn:
 
 def _bytes_of_cells(cells: Sequence[Any]) -> ByteColumn:
     if not {*map(type, cells)} <= {bytes, type(None)}:
-        strange = [
+        invalid = [
             (row, type(cell).__name__)
             for row, cell in enumerate(cells)
             if not isinstance(cell, (str, *_BYTES, type(None)))
         ]
-        if strange:
-            row, kind = strange[0]
-            reason = f"row {row} is of type {kind}, neither bytes nor text"
-            raise UnfitRecordsError(reason + _and_more(strange))
+        if invalid:
+            row, kind = invalid[0]
+            reason = f"row {row} of type {kind}, expected bytes or text"
+            raise UnfitRecordsError(reason + _and_more(invalid))
         cells = [_encoded(cell) for cell in cells]
     return ByteColumn.of(cells)
 
@@ -201,15 +202,17 @@ def _encoded(cell: Any) -> bytes | None:
         try:
             return cell.encode()
         except UnicodeEncodeError as error:
-            raise UnfitRecordsError(f"no text: {error}") from None
+            raise UnfitRecordsError(
+                f"text that is not valid Unicode: {error}"
+            ) from None
     return None if cell is None else bytes(cell)
 
 
 def _timestamps(column: Any) -> Int64s:
-    """Read times; none may be negative but -1, which is none."""
+    """Return a column of times in ms; -1 is no timestamp, less is a fault."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuM":
         if column.ndim != 1:
-            raise UnfitRecordsError(f"an array of {column.ndim} dimensions")
+            raise UnfitRecordsError(f"array of {column.ndim} dimensions, expected 1")
         times = _whole_ms(column)
     elif is_arrow(column):
         times = timestamps_from_arrow(column)
@@ -219,7 +222,7 @@ def _timestamps(column: Any) -> Int64s:
     if times.min(initial=0) < NO_TIMESTAMP:
         negative = np.flatnonzero(times < NO_TIMESTAMP)
         row = int(negative[0])
-        reason = f"row {row} is negative, {times[row]}"
+        reason = f"row {row} is {times[row]}, expected at least -1"
         raise UnfitRecordsError(reason + _and_more(negative))
     return times
 
@@ -228,31 +231,31 @@ def _whole_ms(column: Any) -> Int64s:
     if column.dtype.kind == "M":
         ms = column.astype("datetime64[ms]")
         return np.where(np.isnat(ms), NO_TIMESTAMP, ms.view(np.int64))
-    if column.dtype == np.uint64 and column.max(initial=0) > _MOST_INT64:
-        raise UnfitRecordsError("a number that is no int64")
+    if column.dtype == np.uint64 and column.max(initial=0) > _MAX_INT64:
+        raise UnfitRecordsError(f"{column.max()}, expected at most {_MAX_INT64}")
     return np.ascontiguousarray(column, np.int64)
 
 
 def _timestamps_of_cells(cells: Sequence[Any]) -> Int64s:
-    times, strange = list[int](), list[tuple[int, str]]()
+    times, invalid = list[int](), list[tuple[int, str]]()
     for row, cell in enumerate(cells):
         if isinstance(cell, datetime) and cell.tzinfo is not None:
             times.append((cell - _EPOCH) // _MS)
-        elif isinstance(cell, (int, np.integer)) and abs(int(cell)) <= _MOST_INT64:
+        elif isinstance(cell, (int, np.integer)) and abs(int(cell)) <= _MAX_INT64:
             times.append(int(cell))
         elif cell is None:
             times.append(NO_TIMESTAMP)
         else:
-            strange.append((row, f"{cell!r:.40}"))
-    if strange:
-        row, shown = strange[0]
-        reason = f"row {row} is {shown}, neither ms nor a time with its zone"
-        raise UnfitRecordsError(reason + _and_more(strange))
+            invalid.append((row, f"{cell!r:.40}"))
+    if invalid:
+        row, shown = invalid[0]
+        reason = f"row {row} is {shown}, expected ms or a time with a time zone"
+        raise UnfitRecordsError(reason + _and_more(invalid))
     return np.array(times, np.int64)
 
 
 def _headers(column: Any) -> HeaderColumns:
-    """Read headers: bounds, keys, values; each needs a key."""
+    """Return a column of headers as bounds, keys and values."""
     if is_arrow(column):
         bounds, keys, values = headers_from_arrow(column)
     elif hasattr(column, "offsets"):
@@ -266,23 +269,23 @@ def _headers(column: Any) -> HeaderColumns:
         cells = column.tolist() if isinstance(column, np.ndarray) else _cells(column)
         bounds, keys, values = _headers_of_cells(cells)
     if keys.length.min(initial=0) < 0:
-        raise UnfitRecordsError("a header without a key")
+        raise UnfitRecordsError("record header without a key")
     return bounds, keys, values
 
 
 def _headers_of_cells(cells: Sequence[Any]) -> HeaderColumns:
     pairs: list[tuple[Any, Any]] = []
-    bounds, strange = [0], list[tuple[int, str]]()
+    bounds, invalid = [0], list[tuple[int, str]]()
     for row, cell in enumerate(cells):
         try:
             pairs += [(key, value) for key, value in (() if cell is None else cell)]
         except (TypeError, ValueError):
-            strange.append((row, f"{cell!r:.40}"))
+            invalid.append((row, f"{cell!r:.40}"))
         bounds.append(len(pairs))
-    if strange:
-        row, shown = strange[0]
-        reason = f"row {row} is {shown}, which is no list of keys and values"
-        raise UnfitRecordsError(reason + _and_more(strange))
+    if invalid:
+        row, shown = invalid[0]
+        reason = f"row {row} is {shown}, expected a list of keys and values"
+        raise UnfitRecordsError(reason + _and_more(invalid))
     keys, values = ([pair[i] for pair in pairs] for i in (0, 1))
     return np.array(bounds, np.int64), _bytes_of_cells(keys), _bytes_of_cells(values)
 
@@ -290,18 +293,18 @@ def _headers_of_cells(cells: Sequence[Any]) -> HeaderColumns:
 def _cells(column: Any) -> Sequence[Any]:
     if isinstance(column, Iterable) and not isinstance(column, (str, *_BYTES)):
         return list(column)
-    raise UnfitRecordsError(f"no column, but {type(column).__name__}")
+    raise UnfitRecordsError(f"type {type(column).__name__}, expected a column")
 
 
 def _rows_of(column: Any) -> int:
-    """Count the rows of a column that was read."""
+    """Return the number of rows of a converted column."""
     if isinstance(column, ByteColumn):
         return len(column.length)
     return len(column[0]) - 1 if isinstance(column, tuple) else len(column)
 
 
-def _and_more(strange: Sequence[Any] | Int64s) -> str:
-    return f", and {len(strange) - 1} more" if len(strange) > 1 else ""
+def _and_more(invalid: Sequence[Any] | Int64s) -> str:
+    return f", and {len(invalid) - 1} more" if len(invalid) > 1 else ""
 
 
 _READERS: Final = {
@@ -310,4 +313,4 @@ _READERS: Final = {
     "timestamp": _timestamps,
     "headers": _headers,
 }
-"""How each of the columns is read."""
+"""Function that converts each column."""

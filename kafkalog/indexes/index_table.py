@@ -310,16 +310,14 @@ def read_slots(
         with path.open() as source:
             _check_size(source.size, path)
             return source.read(0, source.size), source.size
-    descriptor = open_regular(path, links=links)
-    try:
+    with open_regular(path, links=links) as file:
+        descriptor = file.fileno()
         size = os.fstat(descriptor).st_size
         end = size if size < LARGE_BYTES else _hole(descriptor, size, entry_bytes)
         _check_size(end, path)
         data = os.pread(descriptor, end, 0)
         while len(data) < end and (rest := os.pread(descriptor, end, len(data))):
             data += rest
-    finally:
-        os.close(descriptor)
     read = np.frombuffer(data, np.uint8)
     return read, size if len(read) == end else len(read)
 

@@ -1,17 +1,20 @@
-"""An append, from bytes to the log: what Kafka does, in Kafka's order.
+"""Appends to a log, in the order in which Kafka takes the steps.
 
-    1. judged by itself     headers, checksums; a leader's: records, stamped or rebuilt
-    2. offsets              a leader gives them; others bring them, and they must follow
-    3. leader epochs        entered, batch by batch
-    4. size, roll           against segment.bytes; a new segment begins if it must
-    5. producers            sequences, transactions; a duplicate ends here, unwritten
-    6. written              and with that the log's end moves
-    7. what follows         producers, aborted transactions, stable offset, a flush
+    1. validate     headers and checksums; for a leader also records, timestamps, codec
+    2. offsets      a leader assigns them; otherwise they must follow the log's end
+    3. epochs       the leader epochs of the batches are assigned
+    4. size, roll   an append above segment.bytes is rejected; a segment may roll
+    5. producers    sequences and transactions; a duplicate ends here, unwritten
+    6. write        the log's end moves
+    7. finish       producers, aborted transactions, stable offset, a flush if due
 
-What is refused at 4 or 5 has left its epochs, and its roll, behind, as in Kafka.
+An append rejected at 4 or 5 leaves its epochs, and its roll, in place, as in Kafka.
 
-Knows: the order. Does not know: who calls.
-Source: ``UnifiedLog.append``.
+All appends go one way. They are validated together. `write_run` then writes as many as
+the active segment takes unchanged, in one write. Each other append is one general step:
+a roll, a new epoch, a transaction, a duplicate or a rejection.
+
+Source: ``UnifiedLog.append``, ``LogAppendInfo.java``.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -39,11 +42,11 @@ from kafkalog.formats.layout import (
     MAX_OFFSET_DELTA,
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
+    CodecName,
 )
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import rolling
-from kafkalog.log.append_result import AppendResult
-from kafkalog.log.flushing import flush
+from kafkalog.log.flushing import flush, flush_due_at
 from kafkalog.log.markers import read_markers
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, BatchMetadata
@@ -70,70 +73,108 @@ from kafkalog.validation.batch_records import read_records
 from kafkalog.validation.leader_validation import validate_for_leader
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendTerms:
-    """How something is appended: by whom, in which leader's epoch.
+class AppendResult(NamedTuple):
+    """The offsets of an append, and other results of it.
 
-    `follows`: as a follower. `assigns`: offsets are given here; else they come with the
-    batches. `guard` is that of a verified transaction, `transaction_version` -1 not
-    told.
+    For a duplicate, the offsets are those of the batch that was written before.
+
+    Attributes
+    ----------
+    first_offset, last_offset : int
+        The offsets of the first and the last record. `first_offset` is -1 if it would
+        take decompressing a batch of magic 0 or 1 to find it.
+    max_timestamp : int
+        The greatest timestamp, in ms since 1970.
+    log_append_time : int
+        The time that was written to the batches; -1 with ``CreateTime``.
+    log_start_offset : int
+        The log start offset at the time of the append.
+    last_leader_epoch : int or None
+        The leader epoch of the last batch, as it was passed in.
+    source_codec : str
+        The codec of the batches, as they were passed in.
+    valid_bytes : int
+        The size of the complete batches that were passed in.
+    is_duplicate : bool
+        Whether the batch was in the log already, and was not written again.
+    """
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    last_leader_epoch: int | None
+    source_codec: CodecName
+    valid_bytes: int
+    is_duplicate: bool = False
+
+
+Outcome = AppendResult | KafkaLogError
+"""The result of an append, or the error with which it was rejected."""
+
+REPORTED_OFFSETS: Final = 10
+"""How many records of a rejected append of a follower are read for its error."""
+
+NO_SEQUENCES: Final = np.empty(0, SEQUENCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendOptions:
+    """The origin, leader epoch and role of an append.
+
+    `assigns_offsets` is whether the append gets its offsets here; otherwise the batches
+    have them. `guard` is the verification guard of a transaction, `transaction_version`
+    that of a marker, -1 if unknown.
     """
 
     origin: AppendOrigin
     leader_epoch: int
-    follows: bool
-    assigns: bool = field(init=False)
+    as_follower: bool
+    assigns_offsets: bool = field(init=False)
     guard: int = NO_GUARD
     transaction_version: int = TV_UNKNOWN
 
     def __post_init__(self) -> None:
-        assigns = not self.follows and self.origin is not AppendOrigin.RAFT_LEADER
-        object.__setattr__(self, "assigns", assigns)
+        has_offsets = self.as_follower or self.origin is AppendOrigin.RAFT_LEADER
+        object.__setattr__(self, "assigns_offsets", not has_offsets)
 
 
 def origin_of(name: str) -> AppendOrigin:
-    """Return the origin of this name; raises `LogArgumentError` where there is none."""
+    """Return the origin of this name; raise `LogArgumentError` for an unknown one."""
     try:
         return AppendOrigin(name)
     except ValueError:
-        names = ", ".join(one.value for one in AppendOrigin)
+        names = ", ".join(origin.value for origin in AppendOrigin)
         raise LogArgumentError(f"origin {name!r}, expected one of {names}") from None
 
 
 @lru_cache(maxsize=64)
-def terms_of(
+def append_options(
     origin: Origin,
     leader_epoch: int | None,
     latest: EpochEntry | None,
     guard: int,
     transaction_version: int,
-    follows: bool,
-) -> AppendTerms:
-    """Give the terms for what was asked: those of the call before, mostly.
+    as_follower: bool,
+) -> AppendOptions:
+    """Return append options; the leader epoch is by default that of `latest`, or 0.
 
-    The epoch is by default the `latest` known, or 0.
+    They are cached, as consecutive calls mostly have the same.
     """
     if leader_epoch is None:
         leader_epoch = 0 if latest is None else latest.epoch
-    return AppendTerms(
+    return AppendOptions(
         origin=origin_of(origin),
         leader_epoch=leader_epoch,
-        follows=follows,
+        as_follower=as_follower,
         guard=guard,
         transaction_version=transaction_version,
     )
 
 
-TOLD_RECORDS: Final = 10
-"""So many offsets are told of a follower's append that does not follow."""
-
-NO_SEQUENCES: Final = np.empty(0, SEQUENCE)
-
-Outcome = AppendResult | KafkaLogError
-
-
 class Appender:
-    """Appends to one log, in memory that is kept from call to call."""
+    """Appends to one log, with buffers that are kept from call to call."""
 
     def __init__(self, log: LogState) -> None:
         self._log = log
@@ -141,89 +182,93 @@ class Appender:
         self._config = log.config
         self._rules = rules_of(log.config)
 
-    def terms(
+    def leader_options(
         self, origin: Origin, epoch: int | None, guard: int, transaction_version: int
-    ) -> AppendTerms:
-        """Return how a leader appends; see `terms_of`."""
+    ) -> AppendOptions:
+        """Return the options of an append as a leader; see `append_options`."""
         latest = self._log.leader_epochs.latest
-        return terms_of(origin, epoch, latest, guard, transaction_version, False)
+        return append_options(origin, epoch, latest, guard, transaction_version, False)
 
-    def terms_of_follower(self, epoch: int | None) -> AppendTerms:
-        """Return how a follower appends."""
+    def follower_options(self, epoch: int | None) -> AppendOptions:
+        """Return the options of an append as a follower."""
         latest = self._log.leader_epochs.latest
-        return terms_of("replication", epoch, latest, NO_GUARD, TV_UNKNOWN, True)
+        return append_options("replication", epoch, latest, NO_GUARD, TV_UNKNOWN, True)
 
-    def append(self, batches: Sequence[Any], terms: AppendTerms) -> list[Outcome]:
+    def append(self, batches: Sequence[Any], options: AppendOptions) -> list[Outcome]:
         """Append each of `batches`, and return the outcome of each.
 
-        A refused one leaves its error there, and those that follow are appended all the
-        same. Raises `OSError`, after which nothing of this call is certain.
+        The outcome of a rejected append is its error; the appends after it are written
+        all the same. Raises `OSError`, after which the outcome of none is known.
         """
-        return self.write(self._validate(batches, terms), terms)
+        return self.write(self._validate(batches, options), options)
 
-    def write(self, appends: Appends, terms: AppendTerms) -> list[Outcome]:
-        """Write what was validated, and return the outcome of each append."""
+    def write(self, appends: Appends, options: AppendOptions) -> list[Outcome]:
+        """Write appends that were validated, and return the outcome of each."""
         log = self._log
         log.topic_id_file.flush()
         outcomes: list[Outcome] = []
         while (index := len(outcomes)) < len(appends):
-            end = write_run(log, appends, index, terms)
+            end = write_run(log, appends, index, options)
             outcomes += _results(log, appends, index, end)
             if end == index:
-                outcomes.append(_try_append(log, appends, index, terms))
+                outcomes.append(_try_append(log, appends, index, options))
         return outcomes
 
-    def _rules_now(self) -> AppendRules:
-        """Give the rules of the settings that the log has now."""
+    def _current_rules(self) -> AppendRules:
+        """Return the rules of the log's present settings."""
         config = self._log.config
         if config is not self._config:
             self._config, self._rules = config, rules_of(config)
         return self._rules
 
-    def _validate(self, batches: Sequence[Any], terms: AppendTerms) -> Appends:
-        """Validate appends by themselves."""
+    def _validate(self, batches: Sequence[Any], options: AppendOptions) -> Appends:
+        """Validate appends, without regard to the state of the log."""
         config = self._log.config
-        if terms.assigns:
+        if options.assigns_offsets:
             return validate_for_leader(
                 batches,
-                self._rules_now(),
-                origin=terms.origin,
-                leader_epoch=terms.leader_epoch,
+                self._current_rules(),
+                origin=options.origin,
+                leader_epoch=options.leader_epoch,
                 now_ms=self._log.runtime.now_ms(),
                 memory=self._memory,
             )
         return analyze_appends(
             batches,
-            origin=terms.origin,
-            leader_epoch=terms.leader_epoch,
-            max_message_bytes=None if terms.follows else config.max_message_bytes,
+            origin=options.origin,
+            leader_epoch=options.leader_epoch,
+            max_message_bytes=None if options.as_follower else config.max_message_bytes,
             monotonic=True,
             memory=self._memory,
         )
 
 
-def write_run(log: LogState, appends: Appends, first: int, terms: AppendTerms) -> int:
-    """Write the appends from `first` on that the active segment takes as they are.
+def write_run(
+    log: LogState, appends: Appends, first: int, options: AppendOptions
+) -> int:
+    """Write the appends from `first` on that the active segment takes unchanged.
 
-    Returns the number of the first that it does not: a roll, a new leader epoch, a
-    transaction, a duplicate or a refused append is for the general step.
+    Return the number of the first append that it does not take. Such an append needs a
+    roll, a new leader epoch or the check of a transaction, or it is a duplicate or
+    rejected.
     """
     if (
         log.leader_epochs.latest is None
-        or log.high_watermark.offset > log.end.offset  # each append lowers it
+        # The general step lowers such a high watermark.
+        or log.high_watermark.offset > log.end.offset
     ):
         return first
-    if log.written is not None and log.written[0] is log.end:
-        segment_end = log.written[1]
+    if log.planned_end is not None and log.planned_end[0] is log.end:
+        segment_end = log.planned_end[1]
     elif log.segments.active.has_indexes_to(log.end.offset):
         segment_end = rolling.segment_end(log)
     else:
         return first
     log.leader_epochs.flush()
-    if terms.assigns:
+    if options.assigns_offsets:
         appends.assign_offsets(log.end.offset, first)
     sequences = NO_SEQUENCES
-    if terms.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
+    if options.origin is AppendOrigin.CLIENT and not log.producers.is_empty:
         rows = appends.rows[appends.row_bounds[first] :]
         sequences = known_sequences(log.producers, rows)
     end, segment_end, index_entries, time_entries = _speedups.plan_run(
@@ -259,33 +304,34 @@ def extend(
     producers = log.producers
     log.segments.active.extend(data, *entries, since, (timestamp, offset))
     log.move_end(next_offset)
-    log.written = log.end, segment_end
+    log.planned_end = log.end, segment_end
     producers.map_end_offset = next_offset
     if log.first_unstable or producers.ongoing or producers.unreplicated:
         find_first_unstable(log)
 
 
 def _try_append(
-    log: LogState, appends: Appends, index: int, terms: AppendTerms
+    log: LogState, appends: Appends, index: int, options: AppendOptions
 ) -> Outcome:
-    """Append one by itself; answers the error of one that is refused."""
-    refusal = appends.errors.get(index)
-    if refusal is not None:
-        return refusal
-    log.written = None  # also where a full index refuses what was written
+    """Append one by the general step; return its error if it is rejected."""
+    rejection = appends.errors.get(index)
+    if rejection is not None:
+        return rejection
+    # A full index may raise after the write.
+    log.planned_end = None
     try:
-        return _append(log, appends, index, terms)
+        return _append(log, appends, index, options)
     except KafkaLogError as error:
         return error
 
 
 def _append(
-    log: LogState, appends: Appends, index: int, terms: AppendTerms
+    log: LogState, appends: Appends, index: int, options: AppendOptions
 ) -> AppendResult:
-    """Append one of those that passed, by itself."""
+    """Append one that is valid by the general step."""
     if appends.info["valid_bytes"][index] <= 0:
         return _result(log, appends, index)
-    if terms.assigns:
+    if options.assigns_offsets:
         appends.assign_offsets(log.log_end_offset, index, index + 1)
     else:
         _check_follows(log, appends, index)
@@ -294,23 +340,23 @@ def _append(
     first, last = int(info["first_offset"]), int(info["last_offset"])
     max_timestamp = int(info["max_timestamp"])
     _note_epochs(log, rows)
-    _make_room(log, len(data), first, last, max_timestamp)
+    _roll_if_needed(log, len(data), first, last, max_timestamp)
     segment = log.segments.active
     updates = ProducerUpdates(
         log.producers,
-        terms.origin,
-        guard=terms.guard,
-        transaction_version=terms.transaction_version,
+        options.origin,
+        guard=options.guard,
+        transaction_version=options.transaction_version,
     )
     if (rows["producer_id"] != NO_PRODUCER_ID).any():
-        known = updates.add(
+        original = updates.add(
             rows,
             read_markers(appends.data, rows),
             segment_base=segment.base_offset,
             position=segment.size,
         )
-        if known is not None:
-            return _duplicate(_result(log, appends, index), known)
+        if original is not None:
+            return _duplicate(_result(log, appends, index), original)
     segment.append(data, rows, last)
     log.move_end(last + 1)
     raise_to_log_end(log)
@@ -319,32 +365,35 @@ def _append(
 
 
 def _check_follows(log: LogState, appends: Appends, index: int) -> None:
-    """Refuse offsets below the log's end; a gap before them is taken."""
+    """Raise if offsets are below the log's end. A gap after the end is valid."""
     info = appends.info[index]
-    first = known = int(info["first_offset"])
+    first = lowest = int(info["first_offset"])
     if first == UNKNOWN_OFFSET:
-        known = int(info["last_offset_of_first_batch"])
-    if known >= log.log_end_offset:
+        lowest = int(info["last_offset_of_first_batch"])
+    if lowest >= log.log_end_offset:
         return
     rows, _ = _batches(appends, index)
     limit = max(len(appends.data), MAX_BATCH_BYTES)
-    read_records(appends.data, rows, limit, TOLD_RECORDS)
+    read_records(appends.data, rows, limit, REPORTED_OFFSETS)
     if first == UNKNOWN_OFFSET:
         first = RecordBatch(appends.data, int(rows["position"][0])).base_offset
     last = int(info["last_offset"])
     raise UnexpectedAppendOffsetError(
-        f"offset {known} is below the log's end, {log.log_end_offset}", first, last
+        f"offset {lowest}, expected at least {log.log_end_offset}, the log end offset",
+        first,
+        last,
     )
 
 
 def _batches(appends: Appends, index: int) -> tuple[BatchHeaders, Bytes]:
+    """Return the headers and the bytes of an append."""
     begin, end = appends.row_bounds[index : index + 2]
     start, stop = appends.byte_bounds[index : index + 2]
     return appends.rows[begin:end], appends.data[start:stop]
 
 
 def _note_epochs(log: LogState, rows: BatchHeaders) -> None:
-    """Enter the batches' leader epochs; batches of old formats have none."""
+    """Assign the leader epochs of batches. Batches of old formats have none."""
     fields = rows[["magic", "leader_epoch", "base_offset"]].tolist()
     for magic, epoch, offset in fields:
         if magic >= 2:
@@ -354,22 +403,23 @@ def _note_epochs(log: LogState, rows: BatchHeaders) -> None:
     log.leader_epochs.flush()
 
 
-def _make_room(
+def _roll_if_needed(
     log: LogState, size: int, first: int, last: int, max_timestamp: int
 ) -> None:
-    """Refuse what fits no segment, and begin a segment where one is needed."""
+    """Raise if an append is larger than a segment; roll if it needs a new one."""
     if size > log.config.segment_size:
         raise RecordBatchTooLargeError(
-            f"{size} bytes are appended at once, and a segment has "
-            f"{log.config.segment_size}"
+            f"append of {size} bytes, expected at most {log.config.segment_size}, the "
+            "size of a segment"
         )
     if should_roll(log, size, max_timestamp, last):
-        # Without unpacking, all that is known of old formats is this bound.
+        # The first offset of old formats is known only by decompressing: this is a
+        # lower bound.
         roll(log, last - MAX_OFFSET_DELTA if first == UNKNOWN_OFFSET else first)
 
 
 def _finish(log: LogState, updates: ProducerUpdates, last_offset: int) -> None:
-    """Do what follows once an append is written."""
+    """Update producers, transaction index and stable offset after a write."""
     producers, index = log.producers, log.segments.active.txn_index
     updates.apply()
     for completed in updates.completed:
@@ -383,7 +433,7 @@ def _finish(log: LogState, updates: ProducerUpdates, last_offset: int) -> None:
 
 
 def _flush_if_due(log: LogState) -> None:
-    if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+    if log.log_end_offset >= flush_due_at(log):
         flush(log, log.log_end_offset)
 
 
@@ -394,7 +444,7 @@ def _result(log: LogState, appends: Appends, index: int) -> AppendResult:
 def _results(
     log: LogState, appends: Appends, first: int, end: int
 ) -> list[AppendResult]:
-    """Return the results of the appends ``[first, end)``, which were written."""
+    """Return the results of the appends ``[first, end)``."""
     start = log.log_start_offset
     return [
         AppendResult(
@@ -422,11 +472,11 @@ def _results(
     ]
 
 
-def _duplicate(result: AppendResult, known: BatchMetadata) -> AppendResult:
-    """Return the result of an append that repeats a batch."""
+def _duplicate(result: AppendResult, original: BatchMetadata) -> AppendResult:
+    """Return the result of an append that repeats the batch `original`."""
     return result._replace(
-        first_offset=known.first_offset,
-        last_offset=known.last_offset,
-        log_append_time=known.timestamp,
+        first_offset=original.first_offset,
+        last_offset=original.last_offset,
+        log_append_time=original.timestamp,
         is_duplicate=True,
     )

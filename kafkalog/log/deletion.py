@@ -1,10 +1,9 @@
-"""Removing segments and snapshots: marked at once, removed after a delay.
+"""Deletion of segments and snapshots: marked at once, removed after a delay.
 
-Files get ``.deleted`` behind their names, so that they are gone for the log and for
-whoever opens it, while those who are reading them go on. The log itself closes them: if
-it is closed before the delay has passed, they are removed when it is loaded again.
+The suffix ``.deleted`` is added to the names of the files. From then on they are not
+part of the log, but they can be read by those who have them open. If the log is closed
+before the delay has passed, they are removed when it is opened again.
 
-Knows: marking and removing. Does not know: why something is to go.
 Source: ``LocalLog.deleteSegmentFiles``, ``UnifiedLog.deleteProducerSnapshots``.
 """
 
@@ -26,59 +25,59 @@ DELETED = ".deleted"
 
 def remove_segments(
     segments: SegmentMap,
-    doomed: Sequence[GrowingSegment],
+    deleted: Sequence[GrowingSegment],
     runtime: Runtime,
     delay_ms: int,
 ) -> None:
-    """Mark the files of segments, take them out of the log, and remove the files later.
+    """Mark the files of segments, drop them from the log, and remove the files later.
 
-    In this order: a log that is cut off in between closes the files it still has.
+    In this order, so that a log that fails in between still closes the files.
     """
-    if not doomed:
+    if not deleted:
         return
-    delete_files(doomed, runtime, delay_ms)
-    for segment in doomed:
+    delete_files(deleted, runtime, delay_ms)
+    for segment in deleted:
         segments.remove(segment.base_offset)
 
 
 def mark_from_the_end(
-    doomed: Sequence[GrowingSegment], directory: Path, disk: Disk
+    deleted: Sequence[GrowingSegment], directory: Path, disk: Disk
 ) -> None:
-    """Close and mark the files of a log's last segments, the last first, on disk each.
+    """Close and mark the files of a log's last segments, in descending order.
 
-    A crash in between leaves the first segments of those there were, without a gap.
+    Each step is forced to disk: a crash in between leaves no gap between segments.
     """
-    for segment in reversed(doomed):
+    for segment in reversed(deleted):
         segment.close_handles()
         segment.rename("", DELETED)
         disk.sync_directory(directory)
 
 
 def delete_files(
-    doomed: Sequence[GrowingSegment], runtime: Runtime, delay_ms: int
+    deleted: Sequence[GrowingSegment], runtime: Runtime, delay_ms: int
 ) -> None:
     """Close and mark the files of segments, and remove them in `delay_ms`."""
-    for segment in doomed:
+    for segment in deleted:
         segment.close_handles()
-    for segment in doomed:
+    for segment in deleted:
         if not segment.is_marked(DELETED):
             segment.rename("", DELETED)
 
     def remove() -> None:
-        for segment in doomed:
+        for segment in deleted:
             segment.delete()
 
     runtime.later("delete-file", remove, delay_ms)
 
 
 def delete_snapshots(
-    doomed: Sequence[GrowingSegment],
+    deleted: Sequence[GrowingSegment],
     producers: ProducerStateManager,
     runtime: Runtime,
     delay_ms: int,
 ) -> None:
     """Mark the snapshots at the base offsets of segments, and remove them later."""
-    marked = [producers.snapshots.mark(one.base_offset) for one in doomed]
+    marked = [producers.snapshots.mark(segment.base_offset) for segment in deleted]
     paths = [path for path in marked if path is not None]
 
     def remove() -> None:
@@ -89,7 +88,7 @@ def delete_snapshots(
 
 
 def delete_log(log: LogState, owner: OwnedDirectory | None, name: Name) -> None:
-    """Remove all of a log's files at once, and its directory; `owner` forgets it."""
+    """Delete the files and the directory of a log, and its checkpointed offsets."""
     log.leader_epochs.clear()
     disk = log.runtime.disk
     for segment in list(log.segments):

@@ -343,7 +343,8 @@ class Log:
         5
         """
         if isolation not in ("log_end", *get_args(Isolation)):
-            raise ValueError(f"no such isolation: {isolation!r}")
+            names = ", ".join(("log_end", *get_args(Isolation)))
+            raise ValueError(f"isolation {isolation!r}, expected one of {names}")
         committed = isolation == "read_committed"
         start, end = self.log_start_offset, self.log_end_offset
         if not start <= offset <= end:

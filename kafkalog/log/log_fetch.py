@@ -1,12 +1,16 @@
-"""What a reader of a writable log is given, as far as it may see.
+"""Reads of a writable log.
 
-Knows: isolation levels. Does not know: how bytes are found.
-Source: ``UnifiedLog.read``, ``FetchIsolation.java``, ``FetchDataInfo.java``.
+A read returns bytes of one segment, from the batch that holds the requested offset, or
+the next one, up to the limit of its isolation level: the log end offset, the high
+watermark or the last stable offset. A limit may be in the middle of a batch.
+
+Source: ``UnifiedLog.read``, ``LocalLog.java`` (``read``, ``addAbortedTransactions``),
+``FetchDataInfo.java``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,20 +20,34 @@ from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.formats.batch_headers import scan_headers, size_field
 from kafkalog.formats.layout import LOG_OVERHEAD
-from kafkalog.log.fetch_data import fetch
+from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.log import LogRead
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.state import LogState
-from kafkalog.log.watermarks import LogIsolation, sight_of
+from kafkalog.segment.growing_segment import GrowingSegment, SegmentRead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFetch(LogRead):
-    """What a read of a writable log gives: bytes, and where they lie.
+    """Bytes read from a writable log, and their position.
 
-    The last batch may not be whole. `place` is the first batch's; without one, that of
-    the end that the reader had come to. `lists_aborted` says whether `aborted` was
-    looked for.
+    The last batch may be incomplete.
+
+    Attributes
+    ----------
+    data : bytes
+        The batches.
+    next_offset : int
+        The offset from which to continue.
+    aborted : tuple of (int, int)
+        With ``read_committed``, the aborted transactions among the batches: producer id
+        and first offset.
+    place : OffsetMetadata
+        Offset and position of the first batch; without a batch, those of the limit.
+    first_entry_incomplete : bool
+        Whether `data` is only a part of the first batch.
+    lists_aborted : bool
+        Whether `aborted` was requested and looked up.
     """
 
     place: OffsetMetadata
@@ -37,9 +55,10 @@ class LogFetch(LogRead):
     lists_aborted: bool = False
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Yield the whole batches one by one, and nothing of a part at the end.
+        """Yield the complete batches one by one.
 
-        No checksum covers a batch's magic: as in Kafka one above 2 does not end them.
+        No checksum covers the magic of a batch. As in Kafka, a magic above 2 does not
+        end the iteration.
         """
         position = 0
         while _is_whole(self.data, position):
@@ -48,47 +67,164 @@ class LogFetch(LogRead):
             position += batch.size_in_bytes
 
 
-def _is_whole(data: bytes, position: int) -> bool:
-    """Whether the entry at `position`, if there is one, does not lead past the end."""
-    rest = len(data) - position
-    return rest >= LOG_OVERHEAD and rest >= LOG_OVERHEAD + size_field(data, position)
-
-
 def read_log(
     log: LogState,
     offset: int,
     max_bytes: int,
-    isolation: LogIsolation,
+    limit: Callable[[LogState], OffsetMetadata],
     *,
     min_one_batch: bool,
+    aborted: bool,
 ) -> LogFetch:
-    """Read from the batch on that holds `offset`, as far as `isolation` lets see."""
+    """Read from the batch that holds `offset` up to a limit.
+
+    `aborted` requests the aborted transactions. Raises `OffsetOutOfRangeError` outside
+    of log start to log end offset.
+    """
     if offset < log.log_start_offset:
         raise OffsetOutOfRangeError(
-            f"offset {offset} is before the log's start, {log.log_start_offset}"
+            f"offset {offset}, expected at least {log.log_start_offset}, the log start "
+            "offset"
         )
     fetched = fetch(
         log,
         offset,
         max_bytes,
-        sight_of(isolation).place(log),
+        limit(log),
         min_one_batch=min_one_batch,
-        aborted=isolation == "read_committed",
+        aborted=aborted,
     )
     data = fetched.data()
-    aborted = fetched.aborted or ()
+    found = fetched.aborted or ()
     return LogFetch(
         data=data,
         next_offset=_end_of(data, offset),
-        aborted=tuple((one.producer_id, one.first_offset) for one in aborted),
+        aborted=tuple((txn.producer_id, txn.first_offset) for txn in found),
         place=fetched.place,
         first_entry_incomplete=fetched.first_entry_incomplete,
         lists_aborted=fetched.aborted is not None,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class FetchedRange:
+    """A range of bytes to read: `length` bytes of `segment` from `place` on.
+
+    `aborted` has the aborted transactions among them, if they were requested. It is
+    None, too, if there is no batch at or after the offset.
+    """
+
+    place: OffsetMetadata
+    segment: GrowingSegment | None = None
+    length: int = 0
+    first_entry_incomplete: bool = False
+    aborted: tuple[AbortedTransaction, ...] | None = None
+
+    def data(self) -> bytes:
+        """Read the bytes."""
+        if self.segment is None or not self.length:
+            return b""
+        return self.segment.file.read(self.place.position, self.length)
+
+
+def fetch(
+    log: LogState,
+    offset: int,
+    max_bytes: int,
+    limit: OffsetMetadata,
+    *,
+    min_one_batch: bool = False,
+    aborted: bool = False,
+) -> FetchedRange:
+    """Return the range of bytes that a read from `offset` up to `limit` returns.
+
+    Raises `OffsetOutOfRangeError` beyond the log end offset and before the first
+    segment.
+    """
+    segment = log.segments.floor(offset)
+    if segment is None or offset > log.log_end_offset:
+        raise OffsetOutOfRangeError(
+            f"offset {offset}, expected {log.segments.first.base_offset} to "
+            f"{log.log_end_offset}, the log end offset"
+        )
+    nothing = () if aborted else None
+    if offset == limit.offset:
+        return FetchedRange(limit, aborted=nothing)
+    if offset > limit.offset:
+        return FetchedRange(place_of(log, offset), aborted=nothing)
+    while segment is not None:
+        end = _readable_end(segment, limit)
+        read = segment.read(offset, max_bytes, end, min_one_batch=min_one_batch)
+        if read is not None:
+            place = OffsetMetadata(read.offset, segment.base_offset, read.position)
+            found = _aborted_in(log, offset, segment, read) if aborted else None
+            return FetchedRange(
+                place, segment, read.length, read.first_entry_incomplete, found
+            )
+        segment = log.segments.higher(segment.base_offset)
+    return FetchedRange(log.end)
+
+
+def place_of(log: LogState, offset: int) -> OffsetMetadata:
+    """Return offset and position of the batch that holds `offset`, or the next one.
+
+    Raises `OffsetOutOfRangeError` outside of the log.
+    """
+    return fetch(log, offset, 1, log.end).place
+
+
+def aborted_in_indexes(log: LogState, start: int, end: int) -> list[AbortedTransaction]:
+    """Return the transactions in the indexes that overlap the offsets up to `end`.
+
+    The search begins with the segment that holds `start`. Transactions that ended
+    before the log start offset are skipped.
+    """
+    segment = log.segments.floor(start)
+    if segment is None:
+        return []
+    return _collect_aborted(log, log.log_start_offset, end, segment)
+
+
+def _readable_end(segment: GrowingSegment, limit: OffsetMetadata) -> int | None:
+    """Return the position at which a read must stop, None if it is unknown."""
+    if segment.base_offset < limit.segment_base:
+        return segment.size
+    if segment.base_offset == limit.segment_base and not limit.is_bare:
+        return limit.position
+    return None
+
+
+def _aborted_in(
+    log: LogState, offset: int, segment: GrowingSegment, read: SegmentRead
+) -> tuple[AbortedTransaction, ...]:
+    """Return the transactions that may have records among the bytes of a read."""
+    end = segment.offset_index.fetch_upper_bound(read.position, read.length)
+    if end is None:
+        following = log.segments.higher(segment.base_offset)
+        end = log.log_end_offset if following is None else following.base_offset
+    return tuple(_collect_aborted(log, offset, end, segment))
+
+
+def _collect_aborted(
+    log: LogState, start: int, end: int, segment: GrowingSegment
+) -> list[AbortedTransaction]:
+    found: list[AbortedTransaction] = []
+    for holder in [segment, *log.segments.above(segment.base_offset)]:
+        aborted, complete = holder.txn_index.collect_aborted(start, end)
+        found += aborted
+        if complete:
+            break
+    return found
+
+
+def _is_whole(data: bytes, position: int) -> bool:
+    """Return whether `data` holds all bytes of the batch at `position`."""
+    rest = len(data) - position
+    return rest >= LOG_OVERHEAD and rest >= LOG_OVERHEAD + size_field(data, position)
+
+
 def _end_of(data: bytes, offset: int) -> int:
-    """Return one past the last offset of the whole batches, or `offset` without any."""
+    """Return the offset after the last complete batch, `offset` without a batch."""
     place, status = 0, int(Status.OK)
     while status == Status.OK and place < len(data):
         rows, status, place = scan_headers(

@@ -1,6 +1,5 @@
-"""An offset, and where in the log it lies, as far as that is known.
+"""An offset and its position in the log, if that is known.
 
-Knows: three numbers. Does not know: how they are found.
 Source: ``LogOffsetMetadata.java``.
 """
 
@@ -12,7 +11,7 @@ UNKNOWN: Final = -1
 
 
 class OffsetMetadata(NamedTuple):
-    """`offset`, the base offset of its segment, and its byte position in there.
+    """An offset, the base offset of its segment, and its byte position in the segment.
 
     >>> OffsetMetadata(7).is_bare, OffsetMetadata(7, 0, 120).is_bare
     (True, False)
@@ -24,5 +23,5 @@ class OffsetMetadata(NamedTuple):
 
     @property
     def is_bare(self) -> bool:
-        """Whether only the offset is known."""
+        """Whether the position is unknown."""
         return self.segment_base == UNKNOWN and self.position == UNKNOWN

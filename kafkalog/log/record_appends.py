@@ -1,12 +1,11 @@
-"""Appending records rather than batches: what a producer does, and then a leader.
+"""Appends of records, which are made into batches as a producer does.
 
-    records -> columns     formats.record_input     whatever holds records
-    columns -> batches     formats.sent_batches     cut, encoded, compressed
-    batches -> the log     appending                as `append_many` would
+    records -> columns     encoding.record_input        any container of records
+    columns -> batches     encoding.producer_batches    split, encoded, compressed
+    batches -> the log     appending                    as `append_many`
 
-The batches are appended as those of any producer are.
+The batches are appended like those of any producer.
 
-Knows: what may be said of records that are appended. Does not know: any rule of a log.
 Source: ``KafkaProducer.java``, ``RecordAccumulator.java``.
 """
 
@@ -14,41 +13,27 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from kafkalog.codecs.compression import Codec, check_level
+from kafkalog.config import LogConfig
 from kafkalog.encoding.batch_builder import BatchSettings
-from kafkalog.encoding.batch_encoder import DEFAULT_BATCH_BYTES
-from kafkalog.encoding.producer_batches import (
-    BUFFER_BYTES,
-    ProducerBatches,
-    cut_batches,
-)
+from kafkalog.encoding.producer_batches import BUFFER_BYTES, ProducerBatches
 from kafkalog.encoding.record_columns import Int64s
-from kafkalog.encoding.record_input import RecordsLike, record_columns
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import Bytes
-from kafkalog.formats.layout import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    CodecName,
-)
-from kafkalog.log.appending import Appender, Outcome
-from kafkalog.log.producers.producer_append import TV_UNKNOWN
-from kafkalog.log.producers.producer_entry import NO_GUARD
-from kafkalog.log.runtime import Runtime, guarded
-from kafkalog.log.state import LogState
+from kafkalog.formats.layout import CodecName
+from kafkalog.log.appending import Appender, AppendOptions, Outcome
 
 NO_OFFSET: Final = -1
 
 
 class Refusal(NamedTuple):
-    """Records ``[first, end)`` of those given, refused together, and why.
+    """Records ``[first, end)`` of those passed in, rejected together, and their error.
 
-    The records that `error` may name are counted from `first`.
+    Record numbers in `error` are counted from `first`.
     """
 
     first: int
@@ -58,9 +43,14 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppendedRecords:
-    """What became of records: batch i held those from ``bounds[i]`` to the next.
+    """The outcomes of an append of records.
 
-    `outcomes` has of each batch its `AppendResult`, or the error it was refused with.
+    Attributes
+    ----------
+    outcomes : list
+        For each batch its `AppendResult`, or the error with which it was rejected.
+    bounds : ndarray of int64
+        Batch i has the records ``[bounds[i], bounds[i + 1])``.
     """
 
     outcomes: list[Outcome]
@@ -68,10 +58,10 @@ class AppendedRecords:
 
     @property
     def offsets(self) -> Int64s:
-        """The offset of each record, -1 of one that was refused (n,)."""
+        """The offset of each record, -1 for a rejected one."""
         firsts = [
-            NO_OFFSET if isinstance(one, KafkaLogError) else one.first_offset
-            for one in self.outcomes
+            NO_OFFSET if isinstance(outcome, KafkaLogError) else outcome.first_offset
+            for outcome in self.outcomes
         ]
         counts = np.diff(self.bounds)
         first = np.repeat(np.array(firsts, np.int64), counts)
@@ -80,102 +70,26 @@ class AppendedRecords:
 
     @property
     def refused(self) -> list[Refusal]:
-        """The batches that were refused, their records, and why."""
+        """The batches that were rejected: their records, and the error."""
         bounds = self.bounds.tolist()
         return [
-            Refusal(bounds[i], bounds[i + 1], one)
-            for i, one in enumerate(self.outcomes)
-            if isinstance(one, KafkaLogError)
+            Refusal(bounds[i], bounds[i + 1], outcome)
+            for i, outcome in enumerate(self.outcomes)
+            if isinstance(outcome, KafkaLogError)
         ]
 
 
-class RecordAppends:
-    """The part of a log that is written to which takes records."""
+class RecordAppender:
+    """Encodes and appends batches of records, in buffers kept from call to call."""
 
-    _log: LogState
-    _appender: Appender
-    _buffers: tuple[Bytes, Bytes] | None = None
-    runtime: Runtime
+    def __init__(self, appender: Appender) -> None:
+        self._appender = appender
+        self._buffers: tuple[Bytes, Bytes] | None = None
 
-    def append_records(
-        self,
-        records: RecordsLike,
-        *,
-        codec: CodecName | None = None,
-        level: int | None = None,
-        batch_bytes: int = DEFAULT_BATCH_BYTES,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        base_sequence: int = NO_SEQUENCE,
-        is_transactional: bool = False,
-        leader_epoch: int | None = None,
-        guard: int = NO_GUARD,
-        transaction_version: int = TV_UNKNOWN,
+    def append(
+        self, batches: ProducerBatches, options: AppendOptions
     ) -> AppendedRecords:
-        """Append records as a leader, in batches such as a producer sends.
-
-        `records` is columns: a table of Arrow, pandas or Polars, a mapping of arrays or
-        lists, a `Scan` or its `Records`; or rows: mappings, or objects with attributes,
-        such as `Record`. Columns are ``key``, ``value`` (bytes or text, one of both at
-        least), ``headers`` (lists of pairs), and ``timestamp`` (ms, ``datetime64`` or a
-        time of Arrow's; -1 or null for none). Without timestamps it is now. What else a
-        scan gives, the offsets for one, is left aside.
-
-        A batch takes records up to `batch_bytes` before compression, at least one.
-        `codec` and `level` are by default those of ``compression.type``, or none.
-        Sequences run on from `base_sequence`. The rest is as for `append`. All is in
-        memory at once: of what is large, append ``scan.chunks()`` one by one. Of more
-        than 2 MB, a thread named ``kafkalog-encode`` encodes the batches that follow
-        while others are written; it ends with the call.
-
-        A batch that is refused does not keep the others from being appended, as with
-        `append_many`: look at `refused` of what comes back.
-
-        Raises `UnfitRecordsError`, naming all that is wrong with `records`,
-        `InvalidRecordError` and `ConfigError`, before anything is appended.
-
-        >>> import tempfile, kafkalog
-        >>> from pathlib import Path
-        >>> root = tempfile.TemporaryDirectory()
-        >>> with kafkalog.open(Path(root.name, "t-0"), mode="a") as log:
-        ...     done = log.append_records({"key": [b"a", None], "value": [b"1", b"2"]})
-        ...     done.offsets, done.refused
-        (array([0, 1]), [])
-        >>> root.cleanup()
-        """
-        columns = record_columns(records, self.runtime.now_ms())
-        producer = {
-            "producer_id": producer_id,
-            "producer_epoch": producer_epoch,
-            "base_sequence": base_sequence,
-            "is_transactional": is_transactional,
-        }
-        settings = self._settings(codec, level, producer)
-        batches = cut_batches(columns, settings, batch_bytes)
-        terms = (leader_epoch, guard, transaction_version)
-        return self._append_batches(batches, terms)
-
-    def _settings(
-        self, codec: CodecName | None, level: int | None, producer: dict[str, Any]
-    ) -> BatchSettings:
-        """Say what the batches are to be, the topic's codec where none is named."""
-        config = self._log.config
-        kind = config.compression_type
-        if codec is None and kind != "producer" and kind != "uncompressed":
-            codec = kind
-            level = config.compression_level if level is None else level
-        settings = BatchSettings(
-            codec="none" if codec is None else codec, level=level, **producer
-        )
-        check_level(Codec(int(settings.codec)), level)
-        return settings
-
-    @guarded
-    def _append_batches(
-        self, batches: ProducerBatches, asked: tuple[int | None, int, int]
-    ) -> AppendedRecords:
-        appender = self._appender
-        terms = appender.terms("client", *asked)
+        """Encode the batches and append them, as many at a time as fit a buffer."""
         if self._buffers is None:
             self._buffers = (
                 np.empty(BUFFER_BYTES, np.uint8),
@@ -183,6 +97,36 @@ class RecordAppends:
             )
         outcomes: list[Outcome] = []
         with closing(batches.encode(self._buffers)) as encoded:
-            for some in encoded:
-                outcomes += appender.append(some, terms)
-        return AppendedRecords(outcomes, batches.cut.bounds)
+            for group in encoded:
+                outcomes += self._appender.append(group, options)
+        return AppendedRecords(outcomes, batches.split.bounds)
+
+
+def batch_settings(
+    config: LogConfig,
+    codec: CodecName | None,
+    level: int | None,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    is_transactional: bool,
+) -> BatchSettings:
+    """Return the settings of batches, by default with the codec of the topic.
+
+    Raises `ConfigError` for a level that the codec does not have.
+    """
+    topic_codec = config.compression_type
+    if codec is None and topic_codec != "producer" and topic_codec != "uncompressed":
+        codec = topic_codec
+        level = config.compression_level if level is None else level
+    settings = BatchSettings(
+        codec="none" if codec is None else codec,
+        level=level,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        is_transactional=is_transactional,
+    )
+    check_level(Codec(int(settings.codec)), level)
+    return settings

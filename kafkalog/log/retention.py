@@ -1,10 +1,9 @@
-"""Which old segments go: those before the log's start, beyond its size, or too old.
+"""Retention: deletion of segments below the log start, by size and by age.
 
-Three passes, in this order, from the oldest segment on; each ends at the first segment
-that is to stay, so that one segment with a timestamp in the future shields all that
-follow. Nothing goes that is not replicated.
+Three passes are made, in this order, from the oldest segment on. Each ends at the first
+segment that is kept, so one segment with a timestamp in the future keeps all that
+follow. A segment that is not replicated is kept.
 
-Knows: what a log may lose. Does not know: how files are removed.
 Source: ``UnifiedLog.deleteOldSegments`` and its helpers.
 """
 
@@ -22,7 +21,7 @@ Condition = Callable[[GrowingSegment, GrowingSegment | None], bool]
 
 
 def delete_old_segments(log: LogState) -> int:
-    """Delete what the log's settings no longer keep; answers how many segments."""
+    """Delete the segments that the settings no longer keep; return their number."""
     deleted = _delete_before_start(log)
     if log.config.delete:
         deleted += _delete_beyond_size(log)
@@ -31,11 +30,11 @@ def delete_old_segments(log: LogState) -> int:
 
 
 def _delete_before_start(log: LogState) -> int:
-    def passed(segment: GrowingSegment, following: GrowingSegment | None) -> bool:
+    def is_below(segment: GrowingSegment, following: GrowingSegment | None) -> bool:
         del segment
         return following is not None and following.base_offset <= log.log_start_offset
 
-    return _delete_while(log, passed)
+    return _delete_while(log, is_below)
 
 
 def _delete_beyond_size(log: LogState) -> int:
@@ -44,7 +43,7 @@ def _delete_beyond_size(log: LogState) -> int:
     if limit < 0 or excess < 0:
         return 0
 
-    def too_much(segment: GrowingSegment, following: GrowingSegment | None) -> bool:
+    def is_excess(segment: GrowingSegment, following: GrowingSegment | None) -> bool:
         nonlocal excess
         del following
         if excess < segment.size:
@@ -52,7 +51,7 @@ def _delete_beyond_size(log: LogState) -> int:
         excess -= segment.size
         return True
 
-    return _delete_while(log, too_much)
+    return _delete_while(log, is_excess)
 
 
 def _delete_too_old(log: LogState) -> int:
@@ -61,47 +60,45 @@ def _delete_too_old(log: LogState) -> int:
         return 0
     now = log.runtime.now_ms()
 
-    def too_old(segment: GrowingSegment, following: GrowingSegment | None) -> bool:
+    def is_old(segment: GrowingSegment, following: GrowingSegment | None) -> bool:
         del following
         return now - segment.largest_timestamp > limit
 
-    return _delete_while(log, too_old)
+    return _delete_while(log, is_old)
 
 
 def _delete_while(log: LogState, condition: Condition) -> int:
-    doomed = _deletable(log, condition)
-    if doomed:
-        _delete(log, doomed)
-    return len(doomed)
+    deletable = _deletable(log, condition)
+    if deletable:
+        _delete(log, deletable)
+    return len(deletable)
 
 
 def _deletable(log: LogState, condition: Condition) -> list[GrowingSegment]:
-    """Segments from the oldest on that are replicated and meet the condition."""
+    """Return the oldest segments, while they are replicated and meet a condition."""
     segments = list(log.segments)
     followers = [*segments[1:], None]
-    doomed = []
+    deletable = []
     for segment, following in zip(segments, followers, strict=True):
         end = log.log_end_offset if following is None else following.base_offset
         if log.high_watermark.offset < end or not condition(segment, following):
             break
         if following is None and segment.size == 0:
             break
-        doomed.append(segment)
-    return doomed
+        deletable.append(segment)
+    return deletable
 
 
-def _delete(log: LogState, doomed: list[GrowingSegment]) -> None:
-    """Delete segments; where that would be all, a new one begins first."""
-    gone = doomed
-    if len(doomed) == len(log.segments):
+def _delete(log: LogState, segments: list[GrowingSegment]) -> None:
+    """Delete segments; if these are all of the log, roll first."""
+    if len(segments) == len(log.segments):
         active = roll(log)
-        if doomed[-1].base_offset == active.base_offset:
-            gone = doomed[:-1]
-    if gone:
-        following = log.segments.higher(gone[-1].base_offset)
+        if segments[-1].base_offset == active.base_offset:
+            segments = segments[:-1]
+    delay = log.config.file_delete_delay_ms
+    if segments:
+        following = log.segments.higher(segments[-1].base_offset)
         if following is not None:
             raise_log_start(log, following.base_offset)
-        delay = log.config.file_delete_delay_ms
-        remove_segments(log.segments, gone, log.runtime, delay)
-    delay = log.config.file_delete_delay_ms
-    delete_snapshots(gone, log.producers, log.runtime, delay)
+        remove_segments(log.segments, segments, log.runtime, delay)
+    delete_snapshots(segments, log.producers, log.runtime, delay)

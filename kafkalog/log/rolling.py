@@ -1,15 +1,14 @@
-"""When a segment is full or old enough, and how the next one begins.
+"""Rolling: when an append needs a new segment, and how that is created.
 
-Asked before each append, never in between: a log that nothing is appended to does not
-roll. A segment is left when
+Whether to roll is decided before each append. A log without appends does not roll. A
+segment is rolled if one of these holds:
 
-    size      it and what is appended exceed segment.bytes
-    time      the timestamps of what is appended lie more than segment.ms, less the
-              jitter, after those of its first batch; without timestamps, the clock
+    size      the segment and the append together exceed segment.bytes
+    time      the append's greatest timestamp is more than segment.ms, less the jitter,
+              above that of the first batch; without timestamps the clock counts
     indexes   one of them is full
-    offsets   the last of what is appended is too far from its base
+    offsets   the append's last offset is too far from the base offset
 
-Knows: one segment's end and the next one's beginning. Does not know: what is appended.
 Source: ``LogSegment.shouldRoll``, ``LocalLog.roll``, ``UnifiedLog.roll``.
 """
 
@@ -26,13 +25,13 @@ from kafkalog.errors import LogRollError
 from kafkalog.formats.checkpoint import EpochEntry
 from kafkalog.formats.layout import NO_LEADER_EPOCH
 from kafkalog.log.deletion import delete_files, mark_from_the_end
-from kafkalog.log.flushing import flush_beside
+from kafkalog.log.flushing import flush_due_at, flush_unlocked
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import raise_to_log_end
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.segment_files import SegmentSettings
-from kafkalog.storage.file_names import MAX_OFFSET, file_name
+from kafkalog.storage.file_names import file_name
 
 NO_EPOCH: Final = EpochEntry(NO_LEADER_EPOCH, 0)
 
@@ -44,7 +43,7 @@ def open_segment(
     runtime: Runtime,
     suffix: str = "",
 ) -> GrowingSegment:
-    """Give a segment its settings; its files are neither made nor looked at."""
+    """Return a segment with its settings; its files are neither created nor read."""
     settings = SegmentSettings(
         config.index_interval_bytes,
         config.segment_index_bytes,
@@ -62,7 +61,7 @@ def open_segment(
 
 
 class SegmentLimits(NamedTuple):
-    """What the active segment takes until it rolls or the log is flushed."""
+    """The limits at which the active segment rolls or the log is flushed."""
 
     leader_epoch: int
     epoch_start: int
@@ -71,13 +70,13 @@ class SegmentLimits(NamedTuple):
     segment_ms: int
     created_ms: int
     index_interval_bytes: int
-    index_entries: int  # that still fit the offset index
-    time_entries: int  # that still fit the time index
+    index_entries: int  # free slots of the offset index
+    time_entries: int  # free slots of the time index
     flush_at: int
 
 
 class SegmentEnd(NamedTuple):
-    """Where the active segment ends."""
+    """The end of the active segment."""
 
     next_offset: int
     size: int
@@ -89,7 +88,7 @@ class SegmentEnd(NamedTuple):
 
 
 def segment_limits(log: LogState) -> SegmentLimits:
-    """Return what the active segment takes; makes its indexes, as Kafka does."""
+    """Return the limits of the active segment; create its indexes, as Kafka does."""
     segment, config = log.segments.active, log.config
     epoch = log.leader_epochs.latest
     return SegmentLimits(
@@ -101,12 +100,12 @@ def segment_limits(log: LogState) -> SegmentLimits:
         segment.settings.index_interval_bytes,
         segment.offset_index.entries_left,
         segment.time_index.entries_left,
-        min(log.recovery_point + config.flush_messages, MAX_OFFSET),
+        flush_due_at(log),
     )
 
 
 def segment_end(log: LogState) -> SegmentEnd:
-    """Return where the active segment ends."""
+    """Return the end of the active segment."""
     segment = log.segments.active
     return SegmentEnd(
         log.end.offset,
@@ -121,7 +120,7 @@ def segment_end(log: LogState) -> SegmentEnd:
 def should_roll(
     log: LogState, size_in_bytes: int, max_timestamp: int, last_offset: int
 ) -> bool:
-    """Whether an append of that size goes into a new segment."""
+    """Return whether an append goes into a new segment."""
     return _speedups.must_roll(
         segment_limits(log),
         segment_end(log),
@@ -132,12 +131,12 @@ def should_roll(
     )
 
 
-def roll(log: LogState, wanted_base: int = 0) -> GrowingSegment:
-    """Begin a segment at the log's end, or at `wanted_base` if that is beyond.
+def roll(log: LogState, base_offset: int = 0) -> GrowingSegment:
+    """Begin a segment at the log's end, or at `base_offset` if that is above it.
 
-    Raises `LogRollError` where a segment is there, or beyond.
+    Raises `LogRollError` if a segment begins there or above.
     """
-    base = max(wanted_base, log.log_end_offset)
+    base = max(base_offset, log.log_end_offset)
     segment = _begin(log, base)
     log.segments.add(segment)
     log.move_end(log.log_end_offset)
@@ -149,19 +148,19 @@ def roll(log: LogState, wanted_base: int = 0) -> GrowingSegment:
         if snapshot is not None:
             with suppress(FileNotFoundError):
                 log.runtime.disk.sync_path(snapshot)
-        flush_beside(log, base)
+        flush_unlocked(log, base)
 
-    log.runtime.later("flush-log", flush_rolled, alone=False)
+    log.runtime.later("flush-log", flush_rolled, locked=False)
     return segment
 
 
 def replace_segments(
     log: LogState, base: int, replaced: Sequence[GrowingSegment]
 ) -> GrowingSegment:
-    """Begin a segment at `base` in place of the log's last ones; returns the new one.
+    """Replace the log's last segments by a new one at `base`; return that.
 
-    Their files are marked, on disk, before the new one is made: a crash in between
-    leaves none of them beside it.
+    The names of their files are changed, on disk, before the new one is created: after
+    a crash in between there is no segment at the same offsets as the new one.
     """
     mark_from_the_end(replaced, log.directory, log.runtime.disk)
     segment = open_segment(log.directory, base, log.config, log.runtime)
@@ -182,21 +181,21 @@ def _begin(log: LogState, base: int) -> GrowingSegment:
     active = log.segments.active
     if base in log.segments:
         if base == active.base_offset and active.size == 0:
-            # An index too small for one entry makes every segment full. Kafka warns of
-            # it, with the numbers of entries, and so makes the indexes.
+            # An index too small for one entry makes every segment full. Kafka logs a
+            # warning with the numbers of entries, which creates the index files.
             active.make_indexes()
             return replace_segments(log, base, [active])
-        raise LogRollError(f"a segment at {base} is there already: {log.directory}")
+        raise LogRollError(f"a segment begins at {base} already: {log.directory}")
     if base < active.base_offset:
         raise LogRollError(
-            f"a segment cannot begin at {base}, before the active one at "
-            f"{active.base_offset}: {log.directory}"
+            f"new segment at offset {base}, expected it above {active.base_offset}, "
+            f"the base of the active segment: {log.directory}"
         )
     for kind in ("log", "index", "timeindex", "txnindex"):
         log.runtime.disk.remove_if_there(log.directory / file_name(base, kind))
     active.become_inactive()
     if log.recovery_point >= base:
-        active.flush()  # nothing else would: all records are on disk already
+        active.flush()  # no flush is due later: all records are on disk already
     segment = open_segment(log.directory, base, log.config, log.runtime)
     segment.create(log.config.initial_file_size)
     return segment

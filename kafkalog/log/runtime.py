@@ -1,16 +1,14 @@
-"""What a log that is written to lives on: clock, scheduler, disk, and one lock.
+"""The clock, scheduler, disk and lock of a log that is open for writing.
 
-One rule holds for all work on a log: a `KafkaLogError` refuses something and leaves the
-log as it was; whatever else is raised in it closes the log. That is an error of the
-disk, but also a `KeyboardInterrupt` or what another signal handler raises, between any
-two lines. It goes to the caller as it is, and from then on the log takes nothing more:
-what is in memory may differ from the files, and only opening the log again brings them
-together.
+All work on a log follows one rule. A `KafkaLogError` rejects an operation and leaves
+the log as it was. Any other exception closes the log: an error of the disk, but also a
+`KeyboardInterrupt`, or an exception of another signal handler, which may come between
+any two lines. It is raised to the caller unchanged. From then on the log accepts no
+call but `close`, as its memory and its files may differ. Opening it again recovers it.
 
-In a process that is forked, the logs of its parent are closed: they go on there, and
-two would write to the same files, or cut them to what each has in memory.
+In a forked process the logs of its parent are closed. Two processes would write to the
+same files, or truncate them to the state that each has in memory.
 
-Knows: how work is guarded. Does not know: what the work is.
 Source: ``LogDirFailureChannel.java``, ``LocalLog.maybeHandleIOException``.
 """
 
@@ -37,7 +35,11 @@ INHERITED: Final = "the log is open in the process that this one was forked from
 
 
 class Runtime:
-    """Clock, scheduler, disk and lock of one log, and why it is closed to writers."""
+    """The clock, scheduler, disk and lock of one log, and its failure if it has failed.
+
+    `failure` is the error for which the log closed itself. `is_reported` is whether a
+    caller has seen that error.
+    """
 
     def __init__(
         self, clock: Clock, scheduler: Scheduler | None, disk: Disk = DISK
@@ -50,37 +52,37 @@ class Runtime:
         self.disk = disk
         self.lock = RLock()
         self.open_files = OpenFiles()
-        self.failure: Exception | None = None  # what the log closed itself for
-        self.told = True  # whether somebody knows of the failure
+        self.failure: Exception | None = None
+        self.is_reported = True
         self.closed = False
         self._closed_because = CLOSED
         _runtimes.add(self)
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the time, in ms since 1970."""
         return self.clock.now_ms()
 
     def check(self) -> None:
-        """Raise `LogClosedError` if the log is closed, or has closed itself."""
+        """Raise `LogClosedError` to a caller if the log is closed or has failed."""
         if self.failure is not None:
-            self.told = True
-        self.check_untold()
+            self.is_reported = True
+        self.check_open()
 
-    def check_untold(self) -> None:
-        """Raise what `check` does, in the background, where nobody is told by it."""
+    def check_open(self) -> None:
+        """Raise as `check` does, in the background, where no caller sees the error."""
         if self.failure is not None:
             is_disk = isinstance(self.failure, OSError)
-            kind = "the disk failed" if is_disk else "a call was cut off"
+            kind = "the disk failed" if is_disk else "a call was interrupted"
             reason = f"the log closed itself when {kind}: {self.failure}"
             raise LogClosedError(reason) from self.failure
         if self.closed:
             raise LogClosedError(self._closed_because)
 
     def fail(self, error: BaseException) -> None:
-        """Close the log to all but closing, for what was raised in work on it.
+        """Set `failure`, after which only closing is accepted.
 
-        Only an error of the disk is kept itself: the traceback of another would keep
-        alive what the calls that were cut off had opened.
+        Of errors only an `OSError` is kept itself. The traceback of another would keep
+        objects alive that the interrupted calls had opened.
         """
         if not isinstance(error, OSError):
             text = f": {error}" if str(error) else ""
@@ -88,12 +90,12 @@ class Runtime:
         self.failure = error
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Do work on the log: alone, and not after the log has closed itself."""
+        """Run work on the log with its lock held; raise if the log is closed."""
         with self.lock:
-            return self.run_beside(work)
+            return self.run_unlocked(work)
 
-    def run_beside(self, work: Callable[[], Result]) -> Result:
-        """Do work that takes the lock itself, when it needs it."""
+    def run_unlocked(self, work: Callable[[], Result]) -> Result:
+        """Run work that takes the lock itself, when it needs it."""
         self.check()
         try:
             return work()
@@ -104,36 +106,36 @@ class Runtime:
             raise
 
     def stop(self) -> None:
-        """Stop a scheduler of the log's own; not with the lock held."""
+        """Stop the log's own scheduler. The lock must not be held."""
         if self._owns_scheduler:
             self.scheduler.shutdown()
 
     def leave_to_parent(self) -> None:
-        """Close the log in a process that was forked, where no other thread is."""
+        """Close the log in a forked process, in which no other thread runs."""
         self.lock = RLock()
         self._owns_scheduler = False
         self.closed, self._closed_because = True, INHERITED
 
     def later(
-        self, name: str, work: Work, delay_ms: int = 0, *, alone: bool = True
+        self, name: str, work: Work, delay_ms: int = 0, *, locked: bool = True
     ) -> Task:
-        """Have work on the log done in `delay_ms`; not at all once it is closed.
+        """Schedule work on the log in `delay_ms`; it is skipped once the log is closed.
 
-        With the lock held, unless it need not be `alone`.
+        The work is run with the lock held, if `locked`.
         """
-        run = self.run if alone else self.run_beside
+        run = self.run if locked else self.run_unlocked
 
-        def guarded() -> None:
+        def run_if_open() -> None:
             if self.closed or self.failure is not None:
                 return
             try:
-                with suppress(LogClosedError):  # meanwhile
+                with suppress(LogClosedError):  # closed since the check
                     run(work)
             except BaseException:
-                self.told = self.failure is None
+                self.is_reported = self.failure is None
                 raise
 
-        return self.scheduler.schedule(name, guarded, delay_ms)
+        return self.scheduler.schedule(name, run_if_open, delay_ms)
 
 
 _runtimes: Final[WeakSet[Runtime]] = WeakSet()
@@ -148,11 +150,11 @@ os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 class Guarded(Protocol):
-    """What has a runtime."""
+    """An object whose methods may be `guarded`."""
 
     @property
     def runtime(self) -> Runtime:
-        """That of its log."""
+        """The runtime of its log."""
 
 
 Self_ = TypeVar("Self_", bound=Guarded)
@@ -161,9 +163,10 @@ Self_ = TypeVar("Self_", bound=Guarded)
 def guarded(
     method: Callable[Concatenate[Self_, P], Result],
 ) -> Callable[Concatenate[Self_, P], Result]:
-    """Let a method of a log work alone, and not after the log has closed itself.
+    """Return a method that runs as `Runtime.run` runs its work.
 
-    What `Runtime.run` does, written out: an append does nothing else as often.
+    `Runtime.run` is written out here, as its calls would take longer than the rest of a
+    small append.
     """
 
     @wraps(method)

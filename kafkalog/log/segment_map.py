@@ -1,10 +1,9 @@
-"""The segments of a log that is written to, by base offset, the lowest first.
+"""The segments of a log that is open for writing, by base offset.
 
-Finding one costs the same in a log of one segment and, but for a few comparisons, in
-one of a thousand; nothing is listed or copied to append. Of a log that is opened most
-segments are never asked for: of those no more is kept than where they begin.
+A segment is found by bisection. An append neither lists nor copies the segments. Most
+segments of an opened log are never used: of these only the base offset is kept, until
+they are requested.
 
-Knows: the order of segments. Does not know: what is in them.
 Source: ``LogSegments.java``.
 """
 
@@ -18,61 +17,59 @@ from kafkalog.segment.growing_segment import GrowingSegment
 
 
 class SegmentMap:
-    """Segments by base offset; `active`, the last, is the one that is appended to."""
+    """Segments by base offset; the last is the active one."""
 
     def __init__(self) -> None:
         self._bases: list[int] = []
         self._segments: dict[int, GrowingSegment] = {}
-        self._made_by: dict[int, Callable[[int], GrowingSegment]] = {}
+        self._makers: dict[int, Callable[[int], GrowingSegment]] = {}
         self._active: GrowingSegment | None = None
 
     def __len__(self) -> int:
         return len(self._bases)
 
     def __iter__(self) -> Iterator[GrowingSegment]:
-        """Give the segments there are now, the lowest base offset first."""
+        """Yield the present segments in order of their base offsets."""
         return map(self._at, tuple(self._bases))
 
     def __contains__(self, base_offset: int) -> bool:
-        return base_offset in self._segments or base_offset in self._made_by
+        return base_offset in self._segments or base_offset in self._makers
 
     def add(self, segment: GrowingSegment) -> None:
-        """Take in a segment, in place of one with the same base offset."""
+        """Add a segment; it replaces one with the same base offset."""
         base_offset = segment.base_offset
         if base_offset not in self:
             insort(self._bases, base_offset)
         self._segments[base_offset] = segment
         self._active = None
 
-    def expect(
-        self, base_offset: int, made_by: Callable[[int], GrowingSegment]
-    ) -> None:
-        """Take in a segment that `made_by` makes when it is asked for.
+    def expect(self, base_offset: int, make: Callable[[int], GrowingSegment]) -> None:
+        """Add a segment that `make` creates when it is requested.
 
-        In a place that no other has.
+        No other segment may have this base offset.
         """
         insort(self._bases, base_offset)
-        self._made_by[base_offset] = made_by
+        self._makers[base_offset] = make
         self._active = None
 
     def remove(self, base_offset: int) -> None:
-        """Let go of a segment, if it is there."""
+        """Remove a segment if it exists."""
         if base_offset in self:
             del self._bases[bisect_left(self._bases, base_offset)]
             self._segments.pop(base_offset, None)
-            self._made_by.pop(base_offset, None)
+            self._makers.pop(base_offset, None)
             self._active = None
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Remove all segments."""
         self._bases.clear()
         self._segments.clear()
-        self._made_by.clear()
+        self._makers.clear()
         self._active = None
 
     @property
     def in_use(self) -> list[GrowingSegment]:
-        """The segments asked for so far, in order: only they have files open."""
+        """The segments requested so far, in order: only these have open files."""
         return [self._segments[base] for base in sorted(self._segments)]
 
     @property
@@ -85,7 +82,7 @@ class SegmentMap:
 
     @property
     def base_offsets(self) -> list[int]:
-        """The base offsets, rising."""
+        """The base offsets, in ascending order."""
         return list(self._bases)
 
     @property
@@ -95,7 +92,7 @@ class SegmentMap:
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of all ``.log`` files."""
+        """The size of all ``.log`` files."""
         return sum(segment.size for segment in self)
 
     def floor(self, offset: int) -> GrowingSegment | None:
@@ -114,18 +111,18 @@ class SegmentMap:
         return self._at(self._bases[place]) if place < len(self) else None
 
     def above(self, offset: int) -> list[GrowingSegment]:
-        """Segments with a base above `offset`."""
+        """Return the segments with a base above `offset`."""
         places = self._bases[bisect_right(self._bases, offset) :]
         return [self._at(base) for base in places]
 
     def between(self, start: int, end: int) -> list[GrowingSegment]:
-        """Segments that may hold offsets from `start` to below `end`.
+        """Return the segments that may hold offsets from `start` to below `end`.
 
-        From the one that holds `start`, or the first, to the last that begins below
-        `end`; none if both are the same.
+        These are the segments from that of `start`, or the first, to the last one that
+        begins below `end`; none if both are equal.
         """
         if end < start:
-            raise LogArgumentError(f"segments from offset {start} to {end}, below it")
+            raise LogArgumentError(f"end offset {end}, expected at least {start}")
         if start == end:
             return []
         first = max(0, bisect_right(self._bases, start) - 1)
@@ -135,7 +132,7 @@ class SegmentMap:
     def _at(self, base_offset: int) -> GrowingSegment:
         segment = self._segments.get(base_offset)
         if segment is None:
-            # Whoever comes first, in whatever thread, makes the one there is.
-            made = self._made_by[base_offset](base_offset)
+            # Of several threads that create it the first one wins.
+            made = self._makers[base_offset](base_offset)
             segment = self._segments.setdefault(base_offset, made)
         return segment

@@ -1,15 +1,13 @@
-"""What a log that is written to knows of itself; the rooms beside it change it.
+"""The state of a log that is open for writing.
 
-    appending    rolling    retention    truncation    watermarks    reading ...
-
-Each takes a `LogState`, holds one of Kafka's concerns, and is called with the lock of
-the log held.
+The modules of this package change it: appending, rolling, retention, truncation,
+watermarks and others. Each takes a `LogState`, implements one of Kafka's concerns, and
+is called with the lock of the log held.
 
     log_start_offset <= last stable offset <= high_watermark <= end
     recovery_point <= reach       all below it was forced to disk
 
-Knows: the parts of a log. Does not know: what is done with them.
-Source: ``UnifiedLog.java``, ``LocalLog.java``.
+Source: ``UnifiedLog.java``, ``LocalLog.java``, ``PartitionMetadataFile.java``.
 """
 
 from __future__ import annotations
@@ -18,17 +16,65 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkalog.config import LogConfig
+from kafkalog.errors import CorruptCheckpointError, InconsistentTopicIdError
+from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.partition_metadata import TopicIdFile
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
+from kafkalog.storage.byte_source import read_regular
+from kafkalog.storage.durable_file import Disk
+from kafkalog.storage.file_names import PARTITION_METADATA
+
+
+class TopicIdFile:
+    """The ``partition.metadata`` of a log, which holds the id of its topic.
+
+    It is on disk before the first record, so that records recovered after a crash are
+    known to be the topic's. Kafka: ``UnifiedLog.initializeTopicId``.
+    """
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self.path = directory / PARTITION_METADATA
+        self.topic_id: str | None = None
+        self._disk = disk
+        self._dirty = False
+
+    def start(self, topic_id: str | None) -> bool:
+        """Read the file, or keep `topic_id` to be written; return whether it existed.
+
+        Raises `InconsistentTopicIdError` if the file has another id.
+        """
+        try:
+            stored = PartitionMetadata.parse(read_regular(self.path)).topic_id
+        except FileNotFoundError:
+            self.topic_id = topic_id
+            self._dirty = topic_id is not None
+            return False
+        except CorruptCheckpointError as error:
+            raise error.located(self.path) from None
+        if topic_id not in (None, stored):
+            raise InconsistentTopicIdError(
+                f"topic id {stored}, expected {topic_id}: {self.path}"
+            )
+        self.topic_id = stored
+        return True
+
+    def flush(self) -> None:
+        """Write the file if its id was not written yet."""
+        if self._dirty and self.topic_id is not None:
+            self._disk.replace(self.path, PartitionMetadata(self.topic_id).format())
+            self._dirty = False
 
 
 @dataclass(slots=True, kw_only=True)
 class LogState:
-    """The parts of one log."""
+    """The parts of one log, and its offsets.
+
+    `cuts` counts how often the end was moved back. `planned_end` is the log's end after
+    the last planned write, with the end of the active segment then.
+    """
 
     directory: Path
     config: LogConfig
@@ -43,31 +89,30 @@ class LogState:
     high_watermark: OffsetMetadata
     first_unstable: OffsetMetadata | None = None
     last_flushed_ms: int = 0
-    cuts: int = 0  # how often the end was moved back
-    written: tuple[OffsetMetadata, tuple[int, ...]] | None = None
-    """The log's end after the last planned write, and where the segment ended then."""
+    cuts: int = 0
+    planned_end: tuple[OffsetMetadata, tuple[int, ...]] | None = None
 
     @property
     def log_end_offset(self) -> int:
-        """Offset that the next record will have."""
+        """The offset that the next record will have."""
         return self.end.offset
 
     @property
     def reach(self) -> int:
-        """The log's end, or the base of an active segment that begins beyond it.
+        """The log end offset, or the base offset of an active segment above it.
 
-        As one does that was rolled at an offset: nothing is appended in between.
+        A roll to an offset above the log end creates such a segment.
         """
         return max(self.end.offset, self.segments.active.base_offset)
 
     @property
     def log_start_to_checkpoint(self) -> int | None:
-        """First offset that may be read; None where the first segment tells it."""
-        start, told = self.log_start_offset, self.segments.first.base_offset
-        return start if start > told else None
+        """The log start offset; None if it is that of the first segment."""
+        start, first = self.log_start_offset, self.segments.first.base_offset
+        return start if start > first else None
 
     def move_end(self, offset: int) -> None:
-        """Set the log's end, at the end of the active segment."""
+        """Set the log end offset, at the end of the active segment."""
         active = self.segments.active
         self.cuts += offset < self.end.offset
         self.end = OffsetMetadata(offset, active.base_offset, active.size)

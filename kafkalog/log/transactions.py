@@ -25,8 +25,8 @@ from kafkalog.decoding.read_policy import STRICT, CrcCheck, ReadPolicy
 from kafkalog.formats.batch_headers import BatchHeaders
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
-from kafkalog.log.control_batches import control_records
 from kafkalog.log.log_segments import from_offset, list_segments, read_on
+from kafkalog.log.markers import control_records
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
 from kafkalog.segment.entry_order import Limits
 from kafkalog.segment.file_records import FileRecords, Step

@@ -1,23 +1,21 @@
-"""Cutting a log at an offset, or wholly, and what goes with it.
+"""Truncation of a log at an offset, or of all of it.
 
-A batch is cut whole, also where the offset lies inside it: the log's end is then the
-offset, whatever the last batch says.
+A batch that holds the offset is removed whole. The log end offset is then the offset,
+though the last batch may end before it.
 
-What was cut does not come back after a crash, where it would lie behind, or in between,
-what is appended next; nor does a crash in between leave a gap. So each step is on disk
-before the next one:
+Truncated records must not come back after a crash, among or after records appended
+later, and a crash must not leave a gap. So each step is on disk before the next one:
 
-    1. the recovery point in its checkpoint, where it is beyond the cut
-    2. where all goes, the start of the log in its checkpoint, so that one of which no
-       segment is left begins there
-    3. the new names of the segments that go, the last one first
-    4. the cut of the last segment that stays, or the segment that is begun anew
-    5. the start of the log in its checkpoint, where that is beyond the cut: not before,
-       or what was deleted before the start would be back
+    1. the recovery point in its checkpoint, if it is above the offset
+    2. if all is removed, the log start offset in its checkpoint, so that a log without
+       a segment begins there
+    3. the new names of the removed segments, in descending order
+    4. the new end of the last segment that is kept, or the new segment
+    5. the log start offset in its checkpoint, if it is above the offset; not earlier,
+       or records deleted below the log start would be back
 
-Knows: what ends at an offset. Does not know: why a log is cut.
-Source: ``UnifiedLog.truncateTo``, ``LocalLog.truncateTo`` and their ``fully``; but the
-order of the steps is not Kafka's.
+Source: ``UnifiedLog.java``, ``LocalLog.java`` (``truncateTo``,
+``truncateFullyAndStartAt``). The order of the steps is not Kafka's.
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ from kafkalog.log.watermarks import update_high_watermark
 def truncate_to(
     log: LogState, offset: int, owner: OwnedDirectory | None, name: Name
 ) -> bool:
-    """Cut off `offset` and all behind; whether there was anything.
+    """Remove the records at `offset` and after it; return whether there were any.
 
-    `owner` keeps the checkpoints, in which the log goes by `name`.
+    `owner` writes the checkpoints, in which the log is listed as `name`.
     """
     if offset < 0:
-        raise LogArgumentError(f"a log cannot be cut at offset {offset}")
+        raise LogArgumentError(f"truncation to offset {offset}, expected at least 0")
     if offset >= log.log_end_offset:
         log.leader_epochs.truncate_from_end(log.log_end_offset)
         return False
@@ -47,13 +45,13 @@ def truncate_to(
         truncate_fully(log, offset, owner, name)
         return True
     _lower_recovery_point(log, offset, owner, name)
-    doomed = log.segments.above(offset)
+    removed = log.segments.above(offset)
     delay = log.config.file_delete_delay_ms
-    mark_from_the_end(doomed, log.directory, log.runtime.disk)
-    remove_segments(log.segments, doomed, log.runtime, delay)
+    mark_from_the_end(removed, log.directory, log.runtime.disk)
+    remove_segments(log.segments, removed, log.runtime, delay)
     log.segments.active.truncate_to(offset)
     log.move_end(offset)
-    delete_snapshots(doomed, log.producers, log.runtime, delay)
+    delete_snapshots(removed, log.producers, log.runtime, delay)
     log.leader_epochs.truncate_from_end(offset)
     if offset < log.log_start_offset:
         _set_log_start(log, offset, owner, name)
@@ -71,9 +69,9 @@ def truncate_fully(
     name: Name,
     log_start: int | None = None,
 ) -> None:
-    """Delete all, and go on at `offset`; the log starts there, or at `log_start`."""
+    """Remove all and continue at `offset`; the log starts there, or at `log_start`."""
     if offset < 0:
-        raise LogArgumentError(f"a log cannot go on at offset {offset}")
+        raise LogArgumentError(f"truncation to offset {offset}, expected at least 0")
     _lower_recovery_point(log, offset, owner, name)
     if owner is not None:
         owner.set_log_start(name, max(offset, log.log_start_offset))
@@ -91,7 +89,7 @@ def truncate_fully(
 def _lower_recovery_point(
     log: LogState, offset: int, owner: OwnedDirectory | None, name: Name
 ) -> None:
-    """Let nothing from `offset` on count as forced, here and in the checkpoint."""
+    """Lower the recovery point to `offset`, in memory and in the checkpoint."""
     log.recovery_point = min(log.recovery_point, offset)
     if owner is not None:
         owner.lower_recovery_point(name, offset)
@@ -100,7 +98,7 @@ def _lower_recovery_point(
 def _set_log_start(
     log: LogState, offset: int, owner: OwnedDirectory | None, name: Name
 ) -> None:
-    """Let the log begin at `offset`, here and in the checkpoint."""
+    """Set the log start offset, in memory and in the checkpoint."""
     if owner is not None:
         owner.set_log_start(name, offset)
     log.log_start_offset = offset

@@ -1,10 +1,9 @@
-"""Up to where a log is replicated and decided, and from where on it is kept.
+"""The high watermark, the last stable offset and the log start offset.
 
-The high watermark is set by the caller, within the log. As an offset alone it becomes a
-place when a read first needs one: the batch that holds it is looked up, and *that*
-batch's first offset is the high watermark from then on.
+The high watermark is set by the caller, within the log. It may be an offset without a
+position. Once a read needs its position, the batch that holds it is looked up, and the
+base offset of *that* batch is the high watermark from then on.
 
-Knows: how these offsets move, and what moves with them. Does not know: who moves them.
 Source: ``UnifiedLog.java``.
 """
 
@@ -14,63 +13,65 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kafkalog.errors import LogArgumentError, OffsetOutOfRangeError
-from kafkalog.log.fetch_data import place_of
 from kafkalog.log.flushing import force_segments_before
+from kafkalog.log.log_fetch import place_of
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.state import LogState
 
 
 def place_or_offset(log: LogState, offset: int) -> OffsetMetadata:
-    """Look up where an offset lies; the offset alone where the log has none such."""
+    """Return an offset with its position, or without one if it is not in the log."""
     try:
         return place_of(log, offset)
     except OffsetOutOfRangeError:
         return OffsetMetadata(offset)
 
 
-def update_high_watermark(log: LogState, wanted: OffsetMetadata) -> int:
-    """Set the high watermark, within log start and log end; answers what it is then."""
-    if wanted.offset < log.log_start_offset:
-        wanted = OffsetMetadata(log.log_start_offset)
-    elif wanted.offset >= log.log_end_offset:
-        wanted = log.end
-    _set_high_watermark(log, wanted)
-    return wanted.offset
+def update_high_watermark(log: LogState, place: OffsetMetadata) -> int:
+    """Set the high watermark, limited to log start and log end; return what was set."""
+    if place.offset < log.log_start_offset:
+        place = OffsetMetadata(log.log_start_offset)
+    elif place.offset >= log.log_end_offset:
+        place = log.end
+    _set_high_watermark(log, place)
+    return place.offset
 
 
-def increment_high_watermark(log: LogState, wanted: OffsetMetadata) -> bool:
-    """Raise the high watermark, as a leader does; whether it moved.
+def increment_high_watermark(log: LogState, place: OffsetMetadata) -> bool:
+    """Raise the high watermark, as a leader does; return whether it has moved.
 
-    It moves, too, to the same offset in a later segment.
+    It also moves to the same offset in a later segment.
     """
-    if wanted.offset > log.log_end_offset:
+    if place.offset > log.log_end_offset:
         raise LogArgumentError(
-            f"a high watermark of {wanted.offset} is beyond the log's end, "
-            f"{log.log_end_offset}"
+            f"high watermark {place.offset}, expected at most {log.log_end_offset}, "
+            "the log end offset"
         )
-    known = high_watermark_place(log)
-    later = known.offset == wanted.offset and known.segment_base < wanted.segment_base
-    if known.offset < wanted.offset or later:
-        _set_high_watermark(log, wanted)
+    current = high_watermark_place(log)
+    is_later = (
+        current.offset == place.offset and current.segment_base < place.segment_base
+    )
+    if current.offset < place.offset or is_later:
+        _set_high_watermark(log, place)
         return True
     return False
 
 
 def raise_to_log_end(log: LogState) -> None:
-    """Let a high watermark at the log's end, or beyond it, be the log's end."""
+    """Set a high watermark at or above the log end offset to the log's end."""
     if log.high_watermark.offset >= log.log_end_offset:
         _set_high_watermark(log, log.end)
 
 
 def high_watermark_place(log: LogState) -> OffsetMetadata:
-    """Return the high watermark with its place, which may move it to its batch."""
+    """Return the high watermark with its position; this may lower it to its batch."""
     if log.high_watermark.is_bare:
         _set_high_watermark(log, place_or_offset(log, log.high_watermark.offset))
     return log.high_watermark
 
 
 def last_stable_offset(log: LogState) -> int:
-    """Offset below which all is replicated, and all transactions are decided."""
+    """Return the offset below which all is replicated and every transaction decided."""
     unstable = log.first_unstable
     if unstable is not None and unstable.offset < log.high_watermark.offset:
         return unstable.offset
@@ -78,7 +79,7 @@ def last_stable_offset(log: LogState) -> int:
 
 
 def last_stable_place(log: LogState) -> OffsetMetadata:
-    """Return the last stable offset with its place, which may move it."""
+    """Return the last stable offset with its position; this may lower it."""
     high = high_watermark_place(log)
     unstable = log.first_unstable
     if unstable is None or unstable.offset >= high.offset:
@@ -88,8 +89,11 @@ def last_stable_place(log: LogState) -> OffsetMetadata:
     return unstable
 
 
-class Sight(NamedTuple):
-    """Up to where a reader sees: the offset, and its place, which may move it."""
+class ReadLimit(NamedTuple):
+    """The limit of an isolation level: its offset, and the offset with its position.
+
+    Looking up the position may lower the offset.
+    """
 
     offset: Callable[[LogState], int]
     place: Callable[[LogState], OffsetMetadata]
@@ -99,24 +103,27 @@ LogIsolation: TypeAlias = Literal[
     "log_end", "high_watermark", "read_uncommitted", "read_committed"
 ]
 
-_REPLICATED: Final = Sight(lambda log: log.high_watermark.offset, high_watermark_place)
-_SIGHTS: Final[dict[LogIsolation, Sight]] = {
-    "log_end": Sight(lambda log: log.log_end_offset, lambda log: log.end),
+_REPLICATED: Final = ReadLimit(
+    lambda log: log.high_watermark.offset, high_watermark_place
+)
+_READ_LIMITS: Final[dict[LogIsolation, ReadLimit]] = {
+    "log_end": ReadLimit(lambda log: log.log_end_offset, lambda log: log.end),
     "high_watermark": _REPLICATED,
     "read_uncommitted": _REPLICATED,
-    "read_committed": Sight(last_stable_offset, last_stable_place),
+    "read_committed": ReadLimit(last_stable_offset, last_stable_place),
 }
 
 
-def sight_of(isolation: LogIsolation) -> Sight:
-    """Say up to where a reader of an isolation sees."""
-    if isolation not in _SIGHTS:
-        raise LogArgumentError(f"no such isolation: {isolation!r}")
-    return _SIGHTS[isolation]
+def read_limit_of(isolation: LogIsolation) -> ReadLimit:
+    """Return the read limit of an isolation level."""
+    if isolation not in _READ_LIMITS:
+        names = ", ".join(_READ_LIMITS)
+        raise LogArgumentError(f"isolation {isolation!r}, expected one of {names}")
+    return _READ_LIMITS[isolation]
 
 
 def find_first_unstable(log: LogState) -> None:
-    """Ask the producers anew from where on transactions are not decided."""
+    """Set the first unstable offset from the open transactions of the producers."""
     first = log.producers.first_unstable_offset()
     if first is not None and (first.is_bare or first.offset < log.log_start_offset):
         first = place_or_offset(log, max(first.offset, log.log_start_offset))
@@ -124,14 +131,14 @@ def find_first_unstable(log: LogState) -> None:
 
 
 def raise_log_start(log: LogState, offset: int) -> bool:
-    """Let the log begin at `offset`, if it begins before; whether it did.
+    """Raise the log start offset to `offset`; return whether it has moved.
 
-    Raises `OffsetOutOfRangeError` beyond the high watermark.
+    Raises `OffsetOutOfRangeError` above the high watermark.
     """
     if offset > log.high_watermark.offset:
         raise OffsetOutOfRangeError(
-            f"a log start of {offset} is beyond the high watermark, "
-            f"{log.high_watermark.offset}"
+            f"log start offset {offset}, expected at most "
+            f"{log.high_watermark.offset}, the high watermark"
         )
     if offset <= log.log_start_offset:
         return False
@@ -143,10 +150,11 @@ def raise_log_start(log: LogState, offset: int) -> bool:
 
 
 def set_log_start(log: LogState, offset: int) -> None:
-    """Set the log's start; the high watermark and recovery point do not stay behind.
+    """Set the log start offset, and raise high watermark and recovery point to it.
 
-    For the recovery point what lies before is forced to disk, though it is to go. Kafka
-    leaves that out: damaged by a power cut, it would take along what was flushed since.
+    The records below it are forced to disk first, though they are about to be deleted.
+    Kafka omits this: if a power failure damaged them, recovery would truncate the log
+    before records that were flushed since.
     """
     log.log_start_offset = offset
     if log.high_watermark.offset < offset:
@@ -158,7 +166,7 @@ def set_log_start(log: LogState, offset: int) -> None:
 
 def _set_high_watermark(log: LogState, place: OffsetMetadata) -> None:
     if place.offset < 0:
-        raise LogArgumentError(f"a high watermark of {place.offset} is negative")
+        raise LogArgumentError(f"high watermark {place.offset}, expected at least 0")
     log.high_watermark = place
     log.producers.on_high_watermark_updated(place.offset)
     find_first_unstable(log)

@@ -1,10 +1,9 @@
-"""`WritableLog`: one partition's log, written to as Kafka's broker writes.
+"""`WritableLog`: one partition's log, open for writing, as Kafka's broker writes it.
 
-Every call is done alone, under the log's lock, by the module that knows how. One during
-which the disk fails raises that `OSError`, and closes the log to all but closing; so
-does one that an interrupt, or anything else but a `KafkaLogError`, cuts off.
+Every method runs with the lock of the log held. One during which the disk fails raises
+that `OSError`, and closes the log; so does an interrupt, or any other exception that is
+not a `KafkaLogError`. From then on only `close`, `abandon` and attributes can be used.
 
-Knows: what may be asked of a log. Does not know: how it is done; other partitions.
 Source: ``UnifiedLog.java``.
 """
 
@@ -17,18 +16,24 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkalog.config import LogConfig
+from kafkalog.encoding.batch_encoder import DEFAULT_BATCH_BYTES
+from kafkalog.encoding.producer_batches import ProducerBatches, into_producer_batches
+from kafkalog.encoding.record_input import RecordsLike, record_columns
 from kafkalog.errors import KafkaLogError
 from kafkalog.formats.batch_headers import BytesLike
 from kafkalog.formats.checkpoint import EpochEntry
+from kafkalog.formats.layout import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    CodecName,
+)
 from kafkalog.formats.timestamps import Times
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, retention, truncation, watermarks
-from kafkalog.log import fetch_data as reading
-from kafkalog.log.append_result import AppendResult
-from kafkalog.log.appending import Appender, Outcome
+from kafkalog.log.appending import Appender, AppendResult, Outcome
 from kafkalog.log.clock import Task
-from kafkalog.log.closing import close_in_order
-from kafkalog.log.flushing import flush_beside
+from kafkalog.log.flushing import close_in_order, flush_unlocked
 from kafkalog.log.leader_epochs import EpochEnd
 from kafkalog.log.log import (
     MAX_READ_BYTES,
@@ -38,20 +43,20 @@ from kafkalog.log.log import (
     producer_states_at,
     segments_html,
 )
-from kafkalog.log.log_fetch import LogFetch, read_log
+from kafkalog.log.log_fetch import LogFetch, aborted_in_indexes, read_log
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.log.producers.producer_append import TV_UNKNOWN
 from kafkalog.log.producers.producer_entry import NO_GUARD, ProducerStateEntry
-from kafkalog.log.record_appends import RecordAppends
+from kafkalog.log.record_appends import AppendedRecords, RecordAppender, batch_settings
 from kafkalog.log.recovery.recovery_report import RecoveryReport
 from kafkalog.log.rolling import roll
 from kafkalog.log.runtime import guarded
 from kafkalog.log.state import LogState
-from kafkalog.log.time_lookup import TimestampOffset, find_record, tell_offset
+from kafkalog.log.time_lookup import TimestampOffset, find_record, find_visible_offset
 from kafkalog.log.topic_settings import warn_not_compacted
-from kafkalog.log.watermarks import LogIsolation
+from kafkalog.log.watermarks import LogIsolation, read_limit_of
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
@@ -59,20 +64,40 @@ from kafkalog.storage.location import locate
 from kafkalog.validation.append_analysis import as_view, as_views
 from kafkalog.validation.appends import Origin
 
+AppendArguments = tuple[Origin, int | None, int, int]
+"""Origin, leader epoch, guard and transaction version of an append."""
+
 
 def _only(outcomes: list[Outcome]) -> AppendResult:
-    """Return the result of the only append; raise its error where it was refused."""
+    """Return the result of the only append; raise its error if it was rejected."""
     [outcome] = outcomes
     if isinstance(outcome, KafkaLogError):
         raise outcome
     return outcome
 
 
-class WritableLog(RecordAppends):
-    """A partition's log, for writing; made by ``kafkalog.open(path, "a")``.
+class WritableLog:
+    """A partition's log, open for writing; made by ``kafkalog.open(path, "a")``.
 
-    `report` says what opening it found and did; `runtime` has its clock, scheduler,
-    disk and lock.
+    Attributes
+    ----------
+    path : Path
+        The partition's directory.
+    topic : str
+        The topic, empty if the directory's name has none.
+    partition : int
+        The partition, -1 if the directory's name has none.
+    report : RecoveryReport
+        What was found and repaired when the log was opened.
+
+    Examples
+    --------
+    >>> import tempfile, kafkalog
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+    ...         appended = log.append_records({"value": [b"1", b"2"]})
+    ...         log.topic, log.log_end_offset, appended.offsets
+    ('orders', 2, array([0, 1]))
     """
 
     def __init__(self, state: LogState, report: RecoveryReport, expiry: Task) -> None:
@@ -80,9 +105,10 @@ class WritableLog(RecordAppends):
         self.runtime = state.runtime
         self._expiry = expiry
         self._appender = Appender(state)
+        self._record_appender = RecordAppender(self._appender)
         self.owner: OwnedDirectory | None = None
         self.report = report
-        self._was_compacted = state.config.compact  # whoever opened it has warned
+        self._was_compacted = state.config.compact  # opening has issued the warning
         self.path = locate(state.directory)
         name = parse_partition_dir(state.directory.absolute().name)
         self.topic, self.partition = (name.topic, name.partition) if name else ("", -1)
@@ -100,52 +126,52 @@ class WritableLog(RecordAppends):
         """Return the form that notebooks show: the segments' names and sizes."""
         return segments_html(f"WritableLog {self.path}", self.segments)
 
-    # What it is
+    # State
 
     @property
     def segments(self) -> tuple[LogSegment, ...]:
-        """The segments there are now, as files, the lowest base offset first."""
+        """The segments, as files, in order of their base offsets."""
         return tuple(list_segments(self.path))
 
     @property
     def config(self) -> LogConfig:
-        """The settings it has now."""
+        """The present settings."""
         return self._log.config
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that may be read."""
+        """The first offset that can be read."""
         return self._log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """Offset that the next record will have."""
+        """The offset that the next record will have."""
         return self._log.log_end_offset
 
     @property
     def log_start_to_checkpoint(self) -> int | None:
-        """Offset that the checkpoint has to tell; None where the files tell it."""
+        """The log start offset to checkpoint; None if it is the first segment's."""
         with self.runtime.lock:
             return self._log.log_start_to_checkpoint
 
     @property
     def high_watermark(self) -> int:
-        """First offset not known to be replicated: as far as the caller has said."""
+        """The first offset not known to be replicated, as set by the caller."""
         return self._log.high_watermark.offset
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset not replicated, or of which it is not decided whether it is."""
+        """The first offset of an undecided transaction, at most the high watermark."""
         return watermarks.last_stable_offset(self._log)
 
     @property
     def recovery_point(self) -> int:
-        """First offset not known to be forced to disk."""
+        """The first offset not known to be forced to disk."""
         return self._log.recovery_point
 
     @property
     def last_flushed_ms(self) -> int:
-        """When it was last forced to disk, or loaded, in ms since 1970."""
+        """The time of the last flush, or of opening, in ms since 1970."""
         return self._log.last_flushed_ms
 
     @property
@@ -155,22 +181,22 @@ class WritableLog(RecordAppends):
 
     @property
     def topic_id(self) -> str | None:
-        """The topic's id, in Kafka's text form; None if it has none."""
+        """The topic's id, in Kafka's text form, or None."""
         return self._log.topic_id_file.topic_id
 
     @property
     def growing_segments(self) -> tuple[GrowingSegment, ...]:
-        """The segments, as they are written to, the lowest base offset first."""
+        """The segments, as they are written, in order of their base offsets."""
         with self.runtime.lock:
             return tuple(self._log.segments)
 
     @property
     def producers(self) -> Mapping[int, ProducerStateEntry]:
-        """What is known now of each producer, by its id."""
+        """The present state of each producer, by its id."""
         with self.runtime.lock:
             return self._log.producers.copied()
 
-    # Appending: what is not bytes is refused before the log is touched
+    # Appending. Arguments that are not bytes raise before the lock is taken.
 
     def append(
         self,
@@ -181,17 +207,46 @@ class WritableLog(RecordAppends):
         guard: int = NO_GUARD,
         transaction_version: int = TV_UNKNOWN,
     ) -> AppendResult:
-        """Append batches as a leader does: judge them, give them offsets, write them.
+        """Append record batches as a leader: validate them, assign offsets, write.
 
-        `batches` are bytes. `leader_epoch` is by default the latest known, or 0.
-        `origin` is ``client``, ``coordinator`` (transaction markers; they need a
-        `transaction_version`), ``replication`` or ``raft_leader``; `guard` is what
-        `start_verification` gave.
+        Parameters
+        ----------
+        batches : bytes-like
+            One or more record batches.
+        leader_epoch : int, optional
+            The leader epoch to write, by default the latest one of the log, or 0.
+        origin : {"client", "coordinator", "replication", "raft_leader"}
+            ``coordinator`` is for transaction markers, which need a
+            `transaction_version`.
+        guard : int
+            The guard returned by `start_verification`.
+        transaction_version : int
+            The transaction version of a marker: 0, 1 or 2.
 
-        Raises `InvalidAppendError` in its kinds, and `CorruptRecordError`.
+        Returns
+        -------
+        AppendResult
+            The offsets of the records, and other results.
+
+        Raises
+        ------
+        InvalidAppendError
+            If the append is rejected: one of the classes derived from it.
+        CorruptRecordError
+            If a batch is corrupt.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder()
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         log.append(batch.build()).last_offset
+        0
         """
-        asked = origin, leader_epoch, guard, transaction_version
-        return _only(self._append_many([as_view(batches)], asked))
+        arguments = origin, leader_epoch, guard, transaction_version
+        return _only(self._append_many([as_view(batches)], arguments))
 
     def append_many(
         self,
@@ -202,44 +257,215 @@ class WritableLog(RecordAppends):
         guard: int = NO_GUARD,
         transaction_version: int = TV_UNKNOWN,
     ) -> list[Outcome]:
-        """Append many, with the outcome of an `append` of each, in one call.
+        """Append many as `append` does each, in one call.
 
-        Of those refused the error comes in place of the result.
+        Parameters
+        ----------
+        appends : sequence of bytes-like
+            The batches of each append.
+        leader_epoch, origin, guard, transaction_version : optional
+            As for `append`.
+
+        Returns
+        -------
+        list of AppendResult or KafkaLogError
+            For each append its result, or the error with which it was rejected.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder()
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         results = log.append_many([batch.build(), batch.build()])
+        ...         [result.last_offset for result in results]
+        [0, 1]
         """
-        asked = origin, leader_epoch, guard, transaction_version
-        return self._append_many(as_views(appends), asked)
+        arguments = origin, leader_epoch, guard, transaction_version
+        return self._append_many(as_views(appends), arguments)
 
     @guarded
     def _append_many(
-        self, pieces: list[BytesLike], asked: tuple[Origin, int | None, int, int]
+        self, views: list[BytesLike], arguments: AppendArguments
     ) -> list[Outcome]:
-        return self._appender.append(pieces, self._appender.terms(*asked))
+        options = self._appender.leader_options(*arguments)
+        return self._appender.append(views, options)
+
+    def append_records(
+        self,
+        records: RecordsLike,
+        *,
+        codec: CodecName | None = None,
+        level: int | None = None,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        is_transactional: bool = False,
+        leader_epoch: int | None = None,
+        guard: int = NO_GUARD,
+        transaction_version: int = TV_UNKNOWN,
+    ) -> AppendedRecords:
+        """Append records as a leader, in batches such as a producer sends.
+
+        All records are in memory at once. Append large data in chunks, such as those of
+        ``scan.chunks()``. If the records take more than 2 MB, a thread named
+        ``kafkalog-encode`` encodes batches while others are written. It ends with the
+        call.
+
+        A rejected batch does not keep the others from being appended, as with
+        `append_many`: check `refused` of the result.
+
+        Parameters
+        ----------
+        records : table, mapping, Scan, Records or iterable of rows
+            Columns: a table of Arrow, pandas or Polars, a mapping of arrays or lists, a
+            `Scan` or its `Records`. Or rows: mappings, or objects with attributes, such
+            as `Record`. The columns are ``key`` and ``value`` (bytes or text; at least
+            one of the two), ``headers`` (lists of pairs) and ``timestamp`` (ms since
+            1970, ``datetime64`` or a time of Arrow's; -1 or null for none). Without
+            timestamps the present time is used. Other columns of a scan, such as the
+            offsets, are ignored.
+        codec : {"none", "gzip", "snappy", "lz4", "zstd"}, optional
+            The codec, by default that of ``compression.type``, or none.
+        level : int, optional
+            The compression level, by default that of the topic, or of the codec.
+        batch_bytes : int
+            The size of a batch before compression. A batch has at least one record.
+        producer_id, producer_epoch, is_transactional : optional
+            The fields of the batch headers.
+        base_sequence : int
+            The sequence of the first record.
+        leader_epoch, guard, transaction_version : optional
+            As for `append`.
+
+        Returns
+        -------
+        AppendedRecords
+            The offsets of the records, and the batches that were rejected.
+
+        Raises
+        ------
+        UnfitRecordsError
+            If `records` cannot be converted; the error lists all faults.
+        InvalidRecordError, ConfigError
+            If no batch can have these records, or there is no such codec or level.
+            Nothing was appended.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         columns = {"key": [b"a", None], "value": [b"1", b"2"]}
+        ...         appended = log.append_records(columns)
+        ...         appended.offsets, appended.refused
+        (array([0, 1]), [])
+        """
+        columns = record_columns(records, self.runtime.now_ms())
+        settings = batch_settings(
+            self.config,
+            codec,
+            level,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            is_transactional=is_transactional,
+        )
+        batches = into_producer_batches(columns, settings, batch_bytes)
+        arguments: AppendArguments = (
+            "client",
+            leader_epoch,
+            guard,
+            transaction_version,
+        )
+        return self._append_batches(batches, arguments)
+
+    @guarded
+    def _append_batches(
+        self, batches: ProducerBatches, arguments: AppendArguments
+    ) -> AppendedRecords:
+        options = self._appender.leader_options(*arguments)
+        return self._record_appender.append(batches, options)
 
     def append_as_follower(
         self, batches: BytesLike, *, leader_epoch: int | None = None
     ) -> AppendResult:
-        """Append batches as they came from a leader, with its offsets and epochs.
+        """Append record batches as a follower, with the leader's offsets and epochs.
 
-        Batches of an epoch above `leader_epoch` are left out, and all that follow.
+        Parameters
+        ----------
+        batches : bytes-like
+            Record batches of a leader's log.
+        leader_epoch : int, optional
+            The leader epoch of the follower, by default the latest one of the log, or
+            0. Batches from the first one of a higher epoch on are skipped.
+
+        Returns
+        -------
+        AppendResult
+            The offsets of the records, and other results.
+
+        Raises
+        ------
+        InvalidAppendError
+            If the append is rejected: one of the classes derived from it.
+        CorruptRecordError
+            If a batch is corrupt.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=5, leader_epoch=0)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         log.append_as_follower(batch.build()).last_offset
+        5
         """
         return _only(self._append_many_as_follower([as_view(batches)], leader_epoch))
 
     def append_many_as_follower(
         self, appends: Sequence[BytesLike], *, leader_epoch: int | None = None
     ) -> list[Outcome]:
-        """Append many, with the outcome of an `append_as_follower` of each."""
+        """Append many as `append_as_follower` does each, in one call.
+
+        Parameters
+        ----------
+        appends : sequence of bytes-like
+            The batches of each append.
+        leader_epoch : int, optional
+            As for `append_as_follower`.
+
+        Returns
+        -------
+        list of AppendResult or KafkaLogError
+            For each append its result, or the error with which it was rejected.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=5, leader_epoch=0)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         results = log.append_many_as_follower([batch.build()])
+        >>> results[0].last_offset
+        5
+        """
         return self._append_many_as_follower(as_views(appends), leader_epoch)
 
     @guarded
     def _append_many_as_follower(
-        self, pieces: list[BytesLike], epoch: int | None
+        self, views: list[BytesLike], epoch: int | None
     ) -> list[Outcome]:
         appender = self._appender
         if epoch is not None:
-            return appender.append(pieces, appender.terms_of_follower(epoch))
-        outcomes: list[Outcome] = []  # each may leave another epoch as the latest
-        for one in pieces:
-            outcomes += appender.append([one], appender.terms_of_follower(None))
+            return appender.append(views, appender.follower_options(epoch))
+        outcomes: list[Outcome] = []
+        for view in views:  # each may change the latest epoch
+            outcomes += appender.append([view], appender.follower_options(None))
         return outcomes
 
     @guarded
@@ -251,9 +477,37 @@ class WritableLog(RecordAppends):
         *,
         supports_epoch_bump: bool = False,
     ) -> int:
-        """Begin to verify a transaction; answers the guard to append with.
+        """Start to verify a transaction, and return the guard to append with.
 
-        0 where it is open already, and needs none.
+        Parameters
+        ----------
+        producer_id : int
+            The producer's id.
+        sequence : int
+            The base sequence of the batch to append.
+        epoch : int
+            The producer's epoch.
+        supports_epoch_bump : bool
+            Whether the transaction has version 2.
+
+        Returns
+        -------
+        int
+            The guard; 0 if the transaction is open already, and needs none.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> columns = {"value": [b"v"]}
+        >>> producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         guard = log.start_verification(7, 0, 0)
+        ...         appended = log.append_records(
+        ...             columns, is_transactional=True, guard=guard, **producer
+        ...         )
+        ...         appended.offsets, log.start_verification(7, 1, 0)
+        (array([0]), 0)
         """
         return self._log.producers.start_verification(
             producer_id, sequence, epoch, supports_epoch_bump
@@ -263,73 +517,291 @@ class WritableLog(RecordAppends):
 
     @guarded
     def assign_epoch(self, epoch: int, offset: int | None = None) -> None:
-        """Let a leader epoch start at `offset`, by default at the log's end."""
+        """Start a leader epoch.
+
+        Parameters
+        ----------
+        epoch : int
+            The epoch.
+        offset : int, optional
+            Its start offset, by default the log end offset.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         log.assign_epoch(3)
+        ...         log.leader_epochs
+        [EpochEntry(epoch=3, start_offset=0)]
+        """
         start = self._log.log_end_offset if offset is None else offset
         self._log.leader_epochs.assign(epoch, start)
 
     @guarded
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd | None:
-        """Return the greatest epoch known up to `epoch`, and where it ends.
+        """Return the greatest known epoch up to `epoch`, and its end offset.
 
-        None where the log does not say.
+        Parameters
+        ----------
+        epoch : int
+            A leader epoch.
+
+        Returns
+        -------
+        EpochEnd or None
+            The epoch and the first offset after it; None if they are unknown.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         log.assign_epoch(3)
+        ...         log.end_offset_for_epoch(3)
+        EpochEnd(epoch=3, end_offset=0)
         """
         return self._log.leader_epochs.end_offset_for(epoch, self._log.log_end_offset)
 
     @guarded
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark, as near as the log has it; answers what it is."""
+        """Set the high watermark, limited to log start and log end offset.
+
+        Parameters
+        ----------
+        offset : int
+            The new high watermark.
+
+        Returns
+        -------
+        int
+            The high watermark that was set.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records({"value": [b"1", b"2"]})
+        ...         log.update_high_watermark(9)
+        2
+        """
         return watermarks.update_high_watermark(self._log, OffsetMetadata(offset))
 
     @guarded
     def increment_high_watermark(self, offset: int) -> bool:
-        """Raise the high watermark, as a leader does; whether it moved."""
+        """Raise the high watermark, as a leader does.
+
+        Parameters
+        ----------
+        offset : int
+            The new high watermark. A lower one than the present is ignored.
+
+        Returns
+        -------
+        bool
+            Whether the high watermark has moved.
+
+        Raises
+        ------
+        LogArgumentError
+            If `offset` is above the log end offset.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records({"value": [b"1", b"2"]})
+        ...         log.increment_high_watermark(2), log.high_watermark
+        (True, 2)
+        """
         place = watermarks.place_or_offset(self._log, offset)
         return watermarks.increment_high_watermark(self._log, place)
 
-    # Keeping
+    # Maintenance
 
     @guarded
     def roll(self, offset: int = 0) -> int:
-        """Begin a segment at the log's end, or beyond at `offset`; answers where."""
+        """Start a new segment.
+
+        Parameters
+        ----------
+        offset : int
+            Its base offset, if that is above the log end offset. By default the new
+            segment begins at the log end.
+
+        Returns
+        -------
+        int
+            The base offset of the new segment.
+
+        Raises
+        ------
+        LogRollError
+            If a segment begins at this offset or above.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records({"value": [b"1", b"2"]})
+        ...         log.roll(), len(log.segments)
+        (2, 2)
+        """
         return roll(self._log, offset).base_offset
 
     def flush(self, offset: int | None = None, *, include_active: bool = False) -> None:
-        """Force what is below `offset` to disk, by default all.
+        """Force records to disk with ``fsync``, and raise the recovery point.
 
-        With `include_active`, also the files of an active segment that is empty. The
-        log may be read and appended to meanwhile.
+        The log can be read and appended to meanwhile.
+
+        Parameters
+        ----------
+        offset : int, optional
+            The offset below which records are forced to disk, by default the log end
+            offset.
+        include_active : bool
+            Whether the files of an active segment that is empty are forced, too.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records({"value": [b"1", b"2"]})
+        ...         log.flush()
+        ...         log.recovery_point
+        2
         """
-        self.runtime.run_beside(
-            lambda: flush_beside(self._log, offset, inclusive=include_active)
+        self.runtime.run_unlocked(
+            lambda: flush_unlocked(self._log, offset, inclusive=include_active)
         )
 
     @guarded
     def delete_old_segments(self) -> int:
-        """Delete what the settings no longer keep; answers how many segments."""
+        """Delete the segments that the retention settings no longer keep.
+
+        Returns
+        -------
+        int
+            The number of deleted segments.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> config = kafkalog.LogConfig(retention_ms=0)
+        >>> columns = {"value": [b"v"], "timestamp": [1700000000000]}
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a", config) as log:
+        ...         appended = log.append_records(columns)
+        ...         _ = log.update_high_watermark(1)
+        ...         log.delete_old_segments(), log.log_start_offset
+        (1, 1)
+        """
         return retention.delete_old_segments(self._log)
 
     @guarded
     def delete_records(self, offset: int) -> bool:
-        """Let the log begin at `offset`; whether it began before.
+        """Raise the log start offset; the records below it can no longer be read.
 
-        Raises `OffsetOutOfRangeError` beyond the high watermark.
+        Parameters
+        ----------
+        offset : int
+            The new log start offset.
+
+        Returns
+        -------
+        bool
+            Whether the log start offset has moved.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            If `offset` is above the high watermark.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records({"value": [b"1", b"2"]})
+        ...         _ = log.update_high_watermark(2)
+        ...         log.delete_records(1), log.log_start_offset
+        (True, 1)
         """
         return watermarks.raise_log_start(self._log, offset)
 
     @guarded
     def truncate_to(self, offset: int) -> bool:
-        """Cut off `offset` and all behind it; whether there was anything."""
+        """Truncate the log: remove the records at `offset` and after it.
+
+        A batch that holds `offset` is removed whole.
+
+        Parameters
+        ----------
+        offset : int
+            The new log end offset.
+
+        Returns
+        -------
+        bool
+            Whether there was a record to remove.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         for value in (b"1", b"2"):
+        ...             appended = log.append_records({"value": [value]})
+        ...         log.truncate_to(1), log.log_end_offset
+        (True, 1)
+        """
         name = self.topic, self.partition
         return truncation.truncate_to(self._log, offset, self.owner, name)
 
     @guarded
     def truncate_fully(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Delete all, and go on at `offset`."""
+        """Remove all records, and continue at `offset`.
+
+        Parameters
+        ----------
+        offset : int
+            The new log end offset.
+        log_start_offset : int, optional
+            The new log start offset, by default `offset`.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         log.truncate_fully(7)
+        ...         log.log_start_offset, log.log_end_offset
+        (7, 7)
+        """
         owner, name = self.owner, (self.topic, self.partition)
         truncation.truncate_fully(self._log, offset, owner, name, log_start_offset)
 
     def update_config(self, config: LogConfig) -> None:
-        """Take other settings; segments there are keep those of their indexes."""
+        """Change the settings; existing segments keep their index settings.
+
+        Parameters
+        ----------
+        config : LogConfig
+            The new settings.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         log.update_config(kafkalog.LogConfig(retention_bytes=1 << 30))
+        ...         log.config.retention_bytes
+        1073741824
+        """
         self._update_config(config)
         if config.compact and not self._was_compacted:
             self._was_compacted = True
@@ -341,7 +813,20 @@ class WritableLog(RecordAppends):
 
     @guarded
     def take_producer_snapshot(self) -> None:
-        """Write down what is known of producers now."""
+        """Write a producer snapshot at the log end offset.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> from pathlib import Path
+        >>> producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records({"value": [b"v"]}, **producer)
+        ...         log.take_producer_snapshot()
+        ...         [path.name for path in Path(root).rglob("*.snapshot")]
+        ['00000000000000000001.snapshot']
+        """
         self._log.producers.take_snapshot()
 
     # Reading
@@ -355,38 +840,112 @@ class WritableLog(RecordAppends):
         isolation: LogIsolation = "log_end",
         min_one_batch: bool = True,
     ) -> LogFetch:
-        """Read bytes from the batch on that holds `offset`, or the next one.
+        """Read bytes, from the batch that holds `offset`, or the next one, on.
 
-        As far as `isolation` lets see: ``log_end``, ``high_watermark`` (or
-        ``read_uncommitted``), or ``read_committed``, the last stable offset.
+        Parameters
+        ----------
+        offset : int
+            An offset of the log, or its end.
+        max_bytes : int
+            How many bytes to read at most.
+        isolation : {"log_end", "high_watermark", "read_uncommitted", "read_committed"}
+            The limit of the read: the log end offset, the high watermark (also with
+            ``read_uncommitted``) or the last stable offset.
+        min_one_batch : bool
+            Whether the first batch is read whole if it is larger than `max_bytes`.
 
-        Raises `OffsetOutOfRangeError` outside log start to log end.
+        Returns
+        -------
+        LogFetch
+            The bytes, and where to continue. The last batch may be incomplete.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            If `offset` is below the log start offset or above the log end offset.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records({"value": [b"1", b"2"]})
+        ...         [batch] = log.read(0).batches()
+        >>> [record.value for record in batch]
+        [b'1', b'2']
         """
         return read_log(
-            self._log, offset, max_bytes, isolation, min_one_batch=min_one_batch
+            self._log,
+            offset,
+            max_bytes,
+            read_limit_of(isolation).place,
+            min_one_batch=min_one_batch,
+            aborted=isolation == "read_committed",
         )
 
     @guarded
     def find_offset(
         self, timestamp: int, *, isolation: LogIsolation = "log_end"
     ) -> TimestampOffset | None:
-        """Find the first record at or after a timestamp, or a place by a special one.
+        """Find the first record at or after a timestamp, or a special offset.
 
-        -1 is the log's end, -2 and -4 its start, -3 the record of the greatest
-        timestamp; -5 and -6 are of tiered storage. To a consumer, with an `isolation`
-        as for `read`, the end is that of what it sees, and no record behind is told.
+        Parameters
+        ----------
+        timestamp : int
+            A time, in ms since 1970, or one of Kafka's special timestamps: -1 for the
+            log end, -2 and -4 for the log start, -3 for the record with the greatest
+            timestamp, -5 and -6 for offsets in tiered storage.
+        isolation : {"log_end", "high_watermark", "read_uncommitted", "read_committed"}
+            As for `read`. The limit of the isolation is used in place of the log end
+            offset, and no record at or after it is returned.
 
-        Raises `OffsetNotAvailableError` if it is not known yet what a consumer sees.
+        Returns
+        -------
+        TimestampOffset or None
+            Timestamp, offset and leader epoch of the record; None if there is none.
+
+        Raises
+        ------
+        OffsetNotAvailableError
+            If the high watermark is not known yet after a leader election.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> columns = {"value": [b"v"], "timestamp": [1700000000000]}
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records(columns)
+        ...         log.find_offset(1)
+        TimestampOffset(timestamp=1700000000000, offset=0, leader_epoch=0)
         """
-        return tell_offset(self._log, timestamp, isolation)
+        return find_visible_offset(self._log, timestamp, isolation)
 
     def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
-        """Return the first offset with a timestamp at or above each of many.
+        """Return the first offset at or after each of many timestamps.
 
-        As `Log.offsets_for_times` does; each is found with the lock of the log held.
+        Parameters
+        ----------
+        timestamps : array_like of int, datetime or datetime64
+            Times, as for `Log.offsets_for_times`.
+
+        Returns
+        -------
+        ndarray of int64
+            The offsets, in the same shape, -1 where no record is that late.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> columns = {"value": [b"v"], "timestamp": [1700000000000]}
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records(columns)
+        ...         log.offsets_for_times([0, 1800000000000])
+        array([ 0, -1])
         """
         start = self.log_start_offset
-        return for_each_time(timestamps, lambda one: self._offset_for_time(one, start))
+        return for_each_time(timestamps, lambda ms: self._offset_for_time(ms, start))
 
     @guarded
     def _offset_for_time(self, timestamp: int, start: int) -> int:
@@ -394,40 +953,106 @@ class WritableLog(RecordAppends):
         return NOT_FOUND if found is None else found.offset
 
     def producer_states(self) -> npt.NDArray[np.void]:
-        """Return what the files say of each producer, as `Log.producer_states` does."""
+        """Return the state of each producer at the log's end, from the files.
+
+        Returns
+        -------
+        ndarray
+            A structured array with the fields of a snapshot's entries, as of
+            `Log.producer_states`.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records({"value": [b"v"]}, **producer)
+        ...         log.producer_states()["producer_id"].tolist()
+        [7]
+        """
         return producer_states_at(self.path, self.log_end_offset)
 
     def aborted_transactions(
         self, start: int | None = None, end: int | None = None
     ) -> npt.NDArray[np.void]:
-        """Return the aborted transactions that records in ``[start, end)`` belong to.
+        """Return the aborted transactions with records in an interval of offsets.
 
-        A structured array with the fields of a ``.txnindex``, where it is from.
+        Parameters
+        ----------
+        start, end : int, optional
+            The interval ``[start, end)``, by default the whole log.
+
+        Returns
+        -------
+        ndarray
+            A structured array with the fields of a ``.txnindex``.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         log.aborted_transactions().size
+        0
         """
         first = self.log_start_offset if start is None else start
         return aborted_between(self.path, first, MAX_OFFSET if end is None else end)
 
     @guarded
     def find_aborted(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Transactions aborted between two offsets, as the transaction indexes say."""
-        return reading.aborted_between(self._log, start, end)
+        """Return the aborted transactions between two offsets, as a broker finds them.
 
-    # The end
+        Parameters
+        ----------
+        start, end : int
+            The interval. The search begins with the segment that holds `start`, and may
+            return transactions that ended before `start`.
+
+        Returns
+        -------
+        list of AbortedTransaction
+            The entries of the transaction indexes.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         log.find_aborted(0, 9)
+        []
+        """
+        return aborted_in_indexes(self._log, start, end)
+
+    # Closing
 
     def close(self) -> None:
-        """Close the log in order; twice is once.
+        """Close the log in order; a second call does nothing.
 
-        Producers are written down, the files cut to what is used, and what was opened
-        by ``kafkalog.open`` is forced to disk and checkpointed. If that fails, or had
-        failed untold in the background, it raises, and closes as `abandon` does. Where
-        it is interrupted, it may be called again, and closes as `abandon` does.
+        A producer snapshot is written and the files are trimmed. A log opened with
+        ``kafkalog.open`` is also forced to disk, and its offsets are checkpointed.
+
+        If that fails, the error is raised, and the log is closed as by `abandon`. So it
+        is if a failure in the background was not raised by any call yet. After an
+        interrupt `close` can be called again, and closes as `abandon` does.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     log = kafkalog.open(f"{root}/orders-0", "a")
+        ...     log.close()
+        ...     log.roll()
+        Traceback (most recent call last):
+            ...
+        kafkalog.errors.LogClosedError: the log is closed
         """
         runtime = self.runtime
         try:
             with runtime.lock:
                 try:
-                    untold = runtime.failure is not None and not runtime.told
-                    if not runtime.closed and (runtime.failure is None or untold):
+                    unreported = runtime.failure is not None and not runtime.is_reported
+                    if not runtime.closed and (runtime.failure is None or unreported):
                         runtime.run(self._close_in_order)
                 finally:
                     self._abandon()
@@ -444,9 +1069,20 @@ class WritableLog(RecordAppends):
             self.owner = None
 
     def abandon(self) -> None:
-        """Close the files as they are, as when the process dies, and end the thread.
+        """Close the files as they are, as if the process died, and stop the thread.
 
-        May be called again, also after an interrupt.
+        It can be called again, also after an interrupt. Opening the log again recovers
+        it.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     log = kafkalog.open(f"{root}/orders-0", "a")
+        ...     log.abandon()
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         log.report.clean
+        False
         """
         try:
             with self.runtime.lock:
@@ -462,7 +1098,17 @@ class WritableLog(RecordAppends):
         self._release(in_order=False)
 
     def delete(self) -> None:
-        """Remove the log with its directory, at once, and close it."""
+        """Delete the log with its directory, and close it.
+
+        Examples
+        --------
+        >>> import os, tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     log = kafkalog.open(f"{root}/orders-0", "a")
+        ...     log.delete()
+        ...     os.path.exists(f"{root}/orders-0")
+        False
+        """
         self._delete()
         self.runtime.stop()
 

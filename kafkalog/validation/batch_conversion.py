@@ -24,13 +24,13 @@ from kafkalog.formats.batch_headers import scan_headers
 from kafkalog.formats.layout import NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
 from kafkalog.validation.append_policy import LeaderPolicy
 from kafkalog.validation.appends import Appends, bounds_of
-from kafkalog.validation.batch_records import AppendedRecords
+from kafkalog.validation.batch_records import BatchRecords
 
 _FIRST_NOT_ASCII = 0x80
 
 
 def rebuild(
-    append: Appends, batches: Sequence[AppendedRecords], policy: LeaderPolicy
+    append: Appends, batches: Sequence[BatchRecords], policy: LeaderPolicy
 ) -> Appends:
     """Return the append as one batch of the records of all `batches`.
 
@@ -59,7 +59,7 @@ def rebuild(
     return Appends(data, rows, bounds_of([len(rows)]), bounds_of([len(data)]), info, {})
 
 
-def check_timestamps(records: AppendedRecords) -> None:
+def check_timestamps(records: BatchRecords) -> None:
     """Reject a timestamp below -1, which stands for no timestamp."""
     least = records.spans["timestamp"].min(initial=NO_TIMESTAMP)
     if least < NO_TIMESTAMP:
@@ -97,7 +97,7 @@ def _settings(append: Appends, policy: LeaderPolicy) -> BatchSettings:
     )
 
 
-def _columns(batches: Sequence[AppendedRecords]) -> RecordColumns:
+def _columns(batches: Sequence[BatchRecords]) -> RecordColumns:
     """Return the records as columns, with offsets from 0 on."""
     data = batches[0].views.data
 
@@ -118,7 +118,7 @@ def _columns(batches: Sequence[AppendedRecords]) -> RecordColumns:
     )
 
 
-def _headers(records: AppendedRecords) -> HeaderColumns | None:
+def _headers(records: BatchRecords) -> HeaderColumns | None:
     """Return the record headers of a batch, None if there are none."""
     bounds, spans = find_headers(records.views)
     if not len(spans[0]):

@@ -52,7 +52,7 @@ _NESTED_WRAPPER: Final = "compressed message in a wrapper, expected an uncompres
 
 
 @dataclass(frozen=True, slots=True)
-class AppendedRecords:
+class BatchRecords:
     """The records of a batch; `foreign` are those of another magic than the batch.
 
     They are in a buffer that the next compressed batch reuses.
@@ -74,7 +74,7 @@ def read_batch_records(
     memory: AppendMemory,
     *,
     in_place: bool,
-) -> AppendedRecords:
+) -> BatchRecords:
     """Return the records of the batch in `data` with the header `row`.
 
     `in_place` states that the batch is written without being rebuilt. Kafka then does
@@ -87,7 +87,7 @@ def read_batch_records(
     """
     rows = np.array([row])
     if row["magic"] == 2 and row["count"] == 0:
-        return AppendedRecords(
+        return BatchRecords(
             DecodedRecords(data, rows, Workspace().spans_for(0), np.zeros(1, np.int64)),
             [],
         )
@@ -102,7 +102,7 @@ def read_batch_records(
     decoded = next(find_records(payload, Bounds(), Workspace()))
     if isinstance(decoded, LocatedError):
         return _read_invalid(data, row, decoded, in_place=in_place)
-    return AppendedRecords(decoded, foreign)
+    return BatchRecords(decoded, foreign)
 
 
 def _checked_codec(row: np.void) -> int:
@@ -116,7 +116,7 @@ def _checked_codec(row: np.void) -> int:
 
 def _read_invalid(
     data: Bytes, row: np.void, error: LocatedError, *, in_place: bool
-) -> AppendedRecords:
+) -> BatchRecords:
     """Return the records of a batch that Kafka accepts in spite of `error`, or raise.
 
     Raises the error that a leader finds first in the batch.
@@ -129,7 +129,7 @@ def _read_invalid(
     if not in_place:
         raise error.as_rejection()
     rows, counts = np.array([row]), np.array([len(spans)], np.int64)
-    return AppendedRecords(DecodedRecords(data, rows, spans, counts), [])
+    return BatchRecords(DecodedRecords(data, rows, spans, counts), [])
 
 
 def read_records(

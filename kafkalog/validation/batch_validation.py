@@ -31,7 +31,7 @@ from kafkalog.validation.append_policy import LeaderPolicy
 from kafkalog.validation.appends import AppendMemory, AppendOrigin, Appends, as_bytes
 from kafkalog.validation.batch_conversion import check_timestamps, rebuild
 from kafkalog.validation.batch_records import (
-    AppendedRecords,
+    BatchRecords,
     foreign_magic_reason,
     read_batch_records,
 )
@@ -99,9 +99,7 @@ def stamp(appends: Appends, policy: LeaderPolicy) -> None:
     )
 
 
-def _stamped(
-    append: Appends, records: AppendedRecords, policy: LeaderPolicy
-) -> Appends:
+def _stamped(append: Appends, records: BatchRecords, policy: LeaderPolicy) -> Appends:
     """Return the append with the leader's fields; its records are not changed."""
     timestamp = records.spans["timestamp"]
     append.info["records"] = len(timestamp)
@@ -131,9 +129,7 @@ def _check_batch(first: np.void, row: np.void, origin: AppendOrigin) -> None:
         raise InvalidRecordError(_HEADER_FAULTS[fault - 1].format(**fields))
 
 
-def _check_records(
-    row: np.void, records: AppendedRecords, policy: LeaderPolicy
-) -> None:
+def _check_records(row: np.void, records: BatchRecords, policy: LeaderPolicy) -> None:
     """Reject the records of a batch that break a rule, all in one error."""
     timestamps = _invalid_timestamps(row, records, policy)
     others: dict[int, str] = {}
@@ -154,7 +150,7 @@ def _check_records(
 
 
 def _invalid_timestamps(
-    row: np.void, records: AppendedRecords, policy: LeaderPolicy
+    row: np.void, records: BatchRecords, policy: LeaderPolicy
 ) -> dict[int, str]:
     """Return the records whose timestamp is invalid, with the reason.
 

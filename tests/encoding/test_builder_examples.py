@@ -1,7 +1,7 @@
-"""What the builders write is, byte for byte, what Kafka's own classes wrote.
+"""Batches of the builders are byte for byte those of Kafka's own classes.
 
-``kafka_batches.txt`` holds their bytes. Compressed examples may differ in the stream,
-which depends on the build of the codec's library, but in nothing else.
+``kafka_batches.txt`` has the bytes that Kafka wrote. Compressed examples may differ
+only in the stream, which depends on the build of the codec's library.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tests import reference
 
 T = 1_700_000_000_000
 KAFKA = {
-    name: bytes.fromhex(written)
+    name: bytes.fromhex(hexadecimal)
     for line in Path(__file__).with_name("kafka_batches.txt").read_text().splitlines()
     if not line.startswith("#")
-    for name, written in [line.split(": ")]
+    for name, hexadecimal in [line.split(": ")]
 }
 TWO = [(T, b"k1", b"hello"), (T + 5, None, b"world")]
 KEYED = [(T, b"k1", b"hello"), (T + 5, b"k2", b"world")]
@@ -71,7 +71,7 @@ def voter_named_controller():
 
 
 HORIZON = T + 500_000 + 86_400_000
-PLAIN = {
+UNCOMPRESSED = {
     "magic 0": build([(-1, b"k", b"hello")], magic=0, base_offset=7),
     "magic 0 tombstone": build([(-1, b"k", None)], magic=0, base_offset=8),
     "magic 1": build([(T, b"k", b"hello")], magic=1, base_offset=7),
@@ -125,7 +125,7 @@ PLAIN = {
         2,
     ),
 }
-PACKED = {
+COMPRESSED = {
     **{
         f"magic {magic}{' stamped' if stamp else ''} {codec}": build(
             TWO, magic=magic, codec=codec, base_offset=10, **stamp
@@ -141,27 +141,27 @@ PACKED = {
 
 
 def test_every_example_is_built():
-    assert KAFKA.keys() == PLAIN.keys() | PACKED.keys()
+    assert KAFKA.keys() == UNCOMPRESSED.keys() | COMPRESSED.keys()
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_it_is_what_kafka_wrote(name):
-    assert PLAIN[name].hex() == KAFKA[name].hex()
+@pytest.mark.parametrize("name", UNCOMPRESSED)
+def test_an_uncompressed_example_is_the_bytes_of_kafka(name):
+    assert UNCOMPRESSED[name].hex() == KAFKA[name].hex()
 
 
-def but_for_the_stream(data):
-    """Read a batch, without what depends on how well it was packed."""
+def without_stream(data):
+    """Return the fields of a batch that do not depend on the compressed bytes."""
     (entry,) = reference.entries(data)
     assert entry["is_valid"]
-    own = {"size_in_bytes": None, "crc": None, "value": None}
-    return {**entry, **own}
+    ignored = {"size_in_bytes": None, "crc": None, "value": None}
+    return {**entry, **ignored}
 
 
-@pytest.mark.parametrize("name", PACKED)
-def test_it_holds_what_kafka_packed(name):
-    assert but_for_the_stream(PACKED[name]) == but_for_the_stream(KAFKA[name])
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_a_compressed_example_has_the_records_of_kafka(name):
+    assert without_stream(COMPRESSED[name]) == without_stream(KAFKA[name])
 
 
 @pytest.mark.parametrize("name", ["magic 2 snappy", "magic 2 lz4", "magic 2 zstd"])
-def test_a_stream_of_what_does_not_shrink_is_kafkas_own(name):
-    assert PACKED[name].hex() == KAFKA[name].hex()
+def test_an_incompressible_example_is_the_bytes_of_kafka(name):
+    assert COMPRESSED[name].hex() == KAFKA[name].hex()

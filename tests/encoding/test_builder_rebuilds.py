@@ -1,7 +1,7 @@
-"""Every batch that a broker or Kafka's producer code wrote, built again.
+"""Every batch that a broker or Kafka's producer wrote is built again from its fields.
 
-Uncompressed ones come out byte for byte; of compressed ones everything but the stream,
-which depends on the build of the codec's library, and what the stream holds.
+The result is the same bytes if it is uncompressed. A compressed one may differ only in
+the stream, which depends on the build of the codec's library.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kafkalog.formats.layout import TimestampType
 from kafkalog.messages.control_records import end_transaction_marker
 from tests import golden_data, oracle_data, reference
 
-# ------------------------------------------------------------------ from what is read
+# ------------------------------------------------------------- from golden log files
 
 NAMED = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
     "NoTimestampType": TimestampType.NO_TIMESTAMP_TYPE,
 }
-OF_A_BATCH = ("leader_epoch", "producer_id", "producer_epoch", "base_sequence")
+BATCH_FIELDS = ("leader_epoch", "producer_id", "producer_epoch", "base_sequence")
 FLAGS = ("is_transactional", "is_control", "delete_horizon_ms")
 
 
@@ -33,7 +33,7 @@ def settings_of(entry):
     if entry["timestamp_type"] == "LogAppendTime":
         settings["log_append_time"] = entry["max_timestamp"]
     if entry["magic"] == 2:
-        names = (*OF_A_BATCH, *FLAGS, "last_offset")
+        names = (*BATCH_FIELDS, *FLAGS, "last_offset")
         settings |= {name: entry[name] for name in names}
     return settings
 
@@ -54,10 +54,10 @@ def built_from(entry):
     return builder.build()
 
 
-def as_told(data):
-    """Read entries without their records' own order in the file."""
-    own = {"size_in_bytes": None, "crc": None, "value": None, "position": None}
-    return [{**entry, **own} for entry in reference.entries(data)]
+def without_stream(data):
+    """Return the fields of entries that do not depend on the compressed bytes."""
+    ignored = {"size_in_bytes": None, "crc": None, "value": None, "position": None}
+    return [{**entry, **ignored} for entry in reference.entries(data)]
 
 
 def segments():
@@ -68,32 +68,31 @@ def segments():
 
 
 def record_stamps(entry, data):
-    """Give records of a stamped batch the timestamps that lie in its bytes."""
-    plain = {**entry, "timestamp_type": "CreateTime"}
+    """Return a batch with log append time, its records with their own timestamps."""
+    create_time = {**entry, "timestamp_type": "CreateTime"}
     stream = reference.unpack(entry["codec"], data[61:])
-    own = reference.batch_records(plain, stream)
-    return {**entry, "records": list(own)}
+    return {**entry, "records": list(reference.batch_records(create_time, stream))}
 
 
 @pytest.mark.parametrize("path", list(segments()))
-def test_a_brokers_batch_is_built_again(path):
+def test_a_batch_of_a_broker_is_built_again(path):
     data = path.read_bytes()
     for entry in reference.entries(data):
-        whole = data[entry["position"] :][: entry["size_in_bytes"]]
+        raw = data[entry["position"] :][: entry["size_in_bytes"]]
         if entry["magic"] == 2 and entry["timestamp_type"] == "LogAppendTime":
-            entry = record_stamps(entry, whole)
+            entry = record_stamps(entry, raw)
         built = built_from(entry)
         if entry["codec"] == "none":
-            assert built.hex() == whole.hex()
+            assert built.hex() == raw.hex()
         else:
-            assert as_told(built) == as_told(whole)
+            assert without_stream(built) == without_stream(raw)
 
 
-# ------------------------------------------------------------------ from what is told
+# ------------------------------------------------------------- from oracle scenarios
 
 
 def noise(seed, size):
-    """Draw the scenarios' random bytes: the top of a linear congruential generator."""
+    """Return a scenario's random bytes: a linear congruential generator's top bytes."""
     out = bytearray()
     for _ in range(size):
         seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -101,35 +100,35 @@ def noise(seed, size):
     return bytes(out)
 
 
-def bytes_of(told):
-    match told:
+def bytes_of(value):
+    match value:
         case None:
             return None
         case str():
-            return told.encode()
+            return value.encode()
         case {"b64": text}:
             return base64.b64decode(text)
         case {"fill": pattern, "size": size}:
             return (pattern.encode() * size)[:size]
         case {"random": seed, "size": size}:
             return noise(seed, size)
-    raise ValueError(told)
+    raise ValueError(value)
 
 
-def settings_told(batch):
+def scenario_settings(batch):
     settings = {"base_offset": batch.get("base_offset", 0)}
     for name in ("magic", "codec", "level", "last_offset", "log_append_time"):
         if name in batch:
             settings[name] = batch[name]
-    for name in OF_A_BATCH:
+    for name in BATCH_FIELDS:
         settings[name] = batch.get(name, -1)
     settings["is_transactional"] = batch.get("transactional", False)
     settings["timestamp_type"] = NAMED[batch.get("timestamp_type", "CreateTime")]
     return settings
 
 
-def built_as_told(batch):
-    builder = RecordBatchBuilder(**settings_told(batch))
+def built_from_scenario(batch):
+    builder = RecordBatchBuilder(**scenario_settings(batch))
     for record in batch["records"]:
         has_no_timestamps = batch.get("magic") == 0
         builder.append(
@@ -145,9 +144,9 @@ def built_as_told(batch):
 def patched(batch, data):
     data = bytearray(data)
     for patch in batch.get("patch", []):
-        piece = bytes.fromhex(patch["hex"])
+        content = bytes.fromhex(patch["hex"])
         at = patch["at"] % len(data)
-        data[at : at + len(piece)] = piece
+        data[at : at + len(content)] = content
     if batch.get("recrc"):
         data[17:21] = reference.crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
     return bytes(data)
@@ -160,12 +159,12 @@ def test_an_append_is_built_as_kafkas_producer_builds_it(name):
             continue
         kafkas = base64.b64decode(step["bytes"])
         for batch in step["batches"]:
-            built = built_as_told(batch)
+            built = built_from_scenario(batch)
             size = 12 + int.from_bytes(kafkas[8:12], "big")
             if batch.get("codec", "none") == "none":
                 assert built.hex() == kafkas[:size].hex()
             else:
-                assert as_told(built) == as_told(kafkas[:size])
+                assert without_stream(built) == without_stream(kafkas[:size])
             kafkas = kafkas[size:]
         assert kafkas.hex() == step.get("tail", "")
 
@@ -187,7 +186,7 @@ def test_a_marker_is_built_as_kafka_builds_it(name):
         )
         kind = ControlRecordType[step["type"].upper()]
         record = end_transaction_marker(kind, step["coordinator_epoch"])
-        # Where the step names no time, it is the clock's.
+        # A step without a timestamp used the clock of the broker.
         timestamp = step.get("timestamp", entry["max_timestamp"])
         builder.append(*record, timestamp=timestamp)
         assert builder.build().hex() == kafkas.hex()

@@ -219,7 +219,7 @@ def test_a_committed_read_names_what_was_aborted_and_ends_at_the_stable_offset()
     told = {(int(one["producer_id"]), int(one["first_offset"])) for one in index}
     assert set(read.aborted) == told
     assert log.read(107, isolation="read_committed").data == b""
-    with pytest.raises(ValueError, match="no such isolation"):
+    with pytest.raises(ValueError, match="expected one of log_end"):
         log.read(60, isolation="serializable")
 
 

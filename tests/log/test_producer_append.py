@@ -61,7 +61,7 @@ def mark(info, *, epoch=5, offset=110, version=0, abort=False, coordinator=0):
 
 @pytest.mark.parametrize("origin", LEADERS)
 def test_data_of_an_older_epoch_is_refused(origin):
-    with pytest.raises(InvalidProducerEpochError, match="epoch 4 < 5, the last seen"):
+    with pytest.raises(InvalidProducerEpochError, match="epoch 4, expected at least 5"):
         data(info_of(known(5, 0), origin), 0, epoch=4)
 
 
@@ -114,7 +114,7 @@ def test_a_batch_may_run_over_the_greatest_sequence():
 
 def test_a_new_epoch_begins_with_sequence_zero():
     data(info_of(known(5, 3)), 0, epoch=6)
-    with pytest.raises(OutOfOrderSequenceError, match="begins epoch 6, after 5"):
+    with pytest.raises(OutOfOrderSequenceError, match="sequence 4, expected 0 as the first of epoch 6"):
         data(info_of(known(5, 3)), 4, epoch=6)
 
 
@@ -162,7 +162,7 @@ def test_after_a_marker_of_the_same_epoch_the_sequence_goes_on(producing):
 
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_data_outside_of_the_open_transaction_is_refused(origin):
-    with pytest.raises(InvalidTxnStateError, match="while its transaction is open"):
+    with pytest.raises(InvalidTxnStateError, match="expected a batch of the open transaction"):
         data(info_of(known(5, 0, txn=99), origin), 1)
 
 
@@ -208,7 +208,7 @@ def test_a_marker_of_an_older_epoch_is_refused(origin, version):
 @pytest.mark.parametrize("origin", LEADERS)
 def test_of_version_2_a_marker_has_a_newer_epoch(origin):
     info = info_of(known(5, 0, txn=99), origin)
-    with pytest.raises(InvalidProducerEpochError, match="epoch 5 <= 5"):
+    with pytest.raises(InvalidProducerEpochError, match="epoch 5, expected at least 6"):
         mark(info, version=2)
     assert mark(info, epoch=6, version=2, abort=True) == CompletedTxn(1, 99, 110, True)
 
@@ -238,7 +238,7 @@ def test_a_leader_has_to_be_told_the_version_of_a_marker(origin):
 @pytest.mark.parametrize("open_from", [-1, 99])
 def test_a_marker_of_an_older_coordinator_is_refused(open_from):
     entry = known(5, 0, txn=open_from, coordinator=7)
-    with pytest.raises(TransactionCoordinatorFencedError, match="epoch 6 < 7"):
+    with pytest.raises(TransactionCoordinatorFencedError, match="coordinator epoch 6, expected at least 7"):
         mark(info_of(entry, COORDINATOR), coordinator=6)
     mark(info_of(entry, COORDINATOR), coordinator=7)
     mark(info_of(entry, COORDINATOR), coordinator=8)
@@ -263,7 +263,7 @@ def verified(lowest=0, *, bumps=True):
 
 
 def test_of_version_2_a_producer_not_known_begins_with_sequence_zero():
-    with pytest.raises(OutOfOrderSequenceError, match="is its first"):
+    with pytest.raises(OutOfOrderSequenceError, match="sequence 5, expected 0 as the first"):
         data(info_of(verification=verified()), 5)
     data(info_of(verification=verified()), 0)
 
@@ -274,7 +274,9 @@ def test_of_version_1_a_producer_not_known_begins_anywhere():
 
 def test_a_sequence_above_the_lowest_to_be_verified_is_refused():
     entry = known(5, 3)
-    with pytest.raises(OutOfOrderSequenceError, match="3 is still to come"):
+    with pytest.raises(
+        OutOfOrderSequenceError, match="expected at most 3, which was verified"
+    ):
         data(info_of(entry, verification=verified(3)), 4)
     data(info_of(entry, verification=verified(4)), 4)
     data(info_of(entry, COORDINATOR, verified(3)), 4)

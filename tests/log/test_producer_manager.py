@@ -93,7 +93,7 @@ def test_offsets_of_a_group_have_no_sequence(producing):
 
 
 def test_an_update_needs_a_producer(producing):
-    with pytest.raises(LogArgumentError, match="producer -1"):
+    with pytest.raises(LogArgumentError, match="producer id -1"):
         producing.state.update(ProducerAppendInfo(ProducerStateEntry(-1), CLIENT))
 
 
@@ -167,7 +167,9 @@ def test_transactions_are_in_the_order_of_their_first_offsets(producing):
 
 
 def test_a_transaction_that_is_not_open_cannot_be_completed(producing):
-    with pytest.raises(LogArgumentError, match="no transaction open from offset 7"):
+    with pytest.raises(
+        LogArgumentError, match="no open transaction with first offset 7"
+    ):
         producing.state.complete_txn(CompletedTxn(1, 7, 9, False))
 
 
@@ -265,7 +267,7 @@ def test_an_open_transaction_needs_no_verification(producing):
     state = producing.state
     assert state.start_verification(PRODUCER, 1, 3, False) == NO_GUARD
     assert state.start_verification(PRODUCER, 0, 4, False) != NO_GUARD
-    with pytest.raises(InvalidProducerEpochError, match="epoch 2 < 3"):
+    with pytest.raises(InvalidProducerEpochError, match="epoch 2, expected at least 3"):
         state.start_verification(PRODUCER, 1, 2, False)
 
 

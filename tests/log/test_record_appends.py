@@ -22,7 +22,7 @@ from kafkalog import (
     RecordValidationError,
     UnfitRecordsError,
 )
-from kafkalog.encoding import producer_batches as sent_batches
+from kafkalog.encoding import producer_batches
 from kafkalog.encoding.batch_builder import BatchSettings
 from kafkalog.encoding.record_input import record_columns
 from kafkalog.formats.layout import CODECS
@@ -163,8 +163,10 @@ def test_each_rule_of_a_topic_is_kept(topic, refused, codec):
 @given(tables, st.integers(1, 600))
 def test_a_batch_is_as_full_as_it_may_be(table, batch_bytes):
     columns = record_columns(table, NOW)
-    sending = sent_batches.cut_batches(columns, BatchSettings(), batch_bytes)
-    bounds = sending.cut.bounds.tolist()
+    producing = producer_batches.into_producer_batches(
+        columns, BatchSettings(), batch_bytes
+    )
+    bounds = producing.split.bounds.tolist()
     assert (bounds[0], bounds[-1]) == (0, len(table))
     for first, end in pairwise(bounds):
         size = len(built(table, [first, end])[0])
@@ -246,11 +248,19 @@ def test_no_records_are_no_batch(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        ({"codec": "brotli"}, InvalidRecordError, "no codec 'brotli'"),
+        ({"codec": "brotli"}, InvalidRecordError, "codec 'brotli', expected none"),
         ({"codec": "gzip", "level": 77}, ConfigError, "compression.gzip.level is 77"),
         ({"level": 3}, ConfigError, "none has no levels"),
-        ({"producer_id": 3}, InvalidRecordError, "producer epoch -1 is negative"),
-        ({"is_transactional": True}, InvalidRecordError, "needs a producer id"),
+        (
+            {"producer_id": 3},
+            InvalidRecordError,
+            "producer epoch -1, expected at least 0",
+        ),
+        (
+            {"is_transactional": True},
+            InvalidRecordError,
+            "transactional batch without a producer id",
+        ),
     ],
 )
 def test_what_no_batch_can_be_is_refused_before_anything_is_appended(
@@ -276,10 +286,12 @@ def test_records_that_cannot_be_taken_leave_the_log_as_it_was(tmp_path):
 
 
 def test_a_record_that_no_batch_can_hold_is_refused_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(sent_batches, "_MOST_PAYLOAD", 100)
+    monkeypatch.setattr(producer_batches, "_MAX_PAYLOAD", 100)
     with load(tmp_path) as log:
         table = {"value": [b"v", bytes(200)]}
-        with pytest.raises(InvalidRecordError, match="more than a batch may"):
+        with pytest.raises(
+            InvalidRecordError, match=r"record of .* bytes, expected at most 100"
+        ):
             log.append_records(table, batch_bytes=10)
         assert log.log_end_offset == 0
 

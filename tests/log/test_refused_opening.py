@@ -257,7 +257,7 @@ def test_a_log_that_cannot_be_split_leaves_nothing_open(tmp_path):
     path.write_bytes(batch(1, base_offset=10, leader_epoch=0))
     descriptors = open_descriptors()
     clock = ManualClock(NOW)
-    with pytest.raises(LogArgumentError, match="out of place"):
+    with pytest.raises(LogArgumentError, match="expected one too far from base offset"):
         load_log(
             directory, SMALL, clean=False, clock=clock, scheduler=ManualScheduler(clock)
         )

@@ -69,7 +69,7 @@ def test_a_range_has_all_segments_that_may_hold_its_offsets(bases, start, length
 
 
 def test_a_range_that_ends_before_it_begins_is_refused():
-    with pytest.raises(LogArgumentError, match="from offset 5 to 4"):
+    with pytest.raises(LogArgumentError, match="end offset 4, expected at least 5"):
         a_map_of([0]).between(5, 4)
 
 

@@ -38,7 +38,9 @@ CHANGES = {
 def general_step_alone():
     """Append each batch by the general step."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(appending, "write_run", lambda log, appends, first, terms: first)
+        patch.setattr(
+            appending, "write_run", lambda log, appends, first, options: first
+        )
         yield
 
 
@@ -84,7 +86,7 @@ def test_an_interrupted_call_closes_the_log_and_writes_nothing(tmp_path, monkeyp
             patch.setattr(validation, "decompress", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 log.append_many(pieces)
-        with pytest.raises(LogClosedError, match="cut off: KeyboardInterrupt"):
+        with pytest.raises(LogClosedError, match="interrupted: KeyboardInterrupt"):
             log.append_many(pieces)
     with load(tmp_path, LARGE, clean=False) as log:
         assert log.log_end_offset == 1

@@ -24,7 +24,7 @@ ENTRIES = st.lists(
 
 
 def headers(entries):
-    """Make headers of (magic, count) and an array of their payloads' lengths."""
+    """Return headers of (magic, count) and an array of their payloads' lengths."""
     rows = np.zeros(len(entries), BATCH)
     rows["magic"] = [magic for magic, _, _ in entries]
     rows["count"] = [count for _, count, _ in entries]
@@ -45,8 +45,8 @@ def test_counts_are_valid_where_payloads_can_hold_the_records(entries):
 @given(ENTRIES)
 def test_counts_and_lengths_are_summed(entries):
     rows, lengths = headers(entries)
-    wanted = (sum(count for _, count, _ in entries), sum(lengths.tolist()))
-    assert _speedups.sum_counts(rows, lengths) == wanted
+    expected = (sum(count for _, count, _ in entries), sum(lengths.tolist()))
+    assert _speedups.sum_counts(rows, lengths) == expected
 
 
 @pytest.mark.parametrize("kernel", [_speedups.check_counts, _speedups.sum_counts])
@@ -61,8 +61,8 @@ def test_payloads_are_located(magic, codec):
     data = at_the_end(build(magic, codec, 0, 3) + build(magic, codec, 3, 40))
     rows, _, _ = scan_headers(data, 0, 0, 100)
     starts, lengths = np.full((2, len(rows)), -9, np.int64)
-    answer = _speedups.locate_payloads(data, 0, rows, starts, lengths)
-    assert answer == (Status.OK, len(rows) - 1)
+    result = _speedups.locate_payloads(data, 0, rows, starts, lengths)
+    assert result == (Status.OK, len(rows) - 1)
     ends = rows["position"] + rows["size_in_bytes"]
     assert (starts >= rows["position"]).all()
     assert (starts + lengths == ends).all()

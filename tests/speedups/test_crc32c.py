@@ -76,6 +76,6 @@ def test_the_crc_of_an_entry_matches_until_a_bit_is_flipped(magic, codec):
         damaged = bytearray(data)
         damaged[byte] ^= 1 << byte % 8
         assert find_crc_mismatches(at_the_end(damaged), 0, rows).tolist() == [0]
-    # What does not lie in the bytes is not sound, and is not read.
+    # The CRC of an entry outside the bytes does not match, and is not read.
     for origin in (1, -1, 2**62, -(2**62)):
         assert 0 in find_crc_mismatches(at_the_end(data), origin, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
@@ -26,7 +27,7 @@ from tests.query.batches import KINDS, build
 LIMIT = 1 << 20
 COLUMNS = ("key", "value", "headers")
 SAMPLES = [build(magic, codec, 5) for magic, codec in KINDS]
-PLAIN = [build(magic, "none", 5, 4, text=b"v" * 9) for magic in (0, 1, 2)]
+UNCOMPRESSED = [build(magic, "none", 5, 4, text=b"v" * 9) for magic in (0, 1, 2)]
 numbers = st.integers(0, 255)
 
 
@@ -78,7 +79,7 @@ def test_damaged_entries_are_never_read_outside(data):
     read_all(at_the_start(data))
 
 
-@given(data=damaged(PLAIN))
+@given(data=damaged(UNCOMPRESSED))
 def test_damaged_uncompressed_entries_are_decoded_as_the_reference_or_rejected(data):
     entries = []
     rows, _, _ = scan_headers(np.frombuffer(data, np.uint8), 0, 0)
@@ -92,14 +93,18 @@ def test_damaged_uncompressed_entries_are_decoded_as_the_reference_or_rejected(d
             found = None
         read = reference.batch if entry[16] == 2 else reference.message
         try:
-            wanted = read(entry)["records"]
+            expected = read(entry)["records"]
         except Exception:
-            continue  # it is the stricter of the two where a message has a tail
+            continue  # the reference also rejects trailing bytes of a message
         if found is None:
-            # Java's varint drops bits that Python's keeps; wraps are refused by length.
+            # The kernel drops bits above the width of a varint, as Java does.
             continue
-        assert [one.value for one in found] == [one["value"] for one in wanted]
-        assert [one.key for one in found] == [one["key"] for one in wanted]
+        assert [record.value for record in found] == [
+            record["value"] for record in expected
+        ]
+        assert [record.key for record in found] == [
+            record["key"] for record in expected
+        ]
 
 
 @pytest.mark.parametrize("count", [-(2**31), -1, 1, 3, 5, 2**31 - 1])
@@ -129,8 +134,8 @@ GOLDEN = [
 
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_every_golden_record_equals_that_of_the_reference(name):
-    for one, path in GOLDEN:
-        if one != name:
+    for set_name, path in GOLDEN:
+        if set_name != name:
             continue
         data = path.read_bytes()
         for entry in reference.entries(data):
@@ -152,61 +157,62 @@ def test_every_golden_record_equals_that_of_the_reference(name):
             ]
 
 
-# ----------------------------------------------------------------------- gathering
+# Columns
 
 
-def ways(data, bounds):
-    """Decode the same bytes to positions, and to columns."""
+def decode_both_ways(data, bounds):
+    """Decode the same bytes to positions, and to columns; copy reused buffers."""
     found = []
-    for room in (Workspace(), ColumnWorkspace(COLUMNS, ColumnBuffers(kept=False))):
+    for workspace in (Workspace(), ColumnWorkspace(COLUMNS, ColumnBuffers(kept=False))):
         rows, _, _ = scan_headers(data, 0, 0)
         found.append(
             [
                 run
                 if isinstance(run, LocatedError)
-                else (run.records, run.data, run.counts.tolist())
+                else (deepcopy(run.records), deepcopy(run.data), run.counts.tolist())
                 for run in decode(
-                    data, 0, rows, bounds=bounds, limit=LIMIT, workspace=room
+                    data, 0, rows, bounds=bounds, limit=LIMIT, workspace=workspace
                 )
             ]
         )
     return found
 
 
-def gathered_one_by_one(data, starts, lengths):
-    """Copy byte strings one by one."""
+def slices_of(data, starts, lengths):
+    """Return the byte strings at these positions, null as None."""
     pairs = list(zip(starts.tolist(), lengths.tolist(), strict=True))
     return [None if n < 0 else data[at : at + n].tobytes() for at, n in pairs]
 
 
-def taken_apart(strings):
+def column_rows(strings):
     """Return the rows of a column, null as None."""
     data, ends = strings.data.tobytes(), strings.offsets.tolist()
     rows = zip(pairwise(ends), strings.valid.tolist(), strict=True)
     return [data[a:b] if ok else None for (a, b), ok in rows]
 
 
-def assert_gathered_as_placed(data, bounds):
-    placed, gathered = ways(at_the_end(data), bounds)
-    assert len(placed) == len(gathered)
-    for one, other in zip(placed, gathered, strict=True):
-        if isinstance(one, LocatedError):
-            assert (str(one), one.position) == (str(other), other.position)
+def assert_columns_equal_slices(data, bounds):
+    spans, columns_of = decode_both_ways(at_the_end(data), bounds)
+    assert len(spans) == len(columns_of)
+    for span, columns in zip(spans, columns_of, strict=True):
+        if isinstance(span, LocatedError):
+            assert str(span) == str(columns)
+            assert span.position == columns.position
             continue
-        (places, source, counts), (columns, _, told) = one, other
-        assert counts == told
+        (places, source, counts), (columns, _, column_counts) = span, columns
+        assert counts == column_counts
         assert columns.offset.tolist() == places["offset"].tolist()
         assert columns.timestamp.tolist() == places["timestamp"].tolist()
         for name in ("key", "value"):
             start, length = places[f"{name}_start"], places[f"{name}_length"]
-            wanted = gathered_one_by_one(source, start, length)
-            assert taken_apart(getattr(columns, name)) == wanted
+            expected = slices_of(source, start, length)
+            assert column_rows(getattr(columns, name)) == expected
         run = DecodedRecords(source, np.empty(0), places, np.empty(0))
         ends, (key, key_length, value, value_length) = find_headers(run)
         offsets, keys, values = columns.headers
         assert offsets.tolist() == ends.tolist()
-        assert taken_apart(keys) == gathered_one_by_one(source, key, key_length)
-        assert taken_apart(values) == gathered_one_by_one(source, value, value_length)
+        assert column_rows(keys) == slices_of(source, key, key_length)
+        assert column_rows(values) == slices_of(source, value, value_length)
 
 
 bounded = st.builds(
@@ -219,7 +225,7 @@ bounded = st.builds(
 
 @given(data=damaged(SAMPLES), bounds=st.just(Bounds()) | bounded)
 def test_gathered_columns_equal_the_bytes_at_the_decoded_positions(data, bounds):
-    assert_gathered_as_placed(data, bounds)
+    assert_columns_equal_slices(data, bounds)
 
 
 @given(
@@ -239,7 +245,7 @@ def test_records_of_any_sizes_are_gathered(values):
     for value, key, delta, headers in values:
         pairs = [("h" * i, key) for i in range(headers)]
         batch.append(key, value, timestamp=1_000 + delta, headers=pairs)
-    assert_gathered_as_placed(batch.build(), Bounds())
+    assert_columns_equal_slices(batch.build(), Bounds())
 
 
 def test_records_of_one_layout_keep_their_own_deltas():
@@ -247,10 +253,10 @@ def test_records_of_one_layout_keep_their_own_deltas():
     for i in range(300):
         batch.append(None, b"%016d" % i, timestamp=1_000 + i * 7 % 200)
     data = batch.build()
-    assert_gathered_as_placed(data, Bounds())
-    assert [(one.offset, one.timestamp, one.value) for one in RecordBatch(data)] == [
-        (3 + i, 1_000 + i * 7 % 200, b"%016d" % i) for i in range(300)
-    ]
+    assert_columns_equal_slices(data, Bounds())
+    assert [
+        (record.offset, record.timestamp, record.value) for record in RecordBatch(data)
+    ] == [(3 + i, 1_000 + i * 7 % 200, b"%016d" % i) for i in range(300)]
 
 
 @given(
@@ -279,15 +285,15 @@ def test_bounds_apply_inside_groups_of_one_layout(runs, first, last, latest):
         batch.append(key, value, timestamp=time)
     data = batch.build()
     bounds = Bounds(start_offset=first, end_offset=last, end_timestamp=latest)
-    assert_gathered_as_placed(data, bounds)
+    assert_columns_equal_slices(data, bounds)
     found = [
         record
-        for run, _, _ in ways(data, bounds)[1]
+        for run, _, _ in decode_both_ways(data, bounds)[1]
         for record in zip(
             run.offset.tolist(),
             run.timestamp.tolist(),
-            taken_apart(run.key),
-            taken_apart(run.value),
+            column_rows(run.key),
+            column_rows(run.value),
             strict=True,
         )
     ]
@@ -323,23 +329,25 @@ def test_columns_of_wrong_lengths_are_rejected():
         | st.tuples(st.integers(0, 100), st.integers(0, 80)),
         max_size=20,
     ),
-    room=st.integers(0, 2_000),
+    capacity=st.integers(0, 2_000),
 )
-def test_gathering_stops_at_a_range_outside_the_bytes(size, ranges, room):
+def test_gathering_stops_at_a_range_outside_the_bytes(size, ranges, capacity):
     source = bytes(i % 251 for i in range(size))
     starts = np.array([start for start, _ in ranges], np.int32)
     lengths = np.array([length for _, length in ranges], np.int32)
-    out = np.full(room, 255, np.uint8)
+    out = np.full(capacity, 255, np.uint8)
     done = _speedups.gather_bytes(at_the_end(source), starts, lengths, out)
-    wanted, fits = b"", 0
+    expected, fits = b"", 0
     for start, length in ranges:
-        inside = start >= 0 and start + length <= size and length <= room - len(wanted)
+        inside = (
+            start >= 0 and start + length <= size and length <= capacity - len(expected)
+        )
         if length > 0 and not inside:
             break
-        wanted += source[start : start + max(length, 0)] if length > 0 else b""
+        expected += source[start : start + max(length, 0)] if length > 0 else b""
         fits += 1
     assert done == fits
-    assert out[: len(wanted)].tobytes() == wanted
+    assert out[: len(expected)].tobytes() == expected
 
 
 @given(lengths=st.lists(st.integers(-1, 2**31 - 1) | st.integers(-1, 40), max_size=30))
@@ -361,15 +369,15 @@ def test_offsets_skip_nulls(lengths):
 )
 def test_headers_are_never_read_or_written_outside(data, starts, steps):
     offsets = np.cumsum([0, *steps[: len(starts)]]).astype(np.int32)
-    room = np.empty((4, 3), np.int32)
+    out = np.empty((4, 3), np.int32)
     status = _speedups.decode_headers(
-        at_the_end(data), np.array(starts, np.int32), offsets, room
+        at_the_end(data), np.array(starts, np.int32), offsets, out
     )
-    sound = status == _speedups.Status.OK
-    if sound and (offsets[1:] > offsets[:-1]).any():
+    is_valid = status == _speedups.Status.OK
+    if is_valid and (offsets[1:] > offsets[:-1]).any():
         assert min(starts) >= 0
         assert offsets.max() <= 3
     with pytest.raises(ValueError, match="4 rows"):
         _speedups.decode_headers(
-            at_the_end(data), np.array(starts, np.int32), offsets[:-1], room
+            at_the_end(data), np.array(starts, np.int32), offsets[:-1], out
         )

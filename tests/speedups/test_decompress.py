@@ -21,14 +21,14 @@ LZ4_HEADER = compress(Codec.LZ4, b"")[:7]
 XERIAL_HEADER = compress(Codec.SNAPPY, b"")
 
 
-def unpacked(codec, *streams, limit=LIMIT, room=3 * LIMIT, filled=0):
+def decompressed_by_kernel(codec, *streams, limit=LIMIT, capacity=3 * LIMIT, filled=0):
     """Decompress streams in one call; return those before it stopped."""
     data = at_the_end(b"".join(streams))
     rows = np.zeros(len(streams), BATCH)
     rows["attributes"] = codec
     lengths = np.array([len(stream) for stream in streams], np.int64)
     starts, sizes = np.cumsum(lengths) - lengths, np.empty(len(streams), np.int64)
-    out = np.full(room, 0xEE, np.uint8)
+    out = np.full(capacity, 0xEE, np.uint8)
     done, end = _speedups.decompress_streams(
         data, rows, starts, lengths, 0, limit, out, filled, sizes
     )
@@ -41,7 +41,7 @@ def unpacked(codec, *streams, limit=LIMIT, room=3 * LIMIT, filled=0):
     ]
 
 
-def told(codec, stream, limit=LIMIT):
+def decompressed(codec, stream, limit=LIMIT):
     try:
         return b"".join(decompress(codec, stream, limit=limit))
     except KafkaLogError:
@@ -56,7 +56,12 @@ contents = words | st.binary(max_size=4_000) | st.integers(0, 200_000).map(bytes
 
 @given(codec=CODECS, several=st.lists(contents, min_size=1, max_size=5))
 def test_compressed_streams_are_decompressed(codec, several):
-    assert unpacked(codec, *(compress(codec, one) for one in several)) == several
+    assert (
+        decompressed_by_kernel(
+            codec, *(compress(codec, content) for content in several)
+        )
+        == several
+    )
 
 
 @given(codec=CODECS, content=words, data=st.data())
@@ -68,33 +73,36 @@ def test_damaged_streams_are_decompressed_as_the_library_does_or_rejected(
         place = data.draw(st.integers(0, len(stream) - 1))
         stream[place] = data.draw(st.integers(0, 255))
     stream = bytes(stream[: data.draw(st.integers(1, len(stream)))])
-    for found in unpacked(codec, stream):
-        assert found == told(codec, stream)
+    for found in decompressed_by_kernel(codec, stream):
+        assert found == decompressed(codec, stream)
 
 
 @given(block=st.binary(min_size=1, max_size=60), declared=st.integers(0, 200))
 @example(block=bytes.fromhex("1f61010000"), declared=0)
 def test_any_block_is_decompressed_as_the_library_does_or_rejected(block, declared):
     lz4_stream = LZ4_HEADER + len(block).to_bytes(4, "little") + block + bytes(4)
-    for found in unpacked(Codec.LZ4, lz4_stream):
-        assert found == told(Codec.LZ4, lz4_stream)
+    for found in decompressed_by_kernel(Codec.LZ4, lz4_stream):
+        assert found == decompressed(Codec.LZ4, lz4_stream)
         assert found == lz4.block.decompress(block, uncompressed_size=1 << 16)
     raw = bytes((declared & 0x7F | 0x80, declared >> 7)) + block
     stream = XERIAL_HEADER + len(raw).to_bytes(4, "big") + raw
-    for found in unpacked(Codec.SNAPPY, stream):
-        assert found == told(Codec.SNAPPY, stream) == snappy.uncompress(raw)
+    for found in decompressed_by_kernel(Codec.SNAPPY, stream):
+        assert found == decompressed(Codec.SNAPPY, stream) == snappy.uncompress(raw)
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4])
 def test_nothing_is_written_past_the_buffer_or_the_limit(codec):
     content = b"to be or not to be, " * 500
     stream = compress(codec, content)
-    assert unpacked(codec, stream, limit=len(content)) == [content]
-    assert unpacked(codec, stream, limit=len(content) - 1) == []
-    room = 7 + 2 * len(content) + 64
-    assert unpacked(codec, *[stream] * 3, room=room, filled=7) == [content] * 2
-    assert unpacked(codec, stream, room=0) == []
-    assert unpacked(codec, stream, room=5, filled=5) == []
+    assert decompressed_by_kernel(codec, stream, limit=len(content)) == [content]
+    assert decompressed_by_kernel(codec, stream, limit=len(content) - 1) == []
+    capacity = 7 + 2 * len(content) + 64
+    assert (
+        decompressed_by_kernel(codec, *[stream] * 3, capacity=capacity, filled=7)
+        == [content] * 2
+    )
+    assert decompressed_by_kernel(codec, stream, capacity=0) == []
+    assert decompressed_by_kernel(codec, stream, capacity=5, filled=5) == []
 
 
 @pytest.mark.parametrize(
@@ -110,7 +118,7 @@ def test_nothing_is_written_past_the_buffer_or_the_limit(codec):
 )
 def test_the_kernel_stops_at_other_framings(stream):
     for codec in Codec:
-        assert unpacked(codec, stream) == []
+        assert decompressed_by_kernel(codec, stream) == []
 
 
 def test_ranges_outside_the_bytes_are_not_read():
@@ -120,8 +128,8 @@ def test_ranges_outside_the_bytes_are_not_read():
     sizes = np.empty(1, np.int64)
     for start, length in [(-1, 9), (1, 9), (10, 1), (0, -1), (2**62, 2**62)]:
         place = np.array([start]), np.array([length])
-        answer = _speedups.decompress_streams(data, rows, *place, 0, 9, out, 0, sizes)
-        assert answer == (0, 0)
+        result = _speedups.decompress_streams(data, rows, *place, 0, 9, out, 0, sizes)
+        assert result == (0, 0)
     for first, filled in [(-1, 0), (0, -1), (0, 10)]:
         with pytest.raises(ValueError, match="expected at least 0"):
             _speedups.decompress_streams(

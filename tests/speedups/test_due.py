@@ -15,12 +15,12 @@ BATCHES = st.lists(
 def due(batches, position, interval, since, greatest):
     """Call the kernel; return the rows it filled, and its result."""
     rows = np.array(batches, np.int64).reshape(-1, 3)
-    room = np.full((5, len(rows) + 1), -9, np.int64)
+    out = np.full((5, len(rows) + 1), -9, np.int64)
     count, *state = _speedups.due_entries(
-        rows[:, 0], rows[:, 1], rows[:, 2], position, interval, since, *greatest, room
+        rows[:, 0], rows[:, 1], rows[:, 2], position, interval, since, *greatest, out
     )
-    assert (room[:, count:] == -9).all()
-    return room[:, :count].T.tolist(), state
+    assert (out[:, count:] == -9).all()
+    return out[:, :count].T.tolist(), state
 
 
 @given(

@@ -45,15 +45,15 @@ def test_written_records_have_the_measured_size(columns):
     assert out[10] == 2 * (len(b"value 0") + 7)
 
 
-@pytest.mark.parametrize("room", [0, 1, 14, 40])
-def test_records_that_do_not_fit_are_not_written(columns, room):
+@pytest.mark.parametrize("capacity", [0, 1, 14, 40])
+def test_records_that_do_not_fit_are_not_written(columns, capacity):
     _, rows, bounds, payloads = measured(columns, [0, ROWS])
-    assert payloads[0] > room
-    out = np.full(room + 100, GUARD, np.uint8)
+    assert payloads[0] > capacity
+    out = np.full(capacity + 100, GUARD, np.uint8)
     starts = np.zeros(1, np.int64)
-    done = _speedups.write_records(*columns, bounds, rows, starts, out[:room])
+    done = _speedups.write_records(*columns, bounds, rows, starts, out[:capacity])
     assert done < ROWS
-    assert (out[room:] == GUARD).all()
+    assert (out[capacity:] == GUARD).all()
 
 
 @pytest.mark.parametrize("start", [-1, 10**6, 2**62])
@@ -76,13 +76,13 @@ def test_headers_are_not_written_outside(position, size):
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("room", [0, 30, 100])
-def test_messages_that_do_not_fit_are_not_written(columns, magic, room):
-    out = np.full(room + 100, GUARD, np.uint8)
-    done, size = _speedups.write_messages(*columns[:4], magic, 0, out[:room])
+@pytest.mark.parametrize("capacity", [0, 30, 100])
+def test_messages_that_do_not_fit_are_not_written(columns, magic, capacity):
+    out = np.full(capacity + 100, GUARD, np.uint8)
+    done, size = _speedups.write_messages(*columns[:4], magic, 0, out[:capacity])
     assert done < ROWS
-    assert size <= room
-    assert (out[room:] == GUARD).all()
+    assert size <= capacity
+    assert (out[capacity:] == GUARD).all()
 
 
 def test_arrays_of_different_lengths_are_rejected(columns):
@@ -102,8 +102,10 @@ def test_arrays_of_different_lengths_are_rejected(columns):
             _speedups.write_messages(
                 *RecordColumns(**part)[:4], 1, 0, np.empty(0, np.uint8)
             )
-    torn = ByteColumn(columns.value.data, columns.value.start, columns.value.length[1:])
+    uneven = ByteColumn(
+        columns.value.data, columns.value.start, columns.value.length[1:]
+    )
     with pytest.raises(ValueError, match="starts and"):
         _speedups.write_messages(
-            *columns._replace(value=torn)[:4], 1, 0, np.empty(0, np.uint8)
+            *columns._replace(value=uneven)[:4], 1, 0, np.empty(0, np.uint8)
         )

@@ -31,7 +31,7 @@ TEXT = b"".join(b"line %d of many\n" % i for i in range(20_000))
 SAMPLES = [TEXT[at : at + 200] for at in range(0, 40_000, 200)]
 
 
-# ---------------------------------------------------------------------- the slow walk
+# Reference
 
 
 def little(reader, count):
@@ -56,21 +56,21 @@ def header(reader):
 
 def blocks(reader, limit):
     """Read blocks up to the last; return the bound of their decompressed size."""
-    plain = packed = 0
-    while plain <= limit:
+    uncompressed = compressed = 0
+    while uncompressed <= limit:
         begin, head = reader.position, little(reader, 3)
         kind, size = head >> 1 & 3, head >> 3
         if kind == 3:
             return FrameStatus.BLOCK_TYPE, begin
         reader.position += 1 if kind == 1 else size
-        plain += 0 if kind == 2 else size
-        packed += 128 * 1024 if kind == 2 else 0
-        if head & 1 and plain <= limit:
-            return FrameStatus.COMPLETE, plain + packed
+        uncompressed += 0 if kind == 2 else size
+        compressed += 128 * 1024 if kind == 2 else 0
+        if head & 1 and uncompressed <= limit:
+            return FrameStatus.COMPLETE, uncompressed + compressed
     return FrameStatus.CONTENT_SIZE, 0
 
 
-def walked(data, limit):
+def measured(data, limit):
     """Measure the frame at the start of `data` as the kernel should."""
     reader = Reader(data)
     try:
@@ -80,23 +80,23 @@ def walked(data, limit):
     if declared is not None and declared > limit:
         return FrameStatus.DECLARED_SIZE, 0, declared
     try:
-        framing, told = blocks(reader, limit)
+        framing, bound = blocks(reader, limit)
         if framing == FrameStatus.COMPLETE:
             reader.take(4 if checked else 0)
     except ValueError:
         return FrameStatus.TRUNCATED, 0
     if framing == FrameStatus.COMPLETE:
-        return framing, reader.position, told
-    return framing, told
+        return framing, reader.position, bound
+    return framing, bound
 
 
-# ----------------------------------------------------------------------------- frames
+# Frames
 
 sizes = st.integers(0, 40) | st.sampled_from([131_071, 131_072, (1 << 21) - 1])
 
 
 @st.composite
-def crafted(draw):
+def frames(draw):
     """Draw a frame of any header and blocks, with valid lengths only."""
     descriptor = draw(st.sampled_from([0, 0, 4]) | st.integers(0, 255))
     body = draw(st.binary(min_size=14, max_size=14))
@@ -114,7 +114,7 @@ def crafted(draw):
     return frame + bytes(4 if descriptor & 4 else 0)
 
 
-def made(data, *, level=3, **options):
+def from_library(data, *, level=3, **options):
     return zstandard.ZstdCompressor(level=level, **options).compress(data)
 
 
@@ -122,14 +122,16 @@ REAL = [
     compress(Codec.ZSTD, b""),
     compress(Codec.ZSTD, TEXT[:1000]),
     compress(Codec.ZSTD, TEXT),
-    made(TEXT[:300], write_checksum=True),
-    made(TEXT[:300], write_content_size=False, write_checksum=True),
-    made(bytes(200_000), write_content_size=False),
-    made(TEXT[:900], dict_data=zstandard.train_dictionary(2000, SAMPLES)),
-    made(b"".join(zlib.crc32(b"%d" % i).to_bytes(4, "big") for i in range(400))),
+    from_library(TEXT[:300], write_checksum=True),
+    from_library(TEXT[:300], write_content_size=False, write_checksum=True),
+    from_library(bytes(200_000), write_content_size=False),
+    from_library(TEXT[:900], dict_data=zstandard.train_dictionary(2000, SAMPLES)),
+    from_library(
+        b"".join(zlib.crc32(b"%d" % i).to_bytes(4, "big") for i in range(400))
+    ),
 ]
 damaged = st.tuples(
-    crafted() | st.sampled_from(REAL),
+    frames() | st.sampled_from(REAL),
     st.lists(st.tuples(st.integers(4, 2_000), st.integers(0, 255)), max_size=3),
     st.none() | st.integers(4, 2_000),
     st.binary(max_size=9),
@@ -146,18 +148,18 @@ def damage(frame, changes, cut, tail):
 
 @given(
     before=st.binary(max_size=9),
-    what=damaged,
+    damaged_frame=damaged,
     limit=st.sampled_from([0, 20, 300, 5_000, LIMIT, 2**40, 2**63 - 1]),
 )
 @example(b"", (MAGIC + b"\xe0" + b"\xff" * 8 + b"\1\0\0", [], None, b""), 2**63 - 1)
 @example(b"", (MAGIC, [], None, b""), 0)
 @example(b"", (MAGIC + b"\0", [], None, b""), 0)
-def test_a_frame_is_measured_as_the_reference_does(before, what, limit):
-    data = damage(*what)
+def test_a_frame_is_measured_as_the_reference_does(before, damaged_frame, limit):
+    data = damage(*damaged_frame)
     framing, place, count = _speedups.measure_frame(
         at_the_end(before + data).data, len(before), limit
     )
-    expected = walked(data, limit)
+    expected = measured(data, limit)
     assert (framing, place - len(before), count)[: len(expected)] == expected
 
 
@@ -174,7 +176,7 @@ def test_a_start_outside_the_bytes_is_rejected(begin, limit):
         _speedups.measure_frame(bytes(9), begin, limit)
 
 
-# ----------------------------------------------------------------------------- bounds
+# Bounds
 
 
 def bounds_of(codec, *streams, limit=LIMIT, magic=2):
@@ -188,7 +190,7 @@ def bounds_of(codec, *streams, limit=LIMIT, magic=2):
     return bounds.tolist()
 
 
-def told(codec, stream, limit=LIMIT):
+def decompressed(codec, stream, limit=LIMIT):
     try:
         return b"".join(decompress(codec, stream, limit=limit))
     except KafkaLogError:
@@ -200,11 +202,13 @@ contents = st.sampled_from([b"", TEXT, bytes(150_000)]) | st.binary(max_size=300
 
 @given(several=st.lists(contents, min_size=1, max_size=5))
 def test_streams_as_kafka_writes_them_have_bounds(several):
-    zstd = bounds_of(Codec.ZSTD, *(compress(Codec.ZSTD, one) for one in several))
+    zstd = bounds_of(
+        Codec.ZSTD, *(compress(Codec.ZSTD, content) for content in several)
+    )
     for content, bound in zip(several, zstd, strict=True):
         assert len(content) <= bound
         assert (bound == 0) == (content == b"")
-    members = [compress(Codec.GZIP, one) for one in several]
+    members = [compress(Codec.GZIP, content) for content in several]
     for magic in (0, 1, 2):
         assert bounds_of(Codec.GZIP, *members, magic=magic) == list(map(len, several))
 
@@ -267,13 +271,13 @@ def test_bounded_streams_are_decompressed_as_others_or_rejected(
     (bound,) = bounds_of(codec, stream)
     if bound < 1:
         return
-    unpack, refusals = bounded_decompressor(codec)
+    decompress_bounded, errors = bounded_decompressor(codec)
     try:
-        found = unpack(memoryview(stream), bound)
-    except refusals:
+        found = decompress_bounded(memoryview(stream), bound)
+    except errors:
         return
     assert len(found) <= bound
-    assert found == told(codec, stream)
+    assert found == decompressed(codec, stream)
 
 
 def test_ranges_outside_the_bytes_have_no_bounds():

@@ -1,4 +1,4 @@
-"""The index kernels agree with plain implementations."""
+"""The index kernels agree with simple implementations."""
 
 from bisect import bisect_right
 
@@ -49,8 +49,8 @@ def tables(draw, max_size=60):
     )
     rows = np.zeros(len(keys), dtype)
     rows["key"], rows["value"] = keys, values
-    torn = draw(st.binary(max_size=stride - 1))
-    data = np.frombuffer(rows.tobytes() + torn, np.uint8)
+    incomplete = draw(st.binary(max_size=stride - 1))
+    data = np.frombuffer(rows.tobytes() + incomplete, np.uint8)
     return data, stride, (key_at, key_width), (value_at, value_width), keys, values
 
 
@@ -68,8 +68,8 @@ def sorted_tables(draw):
 
 def near(keys, base):
     """Draw targets: any integers, and those next to keys."""
-    beside = [n for key in keys for n in (key + base - 1, key + base, key + base + 1)]
-    inside = [n for n in beside if -(2**63) <= n < 2**63]
+    adjacent = [n for key in keys for n in (key + base - 1, key + base, key + base + 1)]
+    inside = [n for n in adjacent if -(2**63) <= n < 2**63]
     return st.lists(
         INT64 | EDGES | st.sampled_from(inside) if inside else INT64, max_size=50
     )
@@ -87,12 +87,12 @@ def test_a_search_equals_bisect(data, table, ordered):
     _speedups.search_slots(src, stride, *key, base, column, out)
     assert out.tolist() == expected
     taken = [-7 if slot < 0 else values[slot] for slot in expected]
-    one = [
+    single = [
         _speedups.search_value(src, stride, *key, base, *value, 0, -7, t)
         for t in targets
     ]
     _speedups.take_field(src, stride, *value, 0, -7, out)
-    assert out.tolist() == one == taken
+    assert out.tolist() == single == taken
 
 
 @given(st.data(), sorted_tables())
@@ -121,7 +121,9 @@ def test_large_searches_agree_with_numpy_in_any_order(count):
 
 
 @given(tables(), st.lists(INT64 | EDGES, max_size=50), st.booleans())
-def test_an_unordered_column_gives_some_slot(table, targets, ordered):
+def test_a_search_of_an_unordered_column_returns_a_slot_in_range(
+    table, targets, ordered
+):
     src, stride, key, _, keys, _ = table
     column = np.array(sorted(targets) if ordered else targets, np.int64)
     out = np.empty(len(column), np.int64)
@@ -168,13 +170,13 @@ def test_a_slot_outside_the_table_gets_the_missing_value(values, slots):
     assert out.tolist() == expected
 
 
-def rising_slots(rows, *, second_may_rest):
+def rising_slots(rows, *, second_may_repeat):
     """Count the ascending rows at the start, one at a time."""
     count = 0
     for slot, (first, second) in enumerate(rows):
         last_first, last_second = rows[slot - 1] if slot else (-1, -1)
-        rests = second == last_second and second_may_rest
-        if first <= last_first or not (second > last_second or rests):
+        repeats = second == last_second and second_may_repeat
+        if first <= last_first or not (second > last_second or repeats):
             break
         count += 1
     return 0 if rows[:count] == [(0, 0)] else count
@@ -184,13 +186,13 @@ SMALL = st.tuples(st.integers(-1, 6), st.integers(-1, 6))
 
 
 @given(st.lists(SMALL, max_size=8), st.booleans(), st.booleans(), st.booleans())
-def test_ascending_slots_are_counted(rows, may_rest, wide_first, sort):
+def test_ascending_slots_are_counted(rows, may_repeat, wide_first, sort):
     rows = sorted(rows) if sort else rows
     first = 8 if wide_first else 4
     dtype = np.dtype([("first", WIDTHS[first]), ("second", ">i4")])
     src = np.frombuffer(np.array(rows, dtype).tobytes(), np.uint8)
-    counted = _speedups.count_rising(src, dtype.itemsize, first, 4, may_rest)
-    assert counted == rising_slots(rows, second_may_rest=may_rest)
+    counted = _speedups.count_rising(src, dtype.itemsize, first, 4, may_repeat)
+    assert counted == rising_slots(rows, second_may_repeat=may_repeat)
 
 
 @given(st.binary(max_size=40), st.integers(0, 40), st.integers(0, 45))
@@ -202,11 +204,11 @@ def test_the_first_nonzero_byte_is_found(tail, zeros, start):
 
 
 @given(st.lists(st.tuples(integers(8), integers(4)), max_size=9), st.integers(0, 12))
-def test_slots_are_widened_into_rows(rows, room):
+def test_slots_are_widened_into_rows(rows, capacity):
     src = np.frombuffer(np.array(rows, ">i8,>i4").tobytes(), np.uint8)
-    out = np.full((room, 4), 77, np.int64)
+    out = np.full((capacity, 4), 77, np.int64)
     filled = _speedups.widen_slots(src, 12, 8, 4, 0, 1000, 5, -3, out)
-    assert filled == min(room, len(rows))
+    assert filled == min(capacity, len(rows))
     expected = [[5, -3, first, second + 1000] for first, second in rows]
     assert out[:filled].tolist() == expected[:filled]
     assert (out[filled:] == 77).all()
@@ -218,29 +220,27 @@ def test_slots_are_widened_into_rows(rows, room):
     st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 31) | INT64), max_size=40),
     st.booleans(),
 )
-def test_each_range_of_a_column_is_searched_by_itself(
-    column, stretches, asked, ordered
-):
-    asked = sorted(asked) if ordered else asked
+def test_each_range_of_a_column_is_searched_by_itself(column, ranges, queries, ordered):
+    queries = sorted(queries) if ordered else queries
     native = np.zeros((len(column), 2), np.int64)
     native[:, 1] = column
-    starts, stops = np.array(stretches, np.int64).reshape(-1, 2).T
-    which, targets = np.array(asked, np.int64).reshape(-1, 2).T.copy()
-    out = np.empty(len(asked), np.int64)
+    starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
+    which, targets = np.array(queries, np.int64).reshape(-1, 2).T.copy()
+    out = np.empty(len(queries), np.int64)
     _speedups.search_ranges(native[:, 1], starts, stops, which, targets, out)
-    for (k, target), found in zip(asked, out.tolist(), strict=True):
-        start, stop = stretches[k] if 0 <= k < len(stretches) else (0, 0)
+    for (k, target), found in zip(queries, out.tolist(), strict=True):
+        start, stop = ranges[k] if 0 <= k < len(ranges) else (0, 0)
         low, high = max(start, 0), min(stop, len(column))
         inside = bisect_right(column, target, low, high) if low < high else low
         assert found == (inside - 1 if inside > low else -1)
 
 
 @given(st.lists(INT64, max_size=20), st.lists(INT64, max_size=40).map(sorted))
-def test_an_unordered_range_gives_some_row(column, targets):
-    rows, asked = np.array(column, np.int64), np.array(targets, np.int64)
-    out, none = np.empty(len(asked), np.int64), np.zeros(len(asked), np.int64)
+def test_a_search_of_an_unordered_range_returns_a_row_in_range(column, targets):
+    rows, queries = np.array(column, np.int64), np.array(targets, np.int64)
+    out, none = np.empty(len(queries), np.int64), np.zeros(len(queries), np.int64)
     whole = np.array([0, len(column)], np.int64)
-    _speedups.search_ranges(rows, whole[:1], whole[1:], none, asked, out)
+    _speedups.search_ranges(rows, whole[:1], whole[1:], none, queries, out)
     assert ((out >= -1) & (out < max(len(column), 1))).all()
 
 
@@ -270,10 +270,10 @@ def kafkas_slot(keys, warm, target, *, above):
 def test_a_slot_is_found_as_a_broker_finds_it(table, target, base, above):
     data, stride, key, _, keys, _ = table
     warm = 8192 // stride
-    for wanted in [target, *keys[:3]]:
-        reach = max(-(2**63), min(wanted - base, 2**63 - 1))
-        found = _speedups.find_slot(data, stride, *key, base, wanted, above)
-        assert found == kafkas_slot(keys, warm, reach, above=above)
+    for value in [target, *keys[:3]]:
+        relative = max(-(2**63), min(value - base, 2**63 - 1))
+        found = _speedups.find_slot(data, stride, *key, base, value, above)
+        assert found == kafkas_slot(keys, warm, relative, above=above)
 
 
 @pytest.mark.parametrize("count", [1, 2, 1024, 1025, 1026, 5000])
@@ -281,10 +281,10 @@ def test_a_slot_of_a_sorted_index_is_the_nearest(count):
     keys = np.arange(1, count + 1, dtype=">i4") * 3
     data = np.column_stack([keys, keys]).astype(">i4").view(np.uint8).reshape(-1)
     for target in {0, 2, 4, 3 * count // 2, 3 * count - 4, 3 * count, 3 * count + 1}:
-        floor = np.searchsorted(keys, target, side="right") - 1
-        ceiling = np.searchsorted(keys, target, side="left")
+        last = np.searchsorted(keys, target, side="right") - 1
+        first = np.searchsorted(keys, target, side="left")
         if target == keys[0]:
-            ceiling += 1  # Kafka does not look whether the first is equal
+            first += 1  # Kafka does not check whether the first is equal
         find = [data, 8, 4, 4, 0, target]
-        assert _speedups.find_slot(*find, False) == floor
-        assert _speedups.find_slot(*find, True) == (ceiling if ceiling < count else -1)
+        assert _speedups.find_slot(*find, False) == last
+        assert _speedups.find_slot(*find, True) == (first if first < count else -1)

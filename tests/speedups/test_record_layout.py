@@ -61,9 +61,9 @@ def test_every_record_counts(drawn):
 @given(drawn=batches(), place=st.integers(0), value=st.integers(0, 255))
 def test_an_incomplete_record_is_not_skipped(drawn, place, value):
     _, data = drawn
-    spoilt = bytearray(data)
-    spoilt[61 + place % (len(data) - 61)] = value
-    data = patched(bytes(spoilt), {"length": len(data) - 12})
+    damaged = bytearray(data)
+    damaged[61 + place % (len(data) - 61)] = value
+    data = patched(bytes(damaged), {"length": len(data) - 12})
     try:
         times = [record.timestamp for record in RecordBatch(data)]
     except KafkaLogError:

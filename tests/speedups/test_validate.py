@@ -22,10 +22,10 @@ SAMPLES = [
 ]
 
 
-def take(data, *, pieces=None, rules=ANY, bounds=None, rows=4, appends=1):
+def take(data, *, buffers=None, rules=ANY, bounds=None, rows=4, appends=1):
     """Validate bytes at the position of `data`; return the kernel's result."""
     return _speedups.take_batches(
-        [bytes(data)] if pieces is None else pieces,
+        [bytes(data)] if buffers is None else buffers,
         bounds_of([len(data)]) if bounds is None else np.array(bounds, np.int64),
         *(False, True, -(2**31), 2**31 - 1, 2**63 - 1, rules),
         data,
@@ -36,7 +36,7 @@ def take(data, *, pieces=None, rules=ANY, bounds=None, rows=4, appends=1):
 
 
 @st.composite
-def spoilt(draw):
+def damaged(draw):
     """Draw a sample, truncated or with changed bytes, and a valid CRC."""
     data = bytearray(draw(st.sampled_from(SAMPLES)))
     for _ in range(draw(st.integers(0, 3))):
@@ -47,7 +47,7 @@ def spoilt(draw):
     return patched(data[:cut], {"length": cut - 12})
 
 
-@given(data=spoilt() | st.binary(max_size=90))
+@given(data=damaged() | st.binary(max_size=90))
 def test_validation_never_reads_outside(data):
     for place in (at_the_end, at_the_start):
         for rules in (None, ANY):
@@ -56,7 +56,7 @@ def test_validation_never_reads_outside(data):
             assert 0 <= rows <= 4
 
 
-@given(data=spoilt(), start=st.integers(-3, 70), length=st.integers(-3, 300))
+@given(data=damaged(), start=st.integers(-3, 70), length=st.integers(-3, 300))
 def test_surveys_never_read_outside(data, start, length):
     rows = np.zeros(1, BATCH)
     _speedups.scan_batches(np.frombuffer(data, np.uint8), 0, 0, rows)
@@ -74,18 +74,21 @@ def test_surveys_never_read_outside(data, start, length):
 
 
 def test_the_accepted_appends_and_rows_are_counted():
-    one = SAMPLES[0]
-    whole = np.zeros(3 * len(one), np.uint8)
-    pieces, bounds = [one, one[:-1] + b"x", one], [len(one) * i for i in range(4)]
-    assert take(whole, pieces=pieces, bounds=bounds, appends=3) == (1, 1)
-    assert take(whole, pieces=[one] * 3, bounds=bounds, appends=3) == (3, 3)
-    assert take(whole, pieces=[one] * 3, bounds=bounds, appends=3, rows=2) == (2, 2)
+    append = SAMPLES[0]
+    whole = np.zeros(3 * len(append), np.uint8)
+    buffers, bounds = (
+        [append, append[:-1] + b"x", append],
+        [len(append) * i for i in range(4)],
+    )
+    assert take(whole, buffers=buffers, bounds=bounds, appends=3) == (1, 1)
+    assert take(whole, buffers=[append] * 3, bounds=bounds, appends=3) == (3, 3)
+    assert take(whole, buffers=[append] * 3, bounds=bounds, appends=3, rows=2) == (2, 2)
 
 
 @pytest.mark.parametrize("bounds", [[0, 5], [-1, 4], [5, 0], [0, 2**62]])
-def test_bounds_that_differ_from_the_lengths_stop_it(bounds):
+def test_the_kernel_stops_at_bounds_that_differ_from_the_lengths(bounds):
     data = np.zeros(10, np.uint8)
-    assert take(data, pieces=[bytes(4)], bounds=bounds) == (0, 0)
+    assert take(data, buffers=[bytes(4)], bounds=bounds) == (0, 0)
 
 
 def test_arrays_of_wrong_shapes_are_rejected():
@@ -93,9 +96,9 @@ def test_arrays_of_wrong_shapes_are_rejected():
     with pytest.raises(ValueError, match="bounds"):
         take(data, bounds=[0, 2, 4])
     with pytest.raises(ValueError, match="bounds"):
-        take(data, pieces=[], bounds=[0, 4])
+        take(data, buffers=[], bounds=[0, 4])
     with pytest.raises(TypeError):
-        take(data, pieces=["text"], bounds=[0, 4])
+        take(data, buffers=["text"], bounds=[0, 4])
 
 
 @pytest.mark.parametrize("position", [-1, 10, 2**62])

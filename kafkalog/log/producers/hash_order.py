@@ -1,16 +1,14 @@
-"""The order in which a Java ``HashMap`` with ``Long`` keys gives its entries.
+"""Iteration order of a Java ``HashMap`` with ``Long`` keys.
 
-Kafka writes a snapshot's producers in that order, and takes the producers of one append
-over in it. Entries lie in buckets, and in a bucket in the order they came. There are 16
-buckets at first, and twice as many when there are entries for more than three quarters
-of them, or when a bucket gets its ninth entry while there are fewer than 64; they never
-become fewer.
+Kafka writes the producers of a snapshot, and updates the producers of an append, in
+this order. Entries are in buckets, and within a bucket in insertion order. A map begins
+with 16 buckets. Their number doubles when more than three quarters as many entries are
+in the map, or when a bucket gets its ninth entry while there are fewer than 64 buckets.
+It never decreases.
 
-With 64 buckets or more, Java makes a tree of a bucket that gets its ninth entry, and
-from then on gives them in an order that depends on the tree. That is not followed here:
-ids fall so only if they are chosen to.
+With 64 buckets or more, Java converts a bucket with nine entries to a tree, whose order
+is different. This is not implemented: producer ids collide so only if chosen to.
 
-Knows: keys and their order. Does not know: what stands under a key.
 Source: ``java.util.HashMap``, ``java.lang.Long.hashCode``.
 """
 
@@ -18,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-_LEAST_BUCKETS: Final = 16
+_MIN_BUCKETS: Final = 16
 _CROWDED_BUCKET: Final = 8
 _BUCKETS_FOR_TREES: Final = 64
 
@@ -26,7 +24,7 @@ V = TypeVar("V")
 
 
 def spread_hash(key: int) -> int:
-    """Hash a ``long`` as Java's map does, without sign.
+    """Return the hash of a ``long`` in Java's map, as an unsigned number.
 
     >>> spread_hash(5), spread_hash(-1), spread_hash(1 << 16)
     (5, 0, 65537)
@@ -36,11 +34,10 @@ def spread_hash(key: int) -> int:
 
 
 class HashOrderedDict(dict[int, V]):
-    """A dictionary by ``long`` keys that knows Java's order, too.
+    """Dictionary with ``long`` keys that can also list them in Java's order.
 
-    Entries are set and removed as in any dictionary, whose own order is that of coming;
-    only assignment, ``del``, ``pop`` and `clear` keep count of the buckets. `clear`
-    keeps the buckets there are, as Java does.
+    Its own iteration is in insertion order. Only assignment, ``del``, ``pop`` and
+    `clear` maintain the number of buckets. `clear` keeps the buckets, as in Java.
 
     >>> entries = HashOrderedDict()
     >>> for key in (33, 17, 1, 0):
@@ -53,10 +50,10 @@ class HashOrderedDict(dict[int, V]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.buckets = _LEAST_BUCKETS
+        self.buckets = _MIN_BUCKETS
 
     def __setitem__(self, key: int, value: V) -> None:
-        """Set an entry; a new one may double the buckets, even twice."""
+        """Set an entry; a new one may double the number of buckets, even twice."""
         if key in self:
             super().__setitem__(key, value)
             return
@@ -67,7 +64,7 @@ class HashOrderedDict(dict[int, V]):
             self.buckets *= 2
 
     def in_hash_order(self) -> list[int]:
-        """Return the keys as Java's map gives them."""
+        """Return the keys in the iteration order of Java's map."""
         mask = self.buckets - 1
         return sorted(self, key=lambda key: spread_hash(key) & mask)
 
@@ -79,25 +76,25 @@ class HashOrderedDict(dict[int, V]):
 
 
 def computed_order(keys: list[int], *, again: bool) -> list[int]:
-    """Order keys that came by ``computeIfAbsent`` as a map of their own gives them.
+    """Return keys in the order of a map that they were added to by ``computeIfAbsent``.
 
-    There a key goes to the front of its bucket, and buckets are doubled at the call
-    *behind* the one that filled them. `again` says that such a call, for a key that was
-    there, followed the last new key.
+    This method adds a key at the front of its bucket, and doubles the buckets in the
+    call *after* the one that filled them. `again` states that a call for an existing
+    key followed that of the last new key.
 
     >>> computed_order([17, 1, 0], again=False)
     [0, 1, 17]
     """
     if len(keys) < 2:
         return keys
-    buckets = _LEAST_BUCKETS
+    buckets = _MIN_BUCKETS
     hashes: list[int] = []
     for count, key in enumerate(keys):
         if count > buckets * 3 // 4:
             buckets *= 2
         if buckets < _BUCKETS_FOR_TREES:
             mask, bucket = buckets - 1, spread_hash(key) & (buckets - 1)
-            if sum(one & mask == bucket for one in hashes) >= _CROWDED_BUCKET - 1:
+            if sum(other & mask == bucket for other in hashes) >= _CROWDED_BUCKET - 1:
                 buckets *= 2
         hashes.append(spread_hash(key))
     if again and len(keys) > buckets * 3 // 4:

@@ -1,8 +1,7 @@
-"""The newest producer snapshot at or below an offset, for readers.
+"""Reading of the newest producer snapshot at or below an offset.
 
-A module of its own: each scan reads one, and needs nothing else about producers.
+Apart from the other modules, so that a scan imports nothing else about producers.
 
-Knows: a partition's directory. Does not know: what producers do.
 Source: ``ProducerStateManager.java``.
 """
 
@@ -18,11 +17,12 @@ from kafkalog.storage.location import Location, read_small
 
 
 def newest_snapshot(
-    directory: Location, at_most: int
+    directory: Location, max_offset: int
 ) -> tuple[npt.NDArray[np.void], int]:
-    """Read the newest valid snapshot at or below an offset: its entries, its offset.
+    """Return the entries and the offset of the newest valid snapshot.
 
-    Without one that is no entry, at offset 0.
+    Snapshots above `max_offset` are ignored. Without one, there are no entries, and the
+    offset is 0.
     """
     names = [parse_file_name(path.name) for path in directory.iterdir()]
     offsets = [
@@ -31,7 +31,7 @@ def newest_snapshot(
         if name is not None and (name.kind, name.suffix) == ("snapshot", None)
     ]
     for offset in sorted(offsets, reverse=True):
-        if offset > at_most:
+        if offset > max_offset:
             continue
         try:
             data = read_small(directory / file_name(offset, "snapshot"))

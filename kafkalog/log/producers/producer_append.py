@@ -1,18 +1,19 @@
-"""What one producer appends, judged batch by batch before any of it is written.
+"""Validation of the batches of one producer in an append, before they are written.
 
-Each append works on a copy of what is known of the producer, so that one that is
-refused leaves nothing behind; `ProducerStateManager.update` then takes the copy over.
+An append works on a copy of the producer's state, so that a rejected one changes
+nothing. `ProducerStateManager.update` replaces the state by the copy.
 
-    origin        epoch older than known   sequence does not follow   txn state
-    client        refused                  refused                    refused
-    coordinator   refused                  not looked at              refused
-    replication   taken                    not looked at              refused
+| origin | lower epoch | sequence not the next one | transaction state |
+|---|---|---|---|
+| client | rejected | rejected | rejected |
+| coordinator | rejected | not checked | rejected |
+| replication | accepted | not checked | rejected |
 
-The epoch of a transaction's marker must not be older than the one known (transaction
-versions 0 and 1), or must be newer (version 2, where the coordinator raises it before
-each marker), but for a marker written again once its transaction is over.
+The epoch of a transaction marker must not be lower than that of the producer
+(transaction versions 0 and 1), or must be higher (version 2, where the coordinator
+raises it before each marker). A marker written again after its transaction ended may
+have the same epoch.
 
-Knows: one producer's rules. Does not know: other producers, files.
 Source: ``ProducerAppendInfo.java``, ``TransactionVersion.java``.
 """
 
@@ -42,19 +43,20 @@ from kafkalog.log.producers.producer_entry import (
 from kafkalog.validation.appends import AppendOrigin
 
 TV_UNKNOWN: Final = -1
-"""A transaction version that was not told: fit for data and for followers."""
+"""Unknown transaction version, which data and followers may have."""
 
 TV_EPOCH_BUMP: Final = 2
-"""The least transaction version whose markers come with a new epoch."""
+"""Lowest transaction version whose markers have a new epoch."""
 
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
 
 
 class ProducerAppendInfo:
-    """One producer's part of an append: `entry` is what it would become.
+    """Batches of one producer in an append, and the state after them.
 
-    `current` is what is known of it, `verification` what of its transaction is being
-    verified. `started` are the transactions begun.
+    `current` is the state of the producer, `entry` the state after the append.
+    `verification` is that of its transaction, if one is in progress. `started` has the
+    transactions that the append begins.
 
     >>> info = ProducerAppendInfo(ProducerStateEntry(7), AppendOrigin.CLIENT)
     >>> info.append_data(0, 0, 2, 1700000000000, OffsetMetadata(100), 102, True)
@@ -87,7 +89,7 @@ class ProducerAppendInfo:
         last_offset: int,
         transactional: bool,
     ) -> None:
-        """Take a batch of records.
+        """Add a data batch.
 
         Raises `InvalidProducerEpochError`, `OutOfOrderSequenceError` and
         `InvalidTxnStateError`.
@@ -104,8 +106,8 @@ class ProducerAppendInfo:
                 entry.txn_first_offset = offset
                 self.started.append(TxnMetadata(entry.producer_id, first_offset))
         elif entry.txn_first_offset != NONE:
-            reason = "is not transactional, while its transaction is open"
-            raise InvalidTxnStateError(f"{self._batch(offset)} {reason}")
+            reason = "not transactional, expected a batch of the open transaction"
+            raise InvalidTxnStateError(f"{self._batch(offset)}: {reason}")
 
     def append_marker(
         self,
@@ -114,16 +116,17 @@ class ProducerAppendInfo:
         offset: int,
         transaction_version: int,
     ) -> CompletedTxn | None:
-        """Take a transaction's marker; answer what it ends, None if nothing was open.
+        """Add a transaction marker, and return the transaction it ends.
 
-        Raises `InvalidProducerEpochError`, `TransactionCoordinatorFencedError`, and
-        `LogArgumentError` where a leader is not told the transaction version.
+        Returns None if no transaction was open. Raises `InvalidProducerEpochError`,
+        `TransactionCoordinatorFencedError`, and `LogArgumentError` if the transaction
+        version is unknown on a leader.
         """
         entry = self.entry
         if transaction_version == TV_UNKNOWN:
             if self.origin is not AppendOrigin.REPLICATION:
-                reason = "the transaction version of a marker must be told"
-                raise LogArgumentError(f"{reason}, of origin {self.origin.value}")
+                reason = f"marker of origin {self.origin.value}"
+                raise LogArgumentError(f"{reason} without a transaction version")
             transaction_version = 0
         self._check_epoch(producer_epoch, offset, transaction_version)
         self._check_coordinator(marker.coordinator_epoch, offset)
@@ -142,16 +145,17 @@ class ProducerAppendInfo:
         if epoch == known and again:
             return
         if self.origin is not AppendOrigin.REPLICATION:
-            sign = "<=" if bumped else "<"
+            least = known + 1 if bumped else known
             raise InvalidProducerEpochError(
-                f"{self._batch(offset)} has epoch {epoch} {sign} {known}, the last seen"
+                f"{self._batch(offset)}: epoch {epoch}, expected at least {least}"
             )
 
     def _check_coordinator(self, epoch: int, offset: int) -> None:
         known = self.entry.coordinator_epoch
         if known > epoch and self.origin is not AppendOrigin.REPLICATION:
             raise TransactionCoordinatorFencedError(
-                f"{self._batch(offset)} has coordinator epoch {epoch} < {known}"
+                f"{self._batch(offset)}: coordinator epoch {epoch}, expected at least "
+                f"{known}"
             )
 
     def _check_sequence(self, epoch: int, sequence: int, offset: int) -> None:
@@ -162,15 +166,15 @@ class ProducerAppendInfo:
         if epoch != known:
             if sequence != 0 and known != NO_PRODUCER_EPOCH:
                 raise OutOfOrderSequenceError(
-                    f"{self._batch(offset)} begins epoch {epoch}, after {known}, "
-                    f"with sequence {sequence}, not 0"
+                    f"{self._batch(offset)}: sequence {sequence}, expected 0 as the "
+                    f"first of epoch {epoch}, after epoch {known}"
                 )
             return
         last = self._last_sequence(epoch)
         follows = is_next_sequence(sequence, last)
         if not follows and self.current.producer_epoch != NO_PRODUCER_EPOCH:
             raise OutOfOrderSequenceError(
-                f"{self._batch(offset)} has sequence {sequence} after {last}"
+                f"{self._batch(offset)}: sequence {sequence} after {last}"
             )
 
     def _last_sequence(self, epoch: int) -> int:
@@ -185,13 +189,13 @@ class ProducerAppendInfo:
         unknown = not self.current.batches
         if verification.supports_epoch_bump and sequence != 0 and unknown:
             raise OutOfOrderSequenceError(
-                f"{self._batch(offset)} is its first, with sequence {sequence}, not 0"
+                f"{self._batch(offset)}: sequence {sequence}, expected 0 as the first"
             )
         if sequence > verification.lowest_sequence:
             raise OutOfOrderSequenceError(
-                f"{self._batch(offset)} has sequence {sequence}, and "
-                f"{verification.lowest_sequence} is still to come"
+                f"{self._batch(offset)}: sequence {sequence}, expected at most "
+                f"{verification.lowest_sequence}, which was verified and not appended"
             )
 
     def _batch(self, offset: int) -> str:
-        return f"producer {self.entry.producer_id}: the batch at offset {offset}"
+        return f"batch of producer {self.entry.producer_id} at offset {offset}"

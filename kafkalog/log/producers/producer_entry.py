@@ -1,6 +1,5 @@
-"""What is known of one producer: its epoch, its last batches, its open transaction.
+"""State of one producer: its epoch, its last batches, its open transaction.
 
-Knows: one producer. Does not know: what is refused, files.
 Source: ``ProducerStateEntry.java``, ``BatchMetadata.java``,
 ``VerificationStateEntry.java``, ``VerificationGuard.java``, ``TxnMetadata.java``,
 ``CompletedTxn.java``.
@@ -22,19 +21,19 @@ from kafkalog.formats.layout import (
 from kafkalog.log.offset_metadata import OffsetMetadata
 
 NONE: Final = -1
-"""An offset or a coordinator's epoch that there is none of."""
+"""Missing offset or coordinator epoch."""
 
 BATCHES_KEPT: Final = 5
-"""How many batches of a producer are remembered, to tell one sent again."""
+"""Number of batches of a producer that are kept, to recognize a duplicate."""
 
 NO_GUARD: Final = 0
-"""The guard of an append that nobody verified."""
+"""Guard of an append without verification."""
 
 _GUARDS: Final = count(NO_GUARD + 1)
 
 
 def last_sequence_of(base_sequence: int, offset_delta: int) -> int:
-    """Sequence of a batch's last record; 0 follows the greatest there is.
+    """Return the sequence of the last record of a batch; 0 follows 2**31 - 1.
 
     >>> last_sequence_of(2**31 - 2, 3), last_sequence_of(-1, 3)
     (1, -1)
@@ -47,7 +46,7 @@ def last_sequence_of(base_sequence: int, offset_delta: int) -> int:
 
 
 class BatchMetadata(NamedTuple):
-    """One batch of a producer, by its last sequence and offset, and its length.
+    """Sequences and offsets of one batch of a producer.
 
     >>> batch = BatchMetadata(1, 103, 3, 1700000000000)
     >>> batch.first_sequence, batch.first_offset
@@ -61,20 +60,20 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Sequence of its first record."""
+        """Sequence of the first record."""
         if self.last_sequence < self.offset_delta:
             return SEQUENCE_MASK - (self.offset_delta - self.last_sequence) + 1
         return self.last_sequence - self.offset_delta
 
     @property
     def first_offset(self) -> int:
-        """Offset of its first record."""
+        """Offset of the first record."""
         return self.last_offset - self.offset_delta
 
 
 @dataclass(slots=True)
 class ProducerStateEntry:
-    """One producer; `batches` are its last five of this epoch, the oldest first."""
+    """State of one producer; `batches` are the last five of its epoch, oldest first."""
 
     producer_id: int
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -86,7 +85,7 @@ class ProducerStateEntry:
     )
 
     def without_batches(self) -> ProducerStateEntry:
-        """Copy all but the batches."""
+        """Return a copy without the batches."""
         return ProducerStateEntry(
             self.producer_id,
             self.producer_epoch,
@@ -97,40 +96,40 @@ class ProducerStateEntry:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record of the last batch; -1 without one."""
+        """Sequence of the last record of the last batch, -1 for none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record of the last batch; -1 without one."""
+        """Offset of the last record of the last batch, -1 for none."""
         return self.batches[-1].last_offset if self.batches else NONE
 
     @property
     def offset_delta(self) -> int:
-        """Last minus first offset of the last batch; 0 without one."""
+        """Last minus first offset of the last batch, 0 for none."""
         return self.batches[-1].offset_delta if self.batches else 0
 
     def enter_epoch(self, producer_epoch: int) -> None:
-        """Take an epoch; the batches of another one are forgotten."""
+        """Set the epoch; the batches of another epoch are dropped."""
         if self.producer_epoch != producer_epoch:
             self.batches.clear()
             self.producer_epoch = producer_epoch
 
     def add(self, producer_epoch: int, batch: BatchMetadata) -> None:
-        """Add a batch, for the oldest of five."""
+        """Append a batch; the oldest of more than five is dropped."""
         self.enter_epoch(producer_epoch)
         self.batches.append(batch)
         self.last_timestamp = batch.timestamp
 
     def end_txn(self, producer_epoch: int, coordinator_epoch: int, time: int) -> None:
-        """Take the marker of a transaction: its epochs, its timestamp in ms."""
+        """Set the epochs and the time (ms) of a marker, which ends the transaction."""
         self.enter_epoch(producer_epoch)
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = NONE
         self.last_timestamp = time
 
     def update(self, later: ProducerStateEntry) -> None:
-        """Become `later`, whose batches come behind those of the same epoch."""
+        """Update this state to `later`; batches of the same epoch are appended."""
         self.enter_epoch(later.producer_epoch)
         self.batches.extend(later.batches)
         self.coordinator_epoch = later.coordinator_epoch
@@ -140,7 +139,7 @@ class ProducerStateEntry:
     def find_duplicate(
         self, producer_epoch: int, base_sequence: int, last_sequence: int
     ) -> BatchMetadata | None:
-        """Find the batch of just these sequences, if it is one of the last five."""
+        """Return the one of the last five batches with these sequences, or None."""
         if producer_epoch != self.producer_epoch:
             return None
         for batch in self.batches:
@@ -152,7 +151,7 @@ class ProducerStateEntry:
 
 @dataclass(slots=True)
 class TxnMetadata:
-    """A transaction: its first offset, and its marker's (-1 while it is open)."""
+    """First offset of a transaction, and offset of its marker (-1 while it is open)."""
 
     producer_id: int
     first_offset: OffsetMetadata
@@ -160,7 +159,7 @@ class TxnMetadata:
 
 
 class CompletedTxn(NamedTuple):
-    """A transaction that a marker, at `last_offset`, has ended."""
+    """A transaction that a marker at `last_offset` ended."""
 
     producer_id: int
     first_offset: int
@@ -169,7 +168,7 @@ class CompletedTxn(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """What the record of a control batch says; `timestamp` in ms."""
+    """Fields of a transaction marker; `timestamp` is in ms."""
 
     is_abort: bool
     coordinator_epoch: int
@@ -178,11 +177,11 @@ class Marker(NamedTuple):
 
 @dataclass(slots=True)
 class VerificationState:
-    """A transaction that is being verified: an append must show its `guard`.
+    """Verification of a transaction: an append must have the same `guard`.
 
-    `lowest_sequence` is the lowest that was to be verified in `epoch`: a later one is
-    not let in before it. `supports_epoch_bump` says that the client bumps its epoch
-    with each transaction (version 2).
+    `lowest_sequence` is the lowest sequence in `epoch` that verification began with; a
+    higher one is rejected before it is appended. `supports_epoch_bump` states that the
+    producer gets a new epoch with each transaction (version 2).
     """
 
     timestamp: int
@@ -192,7 +191,7 @@ class VerificationState:
     guard: int = field(default_factory=_GUARDS.__next__)
 
     def lower(self, sequence: int, epoch: int) -> None:
-        """Take another batch to be verified; a higher epoch starts anew."""
+        """Lower the sequence to that of another batch; a higher epoch replaces it."""
         if epoch > self.epoch or (
             epoch == self.epoch and sequence < self.lowest_sequence
         ):

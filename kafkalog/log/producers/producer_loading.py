@@ -1,6 +1,5 @@
-"""What is known of producers, built anew up to an offset: from a snapshot and the log.
+"""Rebuilding of the producer state at an offset, from a snapshot and the log.
 
-Knows: snapshots and batches. Does not know: why it is asked.
 Source: ``UnifiedLog.rebuildProducerState``, ``loadProducersFromRecords``.
 """
 
@@ -25,10 +24,11 @@ def rebuild_producers(
     *,
     clean: bool = False,
 ) -> None:
-    """Bring producers to where they were at `offset`, and take a snapshot there.
+    """Restore the producer state at `offset`, and write a snapshot there.
 
-    From the newest snapshot at or below it. A log that was closed in order and has no
-    snapshot is one of an old release: it gets empty ones, and is not read.
+    Starts from the newest snapshot at or below the offset. A log with a clean shutdown
+    and without snapshots was written by an old release: it gets empty snapshots, and
+    is not read.
     """
     points = _snapshot_points(segments)
     if clean and producers.snapshots.latest() is None:
@@ -52,13 +52,13 @@ def rebuild_producers(
 
 
 def _snapshot_points(segments: SegmentMap) -> list[int]:
-    """Give the base offsets of the last two segments."""
+    """Return the base offsets of the last two segments."""
     return segments.base_offsets[-2:]
 
 
 def _end_position(segment: GrowingSegment, offset: int) -> int:
-    found = segment.find(offset)
-    return segment.size if found is None else found.position
+    batch = segment.find(offset)
+    return segment.size if batch is None else batch.position
 
 
 def _load(
@@ -73,9 +73,9 @@ def _load(
     )
     start, end = read.position, read.position + read.length
     for rows, data, origin in windows(segment.file, start, end):
-        held = rows[rows["producer_id"] != NO_PRODUCER_ID]
-        if len(held):
-            updates.add(held, read_markers(data, held, origin))
+        produced = rows[rows["producer_id"] != NO_PRODUCER_ID]
+        if len(produced):
+            updates.add(produced, read_markers(data, produced, origin))
     updates.apply()
     for completed in updates.completed:
         producers.complete_txn(completed)

@@ -1,17 +1,17 @@
-"""What a log that is written to knows of its producers: who may write, what is stable.
+"""Producer state of a log that is appended to.
 
-An append goes in three steps: `ProducerUpdates` judges its batches against what is
-known and leaves that as it is; the log writes them; `ProducerUpdates.apply` takes the
-update over. Transactions that were ended then go into the transaction index, with their
-`last_stable_offset`, and are completed, one by one.
+An append has three steps. `ProducerUpdates` validates its batches without changing the
+state; the log writes them; `ProducerUpdates.apply` updates the state. Each transaction
+that ended is then written to the transaction index, with its `last_stable_offset`, and
+completed.
 
-    map_end_offset     all below it is reflected here
-    ongoing            transactions that are open, by first offset, the lowest first
-    unreplicated       those that are ended by a marker not below the high watermark yet
-    first unstable     the lower of both's first: below it all is decided and replicated
+| state | meaning |
+|---|---|
+| `map_end_offset` | all batches below it are in the state |
+| `ongoing` | open transactions by first offset, in ascending order |
+| `unreplicated` | ended transactions whose marker is not below the high watermark |
+| first unstable offset | first offset of both: all below is decided and replicated |
 
-Knows: producers and transactions of one partition, their snapshots. Does not know:
-segments, or who writes.
 Source: ``ProducerStateManager.java``, ``ProducerStateManagerConfig.java``.
 """
 
@@ -46,9 +46,9 @@ Txns = dict[int, TxnMetadata]
 
 
 class ProducerStateManager:
-    """The producers of the log in `directory`; see `ProducerUpdates` for appending.
+    """Producer state of the log in `directory`; `ProducerUpdates` appends to it.
 
-    Times are ms. Producers without an open transaction are forgotten
+    Times are ms. Producers without an open transaction expire
     `producer_id_expiration_ms` after the timestamp of their last batch or marker.
 
     >>> producers = ProducerStateManager(Path("orders-0"))
@@ -80,25 +80,25 @@ class ProducerStateManager:
         self._snapshot_offset = 0
 
     def copied(self) -> dict[int, ProducerStateEntry]:
-        """Copy what is known of each producer, by its id, in the order they came."""
+        """Return a copy of the state of each producer by its id, in insertion order."""
         return {
-            one: replace(entry, batches=entry.batches.copy())
-            for one, entry in self.producers.items()
+            producer_id: replace(entry, batches=entry.batches.copy())
+            for producer_id, entry in self.producers.items()
         }
 
-    # What is known
+    # Queries
 
     def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
-        """Return what is known of a producer; None if nothing is."""
+        """Return the state of a producer, None if it is unknown."""
         return self.producers.get(producer_id)
 
     @property
     def is_empty(self) -> bool:
-        """Whether no producer is known, and no transaction waits to be replicated."""
+        """Whether there are no producers and no unreplicated transactions."""
         return not self.producers and not self.unreplicated
 
     def has_ongoing_txn(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the producer has a transaction open, with this very epoch."""
+        """Return whether the producer has an open transaction with this epoch."""
         entry = self.producers.get(producer_id)
         return (
             entry is not None
@@ -107,7 +107,7 @@ class ProducerStateManager:
         )
 
     def first_unstable_offset(self) -> OffsetMetadata | None:
-        """Where what is undecided, or decided but not replicated, begins."""
+        """Return the first offset of undecided or unreplicated transactions."""
         undecided = next(iter(self.ongoing.values()), None)
         unreplicated = next(iter(self.unreplicated.values()), None)
         if unreplicated is None:
@@ -119,11 +119,11 @@ class ProducerStateManager:
         return unreplicated.first_offset
 
     def first_undecided_offset(self) -> int | None:
-        """Where what is undecided begins."""
+        """Return the first offset of open transactions."""
         return next(iter(self.ongoing), None)
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
-        """Offset below which all is decided, once `completed` is; not done here."""
+        """Return the offset below which all is decided after `completed`."""
         for first_offset, txn in self.ongoing.items():
             if txn.producer_id != completed.producer_id:
                 return first_offset
@@ -134,10 +134,10 @@ class ProducerStateManager:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
     ) -> int:
-        """Begin to verify a producer's transaction; answer the guard to append with.
+        """Start the verification of a transaction; return the guard to append with.
 
-        `NO_GUARD` where its transaction is open already. Raises
-        `InvalidProducerEpochError` for an epoch older than the one known.
+        Returns `NO_GUARD` if the transaction is open already. Raises
+        `InvalidProducerEpochError` for an epoch below that of the producer.
         """
         entry = self.producers.get(producer_id)
         if entry is not None:
@@ -153,7 +153,7 @@ class ProducerStateManager:
         return state.guard
 
     def guard_of(self, producer_id: int) -> int:
-        """Return the guard of the verification under way; `NO_GUARD` without one."""
+        """Return the guard of the verification in progress, `NO_GUARD` for none."""
         state = self.verifications.get(producer_id)
         return NO_GUARD if state is None else state.guard
 
@@ -162,7 +162,7 @@ class ProducerStateManager:
     def prepare_update(
         self, producer_id: int, origin: AppendOrigin
     ) -> ProducerAppendInfo:
-        """Begin a producer's part of an append; changes nothing here."""
+        """Return a copy of the state of a producer for an append."""
         entry = self.producers.get(producer_id)
         return ProducerAppendInfo(
             ProducerStateEntry(producer_id) if entry is None else entry,
@@ -171,13 +171,13 @@ class ProducerStateManager:
         )
 
     def update(self, info: ProducerAppendInfo) -> None:
-        """Take over a producer's part of an append that was written.
+        """Update the state of a producer after its append was written.
 
-        Raises `LogArgumentError` where there is no producer.
+        Raises `LogArgumentError` for a negative producer id.
         """
         producer_id = info.entry.producer_id
         if producer_id < 0:
-            raise LogArgumentError(f"an update of producer {producer_id}")
+            raise LogArgumentError(f"producer id {producer_id}, expected at least 0")
         entry = self.producers.get(producer_id)
         if entry is None:
             self.producers[producer_id] = info.entry
@@ -187,23 +187,23 @@ class ProducerStateManager:
             _put(self.ongoing, txn)
 
     def complete_txn(self, completed: CompletedTxn) -> None:
-        """Take a transaction for ended: undecided no more, but not replicated.
+        """Move a transaction from `ongoing` to `unreplicated`.
 
-        Raises `LogArgumentError` if it was not open.
+        Raises `LogArgumentError` if it is not open.
         """
         txn = self.ongoing.pop(completed.first_offset, None)
         if txn is None:
             raise LogArgumentError(
-                f"producer {completed.producer_id} has no transaction open "
-                f"from offset {completed.first_offset} on"
+                f"producer {completed.producer_id} has no open transaction "
+                f"with first offset {completed.first_offset}"
             )
         txn.last_offset = completed.last_offset
         _put(self.unreplicated, txn)
 
-    # The log moves on, or back
+    # Changes of the log
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
-        """Forget ended transactions whose marker is below the high watermark."""
+        """Drop ended transactions whose marker is below the high watermark."""
         if not self.unreplicated:
             return
         for first, txn in list(self.unreplicated.items()):
@@ -211,14 +211,14 @@ class ProducerStateManager:
                 del self.unreplicated[first]
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """Forget ended transactions below the log's start; producers stay."""
+        """Drop ended transactions below the log start offset; producers are kept."""
         self.on_high_watermark_updated(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.snapshots.latest()
         self._snapshot_offset = log_start_offset if latest is None else latest
 
     def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget producers, and verifications, that were idle for too long."""
+        """Drop expired producers and verifications."""
         for entry in list(self.producers.values()):
             if self._is_expired(entry, now_ms):
                 del self.producers[entry.producer_id]
@@ -229,10 +229,10 @@ class ProducerStateManager:
     def truncate_and_reload(
         self, log_start_offset: int, log_end_offset: int, now_ms: int
     ) -> None:
-        """Drop snapshots outside of the log, and go back to the newest one left.
+        """Remove snapshots outside of the log, and load the newest one left.
 
-        Where all is known up to the log's end just that is kept. What lies between
-        `map_end_offset` and the log's end is then for the caller to load.
+        If `map_end_offset` is the log end offset, the state is kept. Otherwise the
+        caller must load the batches from `map_end_offset` to the log end offset.
         """
         for offset in self.snapshots.offsets:
             if not log_start_offset < offset <= log_end_offset:
@@ -240,19 +240,19 @@ class ProducerStateManager:
         if log_end_offset == self.map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
             return
-        self._forget()
+        self._clear()
         self._load_newest_snapshot(log_start_offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Forget all, and remove every snapshot."""
-        self._forget()
+        """Drop the state, and remove all snapshots."""
+        self._clear()
         for snapshot in self.snapshots.offsets:
             self.snapshots.remove(snapshot)
         self._snapshot_offset = 0
         self.map_end_offset = offset
 
     def take_snapshot(self, *, sync: bool = True) -> Path | None:
-        """Write a snapshot at `map_end_offset`, if that is beyond the last one's."""
+        """Write a snapshot at `map_end_offset`, if that is above the last one."""
         if self.map_end_offset <= self._snapshot_offset:
             return None
         entries = [self.producers[key] for key in self.producers.in_hash_order()]
@@ -261,11 +261,11 @@ class ProducerStateManager:
         return path
 
     def mark_snapshot_for_deletion(self, offset: int) -> Path | None:
-        """Rename the snapshot at `offset` to ``.deleted``; answer where it is then."""
+        """Rename the snapshot at `offset` to ``.deleted``, and return its new path."""
         return self.snapshots.mark(offset)
 
     def load(self, entries: Iterable[ProducerStateEntry]) -> None:
-        """Take producers, and their open transactions, as a snapshot has them."""
+        """Add the producers of a snapshot, and their open transactions."""
         for entry in entries:
             self.producers[entry.producer_id] = entry
             first = entry.txn_first_offset
@@ -282,12 +282,12 @@ class ProducerStateManager:
             except CorruptSnapshotError:
                 self.snapshots.remove(offset)
                 continue
-            self.load(one for one in entries if not self._is_expired(one, now_ms))
+            self.load(entry for entry in entries if not self._is_expired(entry, now_ms))
             start = offset
             break
         self.map_end_offset = self._snapshot_offset = start
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self.producers.clear()
         self.ongoing.clear()
         self.unreplicated.clear()
@@ -298,20 +298,20 @@ class ProducerStateManager:
 
 
 def check_epoch_is_current(entry: ProducerStateEntry, epoch: int) -> None:
-    """Raise `InvalidProducerEpochError` for an epoch older than the producer's."""
+    """Raise `InvalidProducerEpochError` for an epoch below that of the producer."""
     if epoch < entry.producer_epoch:
         raise InvalidProducerEpochError(
-            f"producer {entry.producer_id} has epoch {epoch} "
-            f"< {entry.producer_epoch}, the last seen"
+            f"producer {entry.producer_id}: epoch {epoch}, expected at least "
+            f"{entry.producer_epoch}"
         )
 
 
 def _put(txns: Txns, txn: TxnMetadata) -> None:
-    """Enter a transaction where its first offset belongs; mostly that is the end."""
+    """Insert a transaction in the order of first offsets, in most cases at the end."""
     first = txn.first_offset.offset
-    rises = not txns or next(reversed(txns)) < first
+    is_last = not txns or next(reversed(txns)) < first
     txns[first] = txn
-    if not rises:
+    if not is_last:
         ordered = sorted(txns.items())
         txns.clear()
         txns.update(ordered)

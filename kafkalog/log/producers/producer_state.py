@@ -1,10 +1,9 @@
-"""The state of a partition's producers as its files state it, for readers.
+"""Producer state of a partition for readers, from snapshots and batches.
 
-Of each producer: its epoch, its last batches, the coordinator of its last marker, and
-where its open transaction began. A reader does not validate batches: the leader that
-appended them did.
+A producer has an epoch, its last batches, the coordinator epoch of its last marker, and
+the first offset of its open transaction. A reader does not validate batches, which the
+leader did, and expires no producers.
 
-Knows: snapshot entries and batches. Does not know: when producers expire, validation.
 Source: ``ProducerStateManager.java``, ``ProducerAppendInfo.java``.
 """
 

@@ -1,6 +1,5 @@
-"""The batches of an append, judged against what is known of their producers.
+"""Validation of the batches of an append against the state of their producers.
 
-Knows: an append's producers. Does not know: how batches are written.
 Source: ``UnifiedLog.java`` (``analyzeAndValidateProducerState``, ``updateProducers``,
 ``loadProducersFromRecords``), ``LogSegment.java`` (``updateProducerState``).
 """
@@ -49,25 +48,26 @@ SEQUENCE: Final = np.dtype(
         ("_unused", np.int16),
     ]
 )
-"""A producer without an open transaction: its epoch and last sequence.
+"""Epoch and last sequence of a producer without an open transaction.
 
-A sequence below `least` may be that of a duplicate.
+A batch with a base sequence below `least` may be a duplicate.
 """
 
 
 class ProducerUpdates:
-    """What one append does to producers, or what loading one segment does.
+    """Updates of the producer state by one append, or by loading one segment.
 
-    `add` judges batches and leaves alone what is known, verifications aside; `apply`
-    takes all over, after which each of `completed` is for the transaction index and for
-    `ProducerStateManager.complete_txn`.
+    `add` validates batches and, except for verifications, does not change the state.
+    `apply` updates it. The caller then writes each of `completed` to the transaction
+    index, and passes it to `ProducerStateManager.complete_txn`.
 
     Parameters
     ----------
     guard : int
-        What `ProducerStateManager.start_verification` gave for this append.
+        Guard of this append, from `ProducerStateManager.start_verification`.
     transaction_version : int
-        That of the markers; -1 not told, which a leader refuses. Loading takes 0.
+        Transaction version of the markers; -1 if unknown, which a leader rejects, 0
+        when loading.
     """
 
     __slots__ = (
@@ -108,29 +108,29 @@ class ProducerUpdates:
         segment_base: int = -1,
         position: int = -1,
     ) -> BatchMetadata | None:
-        """Judge batches in their order; `rows` are `BATCH`, with their final offsets.
+        """Validate batches in order; `rows` are `BATCH`, with their final offsets.
 
-        `markers` has one for each control batch of a producer, as `read_markers` gives
-        them. The first of the rows will lie at byte `position` of the segment whose
-        base offset is `segment_base`; -1 where that is not told, as in loading.
+        `markers` has the marker of each control batch, as `read_markers` returns them.
+        `position` is the byte that the first of `rows` will have in the segment with
+        base offset `segment_base`; both are -1 if unknown, as when loading.
 
-        Answers the batch that one from a client repeats: then none of the append is to
-        be written. Raises what `ProducerAppendInfo` raises.
+        Returns the earlier batch if one of a client is a duplicate: the append must
+        then not be written. Raises the errors of `ProducerAppendInfo`.
         """
         shift = position - int(rows["position"][0]) if len(rows) else 0
         for index, row in owned_batches(rows):
-            if self._is_client and (found := self._duplicate(row)) is not None:
-                return found
+            if self._is_client and (batch := self._duplicate(row)) is not None:
+                return batch
             if self._verified:
                 self._check_verification(row)
-            place = OffsetMetadata(row[1])
+            offset = OffsetMetadata(row[1])
             if segment_base != -1:
-                place = OffsetMetadata(row[1], segment_base, row[0] + shift)
-            self._take(row, place, markers.get(index))
+                offset = OffsetMetadata(row[1], segment_base, row[0] + shift)
+            self._append_batch(row, offset, markers.get(index))
         return None
 
     def apply(self) -> None:
-        """Take the update over; `completed` are for the caller to complete."""
+        """Update the producer state; the caller completes `completed`."""
         infos = self._infos
         for producer_id in computed_order(list(infos), again=self._again):
             self._producers.update(infos[producer_id])
@@ -159,12 +159,12 @@ class ProducerUpdates:
             return
         if self._guard == NO_GUARD or self._guard != producers.guard_of(producer_id):
             raise InvalidTxnStateError(
-                f"producer {producer_id}: the batch at offset {row[1]} "
-                f"is not part of an open transaction"
+                f"batch of producer {producer_id} at offset {row[1]}: transactional, "
+                f"expected an open or verified transaction"
             )
 
-    def _take(
-        self, row: OwnedBatch, place: OffsetMetadata, marker: Marker | None
+    def _append_batch(
+        self, row: OwnedBatch, offset: OffsetMetadata, marker: Marker | None
     ) -> None:
         producer_id, epoch, attributes = row[4], row[5], row[7]
         info = self._infos.get(producer_id)
@@ -172,33 +172,33 @@ class ProducerUpdates:
         if info is None:
             info = self._producers.prepare_update(producer_id, self._origin)
             self._infos[producer_id] = info
-        ended = _append(info, row, place, marker, self._version)
+        ended = _append(info, row, offset, marker, self._version)
         if ended is not None:
             self.completed.append(ended)
         if attributes & TRANSACTIONAL_FLAG:
             self._end_verification(producer_id, epoch, bool(attributes & CONTROL_FLAG))
 
     def _end_verification(self, producer_id: int, epoch: int, control: bool) -> None:
-        """Drop the verification that led here, but not that of the next transaction.
+        """Drop the verification of this batch, but not that of the next transaction.
 
-        A marker of version 2 has the epoch of what comes next.
+        A marker of version 2 has the epoch of the next transaction.
         """
         verifications = self._producers.verifications
         state = verifications.get(producer_id)
         if state is not None:
-            next_one = state.supports_epoch_bump and control and epoch == state.epoch
-            if not next_one:
+            is_next = state.supports_epoch_bump and control and epoch == state.epoch
+            if not is_next:
                 del verifications[producer_id]
 
 
 def known_sequences(
     producers: ProducerStateManager, rows: BatchHeaders
 ) -> BatchHeaders:
-    """Return a row of `SEQUENCE` for each producer of `rows` that may just continue.
+    """Return a row of `SEQUENCE` for each producer of `rows` that may simply continue.
 
-    One that is known, has no open transaction, and of which none is being verified.
+    Such a producer is known, and has neither an open transaction nor a verification.
     """
-    found = []
+    sequences = []
     for producer_id in dict.fromkeys(rows["producer_id"].tolist()):
         entry = producers.last_entry(producer_id)
         if (
@@ -209,12 +209,12 @@ def known_sequences(
         ):
             least = max(batch.first_sequence for batch in entry.batches) + 1
             epoch = entry.producer_epoch
-            found.append((producer_id, least, entry.last_sequence, epoch, 0))
-    return np.array(found, SEQUENCE)
+            sequences.append((producer_id, least, entry.last_sequence, epoch, 0))
+    return np.array(sequences, SEQUENCE)
 
 
 def continue_sequences(producers: ProducerStateManager, rows: BatchHeaders) -> None:
-    """Add written batches to their producers, whose sequences they continue."""
+    """Add written batches to the producers whose sequences they continue."""
     for _, row in owned_batches(rows):
         _, base, last, timestamp, producer_id, epoch, sequence, _ = row
         entry, delta = producers.producers[producer_id], last - base
@@ -224,14 +224,14 @@ def continue_sequences(producers: ProducerStateManager, rows: BatchHeaders) -> N
 def replay(
     producers: ProducerStateManager, rows: BatchHeaders, markers: Markers
 ) -> Iterator[CompletedTxn]:
-    """Take over batches one by one, as recovering a segment does.
+    """Update the producer state batch by batch, as in the recovery of a segment.
 
-    Yields each transaction as it is ended, for the caller to complete before going on.
+    Yields each transaction that ends. The caller completes it before the next step.
     """
     for index, row in owned_batches(rows):
         info = producers.prepare_update(row[4], AppendOrigin.REPLICATION)
-        place = OffsetMetadata(row[1])
-        ended = _append(info, row, place, markers.get(index), TV_UNKNOWN)
+        offset = OffsetMetadata(row[1])
+        ended = _append(info, row, offset, markers.get(index), TV_UNKNOWN)
         producers.update(info)
         if ended is not None:
             yield ended
@@ -240,11 +240,11 @@ def replay(
 def _append(
     info: ProducerAppendInfo,
     row: OwnedBatch,
-    place: OffsetMetadata,
+    offset: OffsetMetadata,
     marker: Marker | None,
     version: int,
 ) -> CompletedTxn | None:
-    """Append a batch to its producer's part; an emptied control batch does nothing."""
+    """Add a batch to the state of its producer; an empty control batch is ignored."""
     _, base, last, timestamp, _, epoch, sequence, attributes = row
     if attributes & CONTROL_FLAG:
         if marker is None:
@@ -253,6 +253,6 @@ def _append(
     last_sequence = last_sequence_of(sequence, last - base)
     transactional = bool(attributes & TRANSACTIONAL_FLAG)
     info.append_data(
-        *(epoch, sequence, last_sequence, timestamp, place, last, transactional)
+        *(epoch, sequence, last_sequence, timestamp, offset, last, transactional)
     )
     return None

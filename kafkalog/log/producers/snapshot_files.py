@@ -1,9 +1,8 @@
-"""The producer snapshots in a partition's directory: which there are, what is in one.
+"""Producer snapshots in the directory of a partition.
 
-The set is kept as the directory was when it was listed, and as this log has changed it
-since: a file that vanishes behind its back is still in it, and is missed by nobody.
+The directory is listed once. After that the list has the changes of this log only: a
+file that another process removes is still in it.
 
-Knows: files of snapshots. Does not know: what producers may do, when one is due.
 Source: ``ProducerStateManager.java``, ``SnapshotFile.java``.
 """
 
@@ -31,9 +30,9 @@ DELETED: Final = ".deleted"
 
 
 class SnapshotFiles:
-    """The snapshots of `directory`, by offset; `paths` is what is there.
+    """The snapshots of `directory` by offset.
 
-    Only those that are asked for become paths: a log has one for each segment.
+    A path is made only when it is requested: a log has a snapshot for each segment.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
@@ -42,38 +41,41 @@ class SnapshotFiles:
 
     @property
     def paths(self) -> dict[int, Path]:
-        """Offset -> where its snapshot is."""
+        """Paths of the snapshots by offset."""
         return {offset: self.directory / name for offset, name in self._names.items()}
 
     @property
     def offsets(self) -> list[int]:
-        """The offsets there are snapshots of, rising."""
+        """Offsets of the snapshots, ascending."""
         return sorted(self._names)
 
     def reload(self) -> None:
-        """List the directory again, when something is asked next."""
+        """List the directory again on the next access."""
         self.__dict__.pop("_names", None)
 
-    def note(self, files: Mapping[str, Iterable[str]]) -> None:
-        """Take note of the files there are in the directory, by their endings.
+    def set_listing(self, files: Mapping[str, Iterable[str]]) -> None:
+        """Set the files of the directory, which are named by suffix.
 
-        Raises `StrayFileError` for a snapshot whose name tells no offset.
+        Raises `StrayFileError` for a snapshot without an offset in its name.
         """
         self._names = _snapshots_of(files[SNAPSHOT])
 
     @cached_property
     def _names(self) -> dict[int, str]:
-        """The snapshots there are: none in a directory that is not there."""
+        """Names of the snapshots by offset; empty if the directory does not exist."""
         if not self.directory.is_dir():
             return {}
         return _snapshots_of(file_names(self.directory, SNAPSHOT))
 
     def latest(self) -> int | None:
-        """Offset of the newest snapshot, None without one."""
+        """Return the offset of the newest snapshot, None if there is none."""
         return max(self._names, default=None)
 
     def read(self, offset: int) -> list[ProducerStateEntry]:
-        """Read the snapshot at `offset`; raises `CorruptSnapshotError`."""
+        """Return the producers of the snapshot at `offset`.
+
+        Raises `CorruptSnapshotError`.
+        """
         path = self.directory / self._names[offset]
         try:
             return parse_entries(read_regular(path))
@@ -83,9 +85,9 @@ class SnapshotFiles:
     def write(
         self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool
     ) -> Path:
-        """Write the snapshot at `offset`, over one that may be there, without cutting.
+        """Write the snapshot at `offset`, over an existing one without truncating it.
 
-        With `sync` its bytes are forced to disk; its name is not.
+        With `sync` its bytes are flushed to disk; the directory entry is not.
         """
         name = file_name(offset, "snapshot")
         path = self.directory / name
@@ -94,15 +96,16 @@ class SnapshotFiles:
         return path
 
     def remove(self, offset: int) -> None:
-        """Remove the snapshot at `offset` at once, if there is one."""
+        """Remove the snapshot at `offset`, if there is one."""
         name = self._names.pop(offset, None)
         if name is not None:
             self.disk.remove_if_there(self.directory / name)
 
     def remove_strays(self, base_offsets: Collection[int]) -> None:
-        """Remove those that belong to no segment, but for one that a clean stop left.
+        """Remove snapshots of no segment, except for that of a clean shutdown.
 
-        Of those at no base offset the newest is kept, unless it lies below the last.
+        Of the snapshots at no base offset, the newest is kept, unless it is below the
+        last base offset.
         """
         strays = sorted(self._names.keys() - set(base_offsets))
         newest = max(base_offsets, default=NONE)
@@ -112,9 +115,9 @@ class SnapshotFiles:
             self.remove(offset)
 
     def mark(self, offset: int) -> Path | None:
-        """Rename the snapshot at `offset` to ``.deleted``, for it to be removed later.
+        """Rename the snapshot at `offset` to ``.deleted``, to be removed later.
 
-        Answers its path then; None if there was none.
+        Returns the new path, None if there is no such snapshot.
         """
         name = self._names.pop(offset, None)
         if name is None:
@@ -132,12 +135,12 @@ def _snapshots_of(names: Iterable[str]) -> dict[int, str]:
 
 
 def parse_entries(data: bytes) -> list[ProducerStateEntry]:
-    """Read the producers of a snapshot, in its order, each with its last batch."""
+    """Return the producers in the bytes of a snapshot, each with its last batch."""
     return entries_of(parse_snapshot(data))
 
 
 def format_entries(entries: Iterable[ProducerStateEntry]) -> bytes:
-    """Write a snapshot of producers, in the order given; of each the last batch.
+    """Return the bytes of a snapshot of producers, each with its last batch.
 
     >>> parse_entries(format_entries([ProducerStateEntry(7, 3, 9, 1700000000000)]))[0]
     ProducerStateEntry(producer_id=7, producer_epoch=3, coordinator_epoch=9, \

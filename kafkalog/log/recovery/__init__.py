@@ -1,1 +1,1 @@
-"""Opening a log to write to it, after a clean stop or a crash."""
+"""Loading of a log for appends, after a clean shutdown or a crash."""

@@ -1,15 +1,17 @@
-"""Files that an interrupted deletion, compaction or split left in a partition.
+"""Cleanup of files that an interrupted deletion, compaction or split left behind.
 
-    .deleted    was to be removed: it is
-    .cleaned    was being written: it is removed
-    .swap       was whole, and to take the place of other segments: it does, unless a
-                .cleaned at or below it tells that a split was not done
+| suffix | state of the file | action |
+|---|---|---|
+| ``.deleted`` | to be removed | removed |
+| ``.cleaned`` | being written | removed |
+| ``.swap`` | complete, to replace other segments | replaces them, see below |
 
-What tells of the rest goes last, and one after another is forced out of the directory:
-so whatever interrupts this, the next load takes it up where it was.
+A ``.swap`` is removed if there is a ``.cleaned`` at or below its offset: the split was
+not complete. The file that states what remains to be done is removed last, and the
+directory is flushed after each step, so that the next load can continue after any
+interruption. The content of the files is not read, except for the last offset of a
+``.log.swap``.
 
-Knows: suffixes and offsets. Does not know: what the files hold, but for the offset
-behind a ``.log.swap``.
 Source: ``LogLoader.load``, ``removeTempFilesAndCollectSwapFiles``.
 """
 
@@ -30,18 +32,18 @@ CLEANED: Final = ".cleaned"
 DELETED: Final = ".deleted"
 METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
 SWAP: Final = ".swap"
-MARKS: Final = (DELETED, CLEANED, SWAP)
-OF_SEGMENTS: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+TEMPORARY: Final = (DELETED, CLEANED, SWAP)
+SEGMENT_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 NO_CLEANED: Final = 2**63 - 1
 
 OFFSET_DIGITS: Final = 20
 LAST_OFFSET: Final = "09223372036854775807"
 
 Listing = Mapping[str, set[str]]
-"""Names of the files in a directory, by their ending from the last dot on."""
+"""Names of the files in a directory by suffix, from the last dot on."""
 
 NextOffset = Callable[[int], int]
-"""Gives one past the last offset of the ``.log.swap`` at a base offset."""
+"""Returns the offset after the last one of the ``.log.swap`` at a base offset."""
 
 
 def clear_leftovers(
@@ -51,11 +53,11 @@ def clear_leftovers(
     next_offset: NextOffset,
     report: RecoveryReport,
 ) -> None:
-    """Remove what was to go, and finish what was to take its place.
+    """Remove unfinished and deleted files, and finish swaps.
 
-    `files` are those in the directory.
+    `files` are the files of the directory.
     """
-    names = sorted(name for mark in MARKS for name in files[mark])
+    names = sorted(name for suffix in TEMPORARY for name in files[suffix])
     swaps = _remove_unfinished(directory, names, disk, report)
     bases = [
         offset_of(name)
@@ -65,7 +67,7 @@ def clear_leftovers(
     if bases:
         start, end = min(bases), max(next_offset(base) for base in bases)
         _remove_between(directory, disk, start, end, report)
-    # Asked where it ends, a segment may have made itself an index.
+    # `next_offset` may have created an index for a segment, so list again.
     for name in file_names(directory, SWAP) if swaps else ():
         disk.sync_directory(directory)
         target = name.removesuffix(SWAP)
@@ -74,7 +76,7 @@ def clear_leftovers(
 
 
 def list_files(directory: Path) -> Listing:
-    """List the files of a directory, no directories."""
+    """Return the files of a directory, without subdirectories."""
     files: defaultdict[str, set[str]] = defaultdict(set)
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -84,21 +86,21 @@ def list_files(directory: Path) -> Listing:
     return files
 
 
-def file_names(directory: Path, ending: str = "") -> list[str]:
-    """Names of the files in a directory, no directories, in their order."""
+def file_names(directory: Path, suffix: str = "") -> list[str]:
+    """Return the sorted names of the files in a directory that end with `suffix`."""
     with os.scandir(directory) as entries:
         files = [
             entry.name
             for entry in entries
-            if entry.name.endswith(ending) and entry.is_file(follow_symlinks=False)
+            if entry.name.endswith(suffix) and entry.is_file(follow_symlinks=False)
         ]
     return sorted(files)
 
 
 def offset_of(name: str) -> int:
-    """Read the number a file's name begins with, as Java reads one.
+    """Return the number at the start of a file name, parsed as in Java.
 
-    Raises `StrayFileError` where there is none.
+    Raises `StrayFileError` if there is none.
     """
     if name.startswith(".", OFFSET_DIGITS) and is_offset(
         number := name[:OFFSET_DIGITS]
@@ -110,30 +112,32 @@ def offset_of(name: str) -> int:
     except ValueError:
         dot = ""
     if not dot:
-        raise StrayFileError(f"no offset begins the name {name!r}")
+        raise StrayFileError(
+            f"file name {name!r}, expected one that begins with an offset"
+        )
     return offset
 
 
 def check_names(files: Listing) -> None:
-    """Raise `StrayFileError` if a file of a segment has a name without an offset.
+    """Raise `StrayFileError` if a segment file has a name without an offset.
 
-    A broker does not start on a directory that has one.
+    A broker does not start with such a file.
     """
-    for ending in (*OF_SEGMENTS, CLEANED, SWAP):
-        for name in files[ending]:
+    for suffix in (*SEGMENT_SUFFIXES, CLEANED, SWAP):
+        for name in files[suffix]:
             offset_of(name)
 
 
 def is_offset(text: str) -> bool:
-    """Whether `text` is an offset as Kafka spells it in names."""
-    plain = len(text) == OFFSET_DIGITS and text.isascii() and text.isdigit()
-    return plain and text <= LAST_OFFSET
+    """Return whether `text` is an offset as Kafka writes it in file names."""
+    has_digits = len(text) == OFFSET_DIGITS and text.isascii() and text.isdigit()
+    return has_digits and text <= LAST_OFFSET
 
 
 def _remove_unfinished(
     directory: Path, names: Iterable[str], disk: Disk, report: RecoveryReport
 ) -> list[str]:
-    """Remove what was deleted, or not written to its end; answer the sound swaps."""
+    """Remove deleted and incomplete files, and return the complete swaps."""
     least = NO_CLEANED
     cleaned: list[str] = []
     swaps: list[str] = []
@@ -146,10 +150,10 @@ def _remove_unfinished(
         elif not name.endswith(METADATA_SNAPSHOT):
             _remove(directory, disk, name, report)
     offsets = {name: offset_of(name) for name in swaps}
-    unsound = [name for name in swaps if offsets[name] >= least]
-    for name in unsound:
+    incomplete = [name for name in swaps if offsets[name] >= least]
+    for name in incomplete:
         _remove(directory, disk, name, report)
-    if unsound:
+    if incomplete:
         disk.sync_directory(directory)
     for name in cleaned:
         _remove(directory, disk, name, report)
@@ -159,7 +163,7 @@ def _remove_unfinished(
 def _remove_between(
     directory: Path, disk: Disk, start: int, end: int, report: RecoveryReport
 ) -> None:
-    """Remove the files that what was swapped in stands for."""
+    """Remove the files that the swapped segments replace."""
     for name in file_names(directory):
         if name.endswith(SWAP):
             continue

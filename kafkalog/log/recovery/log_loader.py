@@ -1,13 +1,12 @@
-"""Opening a log to write to it, after whatever happened to it.
+"""Loading of a log for appends.
 
-What an interrupted task left is finished, segments are taken in, and after a crash
-those that were not forced to disk are read through.
+Interrupted deletions, compactions and splits are finished, and the segments are loaded.
+After a crash, the segments that were not flushed are recovered: their batches are
+verified, and their indexes rebuilt.
 
-Of a log that was closed in order nothing is read but names, sizes and the newest
-snapshot. The content of its indexes is taken as it is: after a crash, those that may be
-wrong are made anew.
+After a clean shutdown only file names, sizes and the newest snapshot are read, and the
+indexes are not verified.
 
-Knows: the order of all this. Does not know: what a running log does.
 Source: ``LogLoader.java``.
 """
 
@@ -65,7 +64,7 @@ UNFLUSHED: Final = "unflushed"
 
 
 class LoadedOffsets(NamedTuple):
-    """Where a log that was loaded begins, is forced to disk, and ends."""
+    """Log start offset, recovery point and log end offset of a loaded log."""
 
     log_start_offset: int
     recovery_point: int
@@ -73,7 +72,7 @@ class LoadedOffsets(NamedTuple):
 
 
 class TooFarError(Exception):
-    """A segment has offsets too far apart, and is to be split."""
+    """A segment has offsets too far apart, and must be split."""
 
     def __init__(self, segment: GrowingSegment) -> None:
         super().__init__(segment)
@@ -82,11 +81,12 @@ class TooFarError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class LogLoader:
-    """One loading of the log in `directory`, into `segments`, `producers`, `epochs`.
+    """Loader of the log in `directory` into `segments`, `producers` and `epochs`.
 
-    `clean` says that it was closed in order; `log_start_offset` and `recovery_point`
-    are as checkpointed. `new_producers` makes what recovery keeps its own count in, and
-    `lower_recovery_point` checkpoints that from an offset on all is to be read through.
+    `clean` states that the last shutdown was clean. `log_start_offset` and
+    `recovery_point` are the checkpointed ones. `new_producers` returns an empty
+    producer state for recovery. `lower_recovery_point` writes a lower recovery point to
+    the checkpoint.
     """
 
     directory: Path
@@ -104,15 +104,15 @@ class LogLoader:
     _files: Listing | None = field(default=None, init=False)
     _opened: list[GrowingSegment] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
-    _recovers: bool = field(default=False, init=False)  # snapshots were taken
+    _recovers: bool = field(default=False, init=False)  # and writes snapshots
 
     def load(self) -> LoadedOffsets:
-        """Load all; what was found and done is in `report`."""
+        """Load the log; `report` has what was found and done."""
         self.report.clean = self.clean
         disk = self.runtime.disk
         self._began_ms = self.runtime.now_ms()
         files = self._files = list_files(self.directory)
-        self.producers.snapshots.note(files)
+        self.producers.snapshots.set_listing(files)
         clear_leftovers(self.directory, files, disk, self._end_of_swap, self.report)
         self._with_splits(self._load_segments)
         recovery_point, end = self._with_splits(self._recover)
@@ -121,20 +121,20 @@ class LogLoader:
         start = max(self.log_start_offset, self.segments.first.base_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
         if not self.producers.is_empty:
-            raise LogStateError("producers are known before the log is loaded")
+            raise LogStateError("producer state is not empty before the log is loaded")
         if self._recovers or self.report.removed:
             self.producers.snapshots.reload()
         self.producers.snapshots.remove_strays(self.segments.base_offsets)
         self._rebuild(self.producers, start, end, clean=self.clean)
         if not self.clean or self.report.recovered:
-            disk.sync_directory(self.directory)  # what was removed, or made, stays so
+            disk.sync_directory(self.directory)  # removed and created files persist
         active = self.segments.active
-        place = OffsetMetadata(end, active.base_offset, active.size)
-        return LoadedOffsets(start, recovery_point, place)
+        end_metadata = OffsetMetadata(end, active.base_offset, active.size)
+        return LoadedOffsets(start, recovery_point, end_metadata)
 
     def _end_of_swap(self, base_offset: int) -> int:
         segment = self._open(base_offset, SWAP)
-        if not segment.path.exists():  # its name was spelt otherwise
+        if not segment.path.exists():  # the name of the file has another form
             segment.create()
         try:
             return segment.next_offset()
@@ -149,38 +149,38 @@ class LogLoader:
         return segment
 
     def abandon(self) -> None:
-        """Close the files as they are, where loading has failed."""
+        """Close all files after loading failed."""
         for segment in (*self._opened, *self.segments.in_use):
             segment.close_handles()
 
     def _with_splits(self, load: Callable[[], Loaded]) -> Loaded:
-        """Load; a segment whose offsets are too far apart is split, and then again."""
+        """Call `load` until no segment must be split before it."""
         while True:
             try:
                 return load()
             except TooFarError as error:
-                far = error.segment
-            self.report.split.append(far.base_offset)
+                segment = error.segment
+            self.report.split.append(segment.base_offset)
             try:
-                gone = split_segment(
-                    far, self.segments, self.directory, self.config, self.runtime
+                removed = split_segment(
+                    segment, self.segments, self.directory, self.config, self.runtime
                 )
             finally:
-                far.close_handles()
-            self._delete_snapshots(gone)
+                segment.close_handles()
+            self._delete_snapshots(removed)
 
     def _load_segments(self) -> None:
-        """Take in each segment; read through those that lack an index."""
+        """Load each segment; recover those without an index."""
         for segment in self.segments.in_use:
             segment.close()
         self.segments.clear()
         files = self._listing()
-        names = set().union(*(files[ending] for ending in FILES))
+        names = set().union(*(files[suffix] for suffix in FILES))
         complete = _complete(files)
         others = names.difference(*(_named(complete, kind) for kind in NEEDED))
         for name in sorted(complete | others):
             if name in complete:
-                if int(name) not in self.segments:  # as by another spelling
+                if int(name) not in self.segments:  # from a name of another form
                     self.segments.expect(int(name), self._listed)
             elif not name.endswith(INDEXES):
                 self._load_segment(offset_of(name), names)
@@ -189,21 +189,21 @@ class LogLoader:
                 self.report.removed.append(name)
 
     def _listed(self, base_offset: int) -> GrowingSegment:
-        """Give a segment of which all is there, and no transaction was aborted in."""
+        """Open a segment that has all files, and no transaction index."""
         segment = self._open(base_offset)
         segment.created_ms = self._began_ms
         segment.has_no_txn_index()
         return segment
 
     def _listing(self) -> Listing:
-        """List the files; not again if nothing has changed since."""
+        """Return the files; list them again only after a change."""
         files, self._files = self._files, None
         if files is None or self.report.removed or self.report.renamed:
             files = list_files(self.directory)
         return files
 
     def _load_segment(self, base_offset: int, names: set[str]) -> None:
-        """Take in the segment that a ``.log`` of whatever spelling is named for."""
+        """Load the segment of a ``.log`` whose name may have another form."""
         segment, name = self._open(base_offset), _log_name(base_offset)
         stem = name.removesuffix(".log")
         if name not in names:
@@ -227,12 +227,13 @@ class LogLoader:
                 self._recover_alone(segment, "index corrupt")
 
     def _recover_alone(self, segment: GrowingSegment, why: str) -> None:
-        """Read a segment through for its index; what lies behind it stays.
+        """Recover one segment to rebuild its index; keep the segments after it.
 
-        Kafka refuses to open a log in which a segment before it is not sound. Where all
-        behind the recovery point is read through later, that is found again, and cut.
+        Kafka does not open a log with corruption in an earlier segment. At or above the
+        recovery point the corruption is found again later, and truncated.
 
-        Where this is interrupted, the index is not missing any more, nor whole.
+        After an interruption the index exists, but is incomplete. Therefore the
+        recovery point is lowered before.
         """
         self.lower_recovery_point(segment.base_offset)
         try:
@@ -241,24 +242,24 @@ class LogLoader:
             if self.clean or segment.base_offset <= self.recovery_point:
                 raise
         else:
-            segment.flush()  # it may lie below the recovery point
+            segment.flush()  # it may be below the recovery point
 
     def _recover_segment(
         self,
         segment: GrowingSegment,
         why: str,
-        behind: Sequence[GrowingSegment] = (),
+        following: Sequence[GrowingSegment] = (),
     ) -> Cut:
-        """Read one segment through, and take a snapshot behind it.
+        """Recover one segment, and write a snapshot at its end.
 
-        If anything is cut from it, the segments `behind` it go first.
+        If it is truncated, the segments `following` it are removed before.
         """
         self._recovers = True
         producers = self.new_producers()
         self._rebuild(producers, self.log_start_offset, segment.base_offset)
         try:
             cut = recover_segment(
-                segment, producers, self.epochs, lambda: self._drop_files(behind)
+                segment, producers, self.epochs, lambda: self._drop_files(following)
             )
         except LogSegmentOffsetOverflowError:
             raise TooFarError(segment) from None
@@ -270,7 +271,7 @@ class LogLoader:
         return cut
 
     def _recover(self) -> tuple[int, int]:
-        """Read through what may not be whole; answer recovery point and log end."""
+        """Recover unflushed segments; return recovery point and log end offset."""
         if not self.clean:
             self._recover_unflushed()
         end = self._end_or_none()
@@ -280,32 +281,33 @@ class LogLoader:
             self.segments.add(segment)
         was_emptied = end is None
         end = self.segments.active.next_offset() if end is None else end
-        if self.recovery_point > end:  # else what is appended there would count as
-            self.lower_recovery_point(end)  # forced, after a crash
+        if self.recovery_point > end:
+            # Otherwise appends up to it would be taken as flushed after a crash.
+            self.lower_recovery_point(end)
         if self.clean and not was_emptied:
             return end, end
         return min(self.recovery_point, end), end
 
     def _recover_unflushed(self) -> None:
         unflushed = self.segments.between(self.recovery_point, LAST_OFFSET)
-        for place, segment in enumerate(unflushed):
-            behind = unflushed[place + 1 :]
+        for i, segment in enumerate(unflushed):
+            following = unflushed[i + 1 :]
             try:
-                is_cut = self._recover_segment(segment, UNFLUSHED, behind).is_cut
+                is_cut = self._recover_segment(segment, UNFLUSHED, following).is_cut
             except InvalidOffsetError as error:
                 if segment.find(segment.base_offset) is not None:
-                    self._drop_files(behind)
+                    self._drop_files(following)
                 bytes_cut = count_data(segment, 0)
                 is_cut = segment.truncate_to(segment.base_offset) > 0
                 emptied = (segment.base_offset, UNFLUSHED, bytes_cut, str(error))
                 self.report.recovered.append(RecoveredSegment(*emptied))
             if is_cut:
-                if behind:
-                    self._delete_snapshots(behind)
+                if following:
+                    self._delete_snapshots(following)
                 return
 
     def _end_or_none(self) -> int | None:
-        """End of the log; None if there is none, or it lies before the log's start."""
+        """Return the log end offset, None if it is below the log start offset."""
         if not len(self.segments):
             return None
         active = self.segments.active
@@ -314,7 +316,7 @@ class LogLoader:
             self.report.lost = _find_lost(active)
         if end >= self.log_start_offset:
             return end
-        # Their snapshots go at once, with all others: there is none left to mark.
+        # All snapshots are removed at once, so none is left to mark as deleted.
         self._drop_files(list(self.segments))
         self._delete_snapshots(())
         self.epochs.clear_and_flush()
@@ -322,9 +324,9 @@ class LogLoader:
         return None
 
     def _drop_files(self, segments: Sequence[GrowingSegment]) -> None:
-        """Let go of segments; no power cut brings them back behind what is left."""
+        """Remove segments; flush the directory so that no power cut restores them."""
         if segments:
-            self.report.dropped += [one.base_offset for one in segments]
+            self.report.dropped += [segment.base_offset for segment in segments]
             delay = self.config.file_delete_delay_ms
             remove_segments(self.segments, segments, self.runtime, delay)
             self.runtime.disk.sync_directory(self.directory)
@@ -346,7 +348,7 @@ class LogLoader:
 
 
 def _find_lost(segment: GrowingSegment) -> LostOffsets | None:
-    """Find the records of a segment that has no next offset by its offset index."""
+    """Return the offsets of a segment in which the offset index leads to no batch."""
     base, last = segment.base_offset, segment.base_offset - 1
     with suppress(CorruptRecordError):
         for rows, _, _ in windows(segment.file, 0, segment.size):
@@ -358,21 +360,21 @@ def _find_lost(segment: GrowingSegment) -> LostOffsets | None:
 
 
 def _log_name(base_offset: int) -> str:
-    """Spell the name of a ``.log`` as Kafka does."""
+    """Return the name of a ``.log`` in Kafka's form."""
     return file_name(base_offset, "log")
 
 
 def _is_in(index_name: str, names: Container[str]) -> bool:
-    """Whether the ``.log`` of an index is there, its name spelt as Kafka spells it."""
+    """Return whether the ``.log`` of an index exists under a name of Kafka's form."""
     stem = index_name[:OFFSET_DIGITS]
-    spelt = stem.isdigit() and index_name.startswith(".", OFFSET_DIGITS)
-    return spelt and f"{stem}.log" in names
+    has_offset = stem.isdigit() and index_name.startswith(".", OFFSET_DIGITS)
+    return has_offset and f"{stem}.log" in names
 
 
 def _complete(files: Listing) -> set[str]:
-    """Say which segments have all files that each has, and nothing to be checked.
+    """Return the segments with all required files, and no transaction index to check.
 
-    By the offset in their names, where it is spelt as Kafka spells it.
+    A segment is returned as the offset in its file names, in Kafka's form.
     """
     stems = {name.removesuffix(".log") for name in files[".log"]}
     complete = {stem for stem in stems if is_offset(stem)}
@@ -381,5 +383,5 @@ def _complete(files: Listing) -> set[str]:
     return complete - {name.removesuffix(".txnindex") for name in files[".txnindex"]}
 
 
-def _named(stems: set[str], ending: str) -> set[str]:
-    return {stem + ending for stem in stems}
+def _named(stems: set[str], suffix: str) -> set[str]:
+    return {stem + suffix for stem in stems}

@@ -1,9 +1,9 @@
-"""A writable log made of a directory and of what is known of it: Kafka's own way in.
+"""Loading of a writable log from a directory and its checkpointed offsets.
 
-For whoever keeps offsets, clocks and tasks himself, as a broker does; `kafkalog.open`
-finds all this beside the directory.
+This is the interface of a broker, which keeps the offsets, the clock and the tasks of a
+log. `kafkalog.open` reads them from the checkpoints next to the directory. This module
+reads no checkpoint of offsets, and takes no lock.
 
-Knows: the parts of a log. Does not know: checkpoints, locks, other partitions.
 Source: ``UnifiedLog.create``, and its constructor.
 """
 
@@ -20,13 +20,12 @@ from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task
 from kafkalog.log.leader_epochs import LeaderEpochs, read_epochs
 from kafkalog.log.offset_metadata import OffsetMetadata
-from kafkalog.log.partition_metadata import TopicIdFile
 from kafkalog.log.producers.producer_manager import ProducerStateManager
 from kafkalog.log.recovery.leftover_files import check_names, list_files
 from kafkalog.log.recovery.log_loader import LoadedOffsets, LogLoader
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
-from kafkalog.log.state import LogState
+from kafkalog.log.state import LogState, TopicIdFile
 from kafkalog.log.watermarks import find_first_unstable, set_log_start
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
@@ -35,15 +34,15 @@ from kafkalog.storage.file_names import PARTITION_METADATA
 
 
 def check_log(directory: Path, topic_id: str | None = None) -> str | None:
-    """Raise what refuses to load the log in a directory; nothing is changed.
+    """Check that the log in a directory can be loaded, without changing anything.
 
-    That is an unreadable ``partition.metadata`` or ``leader-epoch-checkpoint``
-    (`CorruptCheckpointError`, `LogArgumentError`), the id of another topic
-    (`InconsistentTopicIdError`), and a file whose name is no segment's
-    (`StrayFileError`); an `OSError` where what is no file has a file's name. Kafka
-    finds these while it loads the log, with half of that done.
+    Kafka finds the same errors while it loads the log, when some files are changed.
 
-    Returns the topic's id on disk; None where there is none, or no directory.
+    Returns the topic id on disk, None without one or without the directory. Raises
+    `CorruptCheckpointError` or `LogArgumentError` for an unreadable
+    ``partition.metadata`` or ``leader-epoch-checkpoint``, `InconsistentTopicIdError`
+    for the id of another topic, `StrayFileError` for a segment file without an offset
+    in its name, and `OSError` if one of the files is not a regular file.
     """
     if not directory.is_dir():
         return None
@@ -55,7 +54,7 @@ def check_log(directory: Path, topic_id: str | None = None) -> str | None:
 
 
 def _check_kinds(*paths: Path) -> None:
-    """Raise `OSError` for what is there and is no file: it is not read as missing."""
+    """Raise `OSError` for an existing path that is not a regular file."""
     for path in paths:
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(path.lstat().st_mode):
@@ -76,16 +75,16 @@ def load_log(
     scheduler: Scheduler | None = None,
     disk: Disk = DISK,
 ) -> WritableLog:
-    """Load the log in a directory, which is made if it is missing, to write to it.
+    """Load the log in a directory for appends; create the directory if it is missing.
 
-    `clean` says that it was closed in order. If not, what lies behind
-    `recovery_point` is read through, and cut where it is not whole: the log's `report`
-    says where. Before an index is made anew, `lower_recovery_point` is called, so that
-    all from there on is read through if that is interrupted. Without a scheduler of the
-    caller's, the log has a thread of its own. Where this fails, no file stays open and
-    no thread runs.
+    `clean` states that the last shutdown was clean. If not, the segments at and after
+    `recovery_point` are recovered, and truncated after the last valid batch; the
+    `report` of the log has the result. `lower_recovery_point` is called before an index
+    is rebuilt, so that recovery is repeated from there after an interruption. Without a
+    `scheduler`, the log has a thread of its own. If loading fails, all files are
+    closed, and no thread is running.
 
-    Raises `CorruptCheckpointError` for what cannot be made anew, and
+    Raises `CorruptCheckpointError` for a checkpoint that cannot be rebuilt, and
     `InconsistentTopicIdError`.
 
     >>> import tempfile, kafkalog
@@ -157,7 +156,7 @@ def _state_of(loader: LogLoader, loaded: LoadedOffsets) -> LogState:
 
 
 def _schedule(state: LogState, interval_ms: int) -> Task:
-    """Have producers forgotten that were idle for too long."""
+    """Schedule the removal of expired producers."""
 
     def expire() -> None:
         runtime = state.runtime
@@ -170,7 +169,7 @@ def _schedule(state: LogState, interval_ms: int) -> Task:
 
 
 def _start(state: LogState, topic_id: str | None) -> None:
-    """Settle the offsets of a log just loaded, and its topic's id."""
+    """Set the offsets and the topic id of a loaded log."""
     set_log_start(state, state.log_start_offset)
     find_first_unstable(state)
     if not state.topic_id_file.start(topic_id):

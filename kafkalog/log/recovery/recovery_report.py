@@ -1,7 +1,4 @@
-"""What opening a log found and did, as data.
-
-Knows: what may happen. Does not know: how.
-"""
+"""Report of the loading of a log: recovered, removed and lost data."""
 
 from __future__ import annotations
 
@@ -15,12 +12,11 @@ from kafkalog.storage.file_names import file_name
 
 @dataclass(frozen=True, slots=True)
 class RecoveredSegment:
-    """A segment that was read through, and its indexes made anew.
+    """A segment that was recovered: verified, truncated, its indexes rebuilt.
 
-    `why` is ``unflushed``, ``index missing`` or ``index corrupt``. `bytes_cut` were
-    after the last valid batch, zeros to the end of the file not counted: that space was
-    preallocated. They were cut because of `damage`, None where the last batch was just
-    not whole.
+    `why` is ``unflushed``, ``index missing`` or ``index corrupt``. `bytes_cut` is the
+    number of bytes truncated after the last valid batch, without preallocated zeros at
+    the end of the file. `damage` is the reason, None if the last batch was incomplete.
     """
 
     base_offset: int
@@ -31,13 +27,13 @@ class RecoveredSegment:
 
 @dataclass(frozen=True, slots=True)
 class LostOffsets:
-    """Offsets whose records are in the last segment's file, but not in the log.
+    """Offsets whose records are in the file of the last segment, but not in the log.
 
-    The log's end is looked for from the last entry of the offset index on. Where no
-    whole batch follows at its `position`, as the file was cut to `file_bytes` after it
-    was closed, the end is the segment's base offset: Kafka does the same. The records
-    from `first_offset` to `last_offset` are then not read, and their offsets are given
-    once more. Without that index the segment is read through, and its end found.
+    The log end offset is found from the last entry of the offset index. If no complete
+    batch is at its `position`, because the file was truncated to `file_bytes` after it
+    was closed, the log end offset is the base offset of the segment, as in Kafka. The
+    records from `first_offset` to `last_offset` are then not read, and their offsets
+    are assigned again. Without that index, the segment is recovered and its end found.
     """
 
     base_offset: int
@@ -49,14 +45,14 @@ class LostOffsets:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening a log found and did.
+    """Report of the loading of a log.
 
-    `clean` says that the last stop was. `removed` and `renamed` are names of files left
-    by an interrupted deletion, compaction or split; `recovered` the segments read
-    through; `dropped` the base offsets of segments deleted behind a cut, or before a
-    log start beyond them all; `split` those of segments whose offsets were too far
-    apart. `lost` are offsets at the end of the log that its index has hidden, None
-    where all are there.
+    `clean` states that the last shutdown was clean. `removed` and `renamed` are names
+    of files left by an interrupted deletion, compaction or split. `recovered` are the
+    segments that were recovered. `dropped` are the base offsets of segments removed
+    after a truncated one, or because all were below the log start offset. `split` are
+    those of segments whose offsets were too far apart. `lost` are offsets at the end of
+    the log that cannot be read, None if there are none.
     """
 
     clean: bool = True
@@ -69,21 +65,21 @@ class RecoveryReport:
 
     @property
     def bytes_cut(self) -> int:
-        """Bytes cut from segments, those of dropped ones not counted."""
-        return sum(one.bytes_cut for one in self.recovered)
+        """Bytes truncated from segments, without those of dropped segments."""
+        return sum(segment.bytes_cut for segment in self.recovered)
 
 
 def warn_of_lost_offsets(
     report: RecoveryReport, directory: Path, *, stacklevel: int
 ) -> None:
-    """Warn of offsets that opening has lost; `stacklevel` as for `warnings.warn`."""
+    """Warn of lost offsets; `stacklevel` as for `warnings.warn`."""
     lost = report.lost
     if lost is None:
         return
     index = directory / file_name(lost.base_offset, "index")
     warnings.warn(
         f"offsets {lost.first_offset} to {lost.last_offset} are lost: the log ends at "
-        f"{lost.first_offset}, as no whole batch begins at byte {lost.position} of "
+        f"{lost.first_offset}, as no complete batch is at byte {lost.position} of "
         f"{lost.file_bytes}, where the last entry of {index} points. Their records are "
         "still in the file: to keep them, close the log before anything is appended, "
         "remove that index and open the log again",

@@ -1,15 +1,15 @@
-"""One segment read through after a crash.
+"""Recovery of one segment after a crash.
 
-It is cut behind its last sound batch, and its indexes are made anew.
+All batches are verified. The segment is truncated after the last valid batch, and its
+indexes are rebuilt.
 
-Bytes between index entries are counted from the beginning here, by a running log from
-when it was opened. So the indexes differ, and both are right. There may be entries more
-here than a running log made, one for each time that it was opened, and more than fit:
-those are skipped, so that whatever was appended can be opened. Kafka refuses to open
-such a log. As in Kafka, `IndexFullError` is raised where a running log could not have
-made its entries either.
+Recovery counts the bytes between index entries from the start of the segment, a running
+log from when it was opened. Therefore the indexes differ, and both are valid. Recovery
+may make one more entry for each time the log was opened, and more than the index can
+hold. Those are skipped, so that every log can be opened again; Kafka does not open such
+a log. As in Kafka, `IndexFullError` is raised if a running log could not have made the
+entries either.
 
-Knows: one segment, and producers up to its beginning. Does not know: its neighbours.
 Source: ``LogSegment.recover``.
 """
 
@@ -48,15 +48,15 @@ from kafkalog.segment.file_batches import Window, windows
 from kafkalog.segment.growing_segment import GrowingSegment
 from kafkalog.validation.appends import as_bytes
 
-STEP_BYTES = 1 << 20  # so much is still in the processor's cache when it is checked
-ROWS_HELD = 4096
+STEP_BYTES = 1 << 20  # fits the processor's cache, for reading and verifying
+MAX_PENDING_ROWS = 4096
 SECTOR_BYTES = 512
 OFFSET_BYTES, SIZE_BYTES = 8, 4
 NO_BYTES = Window(np.empty(0, BATCH), np.empty(0, np.uint8), 0)
 
 
 class Cut(NamedTuple):
-    """What was cut: bytes, and because of what damage; `is_cut` if only zeros, too."""
+    """Truncated bytes, and the reason; `is_cut` is set if only zeros were, too."""
 
     bytes_cut: int
     damage: str | None
@@ -69,17 +69,17 @@ def recover_segment(
     epochs: LeaderEpochs,
     before_cut: Callable[[], None],
 ) -> Cut:
-    """Read a segment through, from its beginning, and cut it where it is not sound.
+    """Verify a segment from its start, and truncate it after the last valid batch.
 
-    `producers` are as they were at its beginning, and follow it to its end;
-    `before_cut` is called if anything is to be cut.
-    Raises `LogSegmentOffsetOverflowError` where an offset is too far from the base.
+    `producers` must have the state at the start of the segment, and is updated to its
+    end. `before_cut` is called before the segment is truncated. Raises
+    `LogSegmentOffsetOverflowError` for an offset too far from the base offset.
     """
-    since_entry = segment.bytes_since_index_entry  # of a running log; 0 if just loaded
+    since_entry = segment.bytes_since_index_entry  # of a running log, otherwise 0
     pass_ = _Pass(segment, producers, epochs)
     damage = None
     try:
-        pass_.take_all(_windows(segment))
+        pass_.add_all(_windows(segment))
     except CorruptRecordError as error:
         damage = error.reason
     except InvalidRecordError as error:
@@ -97,25 +97,25 @@ def recover_segment(
 
 
 def count_data(segment: GrowingSegment, start: int) -> int:
-    """Count the bytes of a ``.log`` from `start` on, but for zeros up to its end."""
+    """Return the number of bytes from `start` on, without zeros at the end."""
     end = segment.size
     while start < end:
         length = min(STEP_BYTES, end - start)
         data = np.frombuffer(segment.file.read(end - length, length), np.uint8)
-        held = np.flatnonzero(data)
-        if len(held):
-            return end - length + int(held[-1]) + 1 - start
+        nonzero = np.flatnonzero(data)
+        if len(nonzero):
+            return end - length + int(nonzero[-1]) + 1 - start
         end -= length
     return 0
 
 
 def _windows(segment: GrowingSegment) -> Iterator[Window]:
-    step, room = STEP_BYTES, Workspace()
-    return windows(segment.file, 0, segment.size, step, step, room)
+    step, buffer = STEP_BYTES, Workspace()
+    return windows(segment.file, 0, segment.size, step, step, buffer)
 
 
 class _Pass:
-    """One pass over a segment: how far it is sound, and where its last entry is."""
+    """One pass over a segment; all before `valid_bytes` is valid and indexed."""
 
     def __init__(
         self,
@@ -129,79 +129,81 @@ class _Pass:
         self._segment = segment
         self._producers = producers
         self._epochs = epochs
-        self._held: list[BatchHeaders] = []
-        self._rows_held = 0
+        self._pending: list[BatchHeaders] = []
+        self._pending_rows = 0
         self._last_offset = segment.base_offset - 1
 
-    def take_all(self, found: Iterator[Window]) -> None:
-        """Take the batches of all windows, up to the first that is not sound."""
+    def add_all(self, window_iterator: Iterator[Window]) -> None:
+        """Add the batches of all windows, up to the first invalid one."""
         try:
-            for window in found:
-                self._take(window)
+            for window in window_iterator:
+                self._add(window)
         finally:
-            self._take_held()
+            self._add_pending()
 
-    def _take(self, window: Window) -> None:
-        """Take the batches of a window; those of which headers suffice, many at once.
+    def _add(self, window: Window) -> None:
+        """Add the batches of a window.
 
-        What stands in headers is looked at later, batch after batch all the same.
+        Without control batches the records are not needed: the headers of several
+        windows are collected, and processed together.
         """
-        unsound = find_crc_mismatches(window.data, window.origin, window.rows)
-        rows = window.rows[: unsound[0]] if len(unsound) else window.rows
+        mismatches = find_crc_mismatches(window.data, window.origin, window.rows)
+        rows = window.rows[: mismatches[0]] if len(mismatches) else window.rows
         if (rows["attributes"] & CONTROL_FLAG).any():
-            self._take_held()
-            self._take_sound(window, rows)
+            self._add_pending()
+            self._add_valid(window, rows)
         else:
-            self._held.append(rows)
-            self._rows_held += len(rows)
-            if self._rows_held >= ROWS_HELD:
-                self._take_held()
-        if len(unsound):
-            raise crc_error(window.data, window.origin, window.rows[unsound[0]])
+            self._pending.append(rows)
+            self._pending_rows += len(rows)
+            if self._pending_rows >= MAX_PENDING_ROWS:
+                self._add_pending()
+        if len(mismatches):
+            raise crc_error(window.data, window.origin, window.rows[mismatches[0]])
 
-    def _take_held(self) -> None:
-        if self._rows_held:
-            # As bytes: to hold the fields of each against the others' takes longer.
-            rows = np.concatenate([as_bytes(one) for one in self._held]).view(BATCH)
-            self._held, self._rows_held = [], 0
-            self._take_sound(NO_BYTES, rows)
+    def _add_pending(self) -> None:
+        if self._pending_rows:
+            # As bytes, because comparing structured dtypes takes longer.
+            rows = np.concatenate([as_bytes(rows) for rows in self._pending])
+            self._pending, self._pending_rows = [], 0
+            self._add_valid(NO_BYTES, rows.view(BATCH))
 
-    def _take_sound(self, window: Window, rows: BatchHeaders) -> None:
-        """Take batches whose checksums are right, up to one that cannot stand there."""
+    def _add_valid(self, window: Window, rows: BatchHeaders) -> None:
+        """Add batches with valid checksums, up to the first with an invalid offset."""
         torn = _find_torn(rows, self._last_offset)
-        whole = rows[: torn[0]] if len(torn) else rows
-        distance = whole["last_offset"] - self._segment.base_offset
+        valid = rows[: torn[0]] if len(torn) else rows
+        distance = valid["last_offset"] - self._segment.base_offset
         far = np.flatnonzero((distance < 0) | (distance > MAX_OFFSET_DELTA))
-        for run in _runs(whole[: far[0]] if len(far) else whole):
-            self._take_run(window, run)
+        for run in _runs(valid[: far[0]] if len(far) else valid):
+            self._add_run(window, run)
         if len(far):
             raise LogSegmentOffsetOverflowError(
-                f"offset {int(whole['last_offset'][far[0]])} is too far from the base "
-                f"of {self._segment.path}"
+                f"last offset {int(valid['last_offset'][far[0]])}, expected "
+                f"{self._segment.base_offset} to "
+                f"{self._segment.base_offset + MAX_OFFSET_DELTA}: {self._segment.path}"
             )
         if len(torn):
             position = int(rows["position"][torn[0]])
-            reason = "the sector with a batch's offset was lost"
+            reason = "the disk sector with the offset of a batch was lost"
             raise CorruptRecordError(reason, position=position)
         if len(rows):
             self._last_offset = int(rows["last_offset"][-1])
 
-    def _take_run(self, window: Window, rows: BatchHeaders) -> None:
-        """Take batches of which none but the last ends a transaction."""
+    def _add_run(self, window: Window, rows: BatchHeaders) -> None:
+        """Add batches of which only the last may end a transaction."""
         try:
             self._segment.make_entries(
                 rows, int(rows["position"][0]), skip_full=self._skip_full
             )
         except LogStateError:
-            tried = self._segment.tried_position
-            self._note(window, rows[rows["position"] < tried])
+            failed_position = self._segment.tried_position
+            self._note(window, rows[rows["position"] < failed_position])
             raise
         last = rows[-1]
         self.valid_bytes = int(last["position"] + last["size_in_bytes"])
         self._note(window, rows)
 
     def _note(self, window: Window, rows: BatchHeaders) -> None:
-        """Take note of what headers of batches say, and the last one's marker."""
+        """Add leader epochs and producers of batches, and the marker of the last."""
         has_fields = rows["magic"] >= 2
         modern = rows if has_fields.all() else rows[has_fields]
         if not len(modern):
@@ -215,17 +217,17 @@ class _Pass:
         self._note_producers(modern, markers)
 
     def _note_epochs(self, rows: BatchHeaders) -> None:
-        """Enter each leader epoch that is above all known."""
+        """Assign each leader epoch that is above all before it."""
         latest = self._epochs.latest_epoch
         epochs = rows["leader_epoch"]
         known = -1 if latest is None else latest
-        for place in _records_of(epochs, known):
-            row = rows[place]
+        for i in _new_maxima(epochs, known):
+            row = rows[i]
             self._epochs.assign(int(row["leader_epoch"]), int(row["base_offset"]))
 
     def _note_producers(self, rows: BatchHeaders, markers: Markers) -> None:
-        producers, held = self._producers, _of_producers(rows)
-        for completed in replay(producers, held, markers) if len(held) else ():
+        producers, produced = self._producers, _of_producers(rows)
+        for completed in replay(producers, produced, markers) if len(produced) else ():
             stable = producers.last_stable_offset(completed)
             if completed.is_aborted:
                 entry = AbortedTransaction(*completed[:3], stable)
@@ -236,15 +238,18 @@ class _Pass:
 
 
 def _had_slots(segment: GrowingSegment) -> bool:
-    """Whether a running log had slots for the entries of all that was appended.
+    """Return whether the indexes of the running log had slots for all entries.
 
-    It had if there cannot be too many; or if the indexes, as they were left, are no
-    larger than they may be and lead to the end: no batch that was due an entry lies
-    after the last one. Behind an append that an index had no slot for one does.
+    They had if the segment is too small for more entries than slots; or if the existing
+    indexes are not larger than allowed, and complete: no batch after the last entry is
+    due an entry. After an append without a free slot, such a batch exists.
     """
     base, interval = segment.base_offset, segment.settings.index_interval_bytes
-    most = segment.settings.segment_index_bytes
-    slots = most // OffsetIndex.ENTRY.itemsize, most // TimeIndex.ENTRY.itemsize
+    max_bytes = segment.settings.segment_index_bytes
+    slots = (
+        max_bytes // OffsetIndex.ENTRY.itemsize,
+        max_bytes // TimeIndex.ENTRY.itemsize,
+    )
     if segment.size // (interval + 1) <= min(slots[0], slots[1] - 1):
         return True
     try:
@@ -256,44 +261,45 @@ def _had_slots(segment: GrowingSegment) -> bool:
         rest = windows(segment.file, last, segment.size)
         return all((rows["position"] - last <= interval).all() for rows, _, _ in rest)
     except (FileNotFoundError, CorruptRecordError, LogArgumentError):
-        return False  # none, or none that leads to a batch
+        return False  # no index, or an entry that leads to no batch
 
 
 def _of_producers(rows: BatchHeaders) -> BatchHeaders:
-    held: BatchHeaders = rows[rows["producer_id"] != NO_PRODUCER_ID]
-    return held
+    produced: BatchHeaders = rows[rows["producer_id"] != NO_PRODUCER_ID]
+    return produced
 
 
 def _find_torn(rows: BatchHeaders, last_offset: int) -> npt.NDArray[np.int64]:
-    """Find batches that a power cut tore where no checksum tells.
+    """Return the batches of which a power cut lost the first bytes of the offset.
 
-    A batch's offset lies outside of its checksum. Where a sector of the disk ends in
-    it, or behind it in leading zeros of the size, the batch may be whole but for an
-    offset that begins with zeros, and does not rise above `last_offset`.
+    The checksum does not cover the offset of a batch. If a disk sector ends within the
+    offset, or within leading zeros of the size after it, the batch may be complete
+    except for its offset: this then begins with zeros, and is not above that of the
+    batch before it, or `last_offset`.
     """
     before = np.concatenate(([last_offset], rows["last_offset"][:-1]))
-    falls = rows["base_offset"] <= before
-    if not falls.any():
-        return np.flatnonzero(falls)
+    descending = rows["base_offset"] <= before
+    if not descending.any():
+        return np.flatnonzero(descending)
     inside = SECTOR_BYTES - rows["position"].astype(np.int64) % SECTOR_BYTES
     lost_bits = 8 * np.minimum(inside, OFFSET_BYTES)
-    torn = (inside < OFFSET_BYTES + SIZE_BYTES) & falls
+    torn = (inside < OFFSET_BYTES + SIZE_BYTES) & descending
     torn &= (rows["base_offset"] >> (64 - lost_bits)) == 0
     return np.flatnonzero(torn & (rows["magic"] >= 2))
 
 
 def _runs(rows: BatchHeaders) -> Iterator[BatchHeaders]:
-    """Part batches behind each that may end a transaction."""
+    """Split batches after each that may end a transaction."""
     control = (rows["attributes"] & CONTROL_FLAG > 0) & (rows["magic"] >= 2)
     start = 0
-    for place in np.flatnonzero(control & (rows["producer_id"] != NO_PRODUCER_ID)):
-        yield rows[start : place + 1]
-        start = int(place) + 1
+    for i in np.flatnonzero(control & (rows["producer_id"] != NO_PRODUCER_ID)):
+        yield rows[start : i + 1]
+        start = int(i) + 1
     if start < len(rows):
         yield rows[start:]
 
 
-def _records_of(values: npt.NDArray[np.int32], known: int) -> list[int]:
-    """Places of the values that are greater than all before them, and than `known`."""
+def _new_maxima(values: npt.NDArray[np.int32], known: int) -> list[int]:
+    """Return the indexes of values above all before them, and above `known`."""
     before = np.maximum.accumulate(np.concatenate(([known], values)))[:-1]
     return np.flatnonzero(values > before).tolist()

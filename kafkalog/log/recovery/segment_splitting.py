@@ -1,16 +1,16 @@
-"""Segments put in place of others, as when one with offsets too far apart is split.
+"""Replacement of segments, as in the split of one with offsets too far apart.
 
-Whenever that is interrupted, opening the log finds either the ones or the others:
+After an interruption at any point, loading finds either the old or the new segments:
 
-    1. new segments are written under .cleaned, and forced to disk
-    2. .cleaned -> .swap, the highest offset first: with the last of them they are whole
-    3. the old ones -> .deleted
-    4. .swap -> their names, the lowest offset first
+1. New segments are written with suffix ``.cleaned``, and flushed.
+2. ``.cleaned`` is renamed to ``.swap``, the highest offset first. After the last of
+   these renames the new segments are complete.
+3. The old segments are renamed to ``.deleted``.
+4. ``.swap`` is removed from the names, the lowest offset first.
 
-Each renaming is forced out of the directory before the next: after a power cut, too, it
-is there only with those before it.
+The directory is flushed after each rename, so that after a power cut a rename is on
+disk only with all renames before it.
 
-Knows: files of segments. Does not know: why they are replaced.
 Source: ``LocalLog.splitOverflowedSegment``, ``LocalLog.replaceSegments``.
 """
 
@@ -41,15 +41,15 @@ def split_segment(
     config: LogConfig,
     runtime: Runtime,
 ) -> list[GrowingSegment]:
-    """Split a segment; answers what it left, its files marked, to forget snapshots of.
+    """Split a segment, and return the segments whose snapshots are to be removed.
 
-    Raises `LogArgumentError` where its last offset is not too far from its base.
+    Raises `LogArgumentError` if its last offset is not too far from its base offset.
     """
     end = segment.next_offset()
     if end <= segment.base_offset or segment.can_hold(end - 1):
         raise LogArgumentError(
-            f"the offsets of a segment are not too far apart, but out of place: "
-            f"{segment.path}"
+            f"next offset {end} of a segment to split, expected one too far from base "
+            f"offset {segment.base_offset}: {segment.path}"
         )
     new: list[GrowingSegment] = []
     try:
@@ -67,7 +67,7 @@ def split_segment(
             part.close()
             part.delete()
         raise
-    # From here on the parts may be all there is: what fails is left to the next load.
+    # From here on the parts may be the only copy: the next load finishes the rest.
     try:
         return replace_segments(segments, new, [segment], directory, config, runtime)
     except BaseException:
@@ -84,30 +84,30 @@ def replace_segments(
     config: LogConfig,
     runtime: Runtime,
 ) -> list[GrowingSegment]:
-    """Put new segments, under ``.cleaned``, in place of old ones.
+    """Replace old segments by new ones, which have the suffix ``.cleaned``.
 
-    Answers the old ones at whose base offset there is no new one.
+    Returns the old segments at whose base offset there is no new one.
     """
-    bases = {one.base_offset for one in new}
+    bases = {segment.base_offset for segment in new}
     replaced = sorted(
-        (one for one in old if one.base_offset in segments),
-        key=lambda one: one.base_offset,
+        (segment for segment in old if segment.base_offset in segments),
+        key=lambda segment: segment.base_offset,
     )
-    rising = sorted(new, key=lambda one: one.base_offset)
+    ascending = sorted(new, key=lambda segment: segment.base_offset)
     disk = runtime.disk
-    for one in reversed(rising):
-        one.rename(CLEANED, SWAP)
+    for segment in reversed(ascending):
+        segment.rename(CLEANED, SWAP)
         disk.sync_directory(directory)
-        segments.add(one)
-    for one in replaced:
-        if one.base_offset != rising[0].base_offset:
-            segments.remove(one.base_offset)
-        delete_files([one], runtime, config.file_delete_delay_ms)
+        segments.add(segment)
+    for segment in replaced:
+        if segment.base_offset != ascending[0].base_offset:
+            segments.remove(segment.base_offset)
+        delete_files([segment], runtime, config.file_delete_delay_ms)
     disk.sync_directory(directory)
-    for one in rising:
-        one.rename(SWAP, "")
+    for segment in ascending:
+        segment.rename(SWAP, "")
         disk.sync_directory(directory)
-    return [one for one in replaced if one.base_offset not in bases]
+    return [segment for segment in replaced if segment.base_offset not in bases]
 
 
 def _begin_part(
@@ -117,10 +117,12 @@ def _begin_part(
     config: LogConfig,
     runtime: Runtime,
 ) -> GrowingSegment:
-    """Begin a segment at the first offset behind `position`."""
+    """Create a segment at the first offset after byte `position`."""
     first = next(windows(segment.file, position, segment.size), None)
     if first is None:
-        error = LogStateError(f"no whole batch from byte {position}: {segment.path}")
+        error = LogStateError(
+            f"no complete batch from byte {position} on: {segment.path}"
+        )
         error.kafka_name = "NoSuchElementException"
         raise error
     base = first_offset(segment.file, first.rows[0])
@@ -132,20 +134,23 @@ def _begin_part(
 
 
 def _copy(segment: GrowingSegment, start: int, part: GrowingSegment) -> int:
-    """Copy batches while their offsets fit; answers how many bytes."""
+    """Copy batches while their offsets fit, and return the number of bytes."""
     copied = 0
     for rows, data, origin in windows(segment.file, start, segment.size, CHUNK_BYTES):
         outside = np.flatnonzero(
-            [not part.can_hold(int(one)) for one in rows["last_offset"]]
+            [not part.can_hold(int(offset)) for offset in rows["last_offset"]]
         )
-        held = rows[: outside[0]] if len(outside) else rows
-        if len(held):
-            begin = int(held["position"][0]) - origin
-            size = int(held["size_in_bytes"].sum())
-            part.append(data[begin : begin + size], held, int(held["last_offset"][-1]))
+        fitting = rows[: outside[0]] if len(outside) else rows
+        if len(fitting):
+            begin = int(fitting["position"][0]) - origin
+            size = int(fitting["size_in_bytes"].sum())
+            last_offset = int(fitting["last_offset"][-1])
+            part.append(data[begin : begin + size], fitting, last_offset)
             copied += size
         if len(outside):
             break
     if not copied:
-        raise LogStateError(f"nothing fits a part from byte {start}: {segment.path}")
+        raise LogStateError(
+            f"no batch fits a new segment from byte {start} on: {segment.path}"
+        )
     return copied
