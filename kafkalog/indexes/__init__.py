@@ -1,1 +1,1 @@
-"""The offset, time and transaction index of one segment. Does not know records."""
+"""The offset, time and transaction index of one segment."""

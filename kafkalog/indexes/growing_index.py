@@ -1,4 +1,4 @@
-"""The part that the offset and the time index of an active segment have in common.
+"""The common part of the offset and the time index of an active segment.
 
     | entry | entry | ... | 0 0 0 ... or stale entries |
                           ^ next entry               ^ size_in_bytes
@@ -13,7 +13,6 @@ Opening an existing index reads its last entry only.
 An open index has a descriptor and a mapping. A process keeps those of `MOST_OPEN`
 indexes; the ones used longest ago are closed, and opened again when they are used.
 
-Knows: a file of slots, and its size. Does not know: what an entry means, the log.
 Source: ``AbstractIndex.java``, ``LazyIndex.java``.
 """
 
@@ -67,8 +66,8 @@ def _note_open(index: _Closable) -> None:
         _open.pop(index, None)
         _open[index] = None
         oldest = list(islice(_open, max(0, len(_open) - MOST_OPEN)))
-    for one in oldest:
-        one.close_if_idle()
+    for index in oldest:
+        index.close_if_idle()
 
 
 def _forget_open(index: _Closable) -> None:
@@ -164,8 +163,8 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             self._ready()
             used = bytes(self._content()[: self._used])
         entries = np.frombuffer(used, self.TABLE.ENTRY)
-        made: Table = self.TABLE(entries, self.base_offset)
-        return made
+        table: Table = self.TABLE(entries, self.base_offset)
+        return table
 
     def entry(self, slot: int) -> Entry:
         """Return the entry of a slot; `LogArgumentError` if there is none."""
@@ -239,7 +238,7 @@ class GrowingIndex(ABC, Generic[Table, Entry]):
             self._forced = False
             self._size = size
             if self._count > self.max_entries:
-                reason = f"{self._count} entries do not fit in {size} bytes"
+                reason = f"{self._count} entries, expected at most {self.max_entries}"
                 raise IndexFullError(f"{reason}: {self.path}")
             return True
 

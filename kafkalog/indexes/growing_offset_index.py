@@ -4,7 +4,6 @@ An entry has the last offset of a batch, and the position where the batch begins
 Offsets ascend strictly. Lookups use Kafka's own search, so that a damaged index gives
 the same positions as in a broker.
 
-Knows: offsets and positions. Does not know: when an entry is appended.
 Source: ``OffsetIndex.java``.
 """
 

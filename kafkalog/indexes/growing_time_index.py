@@ -4,7 +4,6 @@ An entry has the greatest timestamp so far, and the last offset of the first bat
 it. Timestamps ascend strictly: an equal one is skipped, a lower one is an error. One
 slot is reserved for the entry that is appended when the segment is closed.
 
-Knows: timestamps and offsets. Does not know: when an entry is appended.
 Source: ``TimeIndex.java``.
 """
 

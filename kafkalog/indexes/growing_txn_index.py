@@ -3,7 +3,6 @@
 There is no file until a transaction is aborted. Entries are appended at the physical
 end of the file; after a partial entry they cannot be read until the index is rebuilt.
 
-Knows: aborted transactions. Does not know: open transactions, other segments.
 Source: ``TransactionIndex.java``, ``AbortedTxn.java``.
 """
 

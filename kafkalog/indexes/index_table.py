@@ -1,4 +1,4 @@
-"""The layout that the three index files have in common: slots of one size.
+"""The common layout of the three index files: slots of one size.
 
     | entry | entry | ... | 0 0 0 ... |
 
@@ -8,7 +8,6 @@ After a broker truncated the log, *stale* entries may follow instead, until the 
 is closed. So the slots that ascend are entries. A slot of zeros ends them, except slot
 0 if the next one ascends (in a time index: timestamp 0 at the base offset).
 
-Knows: slots, their order, how they are read. Does not know: what they mean.
 Source: ``AbstractIndex.java`` in Apache Kafka's storage module.
 """
 
@@ -101,7 +100,35 @@ class IndexTable(ABC):
 
     @classmethod
     def read(cls, path: AnyPath, base_offset: int | None = None) -> Self:
-        """Read and validate the index file at `path`, as `open`, but into memory."""
+        """Read and validate the index file at `path`.
+
+        Parameters
+        ----------
+        path : path-like or str
+            A local file, or a URL.
+        base_offset : int, optional
+            The segment's base offset; by default that in the file name.
+
+        Returns
+        -------
+        OffsetIndex, TimeIndex or TransactionIndex
+            The index, whose `entries` are in memory.
+
+        Raises
+        ------
+        CorruptIndexError, ValueError
+            As in `open`.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from kafkalog import TimeIndex
+        >>> with TemporaryDirectory() as directory:
+        ...     path = Path(directory, "00000000000000000500.timeindex")
+        ...     _ = path.write_bytes(TimeIndex.build([1000], [507], 500).to_bytes())
+        ...     TimeIndex.read(path)
+        TimeIndex(1 entries from 500)
+        """
         path = locate(path)
         base_offset = base_offset_of(path) if base_offset is None else base_offset
         data, size = read_slots(path, cls.ENTRY.itemsize)
@@ -109,12 +136,42 @@ class IndexTable(ABC):
 
     @classmethod
     def read_live(cls, path: AnyPath, base_offset: int | None = None) -> Self:
-        """Read an index file that a broker may be writing; nothing is rejected.
+        """Read an index file that a broker may be writing.
 
-        Returns the entries before the first slot that is zero, partial, or not above
-        the one before it. Stale entries after a truncation are ignored from there on;
-        those before it may still point past the end of the log. A symbolic link counts
-        as missing. A file that is too large for an index has no entries.
+        Parameters
+        ----------
+        path : path-like or str
+            A local file, or a URL. A symbolic link counts as missing.
+        base_offset : int, optional
+            The segment's base offset; by default that in the file name.
+
+        Returns
+        -------
+        OffsetIndex, TimeIndex or TransactionIndex
+            The entries before the first slot that is zero, partial, or not above the
+            one before it. A file that is too large for an index has no entries.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+
+        Notes
+        -----
+        Content is never rejected. After a truncation of the log, entries from the first
+        one out of order on are ignored; those before it may point past the end of the
+        log.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from kafkalog import TimeIndex
+        >>> with TemporaryDirectory() as directory:
+        ...     path = Path(directory, "00000000000000000500.timeindex")
+        ...     written = TimeIndex.build([1000], [507], 500).to_bytes()
+        ...     _ = path.write_bytes(written + bytes(18))
+        ...     TimeIndex.read_live(path)
+        TimeIndex(1 entries from 500)
         """
         path = locate(path)
         base_offset = base_offset_of(path) if base_offset is None else base_offset
@@ -126,12 +183,46 @@ class IndexTable(ABC):
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, base_offset: int) -> Self:
-        """Return the index of the bytes of an index file, validated but not copied."""
+        """Return the index of the bytes of an index file, without a copy.
+
+        Parameters
+        ----------
+        data : bytes-like
+            Content of the file.
+        base_offset : int
+            The segment's base offset.
+
+        Returns
+        -------
+        OffsetIndex, TimeIndex or TransactionIndex
+
+        Raises
+        ------
+        CorruptIndexError
+            As in `open`.
+
+        Examples
+        --------
+        >>> from kafkalog import OffsetIndex
+        >>> OffsetIndex.from_bytes(bytes.fromhex("0000000a 00001000"), 500).offsets
+        array([510])
+        """
         view = np.frombuffer(data, np.uint8)
         return cls._checked(view, len(view), base_offset, None)
 
     def to_bytes(self) -> bytes:
-        """Return the bytes of a closed index file: the entries without unused slots."""
+        """Return the bytes of a closed index file: the entries without unused slots.
+
+        Returns
+        -------
+        bytes
+
+        Examples
+        --------
+        >>> from kafkalog import OffsetIndex
+        >>> OffsetIndex.build([510], [4096], base_offset=500).to_bytes().hex(" ", 4)
+        '0000000a 00001000'
+        """
         return self._data.tobytes()
 
     def __len__(self) -> int:
@@ -143,7 +234,7 @@ class IndexTable(ABC):
     @classmethod
     @abstractmethod
     def count_valid(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
-        """Count the entries at the start of `data`: the valid slots that ascend."""
+        """Return the number of ascending valid slots at the start of `data`."""
 
     @classmethod
     @abstractmethod
@@ -207,12 +298,15 @@ class IndexTable(ABC):
                     f"expected {bounds.min} to {bounds.max}"
                 )
             entries[name] = column
-        made = cls(entries, base_offset)
-        used = cls.count_valid(made._data, base_offset)
+        table = cls(entries, base_offset)
+        used = cls.count_valid(table._data, base_offset)
         if used < len(entries):
-            fault = cls._fault(entries, used, base_offset) or "does not rise"
+            fault = (
+                cls._fault(entries, used, base_offset)
+                or f"does not rise above entry {used - 1}"
+            )
             raise ValueError(f"entry {used} {fault}")
-        return made
+        return table
 
     def _slots(
         self, field: tuple[int, int], base: int, values: npt.ArrayLike
@@ -251,11 +345,11 @@ class IndexTable(ABC):
 
 def torn_error(size: int, width: int) -> CorruptIndexError | None:
     """Return the error of a file of `size` bytes that ends inside an entry, or None."""
-    whole, torn = divmod(size, width)
+    entries, torn = divmod(size, width)
     if not torn:
         return None
-    reason = f"{torn} bytes after {whole} entries, expected entries of {width} bytes"
-    return CorruptIndexError(reason, position=whole * width, cause="truncated")
+    reason = f"{torn} bytes after {entries} entries, expected entries of {width} bytes"
+    return CorruptIndexError(reason, position=entries * width, cause="truncated")
 
 
 def as_int64(values: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The offset index: where in a segment to start looking for an offset.
+"""The offset index: positions in a segment from which to search for an offset.
 
 A sparse, sorted table, one entry per ``index.interval.bytes`` of log, big-endian:
 
@@ -14,7 +14,6 @@ batch of a segment has no entry, so position 0 is never stored.
 The file is preallocated: unused entries are zeros until it is closed cleanly. It has no
 checksum: a wrong index is rebuilt from its log, never repaired.
 
-Knows: entries and their order. Does not know: records, segments, when to append.
 Source: ``OffsetIndex.java``, ``AbstractIndex.java`` in Apache Kafka's storage module.
 """
 
@@ -35,7 +34,7 @@ POSITION: Final = (4, 4)
 
 
 class OffsetIndex(IndexTable):
-    """One segment's offset index: sorted entries of an offset and a position.
+    """Offset index of one segment: sorted entries of an offset and a position.
 
     Attributes
     ----------
@@ -140,6 +139,23 @@ class OffsetIndex(IndexTable):
     def slots(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the slot of the last entry at or below each offset, else -1.
 
+        Parameters
+        ----------
+        offsets : array_like of int, any shape
+            Absolute offsets in any order.
+
+        Returns
+        -------
+        slots : ndarray of int64, of the same shape
+            Indexes into `entries`, -1 for none.
+
+        Raises
+        ------
+        TypeError
+            If `offsets` are not integers.
+
+        Examples
+        --------
         >>> OffsetIndex.build([510, 520], [4096, 8192], 500).slots([509, 510, 521])
         array([-1,  0,  1])
         """
@@ -148,6 +164,23 @@ class OffsetIndex(IndexTable):
     def slots_at_positions(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the slot of the last entry at or before each position, else -1.
 
+        Parameters
+        ----------
+        positions : array_like of int, any shape
+            Positions in the ``.log`` in any order.
+
+        Returns
+        -------
+        slots : ndarray of int64, of the same shape
+            Indexes into `entries`, -1 for none.
+
+        Raises
+        ------
+        TypeError
+            If `positions` are not integers.
+
+        Examples
+        --------
         >>> index = OffsetIndex.build([510, 520], [4096, 8192], 500)
         >>> index.slots_at_positions([4095, 4096, 10**12])
         array([-1,  0,  1])
@@ -157,6 +190,18 @@ class OffsetIndex(IndexTable):
     def between_offsets(self, start: int, end: int) -> slice[int, int, None]:
         """Return the slice of the entries with ``start <= offset < end``.
 
+        Parameters
+        ----------
+        start, end : int
+            Range of absolute offsets.
+
+        Returns
+        -------
+        slice
+            Slots of the entries.
+
+        Examples
+        --------
         >>> index = OffsetIndex.build([510, 520, 530], [4096, 8192, 12288], 500)
         >>> index.offsets[index.between_offsets(511, 531)]
         array([520, 530])
@@ -166,8 +211,19 @@ class OffsetIndex(IndexTable):
     def between_positions(self, start: int, end: int) -> slice[int, int, None]:
         """Return the slice of the entries with ``start <= position < end``.
 
-        If `end` is the size of the log, all entries after the slice are stale.
+        Parameters
+        ----------
+        start, end : int
+            Range of positions in the ``.log``.
 
+        Returns
+        -------
+        slice
+            Slots of the entries. If `end` is the size of the log, all entries after the
+            slice are stale.
+
+        Examples
+        --------
         >>> index = OffsetIndex.build([510, 520, 530], [4096, 8192, 12288], 500)
         >>> index.offsets[index.between_positions(0, 12288)]
         array([510, 520])
@@ -177,9 +233,22 @@ class OffsetIndex(IndexTable):
     def offset_from(self, position: int) -> int | None:
         """Return the offset of the first entry at or after `position`, or None.
 
-        All records before `position` have offsets at or below it. Kafka's
-        ``fetchUpperBoundOffset`` returns this for the end of a fetch.
+        Parameters
+        ----------
+        position : int
+            Position in the ``.log``.
 
+        Returns
+        -------
+        int or None
+            The offset; all records before `position` have offsets at or below it.
+
+        Notes
+        -----
+        Kafka's ``fetchUpperBoundOffset`` returns this for the end of a fetch.
+
+        Examples
+        --------
         >>> index = OffsetIndex.build([510, 520], [4096, 8192], 500)
         >>> index.offset_from(4097), index.offset_from(8193)
         (520, None)
@@ -189,7 +258,27 @@ class OffsetIndex(IndexTable):
 
     @classmethod
     def count_valid(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
-        """Count the slots at the start whose offset and position both ascend."""
+        """Return the number of slots at the start with ascending offset and position.
+
+        Parameters
+        ----------
+        data : ndarray of uint8
+            Bytes of an index file.
+        base_offset : int
+            The segment's base offset.
+
+        Returns
+        -------
+        int
+            The number of entries.
+
+        Examples
+        --------
+        >>> index = OffsetIndex.build([510, 520], [4096, 8192], 500)
+        >>> file = np.frombuffer(index.to_bytes() + bytes(8), np.uint8)
+        >>> OffsetIndex.count_valid(file, 500)
+        2
+        """
         return _speedups.count_rising(data, 8, 4, 4, False)
 
     @classmethod

@@ -1,6 +1,6 @@
-"""The time index: where in a segment to start looking for a time.
+"""The time index: offsets in a segment from which to search for a timestamp.
 
-A sparse, sorted table beside the offset index, big-endian:
+A sparse, sorted table next to the offset index, big-endian:
 
     0           8                 12
     | timestamp | relative_offset |    timestamp        int64, ms since 1970
@@ -13,9 +13,8 @@ repeat. A segment without timestamps has an empty time index.
 
 The file is preallocated like the offset index. A slot of zeros is no entry, except slot
 0 if the next one ascends (timestamp 0 at the base offset). An index with only that
-entry reads as empty, which gives the same lookups.
+entry reads as empty, for which lookups return the same.
 
-Knows: entries and their order. Does not know: records, segments, when to append.
 Source: ``TimeIndex.java``, ``AbstractIndex.java`` in Apache Kafka's storage module.
 """
 
@@ -36,7 +35,7 @@ OFFSET: Final = (8, 4)
 
 
 class TimeIndex(IndexTable):
-    """One segment's time index: sorted entries of a timestamp and an offset.
+    """Time index of one segment: sorted entries of a timestamp and an offset.
 
     Attributes
     ----------
@@ -149,6 +148,23 @@ class TimeIndex(IndexTable):
     def slots(self, timestamps: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the slot of the last entry at or before each timestamp, else -1.
 
+        Parameters
+        ----------
+        timestamps : array_like of int, any shape
+            Milliseconds since 1970 in any order.
+
+        Returns
+        -------
+        slots : ndarray of int64, of the same shape
+            Indexes into `entries`, -1 for none.
+
+        Raises
+        ------
+        TypeError
+            If `timestamps` are not integers.
+
+        Examples
+        --------
         >>> TimeIndex.build([1000, 3000], [507, 520], 500).slots([999, 1000, 5000])
         array([-1,  0,  1])
         """
@@ -157,6 +173,23 @@ class TimeIndex(IndexTable):
     def slots_at_offsets(self, offsets: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the slot of the last entry at or below each offset, else -1.
 
+        Parameters
+        ----------
+        offsets : array_like of int, any shape
+            Absolute offsets in any order.
+
+        Returns
+        -------
+        slots : ndarray of int64, of the same shape
+            Indexes into `entries`, -1 for none.
+
+        Raises
+        ------
+        TypeError
+            If `offsets` are not integers.
+
+        Examples
+        --------
         >>> index = TimeIndex.build([1000, 3000], [507, 520], 500)
         >>> index.slots_at_offsets([506, 507, 520])
         array([-1,  0,  1])
@@ -164,8 +197,20 @@ class TimeIndex(IndexTable):
         return self._slots(OFFSET, self.base_offset, offsets)
 
     def between_timestamps(self, start: int, end: int) -> slice[int, int, None]:
-        """Return the slice of the entries with ``start <= timestamp < end``, in ms.
+        """Return the slice of the entries with ``start <= timestamp < end``.
 
+        Parameters
+        ----------
+        start, end : int
+            Range of timestamps, in ms since 1970.
+
+        Returns
+        -------
+        slice
+            Slots of the entries.
+
+        Examples
+        --------
         >>> index = TimeIndex.build([1000, 3000], [507, 520], 500)
         >>> index.offsets[index.between_timestamps(1000, 3000)]
         array([507])
@@ -175,6 +220,18 @@ class TimeIndex(IndexTable):
     def between_offsets(self, start: int, end: int) -> slice[int, int, None]:
         """Return the slice of the entries with ``start <= offset < end``.
 
+        Parameters
+        ----------
+        start, end : int
+            Range of absolute offsets.
+
+        Returns
+        -------
+        slice
+            Slots of the entries.
+
+        Examples
+        --------
         >>> index = TimeIndex.build([1000, 3000], [507, 520], 500)
         >>> index.timestamps[index.between_offsets(508, 600)]
         array([3000])
@@ -183,7 +240,27 @@ class TimeIndex(IndexTable):
 
     @classmethod
     def count_valid(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
-        """Count the slots at the start with ascending timestamps and offsets."""
+        """Return the number of slots at the start with ascending timestamp and offset.
+
+        Parameters
+        ----------
+        data : ndarray of uint8
+            Bytes of an index file.
+        base_offset : int
+            The segment's base offset.
+
+        Returns
+        -------
+        int
+            The number of entries.
+
+        Examples
+        --------
+        >>> index = TimeIndex.build([1000, 3000], [507, 520], 500)
+        >>> file = np.frombuffer(index.to_bytes() + bytes(12), np.uint8)
+        >>> TimeIndex.count_valid(file, 500)
+        2
+        """
         return _speedups.count_rising(data, 12, 8, 4, True)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The transaction index: the transactions that a segment's abort markers ended.
+"""The transaction index: the aborted transactions whose markers are in a segment.
 
 The file is appended to, not preallocated, and exists only after an abort; big-endian:
 
@@ -8,8 +8,8 @@ The file is appended to, not preallocated, and exists only after an abort; big-e
 ``version``             int16  0. Brokers up to 4.3 compare only its first byte, so the
                         second is not validated here.
 ``first_offset``        int64  of the transaction in this partition, absolute; it may
-                        lie in an earlier segment.
-``last_offset``         int64  of the abort marker, which lies in this segment.
+                        be in an earlier segment.
+``last_offset``         int64  of the abort marker, which is in this segment.
 ``last_stable_offset``  int64  after this abort: the first offset of the earliest
                         transaction still open, or that after the marker.
 
@@ -17,7 +17,6 @@ Entries ascend by ``last_offset``; their first offsets are in no order. A broker
 a partial entry at the end, and would append after it. `open` rejects one, `read_live`
 ignores it.
 
-Knows: entries and their order. Does not know: records, producers, other segments.
 Source: ``TransactionIndex.java``, ``AbortedTxn.java``.
 """
 
@@ -52,7 +51,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex(IndexTable):
-    """One segment's aborted transactions, by the offsets of their markers.
+    """Transaction index of one segment: aborted transactions, sorted by marker.
 
     Attributes
     ----------
@@ -125,7 +124,7 @@ class TransactionIndex(IndexTable):
         Parameters
         ----------
         start, end : int
-            The range of offsets that is read.
+            Range of offsets to read.
 
         Returns
         -------
@@ -148,6 +147,17 @@ class TransactionIndex(IndexTable):
     def covers(self, end: int) -> bool:
         """Return whether no later segment can have an abort of a record before `end`.
 
+        Parameters
+        ----------
+        end : int
+            End of the range of offsets to read.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
         >>> index = TransactionIndex.build([7, 9], [10, 12], [15, 18], [12, 19], 0)
         >>> index.covers(19), index.covers(20)
         (True, False)
@@ -155,13 +165,33 @@ class TransactionIndex(IndexTable):
         return bool((self.entries["last_stable_offset"] >= end).any())
 
     def _deciding(self, end: int) -> int:
-        """Count the entries up to the first whose last stable offset is >= `end`."""
+        """Return the number of entries up to the first that decides `end`."""
         decided = np.flatnonzero(self.entries["last_stable_offset"] >= end)
         return int(decided[0]) + 1 if len(decided) else len(self)
 
     @classmethod
     def count_valid(cls, data: npt.NDArray[np.uint8], base_offset: int) -> int:
-        """Count the entries at the start that are valid and ascend."""
+        """Return the number of valid entries at the start with ascending markers.
+
+        Parameters
+        ----------
+        data : ndarray of uint8
+            Bytes of an index file.
+        base_offset : int
+            The segment's base offset.
+
+        Returns
+        -------
+        int
+            The number of entries.
+
+        Examples
+        --------
+        >>> index = TransactionIndex.build([7], [10], [15], [16], 0)
+        >>> file = np.frombuffer(index.to_bytes() * 2, np.uint8)
+        >>> TransactionIndex.count_valid(file, 0)
+        1
+        """
         slots = data[: len(data) // ENTRY.itemsize * ENTRY.itemsize]
         entries = slots.view(ENTRY)
         first, last = entries["first_offset"], entries["last_offset"]
@@ -177,9 +207,11 @@ class TransactionIndex(IndexTable):
         if not 0 <= version < 256:
             return f"has version {version}, expected 0"
         if first < 0:
-            return f"begins at {first}"
+            return f"has first offset {first}, expected at least 0"
         if last < first:
-            return f"ends at {last}, before its first offset {first}"
+            return f"has last offset {last}, expected at least first offset {first}"
         if last < base_offset:
-            return f"ends at {last}, before the base offset {base_offset}"
+            return (
+                f"has last offset {last}, expected at least base offset {base_offset}"
+            )
         return None

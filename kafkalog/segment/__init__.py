@@ -1,1 +1,1 @@
-"""The files of one segment, kept in step. Does not know other segments."""
+"""The files of one segment: the log and its indexes."""

@@ -2,8 +2,6 @@
 
 The CRC does not cover an entry's offset. It is compared with the range of the segment
 and with the offsets of the entries around it.
-
-Knows: consecutive entries. Does not know: files, what is requested.
 """
 
 from __future__ import annotations

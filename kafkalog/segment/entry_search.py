@@ -4,7 +4,6 @@ After the last complete entry a file may end with a partial entry (a crash, or a
 that is not finished) or with zeros (preallocation); neither is damage. If the size of
 an entry extends past the end although valid entries follow, its size is wrong.
 
-Knows: the form of an entry. Does not know: indexes, other segments, what is requested.
 Source: ``FileLogInputStream.java`` for where Kafka stops.
 """
 

@@ -5,7 +5,6 @@ past the end of the file is ignored, with all after it. So recovery, lookups and
 truncation find the same batches as Kafka's. (Readers use `file_records`, which verifies
 all.)
 
-Knows: entries of one file. Does not know: indexes, producers, what is truncated.
 Source: ``FileRecords.java``, ``FileLogInputStream.java``.
 """
 

@@ -10,7 +10,6 @@ before its records, while the bytes are in the cache.
 Offsets ascend along a segment. The CRC does not cover them, so it is checked here that
 they ascend, and are below those of the next segment.
 
-Knows: entries of one file. Does not know: indexes, isolation, requested columns.
 Source: ``FileRecords.java``, ``FileLogInputStream.java``.
 """
 

@@ -4,7 +4,6 @@ Its files are created as Kafka creates them: the ``.log`` at once, the indexes w
 are first used, by a lookup or by the check whether to roll. An index entry is appended
 for a batch if more than ``index.interval.bytes`` were appended since the last entry.
 
-Knows: one segment's files. Does not know: other segments, assigning offsets, producers.
 Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
 """
 

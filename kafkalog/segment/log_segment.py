@@ -9,7 +9,6 @@ is slower and gives the same records.
 * A time entry (t, o) is confirmed by the batch with offset o, if that batch's greatest
   timestamp is t: then all records later than t are after it.
 
-Knows: one segment's files. Does not know: other segments, what is done with records.
 Source: ``LogSegment.java``.
 """
 

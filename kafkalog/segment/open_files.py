@@ -2,8 +2,6 @@
 
 A process may have a thousand open files, and hundreds of logs. Besides the active
 segment these are segments that were read last, or rolled and not synced yet.
-
-Knows: the order of use. Does not know: files, or what is done with them.
 """
 
 from __future__ import annotations

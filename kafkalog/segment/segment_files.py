@@ -3,7 +3,6 @@
 The ``.log`` is created at once, the indexes when they are first used. `growing_segment`
 writes their content.
 
-Knows: the four files of a segment. Does not know: batches.
 Source: ``LogSegment.java``, ``LazyIndex.java``, ``FileRecords.java``.
 """
 

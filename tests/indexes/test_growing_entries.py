@@ -100,8 +100,8 @@ def test_appending_no_entries_does_nothing(tmp_path):
 
 def test_an_upper_bound_is_found_as_kafka_finds_it(tmp_path):
     index = filled(tmp_path, [(510, 40), (520, 80), (530, 120)])
-    asked = [(0, 0), (0, 39), (0, 40), (10, 31), (0, 80), (40, 79), (40, 81)]
-    found = [index.fetch_upper_bound(*read) for read in asked]
+    requested = [(0, 0), (0, 39), (0, 40), (10, 31), (0, 80), (40, 79), (40, 81)]
+    found = [index.fetch_upper_bound(*read) for read in requested]
     assert found == [510, 510, 520, 520, 520, 530, None]
     assert index.fetch_upper_bound(40, 2**31 - 1) == 510  # an int32 that turned over
 
@@ -154,9 +154,9 @@ def test_a_partial_entry_is_corrupt(tmp_path):
     index, times = offset_index(tmp_path), time_index(tmp_path)
     index.path.write_bytes(bytes(12))
     times.path.write_bytes(bytes(13))
-    for one in (index, times):
+    for growing in (index, times):
         with pytest.raises(CorruptIndexError, match="after 1 entries"):
-            one.check()
+            growing.check()
 
 
 def test_a_last_offset_below_the_base_is_corrupt(tmp_path):
@@ -239,12 +239,12 @@ def test_an_offset_index_behaves_as_a_list_of_its_entries(
     index, model = offset_index(tmp_path, max_bytes), []
     for act, argument in steps:
         last = model[-1] if model else (BASE, 0)
-        room = index.max_entries - len(model)
-        if act == "append" and room:
+        free = index.max_entries - len(model)
+        if act == "append" and free:
             model.append((last[0] + argument, last[1] + 7))
             index.append(*model[-1])
         elif act == "many":
-            more = np.cumsum(argument[:room], dtype=np.int64)
+            more = np.cumsum(argument[:free], dtype=np.int64)
             index.append_many(last[0] + more, last[1] + 5 * more)
             model += [(last[0] + n, last[1] + 5 * n) for n in more.tolist()]
         elif act == "cut":
@@ -284,13 +284,13 @@ def test_appending_many_times_at_once_equals_one_by_one(
     single = time_index(tmp_path_factory.mktemp("single"), max_bytes)
     bounds = [0, *sorted(cuts), len(pairs)]
     for start, stop in pairwise(bounds):
-        piece = np.array(pairs[start:stop], np.int64).reshape(-1, 2)
+        part = np.array(pairs[start:stop], np.int64).reshape(-1, 2)
         raised = [None, None]
         try:
-            index.maybe_append_many(piece[:, 0].copy(), piece[:, 1].copy())
+            index.maybe_append_many(part[:, 0].copy(), part[:, 1].copy())
         except LogStateError as error:
             raised[0] = type(error)
-        for timestamp, offset in piece.tolist():
+        for timestamp, offset in part.tolist():
             try:
                 single.maybe_append(timestamp, offset)
             except LogStateError as error:

@@ -107,7 +107,7 @@ def test_a_resized_index_keeps_its_entries(tmp_path):
 
 def test_a_limit_below_the_entries_is_rejected(tmp_path):
     filled(tmp_path, [(510, 40), (520, 80)]).close()
-    with pytest.raises(IndexFullError, match="2 entries do not fit in 8 bytes"):
+    with pytest.raises(IndexFullError, match="2 entries, expected at most 1"):
         offset_index(tmp_path).resize(8)
 
 
@@ -242,7 +242,7 @@ def test_an_index_can_be_used_after_a_disk_error(tmp_path, step):
         except OSError:
             failures += 1
             if index.path.exists() and not index.path.stat().st_size:
-                index.path.unlink()  # made, and not yet given its size
+                index.path.unlink()  # created, without its size yet
         else:
             todo.pop(0)
     assert failures == 1
@@ -267,8 +267,8 @@ def test_lookups_run_while_the_index_is_appended_to_and_truncated(tmp_path):
         reader.start()
     for _ in range(20):
         index.append_many(BASE + 1 + np.arange(800), 3 + 3 * np.arange(800))
-        for one in range(801, 901):
-            index.extend(SLOT.pack(one, 3 * one))
+        for offset in range(801, 901):
+            index.extend(SLOT.pack(offset, 3 * offset))
         index.trim()
         index.truncate_to(BASE + 400)
         index.resize(LARGE)

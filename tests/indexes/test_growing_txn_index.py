@@ -1,4 +1,4 @@
-"""Transaction indexes that are written to: bytes, refusals, and what a read meets."""
+"""Transaction indexes that are appended to: their bytes, rejections and lookups."""
 
 from struct import Struct
 
@@ -18,16 +18,16 @@ FOURTH = AbortedTransaction(3, 32, 50, 40)
 ALL = [FIRST, SECOND, THIRD, FOURTH]
 
 
-def made(tmp_path, transactions=(), base=0, **options):
+def filled(tmp_path, transactions=(), base=0, **options):
     index = GrowingTransactionIndex(tmp_path / "0.txnindex", base, **options)
     for transaction in transactions:
         index.append(transaction)
     return index
 
 
-def test_there_is_no_file_until_something_was_aborted(tmp_path):
+def test_there_is_no_file_until_a_transaction_is_aborted(tmp_path):
     disk = TracingDisk()
-    index = made(tmp_path, disk=disk)
+    index = filled(tmp_path, disk=disk)
     assert index.is_empty
     assert index.transactions() == []
     assert index.collect_aborted(0, 100) == ([], False)
@@ -43,7 +43,7 @@ def test_there_is_no_file_until_something_was_aborted(tmp_path):
 
 
 def test_entries_are_kept_as_kafka_writes_them(tmp_path):
-    index = made(tmp_path, [AbortedTransaction(4242, 1000, 1005, 1006)])
+    index = filled(tmp_path, [AbortedTransaction(4242, 1000, 1005, 1006)])
     assert index.path.read_bytes().hex() == (
         "0000000000000000109200000000000003e800000000000003ed00000000000003ee"
     )
@@ -51,7 +51,7 @@ def test_entries_are_kept_as_kafka_writes_them(tmp_path):
 
 
 def test_markers_must_ascend(tmp_path):
-    index = made(tmp_path, [SECOND])
+    index = filled(tmp_path, [SECOND])
     for last in (15, 14):
         with pytest.raises(LogArgumentError, match=f"{last}, expected above") as raised:
             index.append(AbortedTransaction(7, 3, last, 16))
@@ -59,18 +59,18 @@ def test_markers_must_ascend(tmp_path):
     assert index.transactions() == [SECOND]
 
 
-def test_what_was_there_when_it_was_opened_is_not_compared_with(tmp_path):
-    made(tmp_path, [FIRST, SECOND]).close()
-    again = made(tmp_path)
-    again.append(THIRD)
-    assert again.transactions() == [FIRST, SECOND, THIRD]
-    unordered = made(tmp_path)
+def test_existing_entries_are_not_compared_with_appended_ones(tmp_path):
+    filled(tmp_path, [FIRST, SECOND]).close()
+    reopened = filled(tmp_path)
+    reopened.append(THIRD)
+    assert reopened.transactions() == [FIRST, SECOND, THIRD]
+    unordered = filled(tmp_path)
     unordered.append(FIRST)
     assert unordered.transactions() == [FIRST, SECOND, THIRD, FIRST]
 
 
-def test_an_entry_goes_behind_a_torn_one(tmp_path):
-    index = made(tmp_path)
+def test_an_entry_is_appended_after_a_partial_one(tmp_path):
+    index = filled(tmp_path)
     index.path.write_bytes(SLOT.pack(0, *FIRST) + b"torn")
     assert index.transactions() == [FIRST]
     index.append(SECOND)
@@ -80,7 +80,7 @@ def test_an_entry_goes_behind_a_torn_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "found", "complete"),
+    ("start", "end", "aborted", "complete"),
     [
         (0, 100, ALL, False),
         (0, 32, [FIRST, SECOND, THIRD], True),
@@ -91,14 +91,14 @@ def test_an_entry_goes_behind_a_torn_one(tmp_path):
         (36, 40, [FOURTH], True),
     ],
 )
-def test_a_read_meets_what_overlaps_it_until_all_is_decided(
-    tmp_path, start, end, found, complete
+def test_a_read_collects_overlapping_aborts_until_all_is_decided(
+    tmp_path, start, end, aborted, complete
 ):
-    assert made(tmp_path, ALL).collect_aborted(start, end) == (found, complete)
+    assert filled(tmp_path, ALL).collect_aborted(start, end) == (aborted, complete)
 
 
 def test_a_transaction_index_is_truncated_by_the_offsets_of_markers(tmp_path):
-    index = made(tmp_path, ALL)
+    index = filled(tmp_path, ALL)
     index.truncate_to(51)
     assert index.transactions() == ALL
     index.truncate_to(50)
@@ -115,15 +115,15 @@ def test_a_transaction_index_is_truncated_by_the_offsets_of_markers(tmp_path):
 
 
 def test_a_marker_below_the_segment_is_corrupt(tmp_path):
-    index = made(tmp_path, [FIRST, SECOND], base=16)
+    index = filled(tmp_path, [FIRST, SECOND], base=16)
     with pytest.raises(CorruptIndexError, match="last offset 10 of entry 0"):
         index.check()
-    made(tmp_path, base=10).check()
-    made(tmp_path, base=16, exists=False).check()
+    filled(tmp_path, base=10).check()
+    filled(tmp_path, base=16, exists=False).check()
 
 
 def test_a_later_version_is_rejected_when_it_is_needed(tmp_path):
-    index = made(tmp_path)
+    index = filled(tmp_path)
     later = SLOT.pack(256, *THIRD)
     index.path.write_bytes(SLOT.pack(0, *FIRST) + SLOT.pack(1, *SECOND) + later)
     assert index.collect_aborted(0, 12) == ([FIRST, SECOND], True)
@@ -139,16 +139,16 @@ def test_a_later_version_is_rejected_when_it_is_needed(tmp_path):
     assert index.transactions() == [FIRST]
 
 
-def test_a_corrupt_entry_before_a_later_version_is_named_first(tmp_path):
-    index = made(tmp_path, base=12)
+def test_a_corrupt_entry_before_a_later_version_is_reported_first(tmp_path):
+    index = filled(tmp_path, base=12)
     index.path.write_bytes(SLOT.pack(0, *FIRST) + SLOT.pack(256, *SECOND))
     with pytest.raises(CorruptIndexError):
         index.check()
 
 
-def test_it_is_forced_once_and_goes_by_its_new_name(tmp_path):
+def test_it_is_synced_once_and_renamed(tmp_path):
     disk = TracingDisk()
-    index = made(tmp_path, [FIRST], disk=disk)
+    index = filled(tmp_path, [FIRST], disk=disk)
     index.flush()
     index.flush()
     assert disk.calls_of("sync") == [("sync", "0.txnindex")]
@@ -166,22 +166,22 @@ def test_it_is_forced_once_and_goes_by_its_new_name(tmp_path):
 
 
 @pytest.mark.parametrize("step", range(8))
-def test_a_failing_disk_leaves_whole_entries(tmp_path, step):
-    index = made(tmp_path, disk=FailingDisk(step))
-    todo = [
+def test_complete_entries_are_left_after_a_disk_error(tmp_path, step):
+    index = filled(tmp_path, disk=FailingDisk(step))
+    steps = [
         lambda: index.append(FIRST),
         lambda: index.append(SECOND),
         lambda: index.truncate_to(15),
         lambda: index.append(THIRD),
     ]
     failures = 0
-    while todo:
+    while steps:
         try:
-            todo[0]()
+            steps[0]()
         except OSError:
             failures += 1
         else:
-            todo.pop(0)
+            steps.pop(0)
     assert failures == 1
     assert index.path.read_bytes() == SLOT.pack(0, *FIRST) + SLOT.pack(0, *THIRD)
 

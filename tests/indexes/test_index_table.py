@@ -1,4 +1,4 @@
-"""What the three indexes share: how files are read, what is asked, what damage does."""
+"""The common part of the three indexes: reading files, lookups, damage."""
 
 import os
 
@@ -59,12 +59,12 @@ def test_a_flipped_bit_is_rejected_or_leaves_an_ordered_index(small):
     for bit in range(8 * len(data)):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
-        sound = kind.count_valid(np.frombuffer(flipped, np.uint8), 1000)
-        if sound < len(small):
+        valid = kind.count_valid(np.frombuffer(flipped, np.uint8), 1000)
+        if valid < len(small):
             refused += 1
             with pytest.raises(CorruptIndexError, match="entry ") as caught:
                 kind.from_bytes(flipped, 1000)
-            assert caught.value.position == sound * kind.ENTRY.itemsize
+            assert caught.value.position == valid * kind.ENTRY.itemsize
         else:
             index = kind.from_bytes(flipped, 1000)
             assert index.to_bytes() == bytes(flipped)
@@ -122,7 +122,7 @@ class TestLookup:
         assert index.lookup(targets[::-1]).tolist() == answer[::-1]
         assert index.lookup(tuple(targets.tolist())).tolist() == answer
 
-    def test_targets_out_of_range_are_before_or_behind_everything(self, index):
+    def test_targets_out_of_range_are_before_or_after_all_entries(self, index):
         last = index.lookup([2**62])[0]
         first = index.lookup([-1])[0]
         assert index.lookup([2**63 - 1, -(2**63)]).tolist() == [last, first]

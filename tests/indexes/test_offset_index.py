@@ -61,8 +61,8 @@ def test_ranges_are_half_open(index):
 
 
 def test_the_upper_bound_of_a_fetch_is_the_next_entry(index):
-    asked = [0, 115, 116, 345, 346]
-    found = [index.offset_from(position) for position in asked]
+    requested = [0, 115, 116, 345, 346]
+    found = [index.offset_from(position) for position in requested]
     assert found == [1003, 1003, 1005, 1007, None]
 
 

@@ -42,7 +42,7 @@ def test_the_worked_example_is_written_byte_for_byte(index):
     assert index.to_bytes() == WORKED
 
 
-def test_lookups_before_all_entries_give_the_base_offset(index):
+def test_lookups_before_all_entries_return_the_base_offset(index):
     targets = [-1, T + 1000, T + 1001, T + 2000, T + 2001, 2**63 - 1]
     assert index.lookup(targets).tolist() == [1000, 1000, 1003, 1003, 1007, 1007]
     assert TimeIndex.from_bytes(b"", 77).lookup([5, -5]).tolist() == [77, 77]

@@ -96,9 +96,12 @@ def test_a_partial_entry_is_rejected_but_ignored_in_a_live_file(tmp_path, torn):
     [
         ((256, 1, 20, 30, 31), "has version 256"),
         ((-1, 1, 20, 30, 31), "has version -1"),
-        ((0, 1, 20, 15, 31), "ends at 15, before its first offset 20"),
-        ((0, 1, -2, -1, 31), "begins at -2"),
-        ((0, 1, 5, 9, 31), "ends at 9, before the base offset 10"),
+        (
+            (0, 1, 20, 15, 31),
+            "has last offset 15, expected at least first offset 20",
+        ),
+        ((0, 1, -2, -1, 31), "has first offset -2, expected at least 0"),
+        ((0, 1, 5, 9, 31), "has last offset 9, expected at least base offset 10"),
         ((0, 1, 12, 15, 31), "does not rise above entry 0"),
     ],
 )
