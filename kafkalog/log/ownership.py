@@ -212,6 +212,14 @@ class OwnedDirectory:
                     write_offsets(self.path, checkpoint, offsets, self._disk)
                     return
 
+    def update(self, checkpoint: str, change: Callable[[Offsets], None]) -> None:
+        """Read a checkpoint, let `change` modify its offsets, and write it."""
+        self._refuse_in_child()
+        with self._changed:
+            offsets = read_offsets_or_none(self.path, checkpoint)
+            change(offsets)
+            write_offsets(self.path, checkpoint, offsets, self._disk)
+
     def _write_line(self, checkpoint: str, name: Name, offset: int | None) -> None:
         offsets = read_offsets_or_none(self.path, checkpoint)
         if offset is None:

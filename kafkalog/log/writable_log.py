@@ -171,6 +171,11 @@ class WritableLog:
         return self._log.recovery_point
 
     @property
+    def cuts(self) -> int:
+        """How often the log was truncated since it was opened."""
+        return self._log.cuts
+
+    @property
     def last_flushed_ms(self) -> int:
         """The time of the last flush, or of opening, in ms since 1970."""
         return self._log.last_flushed_ms

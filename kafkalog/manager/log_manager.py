@@ -10,14 +10,19 @@ Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Self
 
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import InconsistentTopicIdError, LogClosedError
-from kafkalog.log.clock import Clock, Scheduler, SystemClock, ThreadScheduler
+from kafkalog.errors import (
+    InconsistentTopicIdError,
+    LogArgumentError,
+    LogClosedError,
+    LogStateError,
+)
+from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
 from kafkalog.log.topic_settings import (
@@ -43,12 +48,22 @@ from kafkalog.manager.managed_directory import (
     ManagerContext,
     path_of,
 )
+from kafkalog.manager.moving import (
+    BACKOFF_MS,
+    MOVER,
+    Copy,
+    Move,
+    Mover,
+    find_superseded,
+)
+from kafkalog.manager.replication import FETCH_BYTES
 from kafkalog.storage.checkpoint_file import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
 )
 from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.location import AnyPath, local_path
 
 
 class LogManager(Mapping[Name, WritableLog]):
@@ -164,6 +179,9 @@ class LogManager(Mapping[Name, WritableLog]):
         )
         self._directories = [ManagedDirectory(path, context) for path in paths]
         self._deleted = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
+        self._mover = Mover(self._directories)
+        self._moving = RLock()  # held while batches are copied
+        self._copies_next: Task | None = None
         try:
             found = self._find()
             warn_of_settings(found, stacklevel=4)
@@ -181,6 +199,7 @@ class LogManager(Mapping[Name, WritableLog]):
             directory.lock()
         for directory in self._online():
             directory.check()
+        find_superseded(self._online())
         logs = [log for directory in self._online() for log in directory.found.logs]
         check_unique(logs)
         return {log.path.name: log.settings for log in logs}
@@ -188,6 +207,8 @@ class LogManager(Mapping[Name, WritableLog]):
     def _load(self, is_stray: IsStray | None) -> None:
         for directory in self._online():
             directory.load(is_stray)
+        for directory in self._online():
+            directory.delete_superseded(list(self))
             for marked in directory.found.deleted:
                 self._deleted.add((directory, marked))
         self._online()  # raises if all have failed
@@ -203,6 +224,7 @@ class LogManager(Mapping[Name, WritableLog]):
         }
         start_tasks(tasks, self.broker, self._scheduler)
         self._schedule_removal(self.broker.log_initial_task_delay_ms)
+        self._schedule_copying()
 
     def _schedule_removal(self, delay_ms: int) -> None:
         def remove() -> None:
@@ -212,6 +234,20 @@ class LogManager(Mapping[Name, WritableLog]):
 
         name = "kafka-delete-logs"
         self._scheduler.schedule(name, unless_closed(remove), delay_ms)
+
+    def _schedule_copying(self, delay_ms: int = 0) -> None:
+        """Advance the moves in the background, for as long as there are any."""
+
+        def advance() -> None:
+            self._copies_next = None
+            copied = self.advance_moves()
+            self._schedule_copying(0 if copied else BACKOFF_MS)
+
+        with self._lock:
+            if self._copies_next is None and self._mover.to_advance:
+                self._copies_next = self._scheduler.schedule(
+                    MOVER, unless_closed(advance), delay_ms
+                )
 
     # Logs and settings
 
@@ -302,12 +338,13 @@ class LogManager(Mapping[Name, WritableLog]):
         *,
         topic_id: str | None = None,
         is_new: bool = False,
+        directory: AnyPath | None = None,
     ) -> WritableLog:
         """Return a partition's log; create it if it is missing.
 
         A new log is created in the directory with the fewest logs, but not in one of
-        ``cordoned.log.dirs`` if there is another. A log that was closed is opened
-        again.
+        ``cordoned.log.dirs`` if there is another. Of directories with equally many it
+        is the first. A log that was closed is opened again.
 
         Parameters
         ----------
@@ -320,6 +357,8 @@ class LogManager(Mapping[Name, WritableLog]):
         is_new : bool
             Whether the partition is known to be new. While a directory is offline, the
             log may be in it: then a log is created only if it is new.
+        directory : path, optional
+            The log directory of a new log. A log that exists stays where it is.
 
         Returns
         -------
@@ -331,9 +370,14 @@ class LogManager(Mapping[Name, WritableLog]):
         InconsistentTopicIdError
             If the log has another topic id.
         LogClosedError
-            If the manager is closed, or if the log may be in an offline directory.
+            If the manager is closed, if the log may be in an offline directory, or if
+            `directory` is offline.
+        LogArgumentError
+            If `directory` is not a log directory of the manager.
+        LogStateError
+            If there is only a future log of the partition.
         OSError
-            If the disks of all directories fail.
+            If the disks of all directories fail, or that of `directory`.
 
         Examples
         --------
@@ -349,9 +393,12 @@ class LogManager(Mapping[Name, WritableLog]):
             if name not in self:
                 settings = self._settings.of(topic)
                 warn_of_settings({f"{topic}-{partition}": settings})
-                return self._create(name, topic_id, settings.config, is_new=is_new)
-            [directory] = [each for each in self._directories if name in each.logs]
-            log = directory.reopen_if_closed(name)
+                candidates = None if directory is None else [self._managed(directory)]
+                return self._create(
+                    name, topic_id, settings.config, candidates, is_new=is_new
+                )
+            [holder] = [each for each in self._directories if name in each.logs]
+            log = holder.reopen_if_closed(name)
         if topic_id is not None and log.topic_id not in (None, topic_id):
             raise InconsistentTopicIdError(
                 f"topic id {log.topic_id}, expected {topic_id}: {log.path}"
@@ -359,10 +406,23 @@ class LogManager(Mapping[Name, WritableLog]):
         return log
 
     def _create(
-        self, name: Name, topic_id: str | None, config: LogConfig, *, is_new: bool
+        self,
+        name: Name,
+        topic_id: str | None,
+        config: LogConfig,
+        candidates: list[ManagedDirectory] | None,
+        *,
+        is_new: bool,
     ) -> WritableLog:
         if not is_new:
             self._raise_if_offline(name)
+        if (future := self.futures.get(name)) is not None:
+            error = LogStateError(f"future log without a current log: {future.path}")
+            error.add_note("abort_move deletes it.")
+            raise error
+        if candidates is not None:
+            [directory] = candidates
+            return directory.create(name, topic_id, config)
         while True:
             try:
                 return self._next_directory().create(name, topic_id, config)
@@ -378,6 +438,17 @@ class LogManager(Mapping[Name, WritableLog]):
         allowed = [each for each in online if each.path not in cordoned]
         return min(allowed or online[:1], key=lambda each: len(list(each.all_logs())))
 
+    def _managed(self, directory: AnyPath) -> ManagedDirectory:
+        """Return a log directory by its path; raise if it is unknown or offline."""
+        path = local_path(directory).absolute()
+        for each in self._directories:
+            if each.path == path or each.path.resolve() == path.resolve():
+                if each.failure is not None:
+                    raise LogClosedError(f"log directory is offline: {each.path}")
+                return each
+        listed = ", ".join(str(each.path) for each in self._directories)
+        raise LogArgumentError(f"log directory {path}, expected one of {listed}")
+
     def _raise_if_offline(self, name: Name) -> None:
         if offline := self.offline:
             where = ", ".join(map(str, offline))
@@ -385,9 +456,9 @@ class LogManager(Mapping[Name, WritableLog]):
             raise LogClosedError(f"{reason}: {where}")
 
     def delete(self, topic: str, partition: int) -> None:
-        """Close a partition's log and delete it.
+        """Close a partition's log, and its future log if it is moving; delete both.
 
-        The directory is renamed to ``-delete`` now, and removed after
+        Each directory is renamed to ``-delete`` now, and removed after
         ``file.delete.delay.ms``.
 
         Parameters
@@ -418,13 +489,181 @@ class LogManager(Mapping[Name, WritableLog]):
         """
         name = topic, partition
         with self._while_open():
+            is_moving = self._abort_move(name)
             for directory in self._online():
                 if name in directory.logs:
                     marked = directory.delete(name)
                     self._deleted.add((directory, marked))
                     return
             self._raise_if_offline(name)
-        raise KeyError(name)
+        if not is_moving:
+            raise KeyError(name)
+
+    # Moves
+
+    @property
+    def moves(self) -> dict[Name, Move]:
+        """The moves of partitions between log directories that have not finished."""
+        with self._lock:
+            return self._mover.moves
+
+    def move(self, topic: str, partition: int, directory: AnyPath) -> None:
+        """Start to move a partition to another log directory of this manager.
+
+        A future log is created there, and batches are copied to it in the background,
+        or by `advance_moves`. Once it has all, it replaces the current log, whose
+        directory is deleted as by `delete`. Until then the current log is used as
+        before; then it is closed, and ``manager[topic, partition]`` is the other one.
+        A move continues when the directories are opened again.
+
+        If the partition is already moving to another directory, that move is aborted.
+        If it is in `directory`, nothing is copied.
+
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+        partition : int
+            The number of the partition.
+        directory : path
+            The log directory to move it to.
+
+        Raises
+        ------
+        KeyError
+            If there is no such partition.
+        LogArgumentError
+            If `directory` is not a log directory of the manager, or if the name of the
+            topic is too long for the name of a future log.
+        LogClosedError
+            If the manager is closed, if the partition may be in an offline directory,
+            or if `directory` is offline.
+        OSError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     directories = [f"{root}/a", f"{root}/b"]
+        ...     with kafkalog.LogManager(directories) as logs:
+        ...         log = logs.open("orders", 0)
+        ...         _ = log.append_records([{"value": "one"}])
+        ...         logs.move("orders", 0, directories[1])
+        ...         while logs.moves:
+        ...             _ = logs.advance_moves()
+        ...         moved = logs["orders", 0]
+        ...         moved.path.parent.name, moved.log_end_offset
+        ('b', 1)
+        """
+        name = topic, partition
+        with self._while_open():
+            target = self._managed(directory)
+            if name not in self:
+                self._raise_if_offline(name)
+            before = self._mover.target_of(name)
+            marked = self._mover.start(name, target)
+            if marked is not None and before is not None:
+                self._deleted.add((before, marked))
+        self._schedule_copying()
+
+    def abort_move(self, topic: str, partition: int) -> bool:
+        """Delete the future log of a partition that is moving.
+
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+        partition : int
+            The number of the partition.
+
+        Returns
+        -------
+        bool
+            Whether there was a future log.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager([f"{root}/a", f"{root}/b"]) as logs:
+        ...         _ = logs.open("orders", 0)
+        ...         logs.abort_move("orders", 0)
+        False
+        """
+        with self._while_open():
+            return self._abort_move((topic, partition))
+
+    def _abort_move(self, name: Name) -> bool:
+        target = self._mover.target_of(name)
+        marked = self._mover.abort(name)
+        if target is not None and marked is not None:
+            self._deleted.add((target, marked))
+        return marked is not None
+
+    def advance_moves(self, max_bytes: int = FETCH_BYTES) -> int:
+        """Copy the next part of each moving partition; finish moves that have all.
+
+        A future log from before the last opening is first compared with the current
+        log, as the current log may have been changed since.
+
+        Parameters
+        ----------
+        max_bytes : int
+            How many bytes of each partition to copy or compare at most; at least one
+            batch.
+
+        Returns
+        -------
+        int
+            Bytes that were copied or compared.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disks of all directories fail.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager([f"{root}/a", f"{root}/b"]) as logs:
+        ...         _ = logs.open("orders", 0)
+        ...         logs.advance_moves()
+        0
+        """
+        copied = 0
+        with self._moving:
+            with self._while_open():
+                names = self._mover.to_advance
+            for name in names:
+                with self._while_open():
+                    logs = self._mover.prepare(name)
+                if logs is None:
+                    continue
+                done, complete = self._mover.advance(name, logs, max_bytes)
+                copied += done
+                with self._while_open():
+                    if complete:
+                        self._swap(name, logs)
+                    self._check()
+                    self._online()
+        return copied
+
+    def _swap(self, name: Name, logs: Copy) -> None:
+        with suppress(OSError):  # a directory is offline now
+            marked = self._mover.swap(name, logs)
+            if marked is not None:
+                self._deleted.add(marked)
 
     def update_config(self, topic: str, config: LogConfig) -> None:
         """Set the settings of a topic, for its present and future logs.
