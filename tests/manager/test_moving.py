@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from kafkalog import BrokerConfig, LogClosedError, LogManager, OffsetOutOfRangeError
+from kafkalog import LogClosedError, LogManager, OffsetOutOfRangeError
 from kafkalog.errors import LogArgumentError, LogStateError
 from kafkalog.storage.checkpoint_file import read_offsets, write_offsets
-from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.durable_file import DISK
 from kafkalog.testing import ManualClock, ManualScheduler, SingleWriteDisk
 from tests.manager.managing import (
     HIGHS,
