@@ -31,7 +31,7 @@ from kafkalog.testing import ManualClock, ManualScheduler
 FIRST_TIMESTAMP = 1_700_000_000_000
 CLOCK = ManualClock(FIRST_TIMESTAMP + 86_400_000)
 WHEN = {"clock": CLOCK, "scheduler": ManualScheduler(CLOCK)}
-"""Rolled segments are not flushed, by neither side."""
+"""Neither side flushes rolled segments."""
 PER_CALL = 64
 APPENDED_MB, RECOVERED_MB, SEGMENTS = 256, 1024, 1000
 ROUNDS, WARM_ROUNDS = 25, 10
@@ -230,7 +230,7 @@ def bench_open_clean(benchmark, folder, shape, size, codec):
 @words
 @pytest.mark.parametrize("codec", ["none"])
 @pytest.mark.parametrize("size", ["16k"])
-def bench_append_beside_many_segments(benchmark, folder, shape, size, codec):
+def bench_append_with_many_segments(benchmark, folder, shape, size, codec):
     """An append costs the same in a log of one segment and of a thousand."""
     batches = kafka_engine.batches_of(folder, codec, size, 16)
     one = Path(tempfile.mkdtemp(dir=folder))

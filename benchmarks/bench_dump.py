@@ -49,7 +49,7 @@ wall = time.perf_counter() - start
 print(wall, used.ru_utime + used.ru_stime, used.ru_maxrss)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
-"""A process between: a child's peak of memory begins with that of its parent."""
+"""An intermediate process: the peak memory of a child includes that of its parent."""
 
 pytestmark = [
     pytest.mark.skipif(bool(LACKS), reason=f"{PEER} cannot be measured: no {LACKS}"),
@@ -61,7 +61,7 @@ pytestmark = [
 
 
 def commands(path):
-    """Return the commands to run, by the name of the way."""
+    """Return the commands to run, by name."""
     flags = ["--print-data-log", "--files", str(path)]
     java, *rest = java_command(TOOL, *flags)
     return {
@@ -73,7 +73,7 @@ def commands(path):
 
 @pytest.fixture(scope="module")
 def runs():
-    """Run all on a segment, in turn; return what each run took, by the way's name."""
+    """Run all commands on a segment in turn; return the figures of each, by name."""
     made = {}
 
     def run(*case):
@@ -102,7 +102,7 @@ def measured(command):
 
 
 def medians(taken, way):
-    """Return wall seconds, processor seconds and bytes, each of ours and of theirs."""
+    """Return wall seconds, processor seconds and bytes, of ours and of theirs."""
     return [
         [median(run[place] for run in taken[name]) for name in (way, PEER)]
         for place in range(3)

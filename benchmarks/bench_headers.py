@@ -1,7 +1,7 @@
 """Scanning the batch headers of a segment of 1 GB.
 
-The file is in the page cache; it is mapped once and scanned before, or mapped anew each
-time, or read. The limit is to access one byte of each header at known positions.
+The file is in the page cache; it is mapped once and scanned before, or mapped again
+each time, or read. The limit is to access one byte of each header at known positions.
 """
 
 import mmap
@@ -32,7 +32,7 @@ def mapped(path):
 @pytest.mark.parametrize("codec", ["none"])
 @pytest.mark.parametrize("shape", ["log100"])
 @pytest.mark.parametrize(
-    ("mapping", "way"), [*product(("once", "anew"), WAYS), ("read", "count")]
+    ("mapping", "way"), [*product(("once", "again"), WAYS), ("read", "count")]
 )
 def bench_headers(benchmark, shape, codec, size, mapping, way):
     path = large_segment(shape, codec, size, SEGMENT_BYTES)

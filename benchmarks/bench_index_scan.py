@@ -41,7 +41,7 @@ def partition(tmp_path_factory):
 
 
 def numpy_scan(folder):
-    """Read the indexes as in a notebook: an array for each file, concatenated."""
+    """Read the indexes with NumPy: an array for each file, concatenated."""
     parts = []
     for path in sorted(folder.glob("*.index")):
         entries = np.fromfile(path, ENTRY)
@@ -73,7 +73,7 @@ def bench_scan_of_time_indexes(benchmark, partition):
 
 
 def bench_map_each_segment(benchmark, partition):
-    """The same indexes one by one, mapped and checked: for access to a few."""
+    """The same indexes, each mapped and checked, for access to a few."""
     paths = sorted(partition.glob("*.index"))
 
     def checked(path):

@@ -24,7 +24,7 @@ LACKS = java_classes.missing()
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize(("shape", "codec"), CASES + COMPRESSED)
 @pytest.mark.parametrize("way", ["columns", "views"])
-def bench_read_beside_java(benchmark, segment, shape, codec, size, way):
+def bench_read_against_java(benchmark, segment, shape, codec, size, way):
     path, count = segment(shape, codec, size)
     data = path.read_bytes()
 

@@ -45,7 +45,7 @@ def targets_in(column, count, order):
 
 
 def numpy_lookup(column, values, targets, missing):
-    """Look up without an index class: search a native column, take, default."""
+    """Look up with NumPy: search a native column, then take the positions."""
     slots = np.searchsorted(column, targets, side="right") - 1
     return np.where(slots < 0, missing, values[slots])
 
@@ -67,7 +67,7 @@ def bench_lookup(benchmark, index, count, order):
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted"])
 def bench_search_alone(benchmark, index, order):
-    """The search without taking what it finds, compared with ``np.searchsorted``."""
+    """The search without the positions, compared with ``np.searchsorted``."""
     targets, column = targets_in(index.offsets, MANY, order), index.offsets
 
     def theirs():
@@ -94,7 +94,7 @@ def bench_time_lookup(benchmark, time_index, order):
 
 
 def bench_one_lookup(benchmark, index):
-    """One offset at a time, each another, as fetches come."""
+    """Lookups of single offsets, as in fetches."""
     targets = targets_in(index.offsets, 5_000, "shuffled").tolist()
     column, values = index.offsets, index.entries["position"].astype(np.int64)
 

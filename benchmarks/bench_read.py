@@ -28,7 +28,7 @@ COLUMNS = ["offset", "timestamp", "key", "value", "headers"]
 CASES = [(shape, "none") for shape in SHAPES]
 COMPRESSED = [("log100", codec) for codec in CODECS if codec != "none"]
 SLOW = {"kafka-python": 4}
-"""Peers that read one part of the records in this many, as all would take minutes."""
+"""Peers that read a fraction of the records, as all would take minutes."""
 
 
 def ours(data, *, threads=1, **options):
@@ -38,7 +38,7 @@ def ours(data, *, threads=1, **options):
 
 
 def first_of(data, parts):
-    """Return the records in the first of this many parts, and its bytes."""
+    """Return the number of records in the first of these parts, and its bytes."""
     rows = rows_of(np.frombuffer(data, np.uint8))
     rows = rows[: len(rows) // parts]
     end = int(rows["position"][-1] + rows["size_in_bytes"][-1])
@@ -46,7 +46,7 @@ def first_of(data, parts):
 
 
 def against(benchmark, segment, case, peer, **options):
-    """Time our way, and then ours and the peer's in turn."""
+    """Time kafkalog alone, and then in turn with the peer."""
     shape, codec = case
     path, count = segment(shape, codec, "16k")
     data = path.read_bytes()
@@ -80,7 +80,7 @@ def bench_read_into_columns(benchmark, segment, shape, codec, size):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # its own, when imported
 @pytest.mark.parametrize("size", ["16k"])
 @pytest.mark.parametrize(("shape", "codec"), CASES)
-def bench_read_beside_python(benchmark, segment, shape, codec, size):
+def bench_read_against_python(benchmark, segment, shape, codec, size):
     against(benchmark, segment, (shape, codec), "kafka-python", reuse=True)
 
 

@@ -1,4 +1,4 @@
-"""Reading a segment into columns, compared with what the memory allows.
+"""Reading a segment into columns, compared with the least work that its bytes take.
 
 The limit for uncompressed batches is their checksum and one copy, and for compressed
 ones the time of their decompressor: both are measured in turn with the scan, on the

@@ -113,7 +113,7 @@ def bench_spark_counts_where_it_reads(benchmark, spark, rows, shape, size, codec
     assert count == read(spark, logs, "offset bigint").count()
 
 
-def bench_spark_counts_what_need_not_be_read(benchmark, spark, rows):
+def bench_spark_counts_rows(benchmark, spark, rows):
     logs, _ = rows("none")
     ours = read(spark, logs, "offset bigint")
     count = benchmark.pedantic(ours.count)
@@ -124,7 +124,7 @@ def bench_spark_counts_what_need_not_be_read(benchmark, spark, rows):
 
 
 def source_at_hand():
-    """Return a source of one column whose batches are in memory: the least work."""
+    """Return a source of one column in memory, which does the least work."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class Reader(DataSourceReader):

@@ -1,4 +1,4 @@
-"""Spark reading what a broker wrote, compared with its own Kafka source.
+"""Spark reading a broker's log directory, compared with its own Kafka source.
 
 The rows of `bench_spark`, in a topic of four partitions on a local broker, in 16 KB
 batches. The peer reads them from the broker, with default fetch sizes and with larger
@@ -97,7 +97,7 @@ CODECS = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("way", WAYS)
 @CODECS
-def bench_spark_reads_what_a_broker_wrote(
+def bench_spark_reads_broker_data(
     benchmark, spark, broker, topic, shape, size, codec, way
 ):
     name, count = topic(codec)

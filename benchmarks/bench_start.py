@@ -24,7 +24,7 @@ def processor_seconds(*arguments):
 
 
 def in_turn(ours, theirs):
-    """Run both in turn; return the medians of what they took."""
+    """Run both in turn; return the median times."""
     taken = [
         (processor_seconds(*ours), processor_seconds(*theirs)) for _ in range(ROUNDS)
     ]

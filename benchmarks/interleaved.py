@@ -35,7 +35,7 @@ def compare(
 def outcome(
     peer: str, mine: float, other: float, *, unit: str = "s", **more: float
 ) -> dict[str, Any]:
-    """Return what ours and the peer took, less being better, and their ratio.
+    """Return the figures of ours and the peer's, less being better, and the ratio.
 
     `more` are ``ours_processor`` and ``theirs_processor``, where the time is wall time.
     """

@@ -28,7 +28,7 @@ WARM_SECONDS, PASSES = 3, 2
 
 
 def missing() -> str:
-    """Return what Kafka's classes need and is missing; empty if nothing is."""
+    """Return the missing requirements of Kafka's classes; empty if there are none."""
     if shutil.which(java_command("")[0]) is None:
         return "java"
     return "" if (JARS / "broker" / "done").exists() else "jars in build/interop"
@@ -56,7 +56,7 @@ def compare(
 
 
 def ask(process: subprocess.Popen[str], passes: int) -> int:
-    """Make it read the segment; return the number of records."""
+    """Read the segment with it; return the number of records."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{passes}\n")

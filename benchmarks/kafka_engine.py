@@ -26,7 +26,7 @@ Line = dict[str, Any]
 
 
 def missing() -> str:
-    """Return what the engine needs and is missing; empty if nothing is."""
+    """Return the missing requirements of the engine; empty if there are none."""
     return ", ".join(tool for tool in ("java", "mvn") if shutil.which(tool) is None)
 
 
@@ -65,7 +65,7 @@ def compare(
 
 
 def _rounds(workload: str, options: dict[str, Any]) -> Iterator[Line]:
-    """Yield what the engine measured in each round; it is stopped meanwhile."""
+    """Yield the engine's measurement of each round; it is stopped in between."""
     settings = {"rounds": ROUNDS, "warmup": WARM_ROUNDS} | options
     with _started(workload, settings) as process:
         assert process.stdout is not None

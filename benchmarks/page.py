@@ -32,21 +32,21 @@ PEERS: Final = {
 }
 
 MEASUREMENTS: Final = {
-    "append_beside_many_segments": "append with 1000 segments, against one",
+    "append_with_many_segments": "append with 1000 segments, against one",
     "headers": "batch headers",
     "help": "kafkalog --help",
     "import": "import kafkalog",
     "lookup_over_all_segments": "lookup in all segments",
     "map_each_segment": "map the index of each segment",
     "one_lookup_in_the_big_endian_field": "one lookup, big-endian field",
-    "read_beside_java": "read",
-    "read_beside_python": "read",
+    "read_against_java": "read",
+    "read_against_python": "read",
     "scan": "read all offset indexes",
     "search_alone": "search only",
     "spark_catches_up_with_a_stream": "read on Spark, stream",
-    "spark_counts_what_need_not_be_read": "count on Spark",
+    "spark_counts_rows": "count on Spark",
     "spark_reads_all_columns": "read on Spark",
-    "spark_reads_what_a_broker_wrote": "read on Spark, batch",
+    "spark_reads_broker_data": "read on Spark, batch",
     "two_threads": "read with two threads",
 }
 """Labels of benchmarks; others are labelled with their name."""
@@ -59,9 +59,9 @@ def write_page(results: list[Result], page: Path) -> None:
     """Write the generated part of the page, and the plot next to it."""
     rows = by_row(results)
     plot(rows, page.with_name(PLOT))
-    by_hand, _, _ = page.read_text(encoding="utf-8").partition(MARK)
+    handwritten, _, _ = page.read_text(encoding="utf-8").partition(MARK)
     image = f"![Ratios of kafkalog to its peers]({PLOT})"
-    page.write_text(f"{by_hand}{MARK}\n{image}\n\n{table(rows)}", encoding="utf-8")
+    page.write_text(f"{handwritten}{MARK}\n{image}\n\n{table(rows)}", encoding="utf-8")
 
 
 def by_row(results: list[Result]) -> dict[Row, dict[str, list[float]]]:
@@ -107,10 +107,10 @@ def table(rows: dict[Row, dict[str, list[float]]]) -> str:
         f"| peer | measured | {' | '.join(CODECS)} |\n|---|---|{'--:|' * len(CODECS)}\n"
     )
     return head + "".join(
-        f"| {peer} | {what} |"
+        f"| {peer} | {label} |"
         + "".join(f" {span(cells[c])} |" if c in cells else " |" for c in CODECS)
         + "\n"
-        for (peer, what), cells in rows.items()
+        for (peer, label), cells in rows.items()
     )
 
 
@@ -149,7 +149,7 @@ def plot(rows: dict[Row, dict[str, list[float]]], path: Path) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.axvline(1, color="black", linewidth=0.8)
     axes.grid(axis="y", linewidth=0.3)
-    names = [f"{what}: {peer}" for peer, what in rows]
+    names = [f"{label}: {peer}" for peer, label in rows]
     axes.set_yticks([-line for line in range(len(rows))], names, fontsize=7)
     axes.set_ylim(-len(rows), 1)
     axes.set_xlabel("ratio; above 1 kafkalog is faster, or uses less memory")

@@ -18,7 +18,7 @@ import numpy as np
 
 
 def _aiokafka(data: bytes) -> Iterator[Any]:
-    """Yield batch after batch, as aiokafka's consumer reads what it fetched."""
+    """Yield the batches, as aiokafka's consumer reads fetched bytes."""
     from aiokafka.record._crecords.memory_records import MemoryRecords
 
     records = MemoryRecords(data)
@@ -38,7 +38,7 @@ def aiokafka(data: bytes) -> int:
 
 
 def aiokafka_columns(data: bytes) -> int:
-    """Collect the records into columns, in the best way the package allows."""
+    """Collect the records into columns, in the fastest way of the package."""
     gc.disable()
     offset, timestamp, headers = [], [], []
     key: list[bytes | None] = []

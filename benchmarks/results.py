@@ -46,7 +46,7 @@ def corpus_of(params: dict) -> str | None:
 
 def merged(known: list[dict], measured: list[dict]) -> list[dict]:
     """Return the known results, replaced by those measured."""
-    return list({identity(one): one for one in known + measured}.values())
+    return list({identity(result): result for result in known + measured}.values())
 
 
 def identity(result: dict) -> tuple:
@@ -60,7 +60,9 @@ PROCESSOR_KEYS = ("ours_processor", "theirs_processor")
 if __name__ == "__main__":
     *sources, target = map(Path, sys.argv[1:])
     measured = [
-        one for source in sources for one in results_of(json.loads(source.read_text()))
+        result
+        for source in sources
+        for result in results_of(json.loads(source.read_text()))
     ]
     known = json.loads(target.read_text()) if target.exists() else []
     results = merged(known, measured)

@@ -1,4 +1,4 @@
-"""Spark for the benchmarks: a warm session, logs of many rows, ways timed in turn.
+"""Spark for the benchmarks: a warm session, logs of many rows, and timing in turn.
 
 Besides wall time, the processor time of all child processes is measured: Spark's Java
 machine, its Python workers, and a broker, if there is one.

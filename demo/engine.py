@@ -11,11 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import mortal
+import killed_writer
 
 import kafkalog
 
-MORTAL = str(Path(__file__).with_name("mortal.py"))
+WRITER = str(Path(__file__).with_name("killed_writer.py"))
 
 
 def print_line(line: str) -> None:
@@ -23,9 +23,9 @@ def print_line(line: str) -> None:
     print(f"  {line}")
 
 
-def killed(directory: Path) -> None:
-    """Start a writer that dies in the middle of an append."""
-    command = [sys.executable, MORTAL, str(directory)]
+def kill_writer(directory: Path) -> None:
+    """Start a writer that is killed in the middle of an append."""
+    command = [sys.executable, WRITER, str(directory)]
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     flushed, end = child.stdout.split()
     print_line(
@@ -36,25 +36,28 @@ def killed(directory: Path) -> None:
     )
 
 
-def recovered(directory: Path) -> None:
-    """Open the log, report what recovery did; then append again, and retain 3 MiB."""
-    with kafkalog.LogManager(directory, mortal.CONFIG) as logs:
+def recover(directory: Path) -> None:
+    """Open the log, print what recovery did; append again, and retain 3 MiB."""
+    with kafkalog.LogManager(directory, killed_writer.CONFIG) as logs:
         log = logs["orders", 0]
-        for one in log.report.recovered:
-            why = one.damage or "the last batch was not whole"
-            cut = f"{one.bytes_cut} bytes cut, as {why}" if one.bytes_cut else "valid"
-            print_line(f"opened    segment {one.base_offset:>5} {one.why}: read, {cut}")
+        for segment in log.report.recovered:
+            reason = segment.damage or "the last batch was not complete"
+            result = "valid"
+            if segment.bytes_cut:
+                result = f"{segment.bytes_cut} bytes truncated, as {reason}"
+            name = f"segment {segment.base_offset:>5} {segment.why}"
+            print_line(f"opened    {name}: read, {result}")
         print_line(
             f"          the log ends at {log.log_end_offset}, and is appended to again"
         )
-        mortal.append(log)
+        killed_writer.append(log)
         log.update_high_watermark(log.log_end_offset)
         keep = {"retention.bytes": 3 << 20}
-        logs.update_config("orders", mortal.CONFIG.with_changes(keep))
+        logs.update_config("orders", killed_writer.CONFIG.with_changes(keep))
         print_line(f"retained  3 MiB: {logs.retain()} segments deleted")
 
 
-def verified(logs: Path) -> int:
+def verify_files(logs: Path) -> int:
     """Verify every file; return the number of problems."""
     command = [sys.executable, "-m", "kafkalog", "verify", str(logs)]
     ran = subprocess.run(
@@ -68,11 +71,11 @@ def verified(logs: Path) -> int:
     return len(found["problems"])
 
 
-def read_back(logs: Path) -> int:
-    """Compare each record with what was written; return how many differ."""
+def compare_records(logs: Path) -> int:
+    """Compare each record with the one written; return how many differ."""
     table = kafkalog.scan(logs, columns=["offset", "value"]).to_arrow()
     rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
-    wrong = sum(value != mortal.value_of(offset) for offset, value in rows)
+    wrong = sum(value != killed_writer.value_of(offset) for offset, value in rows)
     first, last = table["offset"][0], table["offset"][-1]
     print_line(f"read      {table.num_rows} records, {first} to {last}; {wrong} differ")
     return wrong
@@ -81,9 +84,9 @@ def read_back(logs: Path) -> int:
 def main(directory: str) -> int:
     """Run all steps."""
     logs = Path(directory)
-    killed(logs)
-    recovered(logs)
-    problems, wrong = verified(logs), read_back(logs)
+    kill_writer(logs)
+    recover(logs)
+    problems, wrong = verify_files(logs), compare_records(logs)
     return int(problems > 0 or wrong > 0)
 
 

@@ -1,4 +1,4 @@
-"""The demo: log directories that brokers wrote, from listing to Spark; and its own.
+"""The demo: log directories of brokers, from listing to Spark, and one of its own.
 
 ``make demo`` runs this. It reads ``tests/golden`` and writes only into ``demo-out``.
 """
@@ -30,7 +30,7 @@ LINES = 6
 WIDTH = 110
 COLUMNS = "offset,timestamp,key,value,headers"
 SUMMARY = re.compile("run |nothing new")
-FOUND_DAMAGE = 1  # the exit code of a command that found some
+FOUND_DAMAGE = 1  # exit code of a command that found damage
 
 
 def print_heading(step: str) -> None:
@@ -40,13 +40,13 @@ def print_heading(step: str) -> None:
 
 def run(*arguments: str | Path) -> str:
     """Run the command line, and return what it printed."""
-    return python(*COMMAND, *arguments, fine=(0, FOUND_DAMAGE)).stdout
+    return python(*COMMAND, *arguments, accepted=(0, FOUND_DAMAGE)).stdout
 
 
 def python(
-    *arguments: str | Path, fine: tuple[int, ...] = (0,)
+    *arguments: str | Path, accepted: tuple[int, ...] = (0,)
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python; exit unless its exit code is one of `fine`."""
+    """Run Python; exit unless its exit code is one of `accepted`."""
     ran = subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
@@ -54,7 +54,7 @@ def python(
         check=False,
         cwd=ROOT,
     )
-    if ran.returncode not in fine:
+    if ran.returncode not in accepted:
         print(ran.stdout, ran.stderr, sep="\n", file=sys.stderr)
         command = " ".join(map(str, arguments))
         raise SystemExit(f"python {command}: exit code {ran.returncode}")
@@ -62,7 +62,7 @@ def python(
 
 
 def show(text: str) -> None:
-    """Print the first lines of `text`, each cut to the page's width."""
+    """Print the first lines of `text`, each limited to the width of the page."""
     lines = text.splitlines()
     for line in lines[:LINES]:
         print("  " + line[:WIDTH])
@@ -70,7 +70,7 @@ def show(text: str) -> None:
         print(f"  ... and {len(lines) - LINES} more")
 
 
-def listed() -> None:
+def list_logs() -> None:
     """List one log directory and print its first records."""
     print_heading(f"kafkalog ls {SHOWN.relative_to(ROOT)}")
     show(run("ls", SHOWN, "--format", "table"))
@@ -79,8 +79,8 @@ def listed() -> None:
     show(run("head", orders, "-n", "3", "--columns", COLUMNS, "--format", "jsonl"))
 
 
-def verified() -> None:
-    """Verify every set, a line each."""
+def verify_sets() -> None:
+    """Verify every set, and print a line for each."""
     print_heading("kafkalog verify, each set")
     for logs in SETS:
         found = json.loads(run("verify", logs, "--format", "json"))
@@ -92,8 +92,8 @@ def verified() -> None:
         )
 
 
-def read() -> None:
-    """Read every set into columns, a line each."""
+def read_sets() -> None:
+    """Read every set into columns, and print a line for each."""
     print_heading("kafkalog.scan(...).to_arrow(), each set")
     for logs in SETS:
         started = time.perf_counter()
@@ -105,8 +105,8 @@ def read() -> None:
         )
 
 
-def exported() -> None:
-    """Write Parquet, and count the rows in it."""
+def export_sets() -> None:
+    """Write every set as Parquet, and count its rows."""
     print_heading("kafkalog export --to parquet, each set")
     for logs in SETS:
         out = OUT / logs.parent.name
@@ -116,8 +116,8 @@ def exported() -> None:
         print(f"  {logs.parent.name:<18} {rows:>6} rows in {files} files")
 
 
-def on_spark() -> None:
-    """Write Parquet with the job, twice; count, query and compare with Spark."""
+def use_spark() -> None:
+    """Write Parquet with the Spark job twice; count, query and compare it in Spark."""
     found = subprocess.run([FIND_JAVA], capture_output=True, text=True, check=False)
     if found.returncode:
         print_heading(f"skipped: Spark, as there is {found.stdout.strip()}")
@@ -135,7 +135,7 @@ def on_spark() -> None:
     print(python(ON_SPARK, lake, SHOWN, *SETS).stdout, end="")
 
 
-def written() -> None:
+def write_log() -> None:
     """Write a log, kill its writer, recover, retain, verify and read it."""
     print_heading(
         "kafkalog.LogManager: write a log, kill the writer, recover, append again"
@@ -147,13 +147,13 @@ def main() -> None:
     """Run all steps."""
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
-    print(f"kafkalog {kafkalog.__version__} on what brokers wrote")
-    listed()
-    verified()
-    read()
-    exported()
-    on_spark()
-    written()
+    print(f"kafkalog {kafkalog.__version__} on logs of brokers")
+    list_logs()
+    verify_sets()
+    read_sets()
+    export_sets()
+    use_spark()
+    write_log()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Clocks, schedulers and disks for tests of code that uses kafkalog.
 
-A log reads the time from a clock, puts work off with a scheduler and writes through a
-disk. `open_log` and `open_manager` open logs as `kafkalog.open` and
-`kafkalog.LogManager` do, with a clock and a scheduler that stand still until the test
-moves them, and with a disk that records its calls or fails at one of them.
+A log reads the time from a clock, schedules work with a scheduler and writes to a disk.
+`open_log` and `open_manager` open logs as `kafkalog.open` and `kafkalog.LogManager` do,
+with a clock and a scheduler that a test moves forward, and with a disk that records its
+calls or fails at one of them.
 
 >>> import tempfile, kafkalog
 >>> from pathlib import Path
@@ -20,8 +20,6 @@ moves them, and with a disk that records its calls or fails at one of them.
 ...         clock.time_ms += 1001
 ...         log.delete_old_segments(), log.log_start_offset
 (1, 1)
-
-Knows: time, tasks and effects on a disk. Does not know: what a log does with them.
 """
 
 from __future__ import annotations
@@ -72,7 +70,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class ManualClock:
-    """A clock that stands still until `time_ms` is set.
+    """A clock that shows `time_ms` until it is set.
 
     Parameters
     ----------
@@ -208,7 +206,7 @@ EFFECTS: Final = (
     "remove_directory",
     "set_modified",
 )
-"""The methods of `Disk` that change something or open a file, but for `write_each`."""
+"""The methods of `Disk` that change or open a file, except `write_each`."""
 
 
 class SingleWriteDisk(Disk):
@@ -248,7 +246,7 @@ class TracingDisk(SingleWriteDisk):
         self.calls: list[tuple[Any, ...]] = []
 
     def write(self, file: DurableFile, data: Data, position: int) -> None:
-        """Record a write, and make it; where it fails, write half of the bytes."""
+        """Record a write, and make it; if it fails, half of the bytes are written."""
         whole = memoryview(data).cast("B")
         self.calls.append(("write", file.path.name, position, len(whole)))
         if self.fails():
@@ -348,12 +346,12 @@ def open_log(
     scheduler: Scheduler | None = None,
     disk: Disk = DISK,
 ) -> WritableLog:
-    """Open a log to append to it, with a clock, a scheduler and a disk of the test's.
+    """Open a log to append to it, with the clock, scheduler and disk of a test.
 
     Without `clean` this is `kafkalog.open` with mode ``"a"``. With it, the log
-    directory around the partition's is neither locked nor read nor written: the caller
-    has what its checkpoints and its marker would hold, as Kafka's ``LogManager`` has
-    for ``UnifiedLog.create``.
+    directory of the partition is neither locked nor read nor written: the caller passes
+    the contents of its checkpoints and marker, as Kafka's ``LogManager`` does to
+    ``UnifiedLog.create``.
 
     Parameters
     ----------
@@ -364,14 +362,14 @@ def open_log(
     clean : bool, optional
         Whether the log was closed in order.
     log_start_offset, recovery_point : int
-        The offsets that the checkpoints have; used with `clean` only.
+        The offsets of the checkpoints; used with `clean` only.
     clock : ManualClock, optional
-        The clock; by default the machine's.
+        The clock; by default that of the operating system.
     scheduler : ManualScheduler, optional
-        The scheduler; by default a thread of the log's own. It is the caller's, and is
-        not shut down when the log is closed.
+        The scheduler; by default a thread of the log's own. A passed scheduler is not
+        shut down when the log is closed.
     disk : Disk, optional
-        The disk that is written to; by default the machine's.
+        The disk that is written to; by default the file system.
 
     Returns
     -------
@@ -433,7 +431,7 @@ def open_manager(
     scheduler: Scheduler | None = None,
     disk: Disk = DISK,
 ) -> LogManager:
-    """Open log directories, with a clock, a scheduler and a disk of the test's.
+    """Open log directories, with the clock, scheduler and disk of a test.
 
     Parameters
     ----------
@@ -480,23 +478,23 @@ def open_manager(
 def write_checkpoints(
     log_directory: Path | str, logs: Iterable[WritableLog], *, disk: Disk = DISK
 ) -> None:
-    """Write the checkpoints of a log directory for logs opened with `clean` given.
+    """Write the checkpoints of a log directory for logs opened with `clean`.
 
     Parameters
     ----------
     log_directory : path
-        Where the checkpoints lie.
+        The directory of the checkpoints.
     logs : iterable of WritableLog
         All logs of the directory, open or closed.
     disk : Disk, optional
         The disk that is written to.
     """
-    known = {(log.topic, log.partition): log for log in logs}
-    points = {name: log.recovery_point for name, log in known.items()}
-    marks = {name: log.high_watermark for name, log in known.items()}
+    by_name = {(log.topic, log.partition): log for log in logs}
+    points = {name: log.recovery_point for name, log in by_name.items()}
+    marks = {name: log.high_watermark for name, log in by_name.items()}
     starts = {
         name: start
-        for name, log in known.items()
+        for name, log in by_name.items()
         if (start := log.log_start_to_checkpoint) is not None
     }
     for checkpoint, offsets in (
@@ -513,8 +511,8 @@ def write_clean_shutdown(log_directory: Path | str, broker_epoch: int = -1) -> N
     Parameters
     ----------
     log_directory : path
-        Where the marker lies.
+        The directory of the marker.
     broker_epoch : int
-        The broker's epoch, which the marker holds.
+        The broker's epoch, which is written to the marker.
     """
     Path(log_directory, CLEAN_SHUTDOWN).write_bytes(format_clean_shutdown(broker_epoch))

@@ -1,4 +1,4 @@
-"""Settings of every test run, and proof that it runs on the build it is meant for."""
+"""Settings of every test run, and a check that it uses the intended build."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ settings.load_profile("ci")
 
 
 def pytest_configure() -> None:
-    """Refuse to test another kafkalog, or another build of it, than was asked for."""
-    house = Path(kafkalog.__file__).resolve().parent
+    """Raise an error if another kafkalog, or another build of it, is imported."""
+    package = Path(kafkalog.__file__).resolve().parent
     tree = ROOT.name if ROOT.parts[-2:-1] == ("build",) else ""
-    if house.parent != ROOT or tree != TREE:
-        raise pytest.UsageError(f"the tests of {ROOT} found {house}")
-    kernels = [path.read_bytes() for path in house.rglob("*.so")]
-    for what, mark, wanted in (
+    if package.parent != ROOT or tree != TREE:
+        raise pytest.UsageError(f"the tests of {ROOT} found {package}")
+    kernels = [path.read_bytes() for path in package.rglob("*.so")]
+    for check, mark, expected in (
         ("bounds checks", BOUNDS_CHECK, DEBUG),
         ("sanitizers", ADDRESS_CHECK, SANITIZE),
     ):
-        if any(mark in kernel for kernel in kernels) != wanted:
-            raise pytest.UsageError(f"{what} are {'not ' * wanted}on in {house}")
+        if any(mark in kernel for kernel in kernels) != expected:
+            raise pytest.UsageError(f"{check} are {'not ' * expected}on in {package}")
 
 
 @pytest.fixture
-def figure(record_property: Callable[[str, object], None]) -> figures.Tell:
-    """Tell a figure, to be printed when the run ends."""
+def figure(record_property: Callable[[str, object], None]) -> figures.RecordFigure:
+    """Return a function that records a figure, to be printed at the end."""
 
-    def tell(campaign: str, part: str, count: int, text: str = "") -> None:
+    def record(campaign: str, part: str, count: int, text: str = "") -> None:
         record_property(figures.MARK, (campaign, part, int(count), text))
 
-    return tell
+    return record
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what campaigns told, from whichever process they ran in."""
+    """Print the figures of campaigns, from any process of the run."""
     reports = chain.from_iterable(terminalreporter.stats.values())
-    lines = figures.told(reports)
+    lines = figures.summarize(reports)
     if lines:
         terminalreporter.section("figures of campaigns")
     for line in lines:
@@ -68,8 +68,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let PySpark 4.0 drop the sockets by which it talks to its own Java machine."""
-    dropped = r"ignore:unclosed <socket.*raddr=\('127\.0\.0\.1':ResourceWarning"
+    """Ignore the warnings about sockets that PySpark 4.0 does not close."""
+    ignored = r"ignore:unclosed <socket.*raddr=\('127\.0\.0\.1':ResourceWarning"
     for item in items:
         if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.filterwarnings(dropped))
+            item.add_marker(pytest.mark.filterwarnings(ignored))

@@ -1,8 +1,8 @@
 """Golden data: log directories that brokers wrote, and Kafka's own reading of them.
 
-What the sets hold and how they were made is told in ``tests/golden/README.md``. Nothing
-here writes into the repository: where a directory travels as an archive, it is unpacked
-into a temporary copy that lives as long as the process.
+``tests/golden/README.md`` describes the sets and how they were made. Nothing here
+writes to the repository: directories in an archive are unpacked into a temporary copy,
+which is removed at the end of the process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DumpRun(NamedTuple):
 
 
 def logs(set_name: str) -> Path:
-    """Return the log directory of a set: the repository's own, so only to be read."""
+    """Return the log directory of a set, which must not be changed."""
     here = GOLDEN / set_name
     archive = here / "sparse-logs.tar.gz"
     return _completed(here, archive) if archive.exists() else here / "logs"
@@ -52,19 +52,19 @@ def directories(set_name: str) -> list[str]:
 
 
 def truth(set_name: str, directory: str, kind: str) -> list[Row]:
-    """Return what Kafka read there, a dict a line; empty if there was nothing."""
+    """Return the rows that Kafka read there; empty if there are none."""
     if kind not in KINDS:
-        raise ValueError(f"{kind!r} is none of {', '.join(KINDS)}")
+        raise ValueError(f"{kind!r}, expected one of {', '.join(KINDS)}")
     return _rows(set_name, f"{directory}/{kind}.jsonl")
 
 
 def root(set_name: str) -> list[Row]:
-    """Return what Kafka read in the root of the log directory, a dict a file."""
+    """Return the rows that Kafka read in the root of the log directory, one a file."""
     return _rows(set_name, "root.jsonl")
 
 
 def dump_runs(set_name: str) -> list[DumpRun]:
-    """Return the kept runs of DumpLogSegments over a set, output verbatim."""
+    """Return the recorded runs of DumpLogSegments over a set."""
     members = _archive(GOLDEN / set_name / "dumplog.tar.gz")
     if "commands.tsv" not in members:
         return []
@@ -85,7 +85,7 @@ def dump_runs(set_name: str) -> list[DumpRun]:
 
 @cache
 def _completed(here: Path, archive: Path) -> Path:
-    """Copy the logs of a set once a process, with those that travel as an archive."""
+    """Copy the logs of a set once a process, with those in an archive."""
     parent = Path(tempfile.mkdtemp(prefix="kafkalog-golden-"))
     atexit.register(shutil.rmtree, parent, ignore_errors=True)
     copy = parent / here.name  # so that the last names of a path are always the same
@@ -112,7 +112,7 @@ def _archive(path: Path) -> dict[str, bytes]:
 def _truths(set_name: str) -> dict[str, bytes]:
     members = _archive(GOLDEN / set_name / "truth.tar.gz")
     if not members:
-        raise ValueError(f"{set_name!r} is none of {', '.join(SETS)}")
+        raise ValueError(f"{set_name!r}, expected one of {', '.join(SETS)}")
     return members
 
 

@@ -14,7 +14,7 @@ END: Final = "<!-- layers end -->"
 
 
 class Layer(NamedTuple):
-    """One layer: its name, its packages, and what they are for."""
+    """One layer: its name, its packages, and their purpose."""
 
     name: str
     packages: tuple[str, ...]

@@ -1,6 +1,6 @@
-"""Scenarios for Kafka's storage engine, each append with the bytes Kafka was given.
+"""Scenarios for Kafka's storage engine, with the bytes of each append.
 
-What a scenario is and where they come from: ``tests/oracle/README.md``.
+``tests/oracle/README.md`` describes scenarios and their sources.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Step = dict[str, Any]
 
 
 def steps(name: str) -> list[Step]:
-    """Return the lines of a scenario: first what it is about, then a step each."""
+    """Return the lines of a scenario: the heading, then a step each."""
     return list(_parsed(name))
 
 
 def appends(name: str) -> Iterator[tuple[list[dict[str, Any]], bytes]]:
-    """Yield each append of a scenario: its batches, and the bytes they became."""
+    """Yield each append of a scenario: its batches, and their bytes."""
     for step in steps(name):
         if "bytes" in step and "batches" in step:
             yield step["batches"], base64.b64decode(step["bytes"])

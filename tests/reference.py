@@ -1,7 +1,7 @@
-"""The format, written to be read: slow, obvious, and used by no one but the tests.
+"""A slow and simple reader of the format, for comparison with the package.
 
-It shares nothing with the package: neither layouts, nor kernels, nor codec wrappers.
-Sound bytes are taken for granted; anything else ends in some exception.
+It shares no code with the package: neither layouts, nor kernels, nor codec wrappers.
+Invalid bytes raise any exception.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import snappy
 import zstandard
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-NO_CODECS = ("5", "6", "7")  # whose batches nobody can read, unless they are empty
+NO_CODECS = ("5", "6", "7")  # unknown ids; only an empty batch of them can be read
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 Entry = dict[str, Any]
@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 
 def varlong(value: int) -> bytes:
-    """Zig-zag varint of `value`; of an int32 it is the varint too."""
+    """Return the zig-zag varint of an int64 or int32."""
     raw = value * 2 if value >= 0 else -value * 2 - 1
     out = bytearray()
     while raw >= 128:
@@ -39,7 +39,7 @@ def varlong(value: int) -> bytes:
 
 
 class Reader:
-    """A place in bytes, moving forward."""
+    """Reader of bytes from a position on."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -47,7 +47,9 @@ class Reader:
 
     def take(self, count: int) -> bytes:
         if count < 0 or self.position + count > len(self.data):
-            raise ValueError(f"no {count} bytes at {self.position}")
+            raise ValueError(
+                f"{count} bytes at {self.position}, expected 0 to {self.left}"
+            )
         self.position += count
         return self.data[self.position - count : self.position]
 
@@ -57,7 +59,7 @@ class Reader:
         return value
 
     def varint(self, bits: int = 32) -> int:
-        """Read a zig-zag varint; what its last byte has beyond `bits` Java drops."""
+        """Read a zig-zag varint; bits beyond `bits` are ignored, as in Java."""
         raw = shift = 0
         while True:
             byte = self.take(1)[0]
@@ -87,13 +89,13 @@ class Reader:
 
 
 def gunzip(data: bytes) -> bytes:
-    """Unpack members up to what begins none: Java passes over whatever that is."""
+    """Decompress members, and ignore the bytes after them, as Java does."""
     out = b""
     while True:
         member = zlib.decompressobj(31)
         out += member.decompress(data)
         if not member.eof:
-            raise ValueError("a member is cut short")
+            raise ValueError("gzip member is truncated")
         data = member.unused_data
         if len(data) < 18 or not data.startswith(b"\x1f\x8b\x08"):
             return out
@@ -116,8 +118,8 @@ def unsnappy(data: bytes) -> bytes:
 def unlz4(data: bytes) -> bytes:
     magic, flags, descriptor = struct.unpack_from("<IBB", data)
     if magic != 0x184D2204 or flags >> 6 != 1 or not flags & 0x20:
-        raise ValueError("no lz4 frame of independent blocks")
-    most = 1 << (8 + 2 * (descriptor >> 4))
+        raise ValueError("not an lz4 frame of independent blocks")
+    max_block = 1 << (8 + 2 * (descriptor >> 4))
     position = 7 + (8 if flags & 8 else 0)
     out = b""
     while True:
@@ -128,8 +130,12 @@ def unlz4(data: bytes) -> bytes:
         stored, size = size >> 31, size % 2**31
         block = data[position : position + size]
         if len(block) < size:
-            raise ValueError("a block is cut short")
-        out += block if stored else lz4.block.decompress(block, uncompressed_size=most)
+            raise ValueError("lz4 block is truncated")
+        out += (
+            block
+            if stored
+            else lz4.block.decompress(block, uncompressed_size=max_block)
+        )
         position += size + (4 if flags & 16 else 0)
 
 
@@ -153,17 +159,17 @@ def unpack(codec: str, data: bytes) -> bytes:
 
 
 def entries(data: bytes) -> list[Entry]:
-    """Read every entry of a segment up to a tail that is none: header and records."""
+    """Read headers and records of all entries of a segment, up to a partial one."""
     found = []
     position = 0
     while len(data) - position >= 17:
         (size,) = struct.unpack_from(">i", data, position + 8)
         if size < 14 or len(data) - position < 12 + size:
             break
-        whole = data[position : position + 12 + size]
-        read = batch if whole[16] == 2 else message
-        found.append({"position": position, "size_in_bytes": len(whole), **read(whole)})
-        position += len(whole)
+        raw = data[position : position + 12 + size]
+        read = batch if raw[16] == 2 else message
+        found.append({"position": position, "size_in_bytes": len(raw), **read(raw)})
+        position += len(raw)
     return found
 
 
@@ -172,7 +178,7 @@ def codec_of(attributes: int) -> str:
 
 
 def batch(data: bytes) -> Entry:
-    """Read one whole batch of magic 2."""
+    """Read one batch of magic 2."""
     reader = Reader(data)
     entry: Entry = {"base_offset": reader.number("q")}
     reader.take(4)
@@ -198,8 +204,9 @@ def batch(data: bytes) -> Entry:
     base = entry["base_sequence"]
     entry["last_sequence"] = -1 if base == -1 else later_sequence(base, last_delta)
     entry["count"] = reader.number("i")
-    plain = unpack(entry["codec"], reader.take(reader.left)) if entry["count"] else b""
-    entry["records"] = list(batch_records(entry, plain))
+    payload = reader.take(reader.left)
+    content = unpack(entry["codec"], payload) if entry["count"] else b""
+    entry["records"] = list(batch_records(entry, content))
     return entry
 
 
@@ -219,8 +226,9 @@ def later_sequence(base: int, delta: int) -> int:
     return int32(base + delta)
 
 
-def batch_records(entry: Entry, plain: bytes) -> Iterator[Record]:
-    records = Reader(plain)
+def batch_records(entry: Entry, content: bytes) -> Iterator[Record]:
+    """Yield the records of a batch, from its decompressed bytes."""
+    records = Reader(content)
     for _ in range(entry["count"]):
         body = Reader(records.take(records.varint()))
         body.take(1)
@@ -241,13 +249,13 @@ def batch_records(entry: Entry, plain: bytes) -> Iterator[Record]:
             ],
         }
         if body.left:
-            raise ValueError("a record is longer than its fields")
+            raise ValueError("record is longer than its fields")
     if records.left:
-        raise ValueError("bytes are left behind the last record")
+        raise ValueError("bytes after the last record")
 
 
 def one_message(data: bytes) -> Entry:
-    """Read one message of magic 0 or 1 as it stands, wrapper or not."""
+    """Read one message of magic 0 or 1, without the messages inside a wrapper."""
     reader = Reader(data)
     entry: Entry = {"offset": reader.number("q")}
     reader.take(4)
@@ -261,18 +269,18 @@ def one_message(data: bytes) -> Entry:
     if entry["magic"] == 1:
         entry["timestamp"] = reader.number("q")
         entry["timestamp_type"] = TIMESTAMP_TYPES[attributes >> 3 & 1]
-    # What remains behind the value Kafka never looks at.
+    # Kafka ignores bytes after the value.
     entry["key"], entry["value"] = reader.int32_bytes(), reader.int32_bytes()
     return entry
 
 
 def messages(data: bytes) -> Iterator[Entry]:
-    """Read what a wrapper holds, as it stands, up to a message cut short."""
+    """Yield the messages inside a wrapper, up to a partial one."""
     position = 0
     while len(data) - position >= 12:
         (size,) = struct.unpack_from(">i", data, position + 8)
         if size < 14:
-            raise ValueError("a message is too small")
+            raise ValueError("message is too small")
         if len(data) - position < 12 + size:
             return
         yield one_message(data[position : position + 12 + size])
@@ -280,40 +288,41 @@ def messages(data: bytes) -> Iterator[Entry]:
 
 
 def message(data: bytes) -> Entry:
-    """Read one entry of magic 0 or 1, with the records that are in it."""
+    """Read one entry of magic 0 or 1, with its records."""
     outer = one_message(data)
     inner = [outer]
     if outer["codec"] != "none":
         inner = list(messages(unpack(outer["codec"], outer["value"])))
-        if any(one["codec"] != "none" for one in inner) or not inner:
-            raise ValueError("a wrapper holds messages, none of them a wrapper")
+        if any(wrapped["codec"] != "none" for wrapped in inner) or not inner:
+            raise ValueError("wrapper without messages, or with a wrapper inside")
     base = 0
     if outer["codec"] != "none" and outer["magic"] == 1:
-        # Offset 0: as some librdkafka wrote them.
+        # Some versions of librdkafka write offset 0.
         if outer["offset"] != 0:
             base = outer["offset"] - inner[-1]["offset"]
         if base < 0:
-            raise ValueError("a wrapper's offset is below that of its last message")
+            raise ValueError("offset of a wrapper is below that of its last message")
     entry = {
         **outer,
         "base_offset": int64(base + inner[0]["offset"]),
         "last_offset": outer["offset"],
         "max_timestamp": outer["timestamp"],
-        "records": [message_record(outer, base, one) for one in inner],
+        "records": [message_record(outer, base, wrapped) for wrapped in inner],
     }
     entry["count"] = len(entry["records"])
     return entry
 
 
-def message_record(outer: Entry, base: int, one: Entry) -> Record:
-    # A message's own magic says if it has a time, and the wrapper's whose that may be.
-    stamped = outer["timestamp_type"] == "LogAppendTime" and one["magic"] == 1
+def message_record(outer: Entry, base: int, message: Entry) -> Record:
+    """Return the record of a message in a wrapper, or of the message itself."""
+    # Only a message of magic 1 has a timestamp, which the wrapper may replace.
+    replaced = outer["timestamp_type"] == "LogAppendTime" and message["magic"] == 1
     return {
-        "offset": int64(base + one["offset"]),
-        "timestamp": outer["timestamp"] if stamped else one["timestamp"],
+        "offset": int64(base + message["offset"]),
+        "timestamp": outer["timestamp"] if replaced else message["timestamp"],
         "timestamp_type": outer["timestamp_type"],
         "sequence": -1,
-        "key": one["key"],
-        "value": one["value"],
+        "key": message["key"],
+        "value": message["value"],
         "headers": [],
     }

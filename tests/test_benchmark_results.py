@@ -1,4 +1,4 @@
-"""What benchmarks measured goes into their results, each comparison once."""
+"""The results of benchmarks have each comparison once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parents[1] / "benchmarks/results.py"
 
 @pytest.fixture(scope="module")
 def results():
-    """The script that gathers results; benchmarks are no package."""
+    """Return the module that collects results; benchmarks are not a package."""
     spec = importlib.util.spec_from_file_location("results", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -23,7 +23,7 @@ def results():
 
 
 def benchmark(name, peer, ours, **more):
-    """What pytest-benchmark tells of a benchmark, as far as it is looked at."""
+    """Return the part of pytest-benchmark's output that is read."""
     sides = {"peer": peer, "ratio": 1 / ours, "ours": ours, "theirs": 1, "unit": "s"}
     params = {"shape": "log100", "size": "16k", "codec": "zstd"}
     return {"name": name, "params": params, "extra_info": sides | more}
@@ -41,8 +41,8 @@ def run(*paths):
 
 
 def test_a_comparison_has_the_members_that_scripts_read(tmp_path):
-    told = benchmark("bench_read[a]", "aiokafka", 0.5, theirs_processor=2)
-    assert run(measured(tmp_path, told), tmp_path / "results.json") == [
+    measurement = benchmark("bench_read[a]", "aiokafka", 0.5, theirs_processor=2)
+    assert run(measured(tmp_path, measurement), tmp_path / "results.json") == [
         {
             "name": "bench_read[a]",
             "corpus": "log100-16k",
@@ -57,21 +57,21 @@ def test_a_comparison_has_the_members_that_scripts_read(tmp_path):
     ]
 
 
-def test_what_was_measured_again_takes_the_place_of_what_was_known(tmp_path):
+def test_a_new_measurement_replaces_the_former_one(tmp_path):
     target = tmp_path / "results.json"
     first = [benchmark("bench_read[a]", peer, 1) for peer in ("aiokafka", "limit")]
     run(measured(tmp_path, *first), target)
     again = benchmark("bench_read[a]", "aiokafka", 0.25)
     other = benchmark("bench_read[b]", "aiokafka", 0.5)
     found = run(measured(tmp_path, again, other), target)
-    assert [(one["name"], one["peer"], one["ours"]) for one in found] == [
+    assert [(row["name"], row["peer"], row["ours"]) for row in found] == [
         ("bench_read[a]", "aiokafka", 0.25),
         ("bench_read[a]", "limit", 1),
         ("bench_read[b]", "aiokafka", 0.5),
     ]
 
 
-def test_what_has_no_peer_is_no_comparison(results):
+def test_a_benchmark_without_a_peer_is_no_comparison(results):
     alone = benchmark("bench_ways", "kafkalog", 1)
     nothing = {"name": "bench_count", "params": None, "extra_info": {}}
     assert results.results_of({"benchmarks": [alone, nothing]}) == []

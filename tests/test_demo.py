@@ -1,4 +1,4 @@
-"""The demo runs to its end, but for Spark; and ends badly where it finds damage."""
+"""The demo runs to its end, without Spark, and fails where it finds damage."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOME = ("k431-clean", "oldclients")
-MODULES = ("run", "engine", "mortal")
+MODULES = ("run", "engine", "killed_writer")
 
 
 @pytest.fixture
 def demo(monkeypatch):
-    """Give a module of the demo by its name, as it is where the demo runs."""
+    """Return a function that imports a module of the demo by its name."""
     monkeypatch.syspath_prepend(ROOT / "demo")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     yield importlib.import_module
@@ -28,17 +28,17 @@ def test_the_demo_lists_verifies_reads_exports_and_writes(
 ):
     run = demo("run")
     monkeypatch.setattr(run, "OUT", tmp_path / "out")
-    monkeypatch.setattr(run, "on_spark", lambda: None)
+    monkeypatch.setattr(run, "use_spark", lambda: None)
     some = [logs for logs in run.SETS if logs.parent.name in SOME]
     monkeypatch.setattr(run, "SETS", some)
     run.main()
-    told = capsys.readouterr().out
-    assert told.count("\n== ") == 6
+    printed = capsys.readouterr().out
+    assert printed.count("\n== ") == 6
     for name in SOME:
-        assert told.count(f"  {name} ") == 3
-    assert "killed    by signal 9" in told
-    assert " 0 problems" in told
-    assert "read      10150 records, 13900 to 24049; 0 differ" in told
+        assert printed.count(f"  {name} ") == 3
+    assert "killed    by signal 9" in printed
+    assert " 0 problems" in printed
+    assert "read      10150 records, 13900 to 24049; 0 differ" in printed
 
 
 def append_a_byte(logs):
@@ -46,38 +46,34 @@ def append_a_byte(logs):
         file.write(b"?")
 
 
-def test_the_demo_ends_badly_where_a_file_is_damaged(
-    demo, monkeypatch, tmp_path, capsys
-):
+def test_the_demo_fails_if_a_file_is_corrupt(demo, monkeypatch, tmp_path, capsys):
     engine = demo("engine")
-    recover = engine.recovered
+    recover = engine.recover
 
     def recover_and_damage(logs):
         recover(logs)
         append_a_byte(logs)
 
-    monkeypatch.setattr(engine, "recovered", recover_and_damage)
+    monkeypatch.setattr(engine, "recover", recover_and_damage)
     assert engine.main(str(tmp_path / "logs")) == 1
-    told = capsys.readouterr().out
-    assert " 0 problems" not in told
-    assert "0 differ" in told
+    printed = capsys.readouterr().out
+    assert " 0 problems" not in printed
+    assert "0 differ" in printed
 
 
-def test_the_demo_ends_badly_where_a_record_is_another(
-    demo, monkeypatch, tmp_path, capsys
-):
-    engine, mortal = demo("engine"), demo("mortal")
-    expected = mortal.value_of
-    recover = engine.recovered
+def test_the_demo_fails_if_a_record_differs(demo, monkeypatch, tmp_path, capsys):
+    engine, writer = demo("engine"), demo("killed_writer")
+    expected = writer.value_of
+    recover = engine.recover
 
     def recover_and_forget(logs):
         recover(logs)
         monkeypatch.setattr(
-            mortal, "value_of", lambda at: expected(at + (at == 14_000))
+            writer, "value_of", lambda at: expected(at + (at == 14_000))
         )
 
-    monkeypatch.setattr(engine, "recovered", recover_and_forget)
+    monkeypatch.setattr(engine, "recover", recover_and_forget)
     assert engine.main(str(tmp_path / "logs")) == 1
-    told = capsys.readouterr().out
-    assert " 0 problems" in told
-    assert "; 1 differ" in told
+    printed = capsys.readouterr().out
+    assert " 0 problems" in printed
+    assert "; 1 differ" in printed

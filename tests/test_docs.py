@@ -5,6 +5,7 @@ import io
 import json
 import re
 from contextlib import redirect_stdout
+from importlib import import_module
 
 import pytest
 
@@ -79,10 +80,14 @@ def test_the_messages_of_the_troubleshooting_page_exist():
 
 def test_the_api_page_has_every_public_name():
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    names = re.findall(r"^\.\. auto(?:class|function):: (\w+)", page, re.MULTILINE)
+    names = re.findall(r"^\.\. auto(?:class|function):: ([\w.]+)", page, re.MULTILINE)
     modules = re.findall(r"^\.\. automodule:: (\S+)$", page, re.MULTILINE)
-    assert sorted(names) == sorted({*kafkalog.__all__} - {*errors.__all__})
+    public = [name for name in names if "." not in name]
+    assert sorted(public) == sorted({*kafkalog.__all__} - {*errors.__all__})
     assert modules == ["kafkalog.errors", "kafkalog.spark", "kafkalog.testing"]
+    for name in {*names} - {*public}:
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(import_module(module), attribute), name
 
 
 def cells_of(notebook):

@@ -139,10 +139,13 @@ def test_a_public_callable_documents_its_parameters_and_its_result(name):
     assert "Examples" in found
 
 
-def test_scans_and_logs_have_a_form_for_notebooks(tmp_path):
+def test_scans_logs_and_reports_have_html_for_notebooks(tmp_path):
     scan = kafkalog.scan(ORDERS, start_offset=7)
-    assert "<td>7 \u2013 </td>" in scan._repr_html_()
+    assert "<td>7 \u2013 </td><td>all</td>" in scan._repr_html_()
     assert "Columns: topic, partition" in scan._repr_html_()
     assert ".log</td>" in kafkalog.open(ORDERS)._repr_html_()
     with kafkalog.open(tmp_path / "t-0", "a", kafkalog.LogConfig()) as log:
         assert "WritableLog" in log._repr_html_()
+    html = kafkalog.verify(ORDERS)._repr_html_()
+    assert html.startswith("<p>Report: ")
+    assert "0 errors, 0 warnings" in html

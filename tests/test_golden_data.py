@@ -1,4 +1,4 @@
-"""The golden data is what the brokers wrote, and its truth speaks of all of it."""
+"""The golden data is unchanged, and each partition has a truth."""
 
 import hashlib
 
@@ -14,7 +14,7 @@ def manifest():
     return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
 
 
-def test_every_golden_file_is_byte_for_byte_what_was_taken():
+def test_every_golden_file_has_its_recorded_digest():
     found = {
         path.relative_to(golden_data.GOLDEN).as_posix(): path
         for name in golden_data.SETS
@@ -28,15 +28,15 @@ def test_every_golden_file_is_byte_for_byte_what_was_taken():
     assert digests == manifest()
 
 
-def test_all_seven_sets_are_there():
+def test_there_are_seven_sets():
     assert len(golden_data.SETS) == 7
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_each_partition_has_a_truth_and_each_truth_its_files(name):
+def test_each_partition_has_a_truth_about_its_files(name):
     names = {path.name for path in golden_data.partitions(name)}
-    told = set(golden_data.directories(name)) - {"bootstrap.checkpoint"}
-    assert told == names
+    described = set(golden_data.directories(name)) - {"bootstrap.checkpoint"}
+    assert described == names
     for directory in sorted(names):
         batches = golden_data.truth(name, directory, "batches")
         files = {path.name for path in (golden_data.logs(name) / directory).iterdir()}
@@ -44,16 +44,16 @@ def test_each_partition_has_a_truth_and_each_truth_its_files(name):
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_the_runs_of_the_dump_tool_speak_of_files_that_are_there(name):
+def test_the_files_of_the_runs_of_the_dump_tool_exist(name):
     for run in golden_data.dump_runs(name):
         path = run.arguments[run.arguments.index("--files") + 1]
         assert (golden_data.logs(name).parent / path).exists()
 
 
-def test_what_is_absent_is_empty_and_what_is_misspelt_is_refused():
+def test_a_missing_truth_is_empty_and_an_unknown_name_is_an_error():
     assert golden_data.truth("oldclients", "bytes-0.8.2.2-gzip-0", "decoded") == []
     assert golden_data.root("oldclients") == []
-    with pytest.raises(ValueError, match="none of"):
+    with pytest.raises(ValueError, match="expected one of"):
         golden_data.truth("oldclients", "bytes-0.8.2.2-gzip-0", "record")
-    with pytest.raises(ValueError, match="none of"):
+    with pytest.raises(ValueError, match="expected one of"):
         golden_data.truth("k282", "orders-0", "records")

@@ -1,4 +1,4 @@
-"""Without an optional package, the error has the pip line that is enough."""
+"""Without an optional package, the error has the pip command that installs it."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Modules state what they are, and none is a collection of odds and ends."""
+"""Modules have docstrings, and none is a collection of unrelated functions."""
 
 import ast
 from pathlib import Path
@@ -14,15 +14,15 @@ SOURCES = sorted(
 )
 MODULES = [path for path in SOURCES if path.suffix == ".py"]
 KERNELS = [path for path in SOURCES if path.suffix == ".pyx"]
-ODDS_AND_ENDS = {"common", "helper", "helpers", "misc", "util", "utils"}
+UNSPECIFIC = {"common", "helper", "helpers", "misc", "util", "utils"}
 
 
 def name_of(path):
     return str(path.relative_to(ROOT))
 
 
-def test_no_module_is_a_collection_of_odds_and_ends():
-    assert not [path for path in SOURCES if path.stem.strip("_") in ODDS_AND_ENDS]
+def test_no_module_has_a_name_for_unrelated_functions():
+    assert not [path for path in SOURCES if path.stem.strip("_") in UNSPECIFIC]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -1,4 +1,4 @@
-"""The scenarios are well formed: what each is about, and what Kafka was given."""
+"""The scenarios are well formed."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests import oracle_data
 
 
 @pytest.mark.parametrize("name", oracle_data.NAMES)
-def test_a_scenario_begins_with_its_heading_and_then_takes_steps(name):
+def test_a_scenario_is_a_heading_and_steps(name):
     heading, *steps = oracle_data.steps(name)
     assert heading["scenario"] == name
     assert heading["compare"] in {"bytes", "content"}

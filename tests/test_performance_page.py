@@ -54,7 +54,7 @@ def test_a_result_without_corpus_and_codec_counts_as_uncompressed(page):
     assert row == "| NumPy | import kafkalog | 0.91 | | | | |"
 
 
-def test_a_peer_that_has_no_title_keeps_its_name(page):
+def test_a_peer_without_a_title_keeps_its_name(page):
     [row] = lines(page, result("bench_read[log100-16k-none]", "none", 1.5, peer="kio"))
     assert row == "| kio | read | 1.5 | | | | |"
 

@@ -1,4 +1,4 @@
-"""The judge is judged first: what it reads is what Kafka's own tool read."""
+"""The reference reads the same as Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ LOGS = [
 ]
 
 
-def bytes_as_told(raw):
+def bytes_as_truth(raw):
     if raw is None or len(raw) <= 64:
         return None if raw is None else raw.hex()
     return {"len": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
 
 
-def record_as_told(record):
-    headers = [[key.decode(), bytes_as_told(value)] for key, value in record["headers"]]
+def record_as_truth(record):
+    headers = [
+        [key.decode(), bytes_as_truth(value)] for key, value in record["headers"]
+    ]
     return (
         record["offset"],
         record["timestamp"],
-        bytes_as_told(record["key"]),
-        bytes_as_told(record["value"]),
+        bytes_as_truth(record["key"]),
+        bytes_as_truth(record["value"]),
         headers,
     )
 
 
 @pytest.mark.parametrize(("name", "directory"), LOGS)
-def test_the_reference_reads_what_kafka_read(name, directory):
+def test_the_reference_reads_the_same_as_kafka(name, directory):
     place = golden_data.logs(name) / directory
     read = {
         path.name: reference.entries(path.read_bytes())
@@ -51,21 +53,23 @@ def test_the_reference_reads_what_kafka_read(name, directory):
         for file, found in read.items()
         for entry in found
     }
-    told_of = golden_data.truth(name, directory, "batches")
-    places = {(row["file"], row["position"]) for row in told_of if "size" in row}
+    truth = golden_data.truth(name, directory, "batches")
+    places = {(row["file"], row["position"]) for row in truth if "size" in row}
     assert places == set(by_position)
-    for row in told_of:
-        if "size" not in row:  # what Kafka says of a tail
+    for row in truth:
+        if "size" not in row:  # the tail of a file
             continue
         entry = by_position[row["file"], row["position"]]
-        told = {HEADER.get(field, field): value for field, value in row.items()}
-        del told["file"]
-        if row["magic"] < 2:  # of which Kafka tells less
-            told = {field: value for field, value in told.items() if value is not None}
-            told.pop("base_timestamp", None)
-        assert {field: entry[field] for field in told} == told
+        expected = {HEADER.get(field, field): value for field, value in row.items()}
+        del expected["file"]
+        if row["magic"] < 2:  # of which Kafka states fewer fields
+            expected = {
+                field: value for field, value in expected.items() if value is not None
+            }
+            expected.pop("base_timestamp", None)
+        assert {field: entry[field] for field in expected} == expected
     for row in golden_data.truth(name, directory, "records"):
         entry = by_position[row["file"], row["batch_position"]]
-        told = [row[field] for field in ("offset", "timestamp", "key", "value")]
-        told.append([list(header) for header in row["headers"]])
-        assert tuple(told) in map(record_as_told, entry["records"])
+        expected = [row[field] for field in ("offset", "timestamp", "key", "value")]
+        expected.append([list(header) for header in row["headers"]])
+        assert tuple(expected) in map(record_as_truth, entry["records"])

@@ -1,4 +1,4 @@
-"""Each extension module has a stub, which agrees with what is built."""
+"""Each extension module has a stub that agrees with its build."""
 
 import subprocess
 import sys

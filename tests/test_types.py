@@ -1,4 +1,4 @@
-"""What a type checker sees of the public API: real types, Literal words, no `Any`."""
+"""Types of the public API for type checkers: concrete types and Literals, no `Any`."""
 
 import inspect
 import re
@@ -19,13 +19,13 @@ from kafkalog.query.records import BytesColumn, HeadersColumn, ViewColumn
 from kafkalog.query.scan_columns import COLUMNS
 
 ROOT = Path(kafkalog.__file__).parents[1]
-REACHED = (
+RETURNED = (
     AppendedRecords, BytesColumn, HeadersColumn, LogFetch, LogRead,
     Refusal, ScanProblem, ViewColumn,
 )  # fmt: skip
-"""What public functions return, and is itself no public name."""
+"""Types that public functions return and that are no public names."""
 
-# pyarrow and pandas come without types of their own; these stand in their place.
+# pyarrow and pandas have no types of their own; these stubs replace them.
 PYARROW = """
 from typing import Any
 def __getattr__(name: str) -> Any: ...
@@ -90,7 +90,7 @@ TYPES = {
     "kafkalog.open('t-0', 'r')": "kafkalog.log.log.Log",
     "kafkalog.open('t-0', mode='a')": "kafkalog.log.writable_log.WritableLog",
 }
-"""Expressions, and what they are, with `PREAMBLE` before."""
+"""Expressions after `PREAMBLE`, and their types."""
 
 PREAMBLE = """
 import kafkalog
@@ -123,7 +123,7 @@ ACCEPTED = (
     "kafkalog.LogConfig(cleanup_policy=('compact', 'delete'))",
 )
 
-REFUSED = (
+REJECTED = (
     "kafkalog.scan('t-0', isolation='committed')",
     "kafkalog.scan('t-0', on_corruption='ignore')",
     "kafkalog.scan(7)",
@@ -151,21 +151,21 @@ def own_members(kind):
 
 
 def everything_public():
-    """Return lines that declare one of each class, and expressions for all there is."""
+    """Return lines that declare a variable of each class, and public expressions."""
     kinds = [getattr(kafkalog, name) for name in kafkalog.__all__]
     declared, public = [], [f"kafkalog.{name}" for name in kafkalog.__all__]
-    for kind in filter(inspect.isclass, [*kinds, *REACHED]):
-        one = f"one_{kind.__name__}"
+    for kind in filter(inspect.isclass, [*kinds, *RETURNED]):
+        variable = f"one_{kind.__name__}"
         declared += [
             f"import {kind.__module__}",
-            f"{one}: {kind.__module__}.{kind.__name__}",
+            f"{variable}: {kind.__module__}.{kind.__name__}",
         ]
-        public += [f"{one}.{name}" for name in own_members(kind)]
+        public += [f"{variable}.{name}" for name in own_members(kind)]
     return declared, public
 
 
-def plain(revealed):
-    """Write a type without what is the same in each: shapes, modules, bits."""
+def short_type(revealed):
+    """Return a type without shapes, modules and bits."""
     shorter = revealed.replace("tuple[Any, ...], numpy.dtype", "numpy.dtype")
     shorter = shorter.replace("builtins.", "").replace("generic[Any]", "generic")
     return re.sub(r"numpy\.signedinteger\[[\w.]*_(\d+)Bit\]", r"int\1", shorter)
@@ -173,7 +173,7 @@ def plain(revealed):
 
 @pytest.fixture(scope="module")
 def check(tmp_path_factory):
-    """Run mypy over lines after `PREAMBLE`; gives types and errors by line."""
+    """Return a function that runs mypy over lines; it returns types and errors."""
     root = tmp_path_factory.mktemp("checked")
     for package, stub in STUBS.items():
         (root / "stubs" / package).mkdir(parents=True)
@@ -194,7 +194,9 @@ def check(tmp_path_factory):
         )
         assert ran.returncode in (0, 1), ran.stderr
         first = len(before) + 1
-        types = {int(line): plain(text) for line, text in REVEALED.findall(ran.stdout)}
+        types = {
+            int(line): short_type(text) for line, text in REVEALED.findall(ran.stdout)
+        }
         errors = {int(line) - first: text for line, text in ERROR.findall(ran.stdout)}
         array_like = types.pop(len(before))
         found = {
@@ -212,21 +214,21 @@ def test_columns_tables_and_logs_have_types(check):
     assert not errors
 
 
-def test_each_column_of_a_scan_is_among_the_types_held_here():
+def test_the_type_of_each_column_is_checked():
     assert {f"records.{name}" for name in COLUMNS} <= TYPES.keys()
 
 
-def test_a_word_or_a_source_that_there_is_none_of_is_an_error(check):
-    _, errors = check(REFUSED)
-    assert {REFUSED[line] for line in errors} == set(REFUSED)
+def test_invalid_arguments_are_type_errors(check):
+    _, errors = check(REJECTED)
+    assert {REJECTED[line] for line in errors} == set(REJECTED)
 
 
-def test_what_may_be_given_is_no_error(check):
+def test_valid_arguments_are_no_type_errors(check):
     _, errors = check(ACCEPTED)
     assert not {ACCEPTED[line] for line in errors}
 
 
-def test_nothing_public_is_any(check):
+def test_no_public_type_is_any(check):
     declared, public = everything_public()
     lines = [*declared, *(f"reveal_type({name})" for name in public)]
     found, errors = check(lines)

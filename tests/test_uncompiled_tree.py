@@ -1,4 +1,4 @@
-"""Importing from a source tree that is not compiled raises an error that says so."""
+"""Importing from a source tree that is not compiled raises an error about that."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ USES = (
 
 
 def copied(root, *patterns):
-    """Copy the package into `root`, its except files that match `patterns`."""
+    """Copy the package into `root`, except files that match `patterns`."""
     ignored = shutil.ignore_patterns("__pycache__", *patterns)
     shutil.copytree(PACKAGE, root / "kafkalog", ignore=ignored)
     return root
@@ -37,7 +37,7 @@ def run(program, tree):
 
 
 @pytest.mark.parametrize("program", USES)
-def test_the_error_says_how_to_compile_the_source_tree(program, tmp_path):
+def test_the_error_states_how_to_compile_the_source_tree(program, tmp_path):
     tree = copied(tmp_path, "*.so")
     ran = run(program, tree)
     *_, message = ran.stderr.splitlines()

@@ -1,7 +1,7 @@
 """The offset index of an active segment; `offset_index` describes its layout.
 
 An entry has the last offset of a batch, and the position where the batch begins.
-Offsets ascend strictly. Lookups use Kafka's own search, so that a damaged index gives
+Offsets ascend strictly. Lookups use Kafka's own search, so that a damaged index returns
 the same positions as in a broker.
 
 Source: ``OffsetIndex.java``.

@@ -66,9 +66,9 @@ class GrowingTransactionIndex:
         with self._lock:
             if self._table is None:
                 data = b""
-                if whole := self._size_in_bytes() // _WIDTH * _WIDTH:
+                if size := self._size_in_bytes() // _WIDTH * _WIDTH:
                     with self._disk.open(self.path) as file:
-                        data = file.read(0, whole)
+                        data = file.read(0, size)
                 entries = np.frombuffer(data, ENTRY)
                 self._table = TransactionIndex(entries, self.base_offset)
             return self._table

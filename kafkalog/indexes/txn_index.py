@@ -141,8 +141,8 @@ class TransactionIndex(IndexTable):
         [9]
         """
         entries = self.entries[: self._deciding(end)]
-        meets = (entries["last_offset"] >= start) & (entries["first_offset"] < end)
-        return np.asarray(entries[meets])
+        overlaps = (entries["last_offset"] >= start) & (entries["first_offset"] < end)
+        return np.asarray(entries[overlaps])
 
     def covers(self, end: int) -> bool:
         """Return whether no later segment can have an abort of a record before `end`.

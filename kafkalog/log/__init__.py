@@ -1,1 +1,1 @@
-"""Floor 6: one partition, segments in order. Does not know topics."""
+"""The log of one partition: reading, appending, retention, truncation, recovery."""

@@ -1,10 +1,9 @@
 """The clock and the scheduler of a log.
 
-A log reads the time from a `Clock` and hands to a `Scheduler` what need not be done at
-once: forcing a rolled segment to disk, removing deleted files after a delay, expiring
-producers. ``kafkalog.testing`` has a clock and a scheduler that a test moves by hand.
+A log reads the time from a `Clock`. A `Scheduler` runs the work that can wait: forcing
+a rolled segment to disk, removing deleted files after a delay, expiring producers.
+``kafkalog.testing`` has a clock and a scheduler that a test moves forward.
 
-Knows: milliseconds and callables. Does not know: logs.
 Source: ``Scheduler.java``, ``KafkaScheduler.java``, ``Time.java``.
 """
 
@@ -31,7 +30,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock.
+    """The clock of the operating system.
 
     >>> SystemClock().now_ms() > 1_700_000_000_000
     True
@@ -44,7 +43,7 @@ class SystemClock:
 
 @dataclass(slots=True, order=True)
 class Task:
-    """Work to be done at `due_ms`, and every `period_ms` from then on if >= 0."""
+    """Work that is due at `due_ms`, then every `period_ms`; -1 is for once."""
 
     due_ms: int
     number: int
@@ -54,7 +53,7 @@ class Task:
     cancelled: bool = field(default=False, compare=False)
 
     def cancel(self) -> None:
-        """Do not run the task again."""
+        """Cancel the task: it is not run again."""
         self.cancelled = True
 
 
@@ -73,12 +72,12 @@ class Scheduler(Protocol):
 class ThreadScheduler:
     """A scheduler that runs its tasks in threads named ``kafkalog-scheduler``.
 
-    The first task starts one thread. Another is started, up to `threads`, only where a
-    task is due while all of them are busy. `shutdown` ends them.
+    The first task starts one thread. Another is started, up to `threads`, if a task is
+    due while all of them are busy. `shutdown` ends them.
 
-    A periodic task never runs twice at once. One that raises does not run again, and
-    its error is kept in `errors`: a log whose disk failed has closed itself, and
-    reports that at the next call.
+    A periodic task never runs twice at the same time. A task that raises does not run
+    again, and its error is added to `errors`. A log whose disk failed has closed itself
+    and raises that error at the next call.
 
     >>> done = threading.Event()
     >>> with ThreadScheduler() as scheduler:
@@ -89,12 +88,12 @@ class ThreadScheduler:
 
     def __init__(self, threads: int = 1) -> None:
         self.errors: list[BaseException] = []
-        self._most = threads
+        self._limit = threads
         self._busy = 0
         self._tasks: list[Task] = []
         self._numbers = count()
-        # Held by `with` itself: a condition is entered and left by code in Python, and
-        # a signal handler that raises in there would leave it held.
+        # An explicit lock: `Condition.__enter__` and `__exit__` are Python code, and a
+        # signal handler that raises in them would leave the condition's lock held.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
@@ -109,7 +108,7 @@ class ThreadScheduler:
     def schedule(
         self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
     ) -> Task:
-        """Run `work` in a thread when it is due; never after `shutdown`."""
+        """Run `work` in a thread when it is due, but not after `shutdown`."""
         due = _monotonic_ms() + max(0, delay_ms)
         with self._lock:
             task = Task(due, next(self._numbers), name, work, period_ms)
@@ -122,9 +121,9 @@ class ThreadScheduler:
         return task
 
     def shutdown(self) -> None:
-        """Drop all tasks that have not run, and wait for those that run now.
+        """Drop all tasks that have not run, and wait for the running ones.
 
-        May be called twice, and again after an interrupt.
+        It can be called again, also after an interrupt.
         """
         with self._lock:
             self._closed = True
@@ -135,10 +134,10 @@ class ThreadScheduler:
                 thread.join()
 
     def _start_thread(self, least: int) -> None:
-        """Start a thread if fewer than `least` are alive, and another is allowed."""
+        """Start a thread if fewer than `least` are alive, up to the limit."""
         # A thread whose start was interrupted is not alive, and is replaced.
-        self._threads = [one for one in self._threads if one.is_alive()]
-        if len(self._threads) < min(least, self._most):
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if len(self._threads) < min(least, self._limit):
             thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
             self._threads.append(thread)
             thread.start()

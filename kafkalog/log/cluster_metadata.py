@@ -1,11 +1,10 @@
-"""Topics and settings as a KRaft cluster has them: out of ``__cluster_metadata-0``.
+"""Topics and settings of a KRaft cluster, read from ``__cluster_metadata-0``.
 
-The newest ``.checkpoint`` has all of them as of its offset, and the records of the log
-from there on what has changed since. Records of a transaction count once that has
-ended. The log is taken to its end: a record there that its quorum has not committed
-counts as well.
+The newest ``.checkpoint`` has all of them as of its offset. The records of the log from
+that offset on have the later changes. Records of a transaction are applied when it
+ends. The log is read to its end, so a record that its quorum has not committed is
+applied, too.
 
-Knows: records of topics and settings. Does not know: what a setting means.
 Source: ``ConfigurationsDelta.java``, ``TopicsDelta.java``,
 ``MetadataBatchLoader.java``, ``KafkaRaftLog.java``.
 """
@@ -30,17 +29,17 @@ METADATA_PARTITION: Final = PartitionDir(METADATA_TOPIC, 0).name
 
 TOPIC, CONFIG, REMOVE_TOPIC = 2, 4, 9
 BEGIN, END, ABORT = 23, 24, 25
-READ: Final = frozenset({TOPIC, CONFIG, REMOVE_TOPIC, BEGIN, END, ABORT})
-"""Types of the records that are read, by Kafka's numbers; all others are skipped."""
+APPLIED_TYPES: Final = frozenset({TOPIC, CONFIG, REMOVE_TOPIC, BEGIN, END, ABORT})
+"""Kafka's numbers of the record types that are read; all others are skipped."""
 
-OF_TOPIC, OF_BROKER = 2, 4
-"""Kafka's numbers of the resources whose settings are read."""
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+"""Kafka's numbers of the resource types whose settings are read."""
 
 CLUSTER_DEFAULT: Final = ""
-"""In place of a broker's id: settings of all brokers that have none of their own."""
+"""Name, in place of a broker's id, of the default settings of all brokers."""
 
 Change = tuple[int, dict[str, Any]]
-"""Type and message of a record."""
+"""Type number and message of a record."""
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class ClusterSettings:
     def apply(self, value: bytes | None) -> None:
         """Apply a record of the metadata log, or skip it."""
         number = metadata_type(value)
-        if number not in READ:
+        if number not in APPLIED_TYPES:
             return
         message = decode_metadata(METADATA_TOPIC, value)[3]
         if number == BEGIN:
@@ -81,8 +80,8 @@ class ClusterSettings:
             self._set(message)
 
     def _set(self, message: dict[str, Any]) -> None:
-        of = {OF_TOPIC: self.topics, OF_BROKER: self.brokers}
-        resources = of.get(message["resourceType"])
+        by_type = {TOPIC_RESOURCE: self.topics, BROKER_RESOURCE: self.brokers}
+        resources = by_type.get(message["resourceType"])
         if resources is None:
             return
         settings = resources.setdefault(message["resourceName"], {})
@@ -93,9 +92,10 @@ class ClusterSettings:
 
 
 def read_cluster_settings(directory: Path) -> ClusterSettings:
-    """Read a directory ``__cluster_metadata-0``.
+    """Return the settings in a directory ``__cluster_metadata-0``.
 
-    Raises `KafkaLogError` for what cannot be read, or has a gap, and `OSError`.
+    Raises `KafkaLogError` for a file that is corrupt, or a gap between files, and
+    `OSError`.
     """
     settings = ClusterSettings()
     start = _apply_snapshot(directory, settings)
@@ -108,17 +108,17 @@ def read_cluster_settings(directory: Path) -> ClusterSettings:
 
 
 def _apply_snapshot(directory: Path, settings: ClusterSettings) -> int:
-    """Apply the newest snapshot; return the offset it goes up to, 0 without one."""
+    """Apply the newest snapshot; return its end offset, 0 without a snapshot."""
     names = [parse_file_name(path.name) for path in directory.iterdir()]
-    found = [
+    snapshots = [
         (name.base_offset, name.epoch or 0, name.name)
         for name in names
         if name is not None and name.kind == "checkpoint"
         if name.suffix is None and name.token is None
     ]
-    if not found:
+    if not snapshots:
         return 0
-    offset, _, newest = max(found)
+    offset, _, newest = max(snapshots)
     path = directory / newest
     try:
         snapshot = MetadataSnapshot.parse(read_regular(path))
@@ -133,14 +133,15 @@ def _apply_snapshot(directory: Path, settings: ClusterSettings) -> int:
 
 
 def _batches(directory: Path, start: int) -> Iterator[RecordBatch]:
-    """Yield the batches that reach `start` or lie after it, of which none is missing.
+    """Yield the batches that end at or after `start`, with their checksums checked.
 
-    Their checksums are checked.
+    Raises `CorruptRecordError` for missing offsets.
     """
     end = start
     segments = list_segments(directory)
     if not segments and not start:
-        raise CorruptRecordError("neither a segment nor a snapshot").located(directory)
+        reason = "no segment and no snapshot, expected at least one"
+        raise CorruptRecordError(reason).located(directory)
     for segment, source in read_on(directory, from_offset(segments, start)):
         for step in segment.records(source, segment.position_for(source, start)):
             assert isinstance(step, Step)  # damage is raised

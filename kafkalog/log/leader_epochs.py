@@ -1,14 +1,13 @@
-"""Which leader wrote what: the epochs of a log, each with its first offset.
+"""The leader epochs of a log, each with its start offset.
 
     epoch 0: [0, 1500)    epoch 5: [1500, 1620)    epoch 6: [1620, log end)
 
-Both rise strictly. An epoch that is assigned is in the file, forced to disk, before
-anything is written under it, so the file may know of epochs that have been cut, never
-the other way round. Cutting writes it later: what a crash leaves too much of is cut
-again when the log is opened. That works as long as nothing was appended where those
-epochs began, so `flush` is called before an append.
+Both increase strictly. An epoch is in the file, forced to disk, before a record is
+written with it. So the file may list epochs that were truncated from the log, but it
+never lacks one. A truncation writes the file later. After a crash, opening the log
+removes the epochs that begin at or above its end. That requires that nothing was
+appended there, so `flush` is called before an append.
 
-Knows: epochs and the file that keeps them. Does not know: records, who leads.
 Source: ``LeaderEpochFileCache.java``, ``LeaderEpochCheckpointFile.java``.
 """
 
@@ -32,21 +31,21 @@ _EPOCH: Final = attrgetter("epoch")
 _START: Final = attrgetter("start_offset")
 
 Later = Callable[[str, Callable[[], None]], Any]
-"""Takes the name of a task and what it is to do, soon."""
+"""A function that schedules a task by its name, to run soon."""
 
 
 class EpochEnd(NamedTuple):
-    """An epoch, and the first offset that is not its."""
+    """An epoch, and the first offset after it."""
 
     epoch: int
     end_offset: int
 
 
 def read_epochs(path: Path) -> list[EpochEntry]:
-    """Read a ``leader-epoch-checkpoint``; a missing one has no entries.
+    """Return the entries of a ``leader-epoch-checkpoint``, none if it is missing.
 
-    Raises `CorruptCheckpointError` for one that cannot be read, `LogArgumentError` for
-    one with a negative number.
+    Raises `CorruptCheckpointError` for a corrupt file, `LogArgumentError` for a
+    negative number.
     """
     entries: list[EpochEntry] = []
     try:
@@ -61,8 +60,8 @@ def read_epochs(path: Path) -> list[EpochEntry]:
 
 def _check(entry: EpochEntry, path: Path) -> None:
     if entry.epoch < 0 or entry.start_offset < 0:
-        reason = f"no epoch {entry.epoch} begins at {entry.start_offset}"
-        raise LogArgumentError(f"{reason}: {path}")
+        reason = f"epoch {entry.epoch} with start offset {entry.start_offset}"
+        raise LogArgumentError(f"{reason}, expected at least 0: {path}")
 
 
 def end_offset_for(
@@ -84,12 +83,11 @@ def end_offset_for(
 
 
 class LeaderEpochs:
-    r"""The epochs of one log, kept in its ``leader-epoch-checkpoint``.
+    r"""The leader epochs of one log, stored in its ``leader-epoch-checkpoint``.
 
-    Opening makes the file, empty, if it is missing. Raises `CorruptCheckpointError` for
-    one that cannot be read, `LogArgumentError` for one with a negative number. One
-    thread changes it at a time; others may read meanwhile. `latest` is the last epoch,
-    or None.
+    A missing file is created, without entries. Raises `CorruptCheckpointError` for a
+    corrupt file, `LogArgumentError` for a negative number. One thread may change the
+    epochs while others read them. `latest` is the last epoch, or None.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -108,7 +106,7 @@ class LeaderEpochs:
         self.path = path
         self._disk = disk
         self._later = later
-        self._is_behind = False
+        self._is_outdated = False
         self._keep(())
         disk.create_if_missing(path)
         for entry in read_epochs(path):
@@ -116,7 +114,7 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> list[EpochEntry]:
-        """All epochs, ascending."""
+        """All epochs, in ascending order."""
         return list(self._entries)
 
     @property
@@ -132,54 +130,54 @@ class LeaderEpochs:
         return None if latest is None else latest.epoch
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Let an epoch begin at an offset; on disk once this returns.
+        """Start an epoch at an offset, and force that to disk.
 
-        Nothing if it is the last one and began there or before. Epochs that are not
-        before it, in number and in offset, are dropped. Raises `LogArgumentError` for
-        negative numbers.
+        Nothing is done if it is the last epoch and began there or before. Epochs with
+        the same or a higher number or start offset are dropped. Raises
+        `LogArgumentError` for negative numbers.
         """
         if self._take(EpochEntry(epoch, start_offset)):
             self._write()
 
     def truncate_from_end(self, offset: int) -> None:
-        """Drop the epochs that begin at `offset` or behind; the file follows soon.
+        """Drop the epochs that begin at or above `offset`; write the file later.
 
-        Nothing for a negative offset, which is none.
+        A negative offset is ignored.
         """
         kept = bisect_left(self._entries, offset, key=_START)
         if offset >= 0 and kept < len(self._entries):
             self._keep(self._entries[:kept])
-            self._is_behind = True
+            self._is_outdated = True
             self._write_later()
 
     def truncate_from_start(self, offset: int) -> None:
-        """Let the epoch of `offset` begin there, and drop those before it.
+        """Let the epoch of `offset` begin there, and drop the earlier ones.
 
-        The file follows soon, even if nothing has changed, as long as an epoch begins
-        at or before `offset`.
+        The file is written later, also if nothing has changed, if an epoch begins at or
+        below `offset`.
         """
-        behind = bisect_right(self._entries, offset, key=_START)
-        if behind:
-            first = EpochEntry(self._entries[behind - 1].epoch, offset)
-            self._keep((first, *self._entries[behind:]))
+        following = bisect_right(self._entries, offset, key=_START)
+        if following:
+            first = EpochEntry(self._entries[following - 1].epoch, offset)
+            self._keep((first, *self._entries[following:]))
             self._write_later()
 
     def flush(self) -> None:
-        """Write the file, if it has epochs that were dropped from the end."""
-        if self._is_behind:
+        """Write the file if it still has epochs that were dropped from the end."""
+        if self._is_outdated:
             self._write()
 
     def clear(self) -> None:
-        """Drop all epochs here, and leave the file as it is."""
+        """Drop all epochs in memory, and leave the file as it is."""
         self._keep(())
 
     def clear_and_flush(self) -> None:
-        """Drop all epochs, on disk once this returns."""
+        """Drop all epochs, and force that to disk."""
         self.clear()
         self._write()
 
     def move_to(self, directory: Path) -> None:
-        """Take note that the directory of the file was renamed."""
+        """Update the path after the directory was renamed."""
         self.path = directory / LEADER_EPOCHS
         self._disk.create_if_missing(self.path)
 
@@ -188,13 +186,13 @@ class LeaderEpochs:
         return end_offset_for(self._entries, epoch, log_end_offset)
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """Return the epoch that an offset was, or would be, written under."""
+        """Return the epoch with which an offset was, or would be, written."""
         entries = self._entries
         slot = bisect_right(entries, offset, key=_START) - 1
         return entries[slot].epoch if slot >= 0 else None
 
     def _take(self, entry: EpochEntry) -> bool:
-        """Take an epoch into memory; whether that changed anything."""
+        """Add an epoch in memory; return whether that changed anything."""
         _check(entry, self.path)
         epoch, start = entry
         entries = self._entries
@@ -213,7 +211,7 @@ class LeaderEpochs:
 
     def _write(self) -> None:
         self._disk.replace(self.path, format_epochs(self._entries))
-        self._is_behind = False
+        self._is_outdated = False
 
     def _write_later(self) -> None:
         if self._later is None:
@@ -223,7 +221,7 @@ class LeaderEpochs:
             self._later(name, self._write_if_there)
 
     def _write_if_there(self) -> None:
-        """Write what is known now; nothing if the log has been removed meanwhile."""
+        """Write the present epochs, unless the log was deleted meanwhile."""
         try:
             self._write()
         except FileNotFoundError:

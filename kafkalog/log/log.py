@@ -1,10 +1,8 @@
 """`Log`: one partition's log, opened for reading.
 
-A log that is open for reading changes no byte, and a broker may be writing to it. Each
-call reads the files as they are then.
+A log that is open for reading changes no file, and a broker may be writing to it. Each
+call reads the files as they are at that time.
 
-Knows: the segments of a partition and the files beside them. Does not know: topics,
-columns, other partitions.
 Source: ``UnifiedLog.java``, ``LocalLog.java``.
 """
 
@@ -61,8 +59,8 @@ from kafkalog.storage.location import AnyPath, Location, locate
 
 MAX_READ_BYTES: Final = 1 << 20
 NOT_FOUND: Final = -1
-SHOWN: Final = 20
-"""How many segments the HTML form of a log lists."""
+LISTED_SEGMENTS: Final = 20
+"""How many segments the HTML form of a log lists at most."""
 
 WRITING: Final = (
     "append",
@@ -364,11 +362,12 @@ class Log:
             following = int(rows["last_offset"][-1]) + 1
             aborted: tuple[tuple[int, int], ...] = ()
             if committed:
-                hits = transactions.aborted
-                hits = hits[
-                    (hits["last_offset"] >= offset) & (hits["first_offset"] < following)
+                found = transactions.aborted
+                found = found[
+                    (found["last_offset"] >= offset)
+                    & (found["first_offset"] < following)
                 ]
-                aborted = tuple((int(one[0]), int(one[1])) for one in hits)
+                aborted = tuple((int(txn[0]), int(txn[1])) for txn in found)
             data = step.data[first : first + size].tobytes()
             return LogRead(data, following, aborted)
         return LogRead(b"", offset)
@@ -380,8 +379,8 @@ class Log:
         ----------
         timestamps : array_like of int, datetime or datetime64
             Times, in ms since 1970 or as aware datetimes, of any shape. Negative
-            numbers are times before 1970; the special ones that a broker knows, -1 to
-            -6, are for `WritableLog.find_offset`.
+            numbers are times before 1970; Kafka's special timestamps, -1 to -6, are for
+            `WritableLog.find_offset`.
 
         Returns
         -------
@@ -401,10 +400,10 @@ class Log:
         array([ 5, -1])
         """
         start = self.log_start_offset
-        return for_each_time(timestamps, lambda one: self._offset_for_time(one, start))
+        return for_each_time(timestamps, lambda ms: self._offset_for_time(ms, start))
 
     def _offset_for_time(self, timestamp: int, start: int) -> int:
-        """Return the first offset at or above both."""
+        """Return the first offset at or above both timestamp and start offset."""
         bounds = Bounds(start_offset=start, start_timestamp=timestamp)
 
         def late(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
@@ -437,14 +436,14 @@ def entry_steps(
 ) -> Iterator[Step]:
     """Yield the batches that reach `offset` and begin before `end`."""
 
-    def wanted(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
+    def in_interval(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
         following = rows["last_offset"] >= offset
         return following & (rows["base_offset"] < end), False
 
     segments = from_offset(list_segments(path), offset)
     for segment, source in read_on(path, segments):
         start = segment.position_for(source, offset)
-        records = segment.records(source, start, wanted, first_bytes)
+        records = segment.records(source, start, in_interval, first_bytes)
         for step in records:
             if isinstance(step, Step):
                 yield step
@@ -478,14 +477,15 @@ def aborted_between(path: Location, first: int, last: int) -> npt.NDArray[np.voi
 
 def segments_html(title: str, segments: Sequence[LogSegment]) -> str:
     """Return an HTML table of the last segments: their names and sizes."""
-    rows = [(one.name, _size_of(one)) for one in segments[-SHOWN:]]
+    last = segments[-LISTED_SEGMENTS:]
+    rows = [(segment.name, _size_of(segment)) for segment in last]
     more = len(segments) - len(rows)
     footer = f"{more} earlier segments" if more else ""
     return html_table(title, ("segment", "bytes"), rows, footer)
 
 
 def _size_of(segment: LogSegment) -> int | str:
-    """Return a segment's size; that of one removed since it was listed is unknown."""
+    """Return a segment's size, "?" if it was removed since it was listed."""
     try:
         return segment.size_in_bytes
     except FileNotFoundError:
@@ -497,7 +497,8 @@ def find_end(
 ) -> int:
     """Return the offset after the last valid batch; at least the log start offset.
 
-    That is the last batch before damage, where recovery truncates, or the last of all.
+    That is the last batch before damage, where recovery truncates; with `past_damage`,
+    the last valid batch of all.
     """
     end = log_start_offset
     for segment, source in read_on(directory, list_segments(directory)[-1:]):
@@ -508,8 +509,8 @@ def find_end(
 def find_stable(directory: Location, end: int) -> int:
     """Return the last stable offset of a log that ends at `end`.
 
-    The newest snapshot lists the transactions open at its offset; the log is read from
-    there.
+    The newest producer snapshot lists the transactions open at its offset. The log is
+    read from there.
     """
     return min(replay_partition(directory, end, end).last_stable_offset, end)
 
@@ -538,8 +539,8 @@ def _first_offset(
 def for_each_time(
     timestamps: Times, find: Callable[[int], int]
 ) -> npt.NDArray[np.int64]:
-    """Return `find` of each of many timestamps, in their shape."""
+    """Return the result of `find` for each of many timestamps, in their shape."""
     times = all_as_ms(timestamps)
     distinct, places = np.unique(times, return_inverse=True)
-    found = [find(int(one)) for one in distinct]
+    found = [find(int(time)) for time in distinct]
     return np.array(found, np.int64)[places].reshape(times.shape)

@@ -1,17 +1,17 @@
 """The segments of a partition's directory, in order of their base offsets.
 
 A segment is its ``.log`` file, without the suffixes ``.deleted``, ``.cleaned`` and
-``.swap``. Directories change while they are read: a broker rolls, retains, compacts.
-Compaction makes one segment of several: it is written as ``.swap``, the several are
-renamed to ``.deleted``, and then it takes the name of the first of them.
+``.swap``. A directory may change while it is read, as a broker rolls, deletes and
+compacts. Compaction replaces several segments by one: the new one is written as
+``.swap``, the old ones are renamed to ``.deleted``, and then the new one gets the name
+of the first of them.
 
-A listing made meanwhile may miss segments, so `list_segments` lists again. A segment
-may also be merged or truncated away after it was listed, before it is opened. So
-`read_on` opens a segment without a name by its ``.deleted`` name, and lists the
-directory again to find where its offsets are now.
+A listing made in between may miss segments, so `list_segments` lists again. A segment
+may also be merged or truncated after it was listed, before it is opened. `read_on` then
+opens it by its ``.deleted`` name, or lists the directory again to find the segment that
+has its offsets now.
 
-Knows: names and order. Does not know: what is in a segment, topics.
-Source: ``LogSegments.java``; ``LocalLog.java``, its ``replaceSegments``.
+Source: ``LogSegments.java``, ``LocalLog.replaceSegments``.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ from kafkalog.storage.file_names import MAX_OFFSET, file_name, parse_file_names
 from kafkalog.storage.location import AnyPath, Location, OpenedSource, entries, locate
 
 QUIET_NS: Final = 50_000_000
-"""A directory that did not change for so long does not while it is listed, by its time:
-that of file systems goes in steps of some milliseconds."""
+"""Age of a directory's modification time after which a listing of it is complete.
 
-LEFT_NS: Final = 1_000_000_000
-"""After so long a ``.swap`` is what a crash has left."""
+The clocks of file systems advance in steps of some milliseconds."""
+
+ABANDONED_NS: Final = 1_000_000_000
+"""Age of the modification time after which a ``.swap`` was left by a crash."""
 
 PAUSE_S: Final = 0.005
 MAX_LISTINGS: Final = 1000
-"""How often a directory is listed in which a ``.swap`` file is to be renamed."""
+"""How often a directory is listed while a ``.swap`` file in it is to be renamed."""
 
 MAX_DIFFERING: Final = 5
-"""How often a directory is listed where each listing differs from the last."""
+"""How often a directory is listed while each listing differs from the last."""
 
 MAX_RELISTINGS: Final = 20
-"""How often one segment is looked for anew, where a directory never comes to rest."""
+"""How often the directory is listed for one segment while it keeps changing."""
 
 
 class Listing(NamedTuple):
     """The ``.log`` files of a directory by base offset.
 
-    `swaps` is whether a ``.swap`` file is to be renamed, and the segments it was made
-    of may have lost their names.
+    `swaps` is whether a ``.swap`` file is to be renamed. The segments that it replaces
+    may have been renamed already.
     """
 
     files: list[tuple[int, str]]
@@ -59,7 +60,7 @@ class Listing(NamedTuple):
 
 
 class LostTail(NamedTuple):
-    """Records that a segment has lost at its end: the error, and their offsets."""
+    """Records missing at the end of a segment: the error, and their offsets."""
 
     error: CorruptRecordError
     first_offset: int
@@ -75,26 +76,26 @@ def list_segments(directory: AnyPath) -> list[LogSegment]:
     found = _files(directory)
     ends = [*(base - 1 for base, _ in found[1:]), MAX_OFFSET][: len(found)]
     return [
-        LogSegment(directory / name, base, most)
-        for (base, name), most in zip(found, ends, strict=True)
+        LogSegment(directory / name, base, end)
+        for (base, name), end in zip(found, ends, strict=True)
     ]
 
 
 def _files(directory: Location) -> list[tuple[int, str]]:
-    """List the ``.log`` files, by base offset, when all is at rest."""
+    """List the ``.log`` files by base offset, once no file is being renamed."""
     if not isinstance(directory, Path):
-        return _list(directory).files  # at a URL nothing is renamed
-    before: Listing | None = None
+        return _list(directory).files  # object stores do not rename
+    previous: Listing | None = None
     for number in range(MAX_LISTINGS):
         changed_ns = directory.stat().st_mtime_ns
         quiet_ns = time.time_ns() - changed_ns
         listing = _list(directory)
-        rests = quiet_ns > (LEFT_NS if listing.swaps else QUIET_NS)
-        if rests and directory.stat().st_mtime_ns == changed_ns:
+        is_quiet = quiet_ns > (ABANDONED_NS if listing.swaps else QUIET_NS)
+        if is_quiet and directory.stat().st_mtime_ns == changed_ns:
             break
-        if not listing.swaps and (listing == before or number == MAX_DIFFERING):
+        if not listing.swaps and (listing == previous or number == MAX_DIFFERING):
             break
-        before = listing
+        previous = listing
         if listing.swaps:
             time.sleep(PAUSE_S)
     return listing.files
@@ -115,7 +116,7 @@ def _list(directory: Location) -> Listing:
 
 
 def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
-    """Keep the segments that may hold records at or above `offset`.
+    """Return the segments that may hold records at or above `offset`.
 
     >>> from pathlib import Path
     >>> segments = [LogSegment(Path(f"{base}.log"), base) for base in (0, 50, 90)]
@@ -129,12 +130,12 @@ def from_offset(segments: list[LogSegment], offset: int) -> list[LogSegment]:
 def read_on(
     directory: Location, segments: list[LogSegment]
 ) -> Generator[tuple[LogSegment, OpenedSource], None, None]:
-    """Open one segment after another, through renames and removals.
+    """Open one segment after another, while a broker renames and removes files.
 
-    A segment that was removed, be it by retention, or because the log was cut before
-    it, or as compaction has put its records into an earlier one, is passed over for
-    what the directory then holds from its base offset on: that may begin with
-    offsets that were read already. The source is closed when the next is taken.
+    A segment may be removed by retention or truncation, or because compaction has moved
+    its records into an earlier one. Then the directory is listed again from its base
+    offset on; the segments found may begin with offsets that were read already. A
+    source is closed when the next one is taken.
     """
     listings = 0
     while segments:
@@ -144,15 +145,15 @@ def read_on(
         except FileNotFoundError:
             if listings == MAX_RELISTINGS or not directory.is_dir():
                 raise
-            segments = _anew(directory, segments)
+            segments = _list_again(directory, segments)
             listings += 1
             continue
         with source:
-            if listings < MAX_RELISTINGS and not _stands(segments, source):
-                anew = _anew(directory, segments)
-                # Where retention took both, what is open is all that there is of it.
-                if anew and anew[0].base_offset <= segment.base_offset:
-                    segments = anew
+            if listings < MAX_RELISTINGS and not _keeps_name(segments, source):
+                relisted = _list_again(directory, segments)
+                # If retention deleted both, only the open file has these records.
+                if relisted and relisted[0].base_offset <= segment.base_offset:
+                    segments = relisted
                     listings += 1
                     continue
             listings = 0
@@ -163,28 +164,28 @@ def read_on(
 def find_lost_tail(
     directory: Location, segment: LogSegment, records: FileRecords
 ) -> LostTail | None:
-    """Return what is lost where a segment ends in part of an entry; None if nothing is.
+    """Return the records lost if a segment ends in a partial batch, or None.
 
-    `records` is a reading of the segment that came to its end. Only the last segment of
-    a log may just end; any other ends where the next begins. A gap without such a tail
-    is none of this: compaction leaves gaps. What a broker has changed meanwhile is not
-    damage: the directory and the file are read again.
+    `records` has read the segment to its end. Only the last segment of a log may end in
+    a partial batch. A gap before the next segment without one is valid, as compaction
+    leaves gaps. The directory and the file are read again, as a broker may have changed
+    them meanwhile.
     """
     if not records.has_tail or segment.most == MAX_OFFSET:
         return None
     first = max(records.before + 1, segment.base_offset)
-    if first > segment.most or not _still_ends_so(directory, segment, records.end):
+    if first > segment.most or not _still_ends_at(directory, segment, records.end):
         return None
     reason = (
-        f"the segment ends in part of a batch after offset {first - 1}, and the next "
+        f"the segment ends in a partial batch after offset {first - 1}, and the next "
         f"begins at {segment.most + 1}, expected {first}"
     )
     error = CorruptRecordError(reason, position=records.end, cause="size")
     return LostTail(error.located(segment.path), first, segment.most)
 
 
-def _still_ends_so(directory: Location, segment: LogSegment, end: int) -> bool:
-    """Whether a segment and the next are still there, and it has no entry at `end`."""
+def _still_ends_at(directory: Location, segment: LogSegment, end: int) -> bool:
+    """Return whether a segment is unchanged, and has no complete batch at `end`."""
     if not directory.is_dir() or segment not in list_segments(directory):
         return False
     try:
@@ -195,20 +196,20 @@ def _still_ends_so(directory: Location, segment: LogSegment, end: int) -> bool:
         return source.size > end and read_valid_entry(source, end) is None
 
 
-def _anew(directory: Location, segments: list[LogSegment]) -> list[LogSegment]:
-    """List what now holds the offsets of `segments`; nothing without a directory."""
+def _list_again(directory: Location, segments: list[LogSegment]) -> list[LogSegment]:
+    """List the segments that hold the offsets of `segments` now."""
     if not directory.is_dir():
         return []
     listed = from_offset(list_segments(directory), segments[0].base_offset)
-    most = segments[-1].base_offset
-    return [one for one in listed if one.base_offset <= most]
+    last = segments[-1].base_offset
+    return [segment for segment in listed if segment.base_offset <= last]
 
 
-def _stands(segments: list[LogSegment], source: OpenedSource) -> bool:
-    """Whether the first segment, and the next one, have their names.
+def _keeps_name(segments: list[LogSegment], source: OpenedSource) -> bool:
+    """Return whether the first segment, and the next one, have their names.
 
-    If the first is marked, its records may be in an earlier one, or cut off the log. If
-    the next has no name, its records may be in the first, and reach beyond its end.
+    If the first is marked, its records may be in an earlier segment, or truncated. If
+    the next has lost its name, the first may hold its records now.
     """
     first = segments[0]
     if not isinstance(first.path, Path):

@@ -1,15 +1,14 @@
-"""Snapshots of the metadata log: ``<end offset>-<epoch>.checkpoint``, and bootstrap's.
+"""Snapshots of the metadata log: ``<end offset>-<epoch>.checkpoint``.
 
-Batches of magic 2 behind one another, as in a segment:
+A snapshot has batches of magic 2, one after another, as a segment has:
 
     | header: control records | data batches ... | footer: control record |
 
-The header is a SNAPSHOT_HEADER and, with KRaft version 1 and up, the version and the
-voters. The footer comes last: a snapshot without one was not finished. Offsets begin
-at 0 in every snapshot and have nothing to do with the log's; the leader epoch of each
-batch is the snapshot's epoch; nothing has a producer.
+The header is a SNAPSHOT_HEADER and, with KRaft version 1 and above, the version and
+the voters. A snapshot without the footer was not finished. Offsets begin at 0 in every
+snapshot and are unrelated to those of the log. The leader epoch of each batch is the
+epoch of the snapshot. No batch has a producer. This module opens no files.
 
-Knows: the frame. Does not know: what the metadata records say, where the file lies.
 Source: ``RecordsSnapshotWriter.java``, ``RecordsSnapshotReader.java``,
 ``BatchFileWriter.java``.
 """
@@ -20,9 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from kafkalog.decoding.record_batch import Record, RecordBatch
 from kafkalog.encoding.batch_builder import RecordBatchBuilder
 from kafkalog.errors import CorruptRecordError
+from kafkalog.formats.batch_headers import crc_error, scan_headers
 from kafkalog.formats.control_keys import ControlRecordType
 from kafkalog.messages.control_records import (
     ControlRecord,
@@ -36,12 +38,12 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSnapshot:
-    """A snapshot, taken apart; times are ms since 1970.
+    """The contents of a snapshot; times are ms since 1970.
 
-    `last_contained_log_timestamp` is the append time of the last record covered;
-    `written` the time of the header, `finished` that of the footer, None without one.
-    `batches` are the data records, by batch; `kraft_version` and `voters` are None
-    where the header does not have them.
+    `last_contained_log_timestamp` is the append time of the last record covered.
+    `written` is the time of the header, `finished` that of the footer, None without a
+    footer. `batches` are the data records of each batch. `kraft_version` and `voters`
+    are None if the header does not have them.
     """
 
     epoch: int
@@ -54,25 +56,26 @@ class MetadataSnapshot:
 
     @classmethod
     def parse(cls, data: bytes) -> MetadataSnapshot:
-        """Take a whole file apart.
+        """Parse a whole file.
 
-        Raises `CorruptRecordError`, with the byte where the batch begins that is at
-        fault: damaged, of another epoch, or out of its place.
+        Raises `CorruptRecordError` at the byte where the batch begins that is corrupt,
+        of another epoch, or misplaced.
         """
         header: Message | None = None
-        told: dict[ControlRecordType, Message] = {}
+        header_records: dict[ControlRecordType, Message] = {}
         batches: list[tuple[Record, ...]] = []
         epoch = written = 0
         finished: int | None = None
-        for position, batch in _sound_batches(data):
+        for position, batch in _valid_batches(data):
             if finished is not None:
-                raise _misplaced("a batch behind the footer", position)
+                raise _misplaced("a batch after the footer", position)
             controls = _controls(batch, position)
             if header is None:
                 header = controls.get(ControlRecordType.SNAPSHOT_HEADER)
                 if header is None:
                     raise _misplaced("no snapshot header", position)
-                epoch, written, told = batch.leader_epoch, batch.max_timestamp, controls
+                epoch, written = batch.leader_epoch, batch.max_timestamp
+                header_records = controls
             elif ControlRecordType.SNAPSHOT_FOOTER in controls:
                 finished = batch.max_timestamp
             elif batch.is_control:
@@ -80,11 +83,11 @@ class MetadataSnapshot:
             else:
                 batches.append(tuple(batch))
             if batch.leader_epoch != epoch:
-                reason = f"leader epoch {batch.leader_epoch}, not {epoch}"
+                reason = f"leader epoch {batch.leader_epoch}, expected {epoch}"
                 raise _misplaced(reason, position)
         if header is None:
             raise _misplaced("no snapshot header", 0)
-        version = told.get(ControlRecordType.KRAFT_VERSION)
+        version = header_records.get(ControlRecordType.KRAFT_VERSION)
         return cls(
             epoch=epoch,
             last_contained_log_timestamp=int(header["lastContainedLogTimestamp"]),
@@ -92,11 +95,11 @@ class MetadataSnapshot:
             finished=finished,
             batches=tuple(batches),
             kraft_version=None if version is None else int(version["kRaftVersion"]),
-            voters=told.get(ControlRecordType.KRAFT_VOTERS),
+            voters=header_records.get(ControlRecordType.KRAFT_VOTERS),
         )
 
     def format(self) -> bytes:
-        """Write the file, as Kafka does."""
+        """Return the bytes of the file, as Kafka writes them."""
         header: list[tuple[ControlRecordType, Message]] = [
             (
                 ControlRecordType.SNAPSHOT_HEADER,
@@ -142,16 +145,16 @@ def _misplaced(reason: str, position: int) -> CorruptRecordError:
     return CorruptRecordError(reason, position=position, cause="control")
 
 
-def _sound_batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:
-    """Yield the batches with their positions; offsets go on from 0."""
+def _valid_batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:
+    """Yield the batches with their positions; check that offsets count up from 0."""
     position, offset = 0, 0
     while position < len(data):
         batch = RecordBatch(data, position)
         if not batch.is_valid:
-            reason = f"the checksum is not {batch.crc:08x}, as stored"
-            raise CorruptRecordError(reason, position=position, cause="crc")
+            array = np.frombuffer(data, np.uint8)
+            raise crc_error(array, 0, scan_headers(array, position)[0][0])
         if batch.base_offset != offset:
-            reason = f"base offset {batch.base_offset}, not {offset}"
+            reason = f"base offset {batch.base_offset}, expected {offset}"
             raise CorruptRecordError(reason, position=position, cause="offset")
         yield position, batch
         offset = batch.last_offset + 1
@@ -159,7 +162,7 @@ def _sound_batches(data: bytes) -> Iterator[tuple[int, RecordBatch]]:
 
 
 def _controls(batch: RecordBatch, position: int) -> dict[ControlRecordType, Message]:
-    """Messages of a control batch, by type; none of a data batch."""
+    """Return the messages of a control batch by type, empty for a data batch."""
     if not batch.is_control:
         return {}
     try:
@@ -168,4 +171,6 @@ def _controls(batch: RecordBatch, position: int) -> dict[ControlRecordType, Mess
         ]
     except CorruptRecordError as error:
         raise _misplaced(error.reason, position) from None
-    return {one.type: one.message for one in found if one.message is not None}
+    return {
+        record.type: record.message for record in found if record.message is not None
+    }

@@ -1,6 +1,5 @@
-"""`open`: the log of one partition, to read or to append to.
+"""Opening of a partition's log, to read or to append to it.
 
-Knows: the files of a log directory. Does not know: how a log works.
 Source: ``LogManager.scala``.
 """
 
@@ -68,7 +67,7 @@ def open(
         ``"r"`` to read, ``"a"`` to append as well.
     config : LogConfig, optional
         The log's settings. By default those of its topic in ``__cluster_metadata-0``
-        beside it, where a broker kept the log directory, else Kafka's defaults.
+        of the same log directory, if that is a broker's, else Kafka's defaults.
     broker : BrokerConfig, optional
         The settings in the broker's ``server.properties``.
     topic_id : str, optional
@@ -97,9 +96,9 @@ def open(
     Warns
     -----
     UnknownSettingsWarning
-        If the settings of a broker's log are not known: nothing is deleted from it.
+        If the settings of a broker's log are unknown: nothing is deleted from it.
     NotCompactedWarning
-        If the log's settings ask for compaction, which is not implemented yet.
+        If the log's settings require compaction, which is not implemented yet.
     LostOffsetsWarning
         If the log ends before records that are still in its files.
 
@@ -134,9 +133,9 @@ def open_to_append(
     scheduler: Scheduler | None = None,
     disk: Disk = DISK,
 ) -> WritableLog:
-    """Do what `open` does with mode ``"a"``, with another clock, scheduler or disk.
+    """Open a log as `open` does with mode ``"a"``, with a clock, scheduler and disk.
 
-    Warnings name the caller of the caller, which is the user.
+    Warnings name the line that called the caller of this function.
     """
     directory = local_path(path).absolute()
     name = _name_of(directory)

@@ -1,18 +1,17 @@
-"""A log directory while it is written to: its lock, its marker, its checkpoints.
+"""Ownership of a log directory for writing: its lock, marker and checkpoints.
 
-A broker and kafkalog exclude each other by a POSIX record lock on ``.lock``, which is
-Java's. Such a lock belongs to the process, and goes when *any* descriptor of the file
-is closed in it; so the file is opened once, for all logs that are open in a directory.
-A process that is forked does not get it: there nothing is owned, what the parent has is
-refused, and nothing is written or removed that is the parent's.
+A broker and kafkalog exclude each other by a POSIX record lock on ``.lock``, as Java
+takes it. Such a lock belongs to the process, and is released when *any* descriptor of
+the file is closed in it. So the file is opened once for all open logs of a directory.
+A forked process does not inherit the lock: it owns no directory, and writes and removes
+no file of its parent's.
 
-The marker of a clean stop, ``.kafka_cleanshutdown``, is removed by `begin`, once
-nothing can refuse the first log any more, and put back with the last one closed, if
-none of them failed and it had been there, or the directory was made here. Before
-`begin` nothing is changed: a directory that is released then is as it was. Of the
+The clean shutdown marker, ``.kafka_cleanshutdown``, is removed by `begin`, once the
+checks for the first log are done. It is written again when the last log is closed, if
+none of them failed, and if it existed before or the directory was created here. Before
+`begin` nothing is changed: a directory that is released then is as it was. In the
 checkpoints only the lines of logs opened here are changed.
 
-Knows: a log directory. Does not know: what is in a log.
 Source: ``FileLock.java``, ``CleanShutdownFileHandler.java``, ``LogManager.scala``.
 """
 
@@ -45,7 +44,7 @@ Name = tuple[str, int]
 """Topic and partition."""
 
 WHOLE: Final = None
-"""In place of a name: all logs of a directory."""
+"""Used as a name: all logs of a directory."""
 
 _owned: Final[dict[Path, OwnedDirectory]] = {}
 _registry_lock: Final = Lock()
@@ -54,9 +53,8 @@ _registry_lock: Final = Lock()
 class OwnedDirectory:
     """A log directory that this process has locked, and the logs open in it.
 
-    `clean` says that whoever wrote to it last stopped in order, or that it is new:
-    made with the lock. `is_inherited` says that this process was forked from the one
-    that has it.
+    `clean` is whether the last writer closed it in order, or it is new. `is_inherited`
+    is whether the parent of this forked process owns it.
     """
 
     clean = False
@@ -67,7 +65,7 @@ class OwnedDirectory:
         self._disk = disk
         self._open: set[Name | None] = set()
         self._in_order = True
-        self._left_undone: set[Name | None] = set()
+        self._unclean: set[Name | None] = set()
         self._changed = Lock()
         self._truncations = 0
         self._has_begun = False
@@ -76,7 +74,7 @@ class OwnedDirectory:
         self._marker: bytes | None = None
 
     def lock(self) -> None:
-        """Lock the directory, and make it if it is missing."""
+        """Lock the directory; create it if it is missing."""
         is_new = not self.path.exists()
         if is_new:
             self._disk.make_directory(self.path)
@@ -90,7 +88,7 @@ class OwnedDirectory:
         self.clean = self._marker is not None
 
     def begin(self) -> None:
-        """Remove the marker of a clean stop, before anything else is changed."""
+        """Remove the clean shutdown marker, before anything else is changed."""
         with self._changed:
             had_begun, self._has_begun = self._has_begun, True
             if not had_begun and self._marker is not None:
@@ -98,9 +96,10 @@ class OwnedDirectory:
                 self._disk.sync_directory(self.path)
 
     def _unlock(self) -> None:
-        """Release the lock; its file goes, but where it was and nothing is changed.
+        """Release the lock, and remove its file.
 
-        Twice is once: the file may be another's by then.
+        The file is kept if it existed before and nothing was changed. A second call
+        does nothing, as the file may be another owner's by then.
         """
         if self._lock is not None:
             try:
@@ -111,34 +110,35 @@ class OwnedDirectory:
                 self._lock = None
 
     def leave_to_parent(self) -> None:
-        """Take note that this is a process forked from the one that has the lock.
+        """Give up the directory in a process that was forked from its owner.
 
-        The descriptor is closed before this process has a lock of its own to lose.
+        The descriptor is closed before this process can take the lock itself: closing
+        it later would release that.
         """
         self.is_inherited = True
         self._changed = Lock()
         if self._lock is not None:
             self._lock.close()
 
-    def _refuse_in_child(self) -> None:
+    def _check_not_inherited(self) -> None:
         if self.is_inherited:
             reason = "it is open in the process that this one was forked from"
             raise LogClosedError(f"{reason}: {self.path}")
 
     def is_clean(self, name: Name) -> bool:
-        """Whether a log was closed in order: before, and each time since."""
-        return self.clean and name not in self._left_undone
+        """Return whether a log was closed in order, each time it was open."""
+        return self.clean and name not in self._unclean
 
     def recovery_point(self, name: Name) -> int:
-        """Offset below which a log was forced to disk, as checkpointed."""
+        """Return the checkpointed recovery point of a log, 0 without one."""
         return read_offsets_or_none(self.path, RECOVERY_POINTS).get(name, 0)
 
     def log_start_offset(self, name: Name) -> int:
-        """First offset of a log that may be read, as checkpointed."""
+        """Return the checkpointed log start offset of a log, 0 without one."""
         return read_offsets_or_none(self.path, LOG_STARTS).get(name, 0)
 
     def high_watermark(self, name: Name) -> int:
-        """First offset of a log not known to be replicated, as checkpointed."""
+        """Return the checkpointed high watermark of a log, 0 without one."""
         return read_offsets_or_none(self.path, HIGH_WATERMARKS).get(name, 0)
 
     def checkpoint(
@@ -149,45 +149,47 @@ class OwnedDirectory:
         high_watermark: int,
         log_start_offset: int | None,
     ) -> None:
-        """Write the lines of one log; those of the others stay.
+        """Write the offsets of one log to the checkpoints; keep those of the others.
 
-        `log_start_offset` is None where the first segment tells it.
+        `log_start_offset` is None if it is that of the first segment.
         """
-        self._refuse_in_child()
+        self._check_not_inherited()
         with self._changed:
             self._write_line(RECOVERY_POINTS, name, recovery_point)
             self._write_line(HIGH_WATERMARKS, name, high_watermark)
             self._write_line(LOG_STARTS, name, log_start_offset)
 
     def lower_recovery_point(self, name: Name, offset: int) -> None:
-        """Write that from `offset` on nothing is forced to disk, if more was written.
+        """Lower the checkpointed recovery point of a log to `offset`.
 
-        Before a log is cut there: what is written then is other than what was forced.
+        This is done before the log is truncated: records appended there later are not
+        forced to disk yet.
         """
-        self._refuse_in_child()
+        self._check_not_inherited()
         with self._changed:
             self._truncations += 1
             if self.recovery_point(name) > offset:
                 self._write_line(RECOVERY_POINTS, name, offset)
 
     def set_log_start(self, name: Name, offset: int) -> None:
-        """Write that a log begins at `offset`, if another start was written.
+        """Set the checkpointed log start offset of a log to `offset`.
 
-        Before it is appended to there: what begins before its start is not read.
+        This is done before records are appended there: records below the log start
+        offset cannot be read.
         """
-        self._refuse_in_child()
+        self._check_not_inherited()
         with self._changed:
             self._truncations += 1
             if self.log_start_offset(name) != offset:
                 self._write_line(LOG_STARTS, name, offset)
 
     def forget(self, name: Name) -> None:
-        """Take a log that is not there any more out of all checkpoints.
+        """Remove a deleted log from all checkpoints.
 
-        What is made in its place does not begin where that one did.
+        A new log of the same name does not begin at the old one's offsets.
         """
-        self._refuse_in_child()
-        self._left_undone.discard(name)
+        self._check_not_inherited()
+        self._unclean.discard(name)
         with self._changed:
             for checkpoint in (
                 RECOVERY_POINTS,
@@ -198,15 +200,15 @@ class OwnedDirectory:
                 if name in read_offsets_or_none(self.path, checkpoint):
                     self._write_line(checkpoint, name, None)
 
-    def write(self, checkpoint: str, offsets_now: Callable[[], Offsets]) -> None:
-        """Make what `offsets_now` tells of all logs the whole of a checkpoint.
+    def write(self, checkpoint: str, read_offsets: Callable[[], Offsets]) -> None:
+        """Write a checkpoint with the offsets of all logs that `read_offsets` returns.
 
-        It is asked once more if a log was truncated meanwhile.
+        They are read again if a log was truncated meanwhile.
         """
-        self._refuse_in_child()
+        self._check_not_inherited()
         while True:
             truncations = self._truncations
-            offsets = offsets_now()
+            offsets = read_offsets()
             with self._changed:
                 if truncations == self._truncations:
                     write_offsets(self.path, checkpoint, offsets, self._disk)
@@ -231,30 +233,30 @@ class OwnedDirectory:
     def release(
         self, name: Name | None, *, in_order: bool, marker: bytes | None = None
     ) -> None:
-        """Let go of one log, and with the last one of the directory; twice is once.
+        """Release one log, and with the last one the directory.
 
-        Where it is interrupted, it may be called again.
+        A second call does nothing; after an interrupt it can be called again. In a
+        forked process nothing is owned, and nothing is released.
 
-        `in_order` says that all of it is on disk, and its lines are written, or that
-        nothing of it was changed. `marker` is put where there was none: by whoever had
-        all logs of the directory. In a forked process nothing is let go of, as nothing
-        is owned.
+        `in_order` is whether all of the log is on disk and its offsets checkpointed, or
+        nothing of it was changed. `marker` is written if there was none before; the
+        caller had all logs of the directory open.
         """
         if self.is_inherited:
             return
         with _registry_lock:
-            # Of a directory that is owned as a whole no log is in `_open` by its name.
+            # If a directory is owned as a whole, `_open` does not list its logs.
             if name not in self._open and WHOLE not in self._open:
                 return
             self._in_order &= in_order
             if not in_order:
-                self._left_undone.add(name)
+                self._unclean.add(name)
             if self._marker is None:
                 self._marker = marker
             if self._open == {name}:
                 try:
                     if self._has_begun and self._in_order and self._marker is not None:
-                        self._put_marker_back(self._marker)
+                        self._write_marker(self._marker)
                 finally:
                     try:
                         self._unlock()
@@ -263,13 +265,13 @@ class OwnedDirectory:
                         self._open.discard(name)
             self._open.discard(name)
 
-    def _put_marker_back(self, content: bytes) -> None:
+    def _write_marker(self, content: bytes) -> None:
         with self._disk.open(self.path / CLEAN_SHUTDOWN, create=True) as file:
             file.write(content, 0)
             file.sync()
         self._disk.sync_directory(self.path)
 
-    def _refuse_twice(self, name: Name | None) -> None:
+    def _check_not_open(self, name: Name | None) -> None:
         if WHOLE in self._open or (name is WHOLE and self._open):
             raise LogLockedError(f"its logs are open for writing already: {self.path}")
         if name is not WHOLE and name in self._open:
@@ -279,17 +281,17 @@ class OwnedDirectory:
 
 
 def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDirectory:
-    """Lock a log directory to write to one of its logs; shared within the process.
+    """Lock a log directory to write to one of its logs; return its owner.
 
-    It is made where it is missing, but not the directory around it. With `WHOLE` for a
-    name it is not shared. Raises `LogLockedError` where another process has it, or this
-    one has the log.
+    The owner is shared within the process, unless `name` is `WHOLE`. A missing
+    directory is created, but not its parent. Raises `LogLockedError` if another process
+    has it locked, or this process has the log open.
     """
     path = path.resolve()
     with _registry_lock:
         owned = _owned.get(path)
         if owned is not None:
-            owned._refuse_twice(name)
+            owned._check_not_open(name)
             owned._open.add(name)
             return owned
         owned = OwnedDirectory(path, disk)
@@ -304,7 +306,7 @@ def own_directory(path: Path, name: Name | None, disk: Disk = DISK) -> OwnedDire
 
 
 def _lock(path: Path, disk: Disk) -> DurableFile:
-    """Lock a file, which is made if it is missing."""
+    """Lock a file, which is created if it is missing."""
     while True:
         file = None
         try:
@@ -317,30 +319,30 @@ def _lock(path: Path, disk: Disk) -> DurableFile:
             if file is not None:
                 file.close()
             if isinstance(error, BlockingIOError):
-                reason = "a broker, or another kafkalog, writes to the log directory"
+                reason = "the log directory is locked by a broker or another process"
                 raise LogLockedError(f"{reason}: {path}") from None
             raise
 
 
 def _is_still(path: Path, file: DurableFile) -> bool:
-    """Whether the name is still that of the open file: its owner removes it."""
+    """Return whether the path still names the open file: its owner removes it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.descriptor))
     except FileNotFoundError:
         return False
 
 
-def _own_nothing() -> None:
-    """Begin a forked process: record locks are not inherited, so nothing is owned."""
+def _leave_all_to_parent() -> None:
+    """Give up all directories in a forked process: record locks are not inherited."""
     for owned in _owned.values():
         owned.leave_to_parent()
     _owned.clear()
     _registry_lock.release()
 
 
-# Held across a fork, so that no directory is half locked or half let go of in a child.
+# Held across a fork, so that no directory is partly locked or released in a child.
 os.register_at_fork(
     before=_registry_lock.acquire,
     after_in_parent=_registry_lock.release,
-    after_in_child=_own_nothing,
+    after_in_child=_leave_all_to_parent,
 )

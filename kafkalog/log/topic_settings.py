@@ -1,23 +1,23 @@
-"""Which settings a partition has: those given, its cluster's, or the defaults.
+"""The settings of a partition: passed by the caller, of its cluster, or defaults.
 
 The first of these that applies:
 
-    given for the topic, or for all topics         what the caller says counts
-    a directory that no broker kept                the defaults, or the given broker's
-    a broker's, with ``__cluster_metadata-0``      the topic's own there, then the
-                                                   broker's, the cluster's default, the
-                                                   given broker's
-    a broker's, without it, or of another topic    unknown: nothing is deleted
+    case                                         settings
+    passed for the topic, or for all topics      those
+    not a broker's log directory                 the passed broker settings, or defaults
+    a broker's, with ``__cluster_metadata-0``    the topic's in it, then the broker's,
+                                                 then the cluster's default, then the
+                                                 passed broker settings
+    a broker's, without it, or of another topic  unknown: nothing is deleted
 
-A broker kept a directory that has a ``meta.properties`` or a ``__cluster_metadata-0``,
-and a partition in any directory that has a ``partition.metadata``, its topic's id in
-the cluster.
+A directory is a broker's if it has a ``meta.properties`` or a
+``__cluster_metadata-0``. A partition with a ``partition.metadata``, which has the id of
+its topic in the cluster, is a broker's in any directory.
 
-A broker's ``server.properties`` does not lie in its log directory. Where it is not
-given, a limit that stands nowhere else may stand there: it is unknown, too, and nothing
-is deleted by it.
+A broker's ``server.properties`` is not in its log directory. If it is not passed, it
+may contain any retention limit that is set nowhere else. Such a limit is unknown, and
+nothing is deleted by it.
 
-Knows: where settings stand. Does not know: what is deleted by them.
 Source: ``LogManager.fetchTopicConfig``, ``DynamicBrokerConfig.scala``,
 ``ServerTopicConfigSynonyms.java``.
 """
@@ -52,38 +52,38 @@ from kafkalog.storage.file_names import META_PROPERTIES, METADATA_TOPIC
 
 UNLIMITED: Final = {"retention.ms": -1, "retention.bytes": -1}
 KEEP_ALL: Final = {**UNLIMITED, "cleanup.policy": "delete"}
-"""What the metadata log has: no broker retains it, its snapshots do."""
+"""Settings of the metadata log: a broker deletes it by its snapshots alone."""
 
 UNKNOWN: Final = {**KEEP_ALL, "segment.ms": LONG_MAX}
-"""What a partition has whose settings are unknown: nothing goes, nothing gets old."""
+"""Settings of a partition whose own are unknown: nothing is deleted."""
 
 
-NO_PROPERTIES: Final = (
+PASS_PROPERTIES: Final = (
     "no retention.ms is set in __cluster_metadata-0, and the broker's "
-    "server.properties, where it may be set, are not given. Give them: "
+    "server.properties, where it may be set, was not passed. Pass it: "
     "broker=BrokerConfig.from_properties(read_properties(PATH), ignore_unknown=True)"
 )
-GIVE_SETTINGS: Final = (
-    "Give them: config=LogConfig(...), or to a LogManager topics={NAME: LogConfig(...)}"
+PASS_SETTINGS: Final = (
+    "Pass them: config=LogConfig(...), or to a LogManager topics={NAME: LogConfig(...)}"
 )
 
 
 class PartitionSettings(NamedTuple):
-    """A partition's settings, and why they are not all known, if they are not."""
+    """A partition's settings, and why they are unknown, None if they are known."""
 
     config: LogConfig
     unknown: str | None = None
 
 
 class UnknownError(Exception):
-    """Settings are not known, for the reason that is its text."""
+    """Settings are unknown; the message has the reason."""
 
 
 class TopicSettings:
     """The settings of the topics in some log directories.
 
-    `config` is given for all topics, `topics` for single ones, `broker` as a broker's
-    ``server.properties``.
+    The caller may pass `config` for all topics, `topics` for single ones, and `broker`,
+    the settings in a broker's ``server.properties``.
     """
 
     def __init__(
@@ -98,51 +98,51 @@ class TopicSettings:
         self._topics = dict(topics or {})
         self._static = broker
         self._broker = BrokerConfig() if broker is None else broker
-        self._of_topics: dict[str, PartitionSettings] = {}
+        self._cached: dict[str, PartitionSettings] = {}
 
-    def given(self, topic: str) -> LogConfig | None:
-        """Return the settings that were given for a topic, or for all; None if none."""
+    def explicit(self, topic: str) -> LogConfig | None:
+        """Return the settings passed for a topic, or for all topics, or None."""
         return self._topics.get(topic, self._config)
 
-    def give(self, topic: str, config: LogConfig) -> None:
-        """Let a topic have these settings from now on."""
+    def set_topic(self, topic: str, config: LogConfig) -> None:
+        """Set the settings of a topic from now on."""
         self._topics[topic] = config
 
     def of(self, topic: str, topic_id: str | None = None) -> PartitionSettings:
         """Return the settings of a topic's partitions.
 
-        `topic_id` is that in a partition's ``partition.metadata``, if it has one.
+        `topic_id` is the id in a partition's ``partition.metadata``, if it has one.
         """
-        given = self.given(topic)
+        passed = self.explicit(topic)
         if topic == METADATA_TOPIC:
-            if given is None:
+            if passed is None:
                 return PartitionSettings(self._unknown)
-            return PartitionSettings(given.with_changes(KEEP_ALL))
-        if given is not None:
-            return PartitionSettings(given)
-        if topic_id is None and not self._broker_was_here:
+            return PartitionSettings(passed.with_changes(KEEP_ALL))
+        if passed is not None:
+            return PartitionSettings(passed)
+        if topic_id is None and not self._is_of_broker:
             return PartitionSettings(self._defaults)
         try:
             cluster = self._known_cluster(topic, topic_id)
-            if topic not in self._of_topics:  # a topic may have many partitions
-                self._of_topics[topic] = self._of_cluster(topic, cluster)
-            return self._of_topics[topic]
+            if topic not in self._cached:  # a topic may have many partitions
+                self._cached[topic] = self._of_cluster(topic, cluster)
+            return self._cached[topic]
         except UnknownError as error:
             return PartitionSettings(self._unknown, str(error))
 
     @cached_property
     def _defaults(self) -> LogConfig:
-        """What a topic has that sets nothing itself."""
+        """The settings of a topic that sets none itself."""
         return self._broker.log_config()
 
     @cached_property
     def _unknown(self) -> LogConfig:
-        """What a topic has of which nothing is known."""
+        """The settings of a topic whose own are unknown."""
         return self._broker.log_config(UNKNOWN)
 
     @cached_property
-    def _broker_was_here(self) -> bool:
-        """Whether a broker kept one of the directories."""
+    def _is_of_broker(self) -> bool:
+        """Whether one of the directories is a broker's."""
         return any(
             (directory / name).exists()
             for directory in self._directories
@@ -151,27 +151,28 @@ class TopicSettings:
 
     @cached_property
     def _cluster(self) -> ClusterSettings | str:
-        """The cluster's settings, or why they are not known."""
+        """The cluster's settings, or why they are unknown."""
         for directory in self._directories:
-            found = directory / METADATA_PARTITION
-            if found.is_dir():
+            partition = directory / METADATA_PARTITION
+            if partition.is_dir():
                 try:
-                    return read_cluster_settings(found)
+                    return read_cluster_settings(partition)
                 except (KafkaLogError, OSError) as error:
                     return f"{METADATA_PARTITION} cannot be read: {error}"
-        return f"no {METADATA_PARTITION} lies in the log directory"
+        return f"the log directory has no {METADATA_PARTITION}"
 
     @cached_property
     def _node_id(self) -> str | None:
-        """The broker's number, as its settings are named in the cluster."""
+        """The broker's id, by which the cluster lists its settings."""
         for directory in self._directories:
             with suppress(KafkaLogError, OSError):
-                found = MetaProperties.parse(read_regular(directory / META_PROPERTIES))
-                return None if found.node_id is None else str(found.node_id)
+                content = read_regular(directory / META_PROPERTIES)
+                node_id = MetaProperties.parse(content).node_id
+                return None if node_id is None else str(node_id)
         return None
 
     def _known_cluster(self, topic: str, topic_id: str | None) -> ClusterSettings:
-        """Return the cluster's settings; `UnknownError` where it has no such topic."""
+        """Return the cluster's settings; raise `UnknownError` for an unknown topic."""
         cluster = self._cluster
         if isinstance(cluster, str):
             raise UnknownError(cluster)
@@ -179,34 +180,35 @@ class TopicSettings:
         if stored is None:
             raise UnknownError(f"{METADATA_PARTITION} has no such topic")
         if topic_id not in (None, stored):
-            found = f"topic id {topic_id}, expected {stored} by {METADATA_PARTITION}"
-            raise UnknownError(found)
+            raise UnknownError(
+                f"topic id {topic_id}, expected {stored} by {METADATA_PARTITION}"
+            )
         return cluster
 
     def _of_cluster(self, topic: str, cluster: ClusterSettings) -> PartitionSettings:
-        """Return a topic's settings from the cluster; raise `UnknownError`."""
+        """Return a topic's settings from the cluster, or raise `UnknownError`."""
         own, dynamic = cluster.topics.get(topic, {}), self._dynamic(cluster)
         if own.get("remote.storage.enable", "").strip().lower() == "true":
             raise UnknownError("which segments are in remote storage is not recorded")
-        open_limits = self._open_limits([own, *dynamic])
+        unset_limits = self._unset_limits([own, *dynamic])
         try:
             broker = self._broker.with_dynamic(*dynamic)
-            config = broker.log_config({**own, **open_limits}, ignore_unknown=True)
+            config = broker.log_config({**own, **unset_limits}, ignore_unknown=True)
         except ConfigError as error:
             raise UnknownError(str(error)) from None
-        by_age = config.delete and "retention.ms" in open_limits
-        return PartitionSettings(config, NO_PROPERTIES if by_age else None)
+        by_age = config.delete and "retention.ms" in unset_limits
+        return PartitionSettings(config, PASS_PROPERTIES if by_age else None)
 
     def _dynamic(self, cluster: ClusterSettings) -> list[Mapping[str, str]]:
-        """List the settings of brokers that apply here, the broker's own last."""
+        """Return the cluster's default settings of brokers, and this broker's own."""
         brokers = cluster.brokers
         if self._node_id is None and brokers.keys() - {CLUSTER_DEFAULT}:
             raise UnknownError(f"no {META_PROPERTIES} has the broker's node.id")
         names = (CLUSTER_DEFAULT, self._node_id or CLUSTER_DEFAULT)
         return [brokers.get(name, {}) for name in names]
 
-    def _open_limits(self, layers: Iterable[Mapping[str, str]]) -> dict[str, int]:
-        """Return no limit for each that only a ``server.properties`` could have set."""
+    def _unset_limits(self, layers: Iterable[Mapping[str, str]]) -> dict[str, int]:
+        """Return -1 for each limit that only a ``server.properties`` could have set."""
         if self._static is not None:
             return {}
         known = {name for layer in layers for name in layer}
@@ -222,8 +224,8 @@ def warn_of_settings(
 ) -> None:
     """Warn of partitions whose settings are unknown, and of those to be compacted.
 
-    `found` has their settings by directory name. `stacklevel`, as for `warnings.warn`,
-    leads from here to the user's call.
+    `found` has the settings by directory name. `stacklevel` is that of the user's call,
+    as for `warnings.warn`.
     """
     by_reason: dict[str, list[str]] = {}
     for name, settings in found.items():
@@ -232,21 +234,24 @@ def warn_of_settings(
     for reason, names in by_reason.items():
         listed = ", ".join(names)
         text = (
-            f"nothing of {listed} is deleted by age: {NO_PROPERTIES}"
-            if reason == NO_PROPERTIES
+            f"nothing of {listed} is deleted by age: {PASS_PROPERTIES}"
+            if reason == PASS_PROPERTIES
             else f"nothing of {listed} is deleted, compacted or rolled by time, as the "
-            f"settings are unknown: {reason}. {GIVE_SETTINGS}"
+            f"settings are unknown: {reason}. {PASS_SETTINGS}"
         )
         warnings.warn(text, UnknownSettingsWarning, stacklevel=stacklevel)
-    if compacted := [name for name, one in found.items() if one.config.compact]:
+    if compacted := [
+        name for name, settings in found.items() if settings.config.compact
+    ]:
         warn_not_compacted(", ".join(compacted), stacklevel=stacklevel + 1)
 
 
 def warn_not_compacted(names: str, *, stacklevel: int) -> None:
-    """Warn that logs are not compacted, though their settings ask for it."""
+    """Warn that logs are not compacted, though their settings require it."""
     warnings.warn(
-        f"cleanup.policy=compact of {names} has no effect, whatever log.cleaner.enable "
-        "is: compaction is not implemented yet, and older records of a key stay",
+        f"cleanup.policy=compact of {names} has no effect, whether log.cleaner.enable "
+        "is set or not: compaction is not implemented yet, and older records of a key "
+        "are kept",
         NotCompactedWarning,
         stacklevel=stacklevel,
     )

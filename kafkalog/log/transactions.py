@@ -1,13 +1,12 @@
 """The aborted transactions of a log, and its last stable offset.
 
 Both are computed from the log itself: from the headers of transactional batches, and
-from the markers. So a missing or wrong transaction index changes nothing. A producer
-snapshot, which has a checksum, lists the transactions open at its offset, and saves
-reading the log before it.
+from the markers. A missing or corrupt transaction index has no effect. A producer
+snapshot, which has a checksum, lists the transactions open at its offset, so the log
+need not be read from its start.
 
-A transaction is the batches of one producer between two of its markers.
+A transaction consists of the batches of one producer between two of its markers.
 
-Knows: transactions of one partition. Does not know: what is read, or by whom.
 Source: ``ProducerStateManager.java``, ``CompletedTxn.java``, ``UnifiedLog.java``.
 """
 
@@ -48,7 +47,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """The aborted transactions, and the last stable offset: all below it is decided."""
+    """The aborted transactions, and the last stable offset of a log."""
 
     aborted: npt.NDArray[np.void]
     last_stable_offset: int = UNDECIDED
@@ -64,37 +63,38 @@ class Transactions:
         return visible
 
     def _is_aborted(self, rows: BatchHeaders) -> npt.NDArray[np.bool_]:
-        """Return which of `rows` lie between the first record and the marker of one.
+        """Return which of `rows` are between first record and marker of a transaction.
 
-        Transactions of a producer do not overlap, so of those that begin at or below a
-        batch only the latest can hold it: both are sorted together.
+        Transactions of a producer do not overlap. So of those that begin at or before a
+        batch only the latest can hold it. Transactions and batches are sorted together
+        to find it.
         """
         count = len(self.aborted)
         producers = np.concatenate((self.aborted["producer_id"], rows["producer_id"]))
         offsets = np.concatenate((self.aborted["first_offset"], rows["base_offset"]))
-        asked = np.arange(len(producers)) >= count
-        order = np.lexsort((asked, offsets, producers))
+        is_row = np.arange(len(producers)) >= count
+        order = np.lexsort((is_row, offsets, producers))
         places = np.where(order < count, np.arange(len(order)), -1)
         latest = np.maximum.accumulate(places)
         holder = np.full(len(order), -1)
         holder[order[latest >= 0]] = order[latest[latest >= 0]]
         holder = holder[count:]
-        hit = self.aborted[holder]
-        within: npt.NDArray[np.bool_] = rows["base_offset"] <= hit["last_offset"]
-        within &= (holder >= 0) & (hit["producer_id"] == rows["producer_id"])
+        found = self.aborted[holder]
+        within: npt.NDArray[np.bool_] = rows["base_offset"] <= found["last_offset"]
+        within &= (holder >= 0) & (found["producer_id"] == rows["producer_id"])
         return within
 
 
 @dataclass(slots=True)
 class TransactionReplay:
-    """A replay of transactions, step by step; the open ones are undecided so far."""
+    """A replay of the transactions of a log, step by step."""
 
     open_producers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     open_offsets: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     _aborted: list[npt.NDArray[np.void]] = field(default_factory=list)
 
     def feed(self, step: Step) -> None:
-        """Add the transactional batches of a step, in their order."""
+        """Apply the transactional batches of a step, in their order."""
         attributes = step.rows["attributes"]
         chosen = (step.rows["magic"] == 2) & (attributes & TRANSACTIONAL_FLAG > 0)
         rows = step.rows[chosen]
@@ -116,7 +116,7 @@ class TransactionReplay:
         )
 
     def _advance(self, producers: Int64s, offsets: Int64s, markers: Int64s) -> None:
-        """Split each producer's batches at its markers, into transactions."""
+        """Split each producer's batches into transactions at its markers."""
         if not len(producers):
             return
         order = np.argsort(producers, kind="stable")
@@ -138,11 +138,11 @@ class TransactionReplay:
         self.open_offsets = offsets[starts][still_open]
 
     def settled(self, end_offset: int) -> bool:
-        """Whether every transaction that began below `end_offset` is decided."""
+        """Return whether every transaction that began below `end_offset` is decided."""
         return not (self.open_offsets < end_offset).any()
 
     def result(self) -> Transactions:
-        """Return the transactions known at this point of the log."""
+        """Return the transactions up to this point of the log."""
         aborted = np.concatenate([np.empty(0, ABORTED), *self._aborted])
         stable = int(self.open_offsets.min()) if len(self.open_offsets) else UNDECIDED
         return Transactions(aborted, stable)
@@ -167,9 +167,9 @@ def replay(
 ) -> Transactions:
     """Return the transactions of a log's segments, as far as `end_offset` needs them.
 
-    `begun` are those open at `from_offset`: batches below it are not read. Every CRC of
-    the others is checked, unless `policy` checks none: a header that a flipped bit has
-    changed must not decide about a transaction.
+    `begun` has the transactions open at `from_offset`; batches below it are not read.
+    The CRC of every other batch is checked first, unless `policy` checks none, so that
+    no corrupt header decides about a transaction.
     """
     state = begun or TransactionReplay()
     check: CrcCheck = "never" if policy.check_crcs == "never" else "before"
@@ -199,7 +199,7 @@ def replay_partition(
     end_offset: int,
     policy: ReadPolicy = STRICT,
 ) -> Transactions:
-    """Return the transactions that a reading of ``[start_offset, end_offset)`` needs.
+    """Return the transactions needed to read ``[start_offset, end_offset)``.
 
     The replay begins at the newest valid snapshot at or below `start_offset`.
     """
@@ -218,7 +218,7 @@ def replay_partition(
 def open_at(
     entries: npt.NDArray[np.void], offset: int
 ) -> tuple[TransactionReplay, int]:
-    """Return a replay that begins with the open transactions of a snapshot."""
+    """Return a replay with the open transactions of a snapshot, and its offset."""
     first = entries["current_txn_first_offset"].astype(np.int64)
     producers = entries["producer_id"].astype(np.int64)
     return TransactionReplay(producers[first >= 0], first[first >= 0]), offset

@@ -87,13 +87,13 @@ class LogManager(Mapping[Name, WritableLog]):
     directories : path, or iterable of paths
         The log directories.
     config : LogConfig, optional
-        The settings of all topics but those in `topics`. By default they follow from
-        `broker`, and in a directory that a broker kept from ``__cluster_metadata-0`` in
-        one of the directories, which goes before `broker`.
+        The settings of all topics that are not in `topics`. By default they are those
+        of `broker`. In directories of a broker, the settings in
+        ``__cluster_metadata-0`` take precedence.
     topics : mapping of str to LogConfig, optional
         The settings of single topics.
     broker : BrokerConfig, optional
-        The settings in the broker's ``server.properties``; by default Kafka's defaults.
+        The settings of ``server.properties``; by default Kafka's defaults.
     is_stray : callable, optional
         Called with each log after it is loaded. If it returns True, the log does not
         belong to this broker: its directory is renamed to ``-stray``.
@@ -685,7 +685,7 @@ class LogManager(Mapping[Name, WritableLog]):
         -1
         """
         with self._lock:
-            self._settings.give(topic, config)
+            self._settings.set_topic(topic, config)
             for directory in self._online():
                 for log in directory.all_logs():
                     if log.topic == topic:

@@ -186,7 +186,7 @@ class ManagedDirectory:
             elif not clean:  # a failed truncation may have lowered the checkpoint only
                 points = read_offsets_or_none(self.path, RECOVERY_POINTS)
                 point = min(point, points.get(name, 0))
-            of_topic = self._context.settings.given(log.topic)
+            of_topic = self._context.settings.explicit(log.topic)
             config = log.config if of_topic is None else of_topic
             reopened = self._open(path, config, start, point, clean=clean)
             reopened.update_high_watermark(log.high_watermark)

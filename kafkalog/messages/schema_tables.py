@@ -64,7 +64,9 @@ def _table() -> dict[str, Any]:
 def schema_from(spec: Spec) -> Schema:
     """Parse a schema in the form of Kafka's ``.json`` files."""
     lowest, highest = _range(spec["validVersions"])
-    structs = {one["name"]: one["fields"] for one in spec.get("commonStructs", ())}
+    structs = {
+        struct["name"]: struct["fields"] for struct in spec.get("commonStructs", ())
+    }
     return Schema(
         spec["name"],
         _fields(spec["fields"], structs),

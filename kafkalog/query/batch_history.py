@@ -1,15 +1,13 @@
-"""The batches that a follower has read of a log, to find where it was truncated since.
+"""The batches that a follower has read, to find the offset of a later truncation.
 
-Of each batch its position and its header are recorded, with its CRC. A log is only
-truncated and appended to, so everything before an unchanged batch is unchanged. Of many
-batches fewer are kept the farther they are from the end: the point found is after the
-truncation by at most about its distance from the end.
+Position, header and CRC of each batch are recorded. A log is only truncated and
+appended to, so everything before an unchanged batch is unchanged. If there are many
+batches, fewer are kept the farther they are from the end: the last unchanged batch that
+is found may be farther from the end than the truncation, about twice at most.
 
-Two things remove batches, and are no truncation. Retention deletes whole segments at
+Two things remove batches that are not a truncation. Retention deletes whole segments at
 the start. Compaction rewrites all segments but the last: records are missing then, and
 the rest of a batch keeps its offset and leader epoch, and has no later timestamp.
-
-Knows: headers and positions. Does not know: what is reported of a truncation.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from kafkalog.query.sources import PartitionSource
 from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.location import OpenedSource
 
-One = TypeVar("One")
+Batch = TypeVar("Batch")
 
 MAX_BATCHES: Final = 128
 UP_TO_CRC: Final = struct.Struct(">qiibI")
@@ -37,7 +35,7 @@ MESSAGE_UP_TO_MAGIC: Final = struct.Struct(">qiIb")
 
 
 class ReadBatch(NamedTuple):
-    """A batch that was read: its header, a single row."""
+    """A batch that was read, as a table of headers with a single row."""
 
     header: BatchHeaders
 
@@ -51,30 +49,30 @@ class ReadBatch(NamedTuple):
         return int(self.header[name][0])
 
     def is_in(self, source: OpenedSource) -> bool:
-        """Whether the same batch is whole at the same position."""
+        """Return whether the same batch is whole at the same position."""
         position, size = self.of("position"), self.of("size_in_bytes")
         begin = self._begin(size - LOG_OVERHEAD)
-        there = source.read(position, len(begin)).tobytes()
-        return there == begin and position + size <= source.size
+        stored = source.read(position, len(begin)).tobytes()
+        return stored == begin and position + size <= source.size
 
     def is_compacted_to(self, row: BatchHeaders | None) -> bool:
-        """Whether compaction may have left `row` of it, or nothing, if None."""
+        """Return whether `row`, or None, may be what compaction left of the batch."""
         if row is None:
             return True
-        left = ReadBatch(row)
-        if any(left.of(n) != self.of(n) for n in ("base_offset", "leader_epoch")):
+        rest = ReadBatch(row)
+        if any(rest.of(n) != self.of(n) for n in ("base_offset", "leader_epoch")):
             return False
-        if left.of("crc") == self.of("crc"):
+        if rest.of("crc") == self.of("crc"):
             return True
         # A batch that keeps all its records is copied, unless it gets a delete horizon.
         # The number of records in a wrapper is unknown.
-        has_horizon = bool(left.of("attributes") & DELETE_HORIZON_FLAG)
-        fewer = left.of("count") < self.of("count") or left.of("count") < 0
-        older = left.of("max_timestamp") <= self.of("max_timestamp")
+        has_horizon = bool(rest.of("attributes") & DELETE_HORIZON_FLAG)
+        fewer = rest.of("count") < self.of("count") or rest.of("count") < 0
+        older = rest.of("max_timestamp") <= self.of("max_timestamp")
         return older and (fewer or has_horizon)
 
     def _begin(self, size: int) -> bytes:
-        """Return its first bytes, up to magic and CRC."""
+        """Return the first bytes of the batch, up to magic and CRC."""
         magic, crc = self.of("magic"), self.of("crc")
         if magic < 2:
             last = self.of("last_offset")
@@ -101,7 +99,7 @@ class BatchHistory:
         return self.batches[-1].end if self.batches else self.start
 
     def extend(self, source: PartitionSource, max_batch_bytes: int) -> bool:
-        """Add the batches appended since; return whether there was no damage."""
+        """Add the batches appended since; return whether all of them are valid."""
         valid = True
         for step in PartitionReader(
             source=source,
@@ -127,17 +125,17 @@ class BatchHistory:
         return valid
 
     def truncate(self, changed: ReadBatch, segments: Sequence[LogSegment]) -> None:
-        """Remove a batch that is not in the log any more, and all others that are not.
+        """Remove the batch `changed` and all others that are not in the log any more.
 
-        The last unchanged batch proves that all before it are unchanged.
+        All batches before an unchanged one are unchanged.
         """
-        self.batches = [one for one in self.batches if one.end < changed.end]
+        self.batches = [batch for batch in self.batches if batch.end < changed.end]
         while self.batches and not is_unchanged(self.batches[-1], segments):
             del self.batches[-1]
 
 
-def _thinned(batches: Sequence[One]) -> list[One]:
-    """Return the newest, and the fewer of the others the older they are."""
+def _thinned(batches: Sequence[Batch]) -> list[Batch]:
+    """Return the newest batches, and fewer of the others the older they are."""
     kept = list(batches)
     while len(kept) > MAX_BATCHES:
         newest = len(kept) - MAX_BATCHES // 2
@@ -146,15 +144,17 @@ def _thinned(batches: Sequence[One]) -> list[One]:
 
 
 def is_unchanged(batch: ReadBatch, segments: Sequence[LogSegment]) -> bool:
-    """Whether a log of these segments was not truncated before the end of a batch."""
-    at = [one for one in segments if one.base_offset <= batch.of("last_offset")]
-    if not at:
-        # Its segment was deleted at the start of the log.
+    """Return whether the log of `segments` still has `batch`, possibly compacted."""
+    last_offset = batch.of("last_offset")
+    at_or_before = [each for each in segments if each.base_offset <= last_offset]
+    if not at_or_before:
+        # Retention deleted the segment of the batch.
         return True
-    with suppress(FileNotFoundError), at[-1].open() as source:
+    segment = at_or_before[-1]
+    with suppress(FileNotFoundError), segment.open() as source:
         if batch.is_in(source):
             return True
-        if at[-1] is segments[-1]:
+        if segment is segments[-1]:
             return False
-        return batch.is_compacted_to(at[-1].entry_holding(source, batch.end - 1))
+        return batch.is_compacted_to(segment.entry_holding(source, batch.end - 1))
     return False

@@ -1,10 +1,8 @@
 """The description of a file, partition or log directory, as ``kafkalog info`` prints.
 
-Of a file or a partition the headers of its batches are read, and all files beside
-them; of a log directory, names, sizes, checkpoints and what a listing reads. Files that
-a broker removes meanwhile are missing.
-
-Knows: what belongs together. Does not know: how it is shown.
+For a file or a partition, the headers of its batches and all small files are read. For
+a log directory, names, sizes, checkpoints and the files of a listing are read. Files
+that a broker removes meanwhile are missing.
 """
 
 from __future__ import annotations
@@ -50,8 +48,8 @@ Facts = dict[str, Any]
 
 MISSING: Final = "missing"
 WHOLE: Final = "whole"
-MADE_ON_NEED: Final = "txnindex"
-"""An index that a segment has only where there is something in it."""
+OPTIONAL_INDEX: Final = "txnindex"
+"""The index that a segment has only if it has aborted transactions."""
 
 CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
 OF_PARTITIONS: Final = {
@@ -67,7 +65,7 @@ def describe(path: Location) -> Facts:
     Times are in ms since 1970; what is missing or unknown is None. A member `state` or
     `tail` states what is damaged, and why.
 
-    Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is not Kafka's.
+    Raises `FileNotFoundError`, and `NotALogDirectoryError` for files of other programs.
     """
     if path.is_dir():
         return _partition(path) if is_partition(path) else _log_directory(path)
@@ -90,11 +88,11 @@ def damages(facts: Facts) -> list[str]:
     found = []
     for value in facts.values():
         inside = value if isinstance(value, list) else [value]
-        for one in inside:
-            if isinstance(one, dict):
-                found += damages(one)
-            elif isinstance(one, str) and one.startswith("damaged: "):
-                found.append(one)
+        for member in inside:
+            if isinstance(member, dict):
+                found += damages(member)
+            elif isinstance(member, str) and member.startswith("damaged: "):
+                found.append(member)
     return found
 
 
@@ -110,7 +108,7 @@ def _segment_file(path: Location) -> Facts:
     }
     if facts["kind"] == "segment":
         return {**facts, "beside": _beside(segment)}
-    # What a snapshot is named for is the log's offset that it reaches to, not its own.
+    # The offset in a snapshot's name is the log's offset at its end, not a base offset.
     del facts["base_offset"]
     end = name and {"end_offset": name.base_offset, "epoch": name.epoch}
     return {**facts, **(end or {})}
@@ -130,7 +128,7 @@ def _segment(segment: LogSegment, found: LogContents) -> Facts:
 
 
 def _beside(segment: LogSegment) -> list[Facts]:
-    """Describe the indexes and the snapshot of a segment; those it lacks, too."""
+    """Describe the indexes and the snapshot of a segment, missing indexes included."""
     stem, _, mark = segment.name.partition(".log")
     beside: list[Facts] = []
     for kind in (*INDEXES, "snapshot") if segment.base_offset >= 0 else ():
@@ -138,7 +136,7 @@ def _beside(segment: LogSegment) -> list[Facts]:
         if facts := _small(path):
             del facts["path"]
             beside.append({"file": path.name, **facts})
-        elif kind not in (MADE_ON_NEED, "snapshot") and not mark:
+        elif kind not in (OPTIONAL_INDEX, "snapshot") and not mark:
             beside.append({"file": path.name, "state": MISSING})
     return beside
 
@@ -183,7 +181,7 @@ def _partition(path: Location) -> Facts:
 
 def _lone_snapshots(files: dict[str, int], rows: list[Facts]) -> list[str]:
     """Return the snapshots at no segment's base offset, such as that at the log end."""
-    listed = {one["file"] for row in rows for one in row["beside"]}
+    listed = {described["file"] for row in rows for described in row["beside"]}
     endings = (".snapshot", ".snapshot.deleted")
     return sorted(
         file for file in files if file.endswith(endings) and file not in listed
@@ -191,14 +189,14 @@ def _lone_snapshots(files: dict[str, int], rows: list[Facts]) -> list[str]:
 
 
 def _stable(path: Location, end: int) -> int | None:
-    """Find the last stable offset; None where damage keeps it unknown."""
+    """Return the last stable offset; None if it is unknown because of damage."""
     with suppress(LocatedError):
         return find_stable(path, end)
     return None
 
 
 def _small(path: Location) -> Facts:
-    """Describe a small file, if it is there: a link, or what is no file, is not."""
+    """Describe a small file; return an empty description if there is no such file."""
     with suppress(FileNotFoundError):
         return describe_small_file(path) or {}
     return {}
@@ -215,7 +213,7 @@ def _others(path: Location, files: dict[str, int], names: Sequence[str]) -> list
 
 
 def _files(path: Location) -> dict[str, int]:
-    """List the files of a directory, with their sizes."""
+    """Return the sizes of the files of a directory, by name."""
     sizes = {}
     for entry in entries(path):
         with suppress(FileNotFoundError):
@@ -238,11 +236,11 @@ def _by_kind(files: dict[str, int]) -> dict[str, int]:
 
 def _log_directory(path: Location) -> Facts:
     files = _files(path)
-    summaries = [one for one in list_path(path) if isinstance(one, PartitionSummary)]
-    live = [one for one in summaries if one.state is None]
-    states = Counter(one.state for one in summaries if one.state is not None)
-    firsts = [one.first_timestamp for one in live if one.first_timestamp is not None]
-    latest = [one.max_timestamp for one in live if one.max_timestamp is not None]
+    listed = [each for each in list_path(path) if isinstance(each, PartitionSummary)]
+    live = [each for each in listed if each.state is None]
+    states = Counter(each.state for each in listed if each.state is not None)
+    firsts = [each.first_timestamp for each in live if each.first_timestamp is not None]
+    latest = [each.max_timestamp for each in live if each.max_timestamp is not None]
     sizes = (_files(child).values() for _, child in list_partitions(path, marked=True))
     properties = _small(path / META_PROPERTIES)
     return {
@@ -252,11 +250,11 @@ def _log_directory(path: Location) -> Facts:
         "node_id": properties.get("node_id"),
         "directory_id": properties.get("directory_id"),
         "clean_shutdown": CLEAN_SHUTDOWN in files,
-        "topics": len({one.topic for one in live}),
+        "topics": len({each.topic for each in live}),
         "partitions": len(live),
         "marked": dict(sorted(states.items())),
-        "segments": sum(one.segments for one in live),
-        "log_bytes": sum(one.size_in_bytes for one in live),
+        "segments": sum(each.segments for each in live),
+        "log_bytes": sum(each.size_in_bytes for each in live),
         "size_in_bytes": sum(files.values()) + sum(chain.from_iterable(sizes)),
         "first_timestamp": min(firsts, default=None),
         "max_timestamp": max(latest, default=None),

@@ -1,10 +1,8 @@
-"""What batch headers state about records: how many there are, and all their offsets.
+"""Counts and offsets of records from batch headers alone.
 
 A batch of magic 2 that compaction removed nothing from has all offsets from its first
-to its last. So no record of it is decoded for a count, or for a column that needs
-neither keys, values, headers nor timestamps.
-
-Knows: when a header suffices. Does not know: files, columns.
+to its last. So its records are not decoded for a count, nor for columns other than
+``key``, ``value``, ``headers`` and ``timestamp``.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def not_control(rows: BatchHeaders, _bounds: Bounds) -> Bools:
-    """Return which batches are no control batches, by their headers.
+    """Return which batches are not control batches, by their headers.
 
     Whether a batch is a control batch is certain only once its CRC is checked.
     """
@@ -50,7 +48,7 @@ def not_control(rows: BatchHeaders, _bounds: Bounds) -> Bools:
 
 
 def wholly_within(rows: BatchHeaders, bounds: Bounds) -> Bools:
-    """Return which data batches lie wholly within the bounds, by their headers."""
+    """Return which data batches are wholly within the bounds, by their headers."""
     within: Bools = (rows["magic"] == 2) & (rows["count"] >= 0)
     within &= rows["attributes"] & CONTROL_FLAG == 0
     within &= rows["base_offset"] >= bounds.start_offset
@@ -69,7 +67,7 @@ def without_gaps(rows: BatchHeaders, bounds: Bounds, max_batch_bytes: int) -> Bo
     """Return which batches within the bounds have every offset of their range.
 
     `max_batch_bytes` is the largest decompressed size of a batch. A count that does not
-    fit into a batch of that size is not believed.
+    fit into a batch of that size is invalid.
     """
     count = rows["count"]
     whole = wholly_within(rows, bounds)

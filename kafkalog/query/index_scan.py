@@ -8,8 +8,6 @@ removed before it was opened counts as empty.
 
 Of a damaged index the entries before the damage are returned, and it is listed among
 the problems. A segment without an index of the kind has no rows, which is no problem.
-
-Knows: directories of indexes. Does not know: logs, batches, records.
 """
 
 from __future__ import annotations
@@ -134,10 +132,10 @@ class OffsetIndexScan(IndexScan):
         codes, numbers, targets = np.broadcast_arrays(
             self._codes(topics), as_int64(partitions), as_int64(offsets)
         )
-        wanted = np.ascontiguousarray(targets).ravel()
-        segments = self._segment_of(codes.ravel(), numbers.ravel(), wanted)
-        rows = self._search("offset", segments, wanted)
-        found = np.full(len(wanted), -1, FOUND)
+        flat = np.ascontiguousarray(targets).ravel()
+        segments = self._segment_of(codes.ravel(), numbers.ravel(), flat)
+        rows = self._search("offset", segments, flat)
+        found = np.full(len(flat), -1, FOUND)
         known, indexed = np.flatnonzero(segments >= 0), np.flatnonzero(rows >= 0)
         found["base_offset"][known] = self.segments["base_offset"][segments[known]]
         found["position"][known] = 0
@@ -147,10 +145,10 @@ class OffsetIndexScan(IndexScan):
     def _segment_of(self, codes: Column, numbers: Column, offsets: Column) -> Column:
         """Return the row of the segment that each offset is in; -1 for none."""
         keys, first, end = self._partitions()
-        wanted = partition_keys(codes, numbers)
-        wanted[(numbers < -1) | (numbers > np.iinfo(np.int32).max)] = -1
-        which = np.searchsorted(keys, wanted)
-        which[np.append(keys, -2)[which] != wanted] = -1
+        requested = partition_keys(codes, numbers)
+        requested[(numbers < -1) | (numbers > np.iinfo(np.int32).max)] = -1
+        which = np.searchsorted(keys, requested)
+        which[np.append(keys, -2)[which] != requested] = -1
         segments = np.empty(len(offsets), np.int64)
         bases = self.segments["base_offset"]
         _speedups.search_ranges(bases, first, end, which, offsets, segments)
@@ -195,9 +193,7 @@ class TimeIndexScan(IndexScan):
         """
         segments = self.segments
         targets = np.full(len(segments), timestamp, np.int64)
-        targets[targets > np.iinfo(np.int64).min] -= (
-            1  # entries below, not at, the time
-        )
+        targets[targets > np.iinfo(np.int64).min] -= 1  # entries below the time
         rows = self._search("timestamp", np.arange(len(segments)), targets)
         _, first, end = self._partitions()
         entries_below = np.maximum(rows + 1, segments["start"])
@@ -501,7 +497,9 @@ def _entries(path: Location, kind: FileKind) -> tuple[Files, list[str]]:
     folders = []
     listed = list(entries(path))
     ends = ".log", f".{kind}"
-    names = parse_file_names(one.name for one in listed if one.name.endswith(ends))
+    names = parse_file_names(
+        entry.name for entry in listed if entry.name.endswith(ends)
+    )
     for entry in listed:
         if entry.name.endswith(ends):
             name = names.get(entry.name)

@@ -1,10 +1,7 @@
 """The partitions or segments under a path, as ``kafkalog ls`` lists them.
 
-Only what is cheap is read: names, sizes, checkpoints, indexes, and of the logs the
-first batch and those after the last index entry. Files that a broker removes meanwhile
-are not listed.
-
-Knows: the members of a listing. Does not know: how it is shown.
+Names, sizes, checkpoints and indexes are read; of each log only the first batch and
+those after the last index entry. Files that a broker removes meanwhile are not listed.
 """
 
 from __future__ import annotations
@@ -18,10 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from kafkalog.errors import (
-    LocatedError,
-    NotALogDirectoryError,
-)
+from kafkalog.errors import LocatedError, NotALogDirectoryError
 from kafkalog.indexes.index_table import LARGE_BYTES, Entries, IndexTable
 from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.time_index import TimeIndex
@@ -50,18 +44,16 @@ LOG: Final = ".log"
 INDEX: Final = "index"
 INDEXES: Final = ("index", "timeindex", "txnindex")
 BLOCK_BYTES: Final = 512
-"""Bytes of what ``st_blocks`` counts, whatever the file system's own blocks are."""
+"""The unit of ``st_blocks``, on every file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """A segment. Entries of an index are None where it is missing.
+    """A segment. The number of entries of a missing index is None.
 
-    `size_in_bytes` is that of its ``.log``, `all_files_bytes` that of its indexes, too.
-
-    `first_timestamp` is that of the first batch that has one, `max_timestamp` the
-    greatest, in ms, None where there is none; `state` is ``deleted``, ``cleaned``,
-    ``swap`` or None.
+    `size_in_bytes` is the size of the ``.log``, `all_files_bytes` includes its indexes.
+    Timestamps are in ms: that of the first batch with one, and the greatest; None if
+    there is none. `state` is ``deleted``, ``cleaned``, ``swap`` or None.
     """
 
     file: str
@@ -79,10 +71,10 @@ class SegmentSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSummary:
-    """A partition: `segments` and `size_in_bytes` count its ``.log`` files.
+    """A partition. `segments` and `size_in_bytes` count its ``.log`` files.
 
-    Those marked ``.deleted``, ``.cleaned`` or ``.swap`` are counted, too, as they are
-    listed. `all_files_bytes` is the size of all files in the directory.
+    Files with the suffix ``.deleted``, ``.cleaned`` or ``.swap`` are included.
+    `all_files_bytes` is the size of all files in the directory.
 
     `state` is ``delete``, ``future``, ``stray`` or None; `clean_shutdown` is whether
     the log directory has the marker of a clean shutdown.
@@ -105,9 +97,9 @@ class PartitionSummary:
 def list_path(
     path: Location, topics: Sequence[str] = (), partitions: Sequence[int] = ()
 ) -> Iterator[PartitionSummary] | Iterator[SegmentSummary]:
-    """List the partitions of a log directory, or the segments of a partition or file.
+    """Yield the partitions of a log directory, or the segments of a partition or file.
 
-    Of these topics and partitions only, where any are named.
+    `topics` and `partitions` select partitions; by default all are listed.
 
     Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is no log.
     """
@@ -162,7 +154,7 @@ def _partition(
 
 
 def _segments(directory: Location) -> Iterator[SegmentSummary]:
-    """Summarize all segments, those marked as deleted and the like among them."""
+    """Yield all segments, including those with a suffix such as ``.deleted``."""
     live = {segment.path: segment for segment in list_segments(directory)}
     for file in _log_files(_files(directory)):
         path = directory / file
@@ -171,19 +163,19 @@ def _segments(directory: Location) -> Iterator[SegmentSummary]:
 
 
 def _log_files(names: Iterable[str]) -> list[str]:
-    """Name the ``.log`` files that are counted: marked ones, too; by offset."""
+    """Return the ``.log`` files by offset, including those with a suffix."""
     parsed = parse_file_names(sorted(names))
     return [file for file, name in parsed.items() if name.kind == "log"]
 
 
 def _files(directory: Location) -> list[str]:
-    """Name the files in a directory; a link is none."""
+    """Return the names of the regular files in a directory, without links."""
     listed = entries(directory)
-    return [one.name for one in listed if one.is_file(follow_symlinks=False)]
+    return [entry.name for entry in listed if entry.is_file(follow_symlinks=False)]
 
 
 def _size_of(path: Location) -> int:
-    """Size of a file; of one that is gone 0."""
+    """Return the size of a file; 0 if it is missing."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -191,10 +183,9 @@ def _size_of(path: Location) -> int:
 
 
 def _bytes_of(path: Location) -> int:
-    """Size of a file, but of an index only the space it takes on the disk, if less.
+    """Return the size of a file; for a preallocated index, its size on the disk.
 
-    That of an active segment has a size for all entries that may come. A link counts
-    as missing.
+    A link counts as missing.
     """
     if isinstance(path, Path) and path.is_symlink():
         return 0
@@ -264,8 +255,8 @@ def _entries(
 ) -> tuple[int | None, Entries]:
     """Return the number of entries of an index, None if it is missing, and the last.
 
-    Where the last slot is used the file is closed, and all before it are used, too:
-    the index of an active segment ends with zeros, and is read.
+    If the last slot is used, the index is closed and all slots are used. An index that
+    ends with zeros is preallocated, and is read.
     """
     width, nothing = kind.ENTRY.itemsize, np.empty(0, kind.ENTRY)
     path = _beside(segment, extension)
@@ -283,6 +274,6 @@ def _entries(
 
 
 def _beside(segment: LogSegment, extension: str) -> Location:
-    """Path of an index of a segment; it bears the same mark."""
+    """Return the path of an index of a segment, with the segment's suffix."""
     stem, _, suffix = segment.name.partition(LOG)
     return segment.path.with_name(f"{stem}.{extension}{suffix}")

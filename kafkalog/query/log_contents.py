@@ -2,8 +2,6 @@
 
 Only headers are read: no CRC is checked and nothing is decompressed. The exception are
 wrappers of magic 0 and 1, whose headers do not count the messages inside.
-
-Knows: headers, and sums. Does not know: how they are shown.
 """
 
 from __future__ import annotations
@@ -35,19 +33,19 @@ from kafkalog.segment.log_segment import LogSegment
 from kafkalog.storage.byte_source import only_zeros
 
 UNKNOWN_CODEC: Final = "unknown"
-MOST_PRODUCERS: Final = 100_000
-"""How many producers of a log are counted exactly."""
+MAX_PRODUCERS: Final = 100_000
+"""Maximum number of distinct producers that are counted."""
 
 Range = tuple[int, int]
 
 
 @dataclass(slots=True, kw_only=True)
 class Contents:
-    """Totals of one log, or several; made by `contents_of`, added up by `add`.
+    """Totals of one log, or of several.
 
     `batches` counts batches, and below magic 2 messages and wrappers. Timestamps are in
-    ms, None where there is none; `leader_epochs` are the first and the last. There are
-    at most `MOST_PRODUCERS` of `producers`; `more_producers` states if there were more.
+    ms; None if there is none. `leader_epochs` are the lowest and the highest.
+    `producers` has at most `MAX_PRODUCERS`; `more_producers` is whether there are more.
     """
 
     batches: int = 0
@@ -83,18 +81,18 @@ class Contents:
     def _add_producers(self, other: Contents) -> None:
         self.producers |= other.producers
         self.more_producers |= other.more_producers
-        if len(self.producers) > MOST_PRODUCERS:
-            self.producers = set(islice(self.producers, MOST_PRODUCERS))
+        if len(self.producers) > MAX_PRODUCERS:
+            self.producers = set(islice(self.producers, MAX_PRODUCERS))
             self.more_producers = True
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the members of the command's JSON; of producers their number."""
+        """Return the members of the command's JSON; `producers` is their number."""
         more = {"more_producers": True} if self.more_producers else {}
         return {
             "batches": self.batches,
             "records": self.records,
             "codecs": {name: self.codecs[name] for name in sorted(self.codecs)},
-            "magics": {str(one): self.magics[one] for one in sorted(self.magics)},
+            "magics": {str(n): self.magics[n] for n in sorted(self.magics)},
             "first_timestamp": self.first_timestamp,
             "max_timestamp": self.max_timestamp,
             "leader_epochs": self.leader_epochs and list(self.leader_epochs),
@@ -123,9 +121,9 @@ class LogContents:
 def contents_of(segment: LogSegment, limits: Limits | None = None) -> LogContents:
     """Return the totals of a ``.log``, up to its end or to the first damage.
 
-    Offsets must lie within `limits`, by default those of the segment.
+    Offsets must be within `limits`, by default those of the segment.
 
-    Raises `FileNotFoundError` where it is gone.
+    Raises `FileNotFoundError` if the file was removed.
     """
     found = LogContents(
         contents=Contents(), next_offset=max(segment.base_offset, 0), end=0

@@ -1,11 +1,9 @@
-"""One partition's batches, read in order of offsets, as far as a policy requests them.
+"""Reader of one partition: its batches within bounds, in order of offsets.
 
 Batches are selected by their headers twice. First by offsets, which no CRC covers.
 Then, after the CRCs were checked, by the rest of a header: control flag, timestamps,
 transactions. So a flipped bit in a header hides no record. Where only offsets select,
 the CRCs of ordinary batches are left to the decoder.
-
-Knows: which batches are requested, where indexes place them. Does not know: columns.
 """
 
 from __future__ import annotations
@@ -103,7 +101,7 @@ class ResumePoint(NamedTuple):
     before: int | None
 
     def is_in(self, segment: LogSegment | None, source: ByteSource) -> bool:
-        """Whether the batch is still there; compaction may have replaced the file."""
+        """Return whether the batch is in a file, which compaction may have replaced."""
         if segment is not None and segment.name != self.segment:
             return False
         return source.read(self.position, len(self.header)).tobytes() == self.header
@@ -189,7 +187,7 @@ class PartitionReader:
             self.bytes_done = before + source.size
 
     def size(self) -> int:
-        """Return how many bytes there are to read, now."""
+        """Return the number of bytes to read."""
         total = 0
         for segment in self._segments():
             with suppress(FileNotFoundError):
@@ -278,7 +276,7 @@ class PartitionReader:
     def _lost_tail(
         self, segment: LogSegment | None, records: FileRecords
     ) -> Iterator[ScanProblem]:
-        """Raise, or with ``skip`` yield, that a segment has lost records at its end."""
+        """Raise or yield the loss of records at the end of a segment."""
         directory = self.source.directory
         if directory is None or segment is None:
             return
@@ -295,7 +293,7 @@ class PartitionReader:
         return HEADER_STEP_BYTES if in_memory and not self.bounds.timed else STEP_BYTES
 
     def _start(self, segment: LogSegment | None, source: ByteSource) -> int:
-        """Return the position from which on all requested batches of a segment lie."""
+        """Return the position from which to read the requested batches of a segment."""
         if segment is None:
             return 0
         if self.source.byte_range is not None:
@@ -309,7 +307,7 @@ class PartitionReader:
         return start
 
     def _all_suffice(self, rows: BatchHeaders) -> bool:
-        """Whether the headers of `rows` are all that is requested of them."""
+        """Return whether the headers of `rows` are all that is requested of them."""
         return bool(self.headers_suffice(rows, self.bounds).all())
 
     def _by_offset(self, rows: BatchHeaders) -> tuple[Bools | None, bool]:
@@ -345,7 +343,7 @@ class PartitionReader:
         if not self.policy.control_records:
             control = batch & (attributes & CONTROL_FLAG != 0)
             if self.policy.trusts_headers and self.policy.check_crcs != "never":
-                # A damaged batch stays selected: its damage is to be found.
+                # A damaged batch stays selected, so that the damage is reported.
                 damaged = find_crc_mismatches(step.data, step.origin, rows[control])
                 control[np.flatnonzero(control)[damaged]] = False
             selected &= ~control

@@ -2,8 +2,6 @@
 
 Batches whose headers exclude them are not decoded. In the others, keys, values and
 headers are searched in place, without a copy.
-
-Knows: conditions, and where a record is. Does not know: how a location is shown.
 """
 
 from __future__ import annotations
@@ -178,7 +176,7 @@ def _matches(views: RecordViews, bounds: Bounds, condition: Condition) -> Number
 
 
 def _within(views: RecordViews, bounds: Bounds) -> Bools:
-    """Return which records lie within bounds; without a timestamp, within no time."""
+    """Return which records are within bounds; one without a timestamp is in no time."""
     first, last, earliest, latest = bounds.as_array().tolist()
     offset, time = views.records["offset"], views.records["timestamp"]
     within: Bools = (offset >= first) & (offset <= last)
@@ -206,11 +204,11 @@ def _contains(
 
 
 def _with_headers(
-    wanted: tuple[tuple[bytes, Pattern | None], ...],
+    conditions: tuple[tuple[bytes, Pattern | None], ...],
     views: RecordViews,
     matches: Numbers,
 ) -> Numbers:
-    """Return those of `matches` that have a header for each of `wanted`."""
+    """Return those of `matches` that have a header for each of `conditions`."""
     offsets, places = find_headers(views)
     buffer = views.data.data
     kept = []
@@ -220,14 +218,14 @@ def _with_headers(
             (bytes(buffer[a : a + m]), None if n < 0 else buffer[b : b + n])
             for a, m, b, n in here
         ]
-        kept.append(all(_has(headers, *one) for one in wanted))
+        kept.append(all(_has(headers, *condition) for condition in conditions))
     return matches[np.array(kept, np.bool_)]
 
 
 def _has(
     headers: list[tuple[bytes, memoryview | None]], name: bytes, pattern: Pattern | None
 ) -> bool:
-    """Whether one of the headers has that key, and a value with the pattern."""
+    """Return whether one of the headers has that key, and a value with the pattern."""
     return any(
         key == name
         and (pattern is None or (value is not None and bool(pattern.search(value))))

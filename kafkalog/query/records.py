@@ -3,8 +3,6 @@
 Keys and values are columns in Arrow's form: `data` with the bytes of all rows, n + 1
 `offsets` into it, and `valid`. As views nothing is copied: `data` has the file's or the
 decompressed bytes, and `start` and `length` are the place of each row in it.
-
-Knows: columns as arrays. Does not know: Arrow, files, which columns are requested.
 """
 
 from __future__ import annotations
@@ -276,8 +274,8 @@ def _fixed(
     length, dtype = len(offset), FIXED[name]
     if name in ("partition", "segment"):
         value = origin.partition if name == "partition" else origin.segment
-        one = dtype.type(value).tobytes()
-        return np.ndarray(length, dtype, one, strides=(0,))  # read-only, as `one` is
+        item = dtype.type(value).tobytes()
+        return np.ndarray(length, dtype, item, strides=(0,))  # read-only, as `item` is
     out = buffers.take(name, length, dtype)
     of_batch = _of_batches(name, run.rows)
     if (of_batch == of_batch[0]).all():
@@ -290,7 +288,7 @@ def _fixed(
 
 
 def _of_batches(name: str, rows: BatchHeaders) -> npt.NDArray[Any]:
-    """Value of a column that is the same for all records of a batch, by batch."""
+    """Return the values of a column that is the same for all records of a batch."""
     attributes = rows["attributes"]
     if name == "timestamp_type":
         log_append = (attributes & LOG_APPEND_TIME_FLAG) != 0
@@ -307,6 +305,6 @@ def _of_batches(name: str, rows: BatchHeaders) -> npt.NDArray[Any]:
 def _add_offset_deltas(
     sequence: npt.NDArray[np.int32], delta: npt.NDArray[np.int64]
 ) -> None:
-    """Make of base sequences each record's own; of a negative one there is none."""
+    """Replace base sequences by those of the records; a negative one is unknown."""
     own = increment_sequences(sequence, delta.astype(np.int32))
     np.copyto(sequence, np.where(sequence < 0, NO_SEQUENCE, own))

@@ -3,8 +3,6 @@
 A `Scan` holds no open file and has read nothing: each of its methods starts a reading.
 Partitions are read one by one, each in order of offsets, in steps of about 4 MB. With
 threads, steps are decoded in parallel and returned in order.
-
-Knows: what may be requested. Does not know: files, Arrow.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ ISOLATION: Final = get_args(Isolation)
 ON_CORRUPTION: Final = get_args(OnCorruption)
 LIMIT_OF_BATCH_BYTES: Final = 1 << 30
 SHOWN: Final = 20
-"""How many partitions the HTML form of a scan lists."""
+"""Maximum number of partitions in the HTML of a scan."""
 
 
 def scan(
@@ -81,7 +79,7 @@ def scan(
 
     Parameters
     ----------
-    source : path, URL, bytes-like, or list of such
+    source : path, URL, bytes-like, or list of these
         A ``.log`` or ``.checkpoint`` file, a partition's directory, a log directory of
         many partitions, local or behind a URL (``s3://``, ``hdfs://``, ...; with
         options by `kafkalog.storage.remote_source.as_path`); or whole batches in
@@ -109,7 +107,8 @@ def scan(
     max_batch_bytes : int
         Size of a decompressed batch above which it counts as damage.
     threads : int
-        How many threads decode. They end with each reading.
+        Number of threads that decode. They are named ``kafkalog-scan`` and end with
+        each reading.
     progress : callable, optional
         Called with the bytes read so far, and the bytes of all files.
 
@@ -138,11 +137,13 @@ def scan(
         ("on_corruption", on_corruption, ON_CORRUPTION),
     ):
         if value not in known:
-            raise ValueError(f"{name} is one of {', '.join(known)}, not {value!r}")
+            expected = ", ".join(known)
+            raise ValueError(f"{name} {value!r}, expected one of {expected}")
     if threads < 1:
-        raise ValueError(f"threads must be 1 or more, not {threads}")
+        raise ValueError(f"threads {threads}, expected 1 or more")
     if not 1 <= max_batch_bytes <= LIMIT_OF_BATCH_BYTES:
-        raise ValueError(f"max_batch_bytes must be in 1..2**30, not {max_batch_bytes}")
+        expected = f"1 to {LIMIT_OF_BATCH_BYTES}"
+        raise ValueError(f"max_batch_bytes {max_batch_bytes}, expected {expected}")
     check_offset("start_offset", start_offset)
     check_offset("end_offset", end_offset)
     times = (start_timestamp, end_timestamp)
@@ -151,7 +152,8 @@ def scan(
     check_known("end_offset", end_offset, found)
     return Scan(
         sources=tuple(
-            (one, bounds_of(one, start_offset, end_offset, times)) for one in found
+            (place, bounds_of(place, start_offset, end_offset, times))
+            for place in found
         ),
         columns=choose_columns(columns),
         policy=ReadPolicy(
@@ -206,7 +208,7 @@ class Scan:
         return f"<Scan of {number} {noun}: {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
-        """Return the form that notebooks show: sources, bounds, columns."""
+        """Return sources, bounds and columns as HTML, for notebooks."""
         rows = [
             (str(source), *_bound_labels(bounds))
             for source, bounds in self.sources[:SHOWN]
@@ -289,7 +291,7 @@ class Scan:
         Returns
         -------
         int
-            How many records `chunks` would return.
+            The number of records that `chunks` returns.
 
         Examples
         --------
@@ -301,8 +303,8 @@ class Scan:
         """
         self.problems = []
         progress = self.progress
-        readers = [counting_reader(*one, self.policy) for one in self.sources]
-        sizes = [0 if progress is None else one.size() for one in readers]
+        readers = [counting_reader(*source, self.policy) for source in self.sources]
+        sizes = [0 if progress is None else reader.size() for reader in readers]
         *before, total = accumulate(sizes, initial=0)
         records = 0
         for done, reader in zip(before, readers, strict=True):
@@ -390,16 +392,23 @@ class Scan:
 
 
 def _export(module: Literal["arrow", "dataframes"]) -> Any:
-    """Return a module of the layer above: a scan hands itself over to it."""
+    """Import a module of `kafkalog.export`, which converts a scan to other tables.
+
+    It is imported here because it needs packages that may be missing.
+    """
     return import_module(f"kafkalog.export.{module}")
 
 
 def _bound_labels(bounds: Bounds) -> tuple[str, str]:
     """Return the bounds on offsets and timestamps as text."""
-    first = "" if bounds.start_offset == FIRST else str(bounds.start_offset)
-    last = "" if bounds.end_offset == LAST else str(bounds.end_offset)
-    times = [
+    start = "" if bounds.start_offset == FIRST else str(bounds.start_offset)
+    end = "" if bounds.end_offset == LAST else str(bounds.end_offset)
+    earliest, latest = (
         "" if time is None else str(np.datetime64(time, "ms"))
         for time in (bounds.start_timestamp, bounds.end_timestamp)
-    ]
-    return f"{first} \u2013 {last}", f"{times[0]} \u2013 {times[1]}"
+    )
+    return _interval(start, end), _interval(earliest, latest)
+
+
+def _interval(start: str, end: str) -> str:
+    return f"{start} \u2013 {end}" if start or end else "all"

@@ -1,7 +1,4 @@
-"""The columns of a scan: their names, their order, and what each is made of.
-
-Knows: names and types. Does not know: how a column is filled.
-"""
+"""The columns of a scan: names, order and data types."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ FIXED: Final[dict[str, np.dtype[Any]]] = {
     "segment": np.dtype(np.int32),
     "position": np.dtype(np.int64),
 }
-"""Columns of one width, each an array of its own; `codec` and `segment` are codes."""
+"""Columns of fixed width; `codec` and `segment` are codes."""
 
 COLUMNS: Final = (
     "topic",
@@ -48,14 +45,14 @@ COLUMNS: Final = (
     "segment",
     "position",
 )
-"""All there are, in order."""
+"""All columns, in order."""
 
 DEFAULT_COLUMNS: Final = COLUMNS[:8]
-"""Those a scan gives if none are named."""
+"""The columns of a scan by default."""
 
 
 def choose_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
-    """Check the names of columns, and keep their order; None is the default ones.
+    """Return valid names of columns, in the same order; for None, the default columns.
 
     >>> choose_columns(["value", "offset"])
     ('value', 'offset')
@@ -63,7 +60,7 @@ def choose_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
     if columns is None:
         return DEFAULT_COLUMNS
     if isinstance(columns, str):
-        raise TypeError(f"columns is a list of names, not one: [{columns!r}]")
+        raise TypeError(f"columns {columns!r}, expected a list: [{columns!r}]")
     chosen = tuple(columns)
     unknown = [name for name in chosen if name not in COLUMNS]
     if unknown:
@@ -72,9 +69,9 @@ def choose_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
         raise ValueError(
             f"no such columns: "
             f"{', '.join(with_close_matches(name, COLUMNS) for name in unknown)}; "
-            f"there are {', '.join(COLUMNS)}"
+            f"expected {', '.join(COLUMNS)}"
         )
     repeated = {name for name in chosen if chosen.count(name) > 1}
     if repeated:
-        raise ValueError(f"columns named twice: {', '.join(sorted(repeated))}")
+        raise ValueError(f"duplicate columns: {', '.join(sorted(repeated))}")
     return chosen

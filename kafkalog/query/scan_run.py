@@ -1,10 +1,8 @@
 """One run of a scan: steps decoded in order, or ahead of their turn in threads.
 
 The CRCs of ordinary batches are checked while they are decoded. At a mismatch all steps
-read ahead are discarded, and the run resumes from that batch with CRCs checked before:
-what follows damage is known only to the reader of the file.
-
-Knows: how a scan is run. Does not know: files, how columns are made.
+read ahead are discarded, and the run resumes from that batch with CRCs checked before
+decoding: only the reader of the file can find the next valid batch.
 """
 
 from __future__ import annotations
@@ -43,13 +41,13 @@ HEADER_COLUMNS: Final = frozenset(COLUMNS) - {"key", "value", "headers", "timest
 """Columns that follow from a batch header and the offset within its batch."""
 
 MAX_RECORDS: Final = 1 << 17
-"""How many records a chunk made from headers has at most."""
+"""Maximum number of records of a chunk made from headers."""
 
 MAX_INTERVALS: Final = 16
-"""Intervals of a step that are read differently; with more, all of it is decoded."""
+"""Maximum number of intervals that are read differently; else a step is decoded."""
 
 STEPS_AHEAD: Final = 2
-"""Steps that are decoded or waiting, for each thread."""
+"""Number of steps per thread that are being decoded or waiting."""
 
 Progress = Callable[[int, int], object]
 
@@ -76,7 +74,7 @@ Results = list[Result]
 
 @dataclass(slots=True, kw_only=True)
 class ScanRun:
-    """One run of a scan; `problems` is the list that what it skips is appended to."""
+    """One run of a scan, which appends what it skips to `problems`."""
 
     sources: Sequence[tuple[PartitionSource, Bounds]]
     columns: tuple[str, ...]
@@ -97,10 +95,10 @@ class ScanRun:
 
     def in_order(self) -> Iterator[Records]:
         """Yield chunks, each step decoded when it is requested."""
-        stays = self.views and not self.reuse
+        views_stay = self.views and not self.reuse
         buffers = ColumnBuffers(kept=self.reuse)
-        workspace = self._workspace(buffers, stays=stays)
-        take = None if stays else BufferPool().take
+        workspace = self._workspace(buffers, stays=views_stay)
+        take = None if views_stay else BufferPool().take
         tasks = self._tasks(take, None)
         while (task := next(tasks, None)) is not None:
             if isinstance(task, ScanProblem):
@@ -264,8 +262,8 @@ class ScanRun:
                 own.workspace = self._workspace(own.buffers, stays=True)
             results: Results = []
             try:
-                for one in self._decode(task, own.workspace, own.buffers):
-                    results.append(one)
+                for result in self._decode(task, own.workspace, own.buffers):
+                    results.append(result)
             except LocatedError as error:
                 results.append(error)
             return results
@@ -276,15 +274,15 @@ class ScanRun:
         self, results: Iterable[Result]
     ) -> Generator[Records, None, CrcMismatch | None]:
         """Yield records and list problems; return the batch to resume from, if any."""
-        for one in results:
-            if isinstance(one, Exception):
-                raise one
-            if isinstance(one, CrcMismatch):
-                return one
-            if isinstance(one, ScanProblem):
-                self.problems.append(one)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+            if isinstance(result, CrcMismatch):
+                return result
+            if isinstance(result, ScanProblem):
+                self.problems.append(result)
             else:
-                yield one
+                yield result
         return None
 
 

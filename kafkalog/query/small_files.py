@@ -1,8 +1,6 @@
-"""What the files beside logs are and hold: indexes, snapshots, checkpoints, properties.
+"""Descriptions of small files: indexes, snapshots, checkpoints, properties.
 
-Each is read whole by its parser; `state` has the error of a parser that rejects it.
-
-Knows: which parser a file's name asks for. Does not know: logs, directories.
+Each file is read whole by its parser. If the parser rejects it, `state` is the error.
 """
 
 from __future__ import annotations
@@ -61,7 +59,10 @@ def _count_offsets(data: bytes) -> Facts:
 
 def _list_epochs(data: bytes) -> Facts:
     entries = parse_epochs(data)
-    return {"entries": len(entries), "leader_epochs": [list(one) for one in entries]}
+    return {
+        "entries": len(entries),
+        "leader_epochs": [list(entry) for entry in entries],
+    }
 
 
 def _broker_epoch(data: bytes) -> Facts:
@@ -86,15 +87,17 @@ PARSERS: Final[Mapping[str, tuple[str, Callable[[bytes], Facts]]]] = {
     CLEAN_SHUTDOWN: ("clean shutdown", _broker_epoch),
     LOCK: ("lock", lambda data: {}),
 }
-"""By name: what a file is, and how what it holds is read."""
+"""The kind and the parser of each file, by name."""
 
 
 def describe_small_file(path: Location, *, links: bool = False) -> Facts | None:
-    """Return the description of a file beside logs; None for any other file.
+    """Return the description of a small file of a log; None for any other file.
 
-    ``kind``, ``path``, ``size_in_bytes``, ``state``, then what depends on the kind.
-    `state` is ``sound``, ``preallocated``, or ``damaged: `` and why. Raises
-    `FileNotFoundError` for what is no file, and for a link unless `links` are followed.
+    The members are ``kind``, ``path``, ``size_in_bytes``, ``state``, then those of the
+    kind. `state` is ``sound``, ``preallocated``, or ``damaged: `` with the error.
+
+    Raises `FileNotFoundError` for what is not a file, and for a link unless `links` are
+    followed.
     """
     name = parse_file_name(path.name)
     if name is not None and name.kind in INDEXES:
@@ -114,7 +117,7 @@ def describe_small_file(path: Location, *, links: bool = False) -> Facts | None:
 
 
 def _facts(kind: str, path: Location, read: Callable[[], Facts]) -> Facts:
-    """Read a file, and only then ask for its size: what is none is refused by then."""
+    """Read a file, then its size: reading rejects what is not a regular file."""
     try:
         facts: Facts = {"state": SOUND, **read()}
     except LocatedError as error:
@@ -124,7 +127,7 @@ def _facts(kind: str, path: Location, read: Callable[[], Facts]) -> Facts:
 
 
 def _of_index(path: Location, name: SegmentFile, *, links: bool) -> Facts:
-    """Count the entries of an index; the first and last offset they lead to."""
+    """Return the number of entries of an index, and its first and last offset."""
     table = INDEXES[name.kind][1]
     data, size = read_slots(path, table.ENTRY.itemsize, links=links)
     used = table.count_valid(data, name.base_offset)

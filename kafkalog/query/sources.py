@@ -1,7 +1,4 @@
-"""The partitions, files and buffers that a source consists of. None is read here.
-
-Knows: which bytes are requested. Does not know: what is in them.
-"""
+"""The partitions, files and buffers that a source consists of. None is read here."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ FILE_ENDINGS: Final = tuple(
     for kind in (".log", ".checkpoint")
     for suffix in ("", ".deleted", ".cleaned", ".swap", ".part")
 )
-"""How the names of files with batches end."""
+"""Endings of the names of files with batches."""
 
 SHOWN: Final = 5
-"""How many partitions an error names."""
+"""Maximum number of partitions in an error."""
 
 Offset = int | Mapping[tuple[str, int], int] | None
 
@@ -37,8 +34,8 @@ Offset = int | Mapping[tuple[str, int], int] | None
 class ByteRange(NamedTuple):
     """Whole batches of one segment: its bytes from `begin` to `end`.
 
-    `source` is the opened file that they were found in, if any: another file may have
-    its name by now. Whoever opened it closes it.
+    `source` is the opened file that they were found in, if any: by now, another file
+    may have its name. The caller closes it.
     """
 
     segment: LogSegment
@@ -68,20 +65,20 @@ class PartitionSource:
 
 
 def find_sources(source: Any) -> list[PartitionSource]:
-    """Return what a source, or a list of sources, consists of, in order, each once.
+    """Return the partitions, files and buffers of a source, in order, each once.
 
-    A directory or file with several names, links among them, is listed once.
+    A directory or file with several names, such as a link, is listed once.
 
-    Raises `FileNotFoundError`, and `NotALogDirectoryError` for what is there and holds
-    nothing of Kafka's.
+    Raises `FileNotFoundError`, and `NotALogDirectoryError` for a path without files of
+    Kafka's.
     """
     return list(_without_repeats(_all_sources(source)))
 
 
 def _all_sources(source: Any) -> Iterator[PartitionSource]:
     if isinstance(source, (list, tuple)):
-        for one in source:
-            yield from _all_sources(one)
+        for member in source:
+            yield from _all_sources(member)
     elif isinstance(source, (str, os.PathLike, RemotePath)):
         yield from _of_path(locate(source))
     else:
@@ -108,12 +105,12 @@ def _of_memory(source: Any) -> PartitionSource:
         view = memoryview(source)
     except TypeError:
         raise TypeError(
-            "a source is a path, a URL, bytes in memory, or a list of such, not "
-            f"{type(source).__name__}"
+            f"source of type {type(source).__name__}, expected a path, a URL, bytes in "
+            "memory, or a list of these"
         ) from None
     with view:
         if not view.contiguous:
-            raise ValueError("batches in memory must be contiguous")
+            raise ValueError("buffer is not contiguous, expected contiguous bytes")
     return PartitionSource(memory=source)
 
 
@@ -167,7 +164,7 @@ def bounds_of(
 
 
 def _in_64_bits(bound: int) -> int:
-    """Return the nearest int64: no offset is beyond."""
+    """Return the nearest int64, the type of offsets."""
     return max(FIRST, min(int(bound), LAST))
 
 
@@ -178,7 +175,7 @@ def _offset_for(source: PartitionSource, offset: Offset) -> int | None:
 
 
 def check_offset(name: str, offset: Offset) -> None:
-    """Raise for what is neither an offset nor offsets by (topic, partition)."""
+    """Raise `TypeError` unless `offset` is an offset or a mapping of offsets."""
     if offset is None:
         return
     if isinstance(offset, Mapping):
@@ -190,7 +187,7 @@ def check_offset(name: str, offset: Offset) -> None:
                 )
     for value in offset.values() if isinstance(offset, Mapping) else [offset]:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise TypeError(f"{name} must be whole numbers, not {value!r}")
+            raise TypeError(f"{name} {value!r}, expected an integer")
 
 
 def _is_partition_key(key: object) -> bool:
@@ -202,17 +199,13 @@ def _is_partition_key(key: object) -> bool:
 
 
 def check_known(name: str, offset: Offset, sources: Iterable[PartitionSource]) -> None:
-    """Raise for offsets of partitions that are not in the source."""
+    """Raise `ValueError` for offsets of partitions that are not in the source."""
     if not isinstance(offset, Mapping):
         return
-    there = {(source.topic, source.partition) for source in sources}
-    unknown = [key for key in offset if key not in there]
+    known = {(source.topic, source.partition) for source in sources}
+    unknown = [key for key in offset if key not in known]
     if not unknown:
         return
-    some = ", ".join(map(str, sorted(there)[:SHOWN]))
-    more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
-    raise ValueError(
-        f"{name}: no partition {unknown[0]}; there are {some}{more}"
-        if there
-        else f"{name}: no partition {unknown[0]}; there are none"
-    )
+    some = ", ".join(map(str, sorted(known)[:SHOWN])) or "none"
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    raise ValueError(f"{name}: no partition {unknown[0]}; there are {some}{more}")

@@ -1,15 +1,12 @@
-"""The last records of partitions, found from the end; and following what is appended.
+"""The last records of partitions, and the records that are appended to them later.
 
-The headers of batches show how far back to begin, from positions that the offset index
-knows, each farther from the end than the one before. So a log is read whole for its
-last records only if these are all of it.
+The start of the last records is found from the headers of batches, in ranges at the end
+of a segment. Each range is longer than the one before, and begins at a position in the
+offset index.
 
 A followed partition is read again when its last segment changed, or when the last batch
 read is not in it any more. Records that were returned stay returned: where a broker
 truncated the log, following continues after the last batch that is unchanged.
-
-Knows: ends of logs, and how they move. Does not know: when to poll, how records are
-shown.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from kafkalog.storage.location import Location
 FIRST_RANGE_BYTES: Final = 256 << 10
 RANGE_GROWTH: Final = 8
 OFFSETS_BEFORE: Final = 64
-"""How many offsets before the start of following are watched for a truncation, too."""
+"""Number of offsets before the start that are watched for a truncation, too."""
 
 SourceBounds = tuple[PartitionSource, Bounds]
 
@@ -43,7 +40,7 @@ SourceBounds = tuple[PartitionSource, Bounds]
 def last_records(scan: Scan, count: int) -> Scan:
     """Return a scan of the last `count` records of each partition of `scan`.
 
-    Damage met while their start is searched is skipped; the scan returned treats it as
+    Damage is skipped while the start is searched. The returned scan handles it as
     `scan` does.
 
     >>> import tempfile, kafkalog
@@ -88,21 +85,21 @@ def _start_of_last(
 
 def _lower_bound(reader: PartitionReader, count: int) -> int:
     """Return an offset from which on there are at least `count` records, if any."""
-    least, missing = reader.bounds.start_offset, max(count, 1)
+    start, missing = reader.bounds.start_offset, max(count, 1)
     for segment in reversed(_segments(reader.source)):
         found = 0
         for byte_range in _ends_of(segment):
             found, first = _count(reader, byte_range)
             if found >= missing:
-                return max(first, least)
+                return max(first, start)
         missing -= found
-        if segment.base_offset <= least:
+        if segment.base_offset <= start:
             break
-    return least
+    return start
 
 
 def _segments(source: PartitionSource) -> list[LogSegment]:
-    """List the segments that can be read from any batch: not those of a snapshot."""
+    """Return the segments of a source; none for a metadata snapshot or memory."""
     if source.directory is not None:
         return list_segments(source.directory)
     if source.file is None or ".log" not in source.file.name:
@@ -111,7 +108,7 @@ def _segments(source: PartitionSource) -> list[LogSegment]:
 
 
 def _ends_of(segment: LogSegment) -> Iterator[ByteRange]:
-    """Yield ranges at the end of a segment, each longer, the last one all of it."""
+    """Yield ranges at the end of a segment, each longer; the last is all of it."""
     with suppress(FileNotFoundError), segment.open() as source:
         length = FIRST_RANGE_BYTES
         while length < source.size:
@@ -152,7 +149,7 @@ FileVersion = tuple[str, int, int]
 
 @dataclass(slots=True)
 class _FollowedPartition:
-    """How far one partition was returned, and its files at that time."""
+    """The offset up to which a partition was returned, and its files at that time."""
 
     next_offset: int
     history: BatchHistory
@@ -162,9 +159,9 @@ class _FollowedPartition:
 
 @dataclass(slots=True)
 class Follower:
-    """Follows partitions, poll by poll; `list_sources` lists them at each one.
+    """A follower of growing partitions, which `list_sources` lists at each poll.
 
-    The partitions are followed from where `scan` begins, with its columns and policy.
+    It begins at the bounds of `scan`, and uses its columns and policy.
     """
 
     scan: Scan
@@ -177,15 +174,15 @@ class Follower:
         return self._poll(self.scan.sources)
 
     def poll(self) -> Iterator[Records | str]:
-        """Yield what was appended since the last poll, and notices of what is gone.
+        """Yield records appended since the last poll, and notices of missing ones.
 
         Records have the column ``offset`` after the requested ones.
         """
         sources = self.list_sources()
         listed = {_place(source) for source, _ in sources}
-        for place in [one for one in self._followed if one not in listed]:
+        for place in [known for known in self._followed if known not in listed]:
             del self._followed[place]
-            yield f"it is gone: {place}"
+            yield f"removed: {place}"
         yield from self._poll(sources)
 
     def _poll(self, sources: Sequence[SourceBounds]) -> Iterator[Records | str]:
@@ -225,7 +222,7 @@ class Follower:
         state: _FollowedPartition,
         end: int,
     ) -> Iterator[Records | str]:
-        """Yield the records up to an offset, and notices of what is skipped."""
+        """Yield the records up to an offset, and notices of skipped ones."""
         columns = self.scan.columns
         bounds = replace(bounds, start_offset=state.next_offset, end_offset=end)
         scan = replace(
@@ -235,7 +232,7 @@ class Follower:
         )
         for records in scan.chunks():
             first = int(records.offset[0])
-            if first > state.next_offset:  # by compaction, or retention meanwhile
+            if first > state.next_offset:  # because of compaction or retention
                 yield from _skip_to(min(first, _first_offset(source)), source, state)
             yield records
             state.next_offset = int(records.offset[-1]) + 1
@@ -259,7 +256,7 @@ def _version(source: PartitionSource) -> FileVersion | None:
 
 
 def _is_truncated(source: PartitionSource, state: _FollowedPartition) -> bool:
-    """Whether the last batch that was read is not in the log any more."""
+    """Return whether the last batch that was read is not in the log any more."""
     last = state.history.last
     return last is not None and not is_unchanged(last, _segments(source))
 
@@ -291,8 +288,8 @@ def _catch_up(
 def _truncation_notice(source: PartitionSource, offset: int, last: int) -> str:
     """Return the notice of a truncation; offsets up to `last` were returned before."""
     if offset < 0:
-        return f"it was emptied: {_place(source)}"
-    message = f"it was truncated to offset {offset}: {_place(source)}"
+        return f"log was emptied: {_place(source)}"
+    message = f"log was truncated to offset {offset}: {_place(source)}"
     if offset > last:
         return message
     return f"{message}: records returned from {offset} to {last} are not in it any more"
@@ -303,8 +300,8 @@ def _skip_to(
 ) -> Iterator[str]:
     """Continue at the log's start; yield a notice of the offsets that are skipped.
 
-    There is none where no first offset was requested, nor after a truncation that was
-    reported: the log's previous records are unknown then.
+    There is no notice without a requested first offset, nor after a reported
+    truncation: the log's previous records are unknown then.
     """
     if start > state.next_offset:
         skipped = f"offsets {state.next_offset} to {start - 1}"

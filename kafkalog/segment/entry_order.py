@@ -66,19 +66,19 @@ def find_out_of_order(
     if before is None:
         return out_of_order
     out_of_order |= last < base
-    held = ~out_of_order
+    kept = ~out_of_order
     after = most + 1
-    if not offsets_increase(base[held], last[held], before, after):
+    if not offsets_increase(base[kept], last[kept], before, after):
         # An entry with a wrong CRC is no evidence about the others.
-        held[find_crc_mismatches(data, origin, rows)] = False
+        kept[find_crc_mismatches(data, origin, rows)] = False
         base = first_offsets(data, origin, rows, max_batch_bytes)
-        held &= base <= last
+        kept &= base <= last
         out_of_order |= base > last
         # The position of a wrapper of magic 0 follows the offsets inside, not its own.
         free = (rows["magic"] == 0) & (rows["count"] < 0)
         end = np.where(free, base, last)
-        places = np.flatnonzero(held)
-        wrong = find_misplaced(base[held], end[held], before, after)
+        places = np.flatnonzero(kept)
+        wrong = find_misplaced(base[kept], end[kept], before, after)
         out_of_order[places[wrong]] = True
         places = np.delete(places, wrong)
         out_of_order[places[:-1][last[places[:-1]] >= base[places[1:]]]] = True

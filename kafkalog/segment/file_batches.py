@@ -1,9 +1,9 @@
-"""The batches of a ``.log`` that is written to, as Kafka's storage engine reads them.
+"""Reading of the batches of a ``.log`` that is appended to, as Kafka reads them.
 
 Only sizes are checked. An entry that is too small raises an error; one that extends
 past the end of the file is ignored, with all after it. So recovery, lookups and
 truncation find the same batches as Kafka's. (Readers use `file_records`, which verifies
-all.)
+everything.)
 
 Source: ``FileRecords.java``, ``FileLogInputStream.java``.
 """
@@ -69,16 +69,16 @@ def windows(
         raise LogArgumentError(f"position {start}, expected at least 0: {file.path}")
     while position < end - HEADER_SIZE_UP_TO_MAGIC:
         data = _read(file, position, min(length, end - position), workspace)
-        rows, status, place = scan_headers(data, 0, position, any_magic=True)
+        rows, status, parsed = scan_headers(data, 0, position, any_magic=True)
         if len(rows):
             yield Window(rows, data, position)
         length = max(length, min(length * STEP_GROWTH, most_bytes))
-        if status == Status.OK and place == 0:
+        if status == Status.OK and parsed == 0:
             raise _truncated(file, position)
-        position += place
+        position += parsed
         if status == Status.OK or position >= end - HEADER_SIZE_UP_TO_MAGIC:
             continue
-        size = _size(file, position, data[place:])
+        size = _size(file, position, data[parsed:])
         if position + LOG_OVERHEAD + size > end:
             return
         if status == Status.ENTRY_TOO_SMALL:
@@ -128,8 +128,9 @@ def find_end(
 def first_offset(file: DurableFile, row: np.void) -> int:
     """Return the first offset of an entry: of its header, or inside a wrapper."""
     offset = int(row["base_offset"])
-    place = int(row["position"]), int(row["size_in_bytes"])
-    return offset if offset >= 0 else _first_offset(file, *place)
+    if offset >= 0:
+        return offset
+    return _first_offset(file, int(row["position"]), int(row["size_in_bytes"]))
 
 
 def _first_offset(file: DurableFile, position: int, size: int) -> int:
@@ -147,12 +148,12 @@ def _find(file: DurableFile, offset: int, start: int, end: int) -> BatchPosition
         # The first field is the last offset for magic 0 and 1.
         firsts = np.where(rows["magic"] < 2, rows["last_offset"], rows["base_offset"])
         reached = np.flatnonzero(firsts >= offset)
-        place = int(reached[0]) if len(reached) else len(rows)
-        if place:
-            before = rows[place - 1 : place]
-        if place < len(rows):
-            held = firsts[place] > offset and (before["last_offset"] >= offset).any()
-            return _found(before[0] if held else rows[place])
+        i = int(reached[0]) if len(reached) else len(rows)
+        if i:
+            before = rows[i - 1 : i]
+        if i < len(rows):
+            is_before = firsts[i] > offset and (before["last_offset"] >= offset).any()
+            return _found(before[0] if is_before else rows[i])
     return _found(before[0]) if (before["last_offset"] >= offset).any() else None
 
 
@@ -163,10 +164,10 @@ def greatest_timestamp(file: DurableFile, start: int, end: int) -> tuple[int, in
     """
     timestamp = offset = -1
     for rows, _, _ in windows(file, start, end):
-        place = int(np.argmax(rows["max_timestamp"]))
-        if rows["max_timestamp"][place] > timestamp:
-            timestamp = int(rows["max_timestamp"][place])
-            offset = int(rows["last_offset"][place])
+        i = int(np.argmax(rows["max_timestamp"]))
+        if rows["max_timestamp"][i] > timestamp:
+            timestamp = int(rows["max_timestamp"][i])
+            offset = int(rows["last_offset"][i])
     return timestamp, offset
 
 

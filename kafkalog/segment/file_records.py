@@ -1,4 +1,4 @@
-"""The entries of a ``.log``, verified, in steps of about four megabytes.
+"""Reading of the entries of a ``.log``, verified, in steps of about four megabytes.
 
 A step is read, and its headers, offsets and CRCs are checked, before anything in it is
 decoded. Damage raises an error, or is skipped with `skip`. Reading then continues after
@@ -59,16 +59,16 @@ STEP_ROWS: Final = 1024
 
 Bools = npt.NDArray[np.bool_]
 Select = Callable[[BatchHeaders], tuple[Bools | None, bool]]
-"""Returns which rows are wanted (None: all), and whether the file's rest is not."""
+"""Returns which rows are selected (None: all), and whether the file's rest is not."""
 
 
 class Selection(NamedTuple):
-    """Rows that are wanted, rows out of order, and whether the rest is not wanted.
+    """Rows that are selected, rows out of order, and whether the rest is not selected.
 
-    None stands for all wanted, and for none out of order.
+    None stands for all selected, and for none out of order.
     """
 
-    wanted: Bools | None
+    selected: Bools | None
     out_of_order: Bools | None
     done: bool
 
@@ -112,8 +112,8 @@ class FileRecords:
     """An iterator over the entries of `source`, from `start` to its end.
 
     `before` is the last offset before the next entry. `select` is called with the
-    headers of each step, and returns which entries are wanted, and whether the rest of
-    the file is not; other entries are neither verified nor returned. The bytes of a
+    headers of each step, and returns which entries are selected, and whether the rest
+    of the file is not; other entries are neither verified nor returned. The bytes of a
     step are in a buffer from `take`, a new one if that is None. By default there is one
     buffer, so that they are valid until the next step.
 
@@ -154,13 +154,13 @@ class FileRecords:
         self.end = self.start
         length = self.first_bytes
         while self.end < self.source.size:
-            origin, asked = self.end, length
+            origin, step = self.end, length
             length = max(length, min(length * STEP_GROWTH, self.step_bytes))
-            if self.policy.trusts_headers and (yield from self._headers_only(asked)):
+            if self.policy.trusts_headers and (yield from self._headers_only(step)):
                 return
             if self.end > origin:
                 continue
-            data = self.source.read(origin, asked, self.take)
+            data = self.source.read(origin, step, self.take)
             status = int(Status.OK)
             while status == Status.OK and origin <= self.end < origin + len(data):
                 status, rows, place = self._scan(data, origin)
@@ -210,8 +210,8 @@ class FileRecords:
         _, rows, place = self._scan(data, origin)
         if not self._in_order(rows) or self._is_out_of_order(rows, data, origin, place):
             return False
-        wanted, done = self.select(rows)
-        chosen = rows if wanted is None else rows[wanted]
+        selected, done = self.select(rows)
+        chosen = rows if selected is None else rows[selected]
         if not self.headers_suffice(chosen):
             return False
         yield from self._step(data, origin, rows, chosen)
@@ -256,13 +256,13 @@ class FileRecords:
     def _entries(
         self, data: Bytes, origin: int, rows: BatchHeaders
     ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
-        """Yield the valid ones of `rows` that are wanted.
+        """Yield the valid ones of `rows` that are selected.
 
-        Returns whether the rest of the file is not wanted, and whether `end` was moved
-        to where reading continues.
+        Returns whether the rest of the file is not selected, and whether `end` was
+        moved to where reading continues.
         """
         selection = self._select(data, origin, rows)
-        chosen = rows if selection.wanted is None else rows[selection.wanted]
+        chosen = rows if selection.selected is None else rows[selection.selected]
         if selection.out_of_order is None and self._defers(chosen):
             yield from self._step(data, origin, rows, chosen, crcs_deferred=True)
             return selection.done, False
@@ -291,23 +291,23 @@ class FileRecords:
     ) -> Generator[Step | Skipped, None, tuple[bool, bool]]:
         """Yield the entries around damaged ones; return the same as `_entries`.
 
-        `invalid` are the indexes, among the wanted rows, whose CRC does not match.
+        `invalid` are the indexes, among the selected rows, whose CRC does not match.
         """
-        wanted, out_of_order, done = selection
-        wanted = np.ones(len(rows), np.bool_) if wanted is None else wanted
+        selected, out_of_order, done = selection
+        selected = np.ones(len(rows), np.bool_) if selected is None else selected
         if out_of_order is None:
             out_of_order = np.zeros(len(rows), np.bool_)
         bad = out_of_order.copy()
-        bad[np.flatnonzero(wanted)[invalid]] = True
+        bad[np.flatnonzero(selected)[invalid]] = True
         done = done and not bad[-1]  # the offsets of a damaged entry are unknown
         first = 0
         for i in np.flatnonzero(bad).tolist():
             if i < first:
                 continue
-            if done and not wanted[i:].any():
+            if done and not selected[i:].any():
                 break
             before = rows[first:i]
-            yield from self._step(data, origin, before, before[wanted[first:i]])
+            yield from self._step(data, origin, before, before[selected[first:i]])
             row = rows[i]
             if not out_of_order[i] and self._is_valid_when_read_again(
                 int(row["position"])
@@ -318,15 +318,15 @@ class FileRecords:
             if first == len(rows) or rows["position"][first] != self.end:
                 return done, True
         after = rows[first:]
-        yield from self._step(data, origin, after, after[wanted[first:]])
+        yield from self._step(data, origin, after, after[selected[first:]])
         return done, False
 
     def _select(self, data: Bytes, origin: int, rows: BatchHeaders) -> Selection:
         """Select among `rows` by their offsets, and by `select`."""
         limits = self.limits
         if self._in_order(rows):
-            wanted, done = self.select(rows)
-            return Selection(wanted, None, done)
+            selected, done = self.select(rows)
+            return Selection(selected, None, done)
         out_of_order = find_out_of_order(
             data,
             origin,
@@ -337,9 +337,9 @@ class FileRecords:
             max_batch_bytes=self.policy.max_batch_bytes,
         )
         kept = ~out_of_order
-        wanted, done = self.select(rows[kept])
-        if wanted is not None:
-            kept[kept] = wanted
+        selected, done = self.select(rows[kept])
+        if selected is not None:
+            kept[kept] = selected
         return Selection(kept, out_of_order, done)
 
     def _in_order(self, rows: BatchHeaders) -> bool:

@@ -2,7 +2,7 @@
 
 An index has no checksum, and may be missing, stale, or another segment's. So an entry
 is used only if the log confirms it. Otherwise the segment is read from its start, which
-is slower and gives the same records.
+is slower and returns the same records.
 
 * An offset entry is confirmed by a valid batch at its position that begins at or below
   the requested offset: offsets ascend, so no requested record is before it.
@@ -175,8 +175,8 @@ class LogSegment:
             return 0
         return int(row["position"][0])
 
-    def positions_near(self, source: ByteSource, wanted: Sequence[int]) -> list[int]:
-        """Return positions of entries at or after each of those `wanted`.
+    def positions_near(self, source: ByteSource, requested: Sequence[int]) -> list[int]:
+        """Return positions of entries at or after each of those `requested`.
 
         Only positions in the offset index that `source` confirms are returned, so there
         may be fewer, or none.
@@ -185,9 +185,9 @@ class LogSegment:
         if index is None or not len(index):
             return []
         known = index.entries["position"].astype(np.int64)
-        slots = np.unique(np.searchsorted(known, wanted))
+        slots = np.unique(np.searchsorted(known, requested))
         near = known[slots[slots < len(known)]].tolist()
-        return [one for one in near if read_valid_entry(source, one) is not None]
+        return [at for at in near if read_valid_entry(source, at) is not None]
 
     def entry_holding(self, source: ByteSource, offset: int) -> BatchHeaders | None:
         """Return the header of the valid entry with `offset`, or of its wrapper."""

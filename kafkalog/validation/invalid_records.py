@@ -64,8 +64,7 @@ class _Reader:
                 bits = 32 if max_bytes == _VARINT_BYTES else 64
                 raw &= (1 << bits) - 1
                 return (raw >> 1) ^ -(raw & 1)
-        reason = f"varint of more than {max_bytes} bytes, expected at most {max_bytes}"
-        raise InvalidRecordError(reason)
+        raise InvalidRecordError(f"varint continues after byte {max_bytes}")
 
     def skip(self) -> int:
         """Skip a length and so many bytes, and return the length."""

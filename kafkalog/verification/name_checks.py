@@ -52,7 +52,7 @@ _MARKED: Final = re.compile(rf"[^{_BLANK}]+-[^{_BLANK}]+\.[^{_BLANK}]+")
 
 
 def is_partition_name(name: str) -> bool:
-    """Whether a broker takes a directory's name for a partition's.
+    """Return whether a broker takes a directory's name for a partition's.
 
     >>> is_partition_name("orders-0"), is_partition_name("orders-0.bak")
     (True, False)

@@ -234,7 +234,7 @@ def _last_indexed(path: Path, base_offset: int) -> tuple[int, int, int | None]:
 
 
 def ends_too_early(path: Path, base_offset: int) -> bool:
-    """Whether a transaction index has an entry that ends before its segment begins."""
+    """Return whether a transaction index has an entry below its base offset."""
     width = TransactionIndex.ENTRY.itemsize
     try:
         data, _ = read_slots(path, width)
@@ -257,7 +257,7 @@ def _entry(source: FileSource, position: int) -> tuple[Bytes, BatchHeaders]:
 
 
 def _is_valid_to_kafka(data: Bytes, rows: BatchHeaders) -> bool:
-    """Whether recovery accepts an entry: its checksum matches, whatever its magic."""
+    """Return whether recovery accepts an entry: the checksum matches, of any magic."""
     return bool(len(rows)) and not len(
         find_crc_mismatches(data, int(rows["position"][0]), rows)
     )
@@ -300,7 +300,7 @@ def _for_offset(
 
 
 def _rebuilt_index_falls(source: FileSource) -> bool:
-    """Whether the entries of a rebuilt offset index would not increase."""
+    """Return whether the entries of a rebuilt offset index would not increase."""
     interval = LogConfig().index_interval_bytes
     position, since, latest, greatest = 0, 0, -1, (-1, -1)
     while position < source.size:

@@ -327,7 +327,7 @@ class PartitionOutlook:
                 break
 
     def _lacks_index(self, base: int) -> bool:
-        """Whether a segment is recovered because of a missing or invalid index."""
+        """Return whether a segment is recovered for a missing or invalid index."""
         index, swapped = file_name(base, "index"), file_name(base, "index", "swap")
         if index not in self.names and swapped not in self.names:
             return True
@@ -338,7 +338,7 @@ class PartitionOutlook:
         return False
 
     def _is_removed(self, file: str) -> bool:
-        """Whether a file is removed or replaced, whatever its content."""
+        """Return whether a file is removed or replaced, whatever its content."""
         name = self.names[file]
         if self.state == "delete" or name.suffix in REMOVED:
             return True
@@ -416,7 +416,7 @@ class PartitionOutlook:
         return (self.end or 0) if self.framed is None else self.framed.offset
 
     def _is_read(self, offset: int, unflushed: list[int]) -> bool:
-        """Whether a snapshot is the newest up to the first recovered offset."""
+        """Return whether a snapshot is the newest up to the first recovered offset."""
         until = unflushed[0] if unflushed else self.end
         snapshots = self._offsets_of("snapshot")
         usable = (each for each in snapshots if until is None or each <= until)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalog.codecs.html_text import html_table
 from kafkalog.errors import LocatedError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 SHOWN: Final = 10
-"""Problems in a report's HTML."""
+"""Maximum number of problems in a report's HTML."""
 
 _NUMBERS: Final = re.compile(r"(\d+)")
 _TEXTS: Final = ("path", "cause", "severity", "message", "recovery")
@@ -305,21 +305,19 @@ class Report:
     def _repr_html_(self) -> str:
         """Return the counts and the first problems as HTML, for notebooks."""
         if not self.problems:
-            return f"<p>{self}</p>"
+            return f"<p>Report: {self}</p>"
         shown = ("severity", "cause", "path", "position", "offset", "message")
-        head = "".join(f"<th>{name}</th>" for name in shown)
         rows = [
-            "".join(f"<td>{_cell(getattr(problem, name))}</td>" for name in shown)
+            [_cell(getattr(problem, name)) for name in shown]
             for problem in self.problems[:SHOWN]
         ]
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
         more = len(self.problems) - len(rows)
-        rest = f"<p>{more:,} more</p>" if more else ""
-        return f"<p>{self}</p><table><tr>{head}</tr>{body}</table>{rest}"
+        footer = f"{more:,} more problems." if more else ""
+        return html_table(f"Report: {self}", shown, rows, footer)
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else escape(str(value))
+    return "" if value is None else str(value)
 
 
 @dataclass(slots=True)

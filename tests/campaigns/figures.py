@@ -1,6 +1,6 @@
-"""What campaigns have to tell: figures that the run prints at its end.
+"""Figures of the campaigns, which are printed at the end of the test run.
 
-They travel with a test's report, and so from any process of the run.
+They are part of a test's report, and so come from any process of the run.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Protocol
 MARK = "figure: "
 
 
-class Tell(Protocol):
-    """Tells a figure: how often something was tried, in which campaign, and how."""
+class RecordFigure(Protocol):
+    """Records how often something was tried in a part of a campaign."""
 
     def __call__(self, campaign: str, part: str, count: int, text: str = "") -> None:
-        """Tell it, to be printed when the run ends."""
+        """Record a figure, to be printed at the end of the run."""
 
 
-def told(reports: Iterable[Any]) -> list[str]:
+def summarize(reports: Iterable[Any]) -> list[str]:
     """Return a line for each campaign, and one for each of its parts.
 
-    Figures are summed up but where each is of a limit of its own. How long a campaign's
-    tests took is told, too, and all of them together, as if one after another.
+    Figures are added up, unless each has a limit of its own. The lines include the time
+    of a campaign's tests, and of all of them, as if they ran one after another.
     """
     parts: dict[str, dict[str, tuple[int, str]]] = {}
     seconds: dict[str, float] = {}

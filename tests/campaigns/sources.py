@@ -1,4 +1,4 @@
-"""What campaigns damage: sound entries and files of every kind, by code and brokers."""
+"""Valid batches and files of every kind, which campaigns damage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalog.formats.batch_headers import scan_headers
 from tests import golden_data
 from tests.query.batches import KINDS, build
 
-MOST_BYTES = 3_000  # of an entry; what is larger has no field more
+MOST_BYTES = 3_000  # of a batch; larger ones have no other fields
 ENTRIES_OF_BROKERS = 400  # at most twice as many
 
 

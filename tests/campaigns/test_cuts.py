@@ -1,4 +1,4 @@
-"""Fifty thousand cuts: what is given is the longest valid prefix, and never more."""
+"""Fifty thousand truncations: the longest valid prefix is read, and never more."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ LEAST_CUTS = 50_000
 PARTS = 8  # of brokers' entries
 
 
-def test_there_are_as_many_as_is_said():
-    """Count the bytes that are cut at, each of them: not even of all the files."""
+def test_at_least_the_stated_number_of_cuts_is_made():
+    """Count the positions of truncation in some of the files."""
     made = sum(len(entry) for kind in KINDS for entry in sources.made(*kind))
     brokers = sum(len(entry) for part in range(PARTS) for entry in of_brokers(part))
     others = ("*.snapshot", "partition.metadata", "meta.properties", "quorum-state")
     small = sum(len(data) for pattern in others for data in sources.files(pattern))
-    # What we wrote is cut twice, in memory and as a file.
+    # Entries of kafkalog are truncated twice, in memory and as a file.
     assert 2 * made + brokers + small >= LEAST_CUTS
 
 
@@ -51,19 +51,21 @@ def offsets_of(source, **options):
 
 
 def check_cuts(entries):
-    """Cut the entries everywhere, in memory; return how many cuts that were."""
+    """Truncate the entries at each byte, in memory; return the number of cuts."""
     data = b"".join(entries)
     ends = list(itertools.accumulate(map(len, entries)))
-    given = list(itertools.accumulate([offsets_of(entry) for entry in entries]))
+    offsets = list(itertools.accumulate([offsets_of(entry) for entry in entries]))
     whole = 0
     for cut in range(len(data) + 1):
         whole += whole < len(ends) and cut == ends[whole]
-        assert offsets_of(data[:cut]) == (given[whole - 1] if whole else [])
+        assert offsets_of(data[:cut]) == (offsets[whole - 1] if whole else [])
     return len(data) + 1
 
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
-def test_entries_that_we_wrote(magic, codec, figure):
+def test_cut_batches_of_kafkalog_are_read_up_to_the_last_whole_one(
+    magic, codec, figure
+):
     cuts = check_cuts(sources.made(magic, codec))
     figure("cuts", f"entries of magic {magic}, {codec}", cuts)
 
@@ -73,7 +75,7 @@ def of_brokers(number):
 
 
 @pytest.mark.parametrize("number", range(PARTS))
-def test_entries_that_brokers_wrote(number, figure):
+def test_cut_batches_of_brokers_are_read_up_to_the_last_whole_one(number, figure):
     entries = of_brokers(number)
     groups = [entries[i : i + 3] for i in range(0, len(entries), 3)]
     cuts = sum(map(check_cuts, groups))
@@ -81,17 +83,19 @@ def test_entries_that_brokers_wrote(number, figure):
 
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
-def test_a_file_that_shrinks_under_its_reader(magic, codec, tmp_path, figure):
+def test_a_truncated_file_is_read_up_to_the_last_whole_batch(
+    magic, codec, tmp_path, figure
+):
     entries = sources.made(magic, codec)
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join(entries))
     ends = list(itertools.accumulate(map(len, entries)))
-    sound = offsets_of(path)
-    each = len(sound) // len(entries)
+    whole_file = offsets_of(path)
+    each = len(whole_file) // len(entries)
     for cut in range(ends[-1], -1, -1):
         os.truncate(path, cut)
         whole = each * sum(end <= cut for end in ends)
-        assert offsets_of(path, on_corruption="skip") == sound[:whole]
+        assert offsets_of(path, on_corruption="skip") == whole_file[:whole]
     figure("cuts", f"files of magic {magic}, {codec}", ends[-1] + 1)
 
 
@@ -103,7 +107,9 @@ def test_a_file_that_shrinks_under_its_reader(magic, codec, tmp_path, figure):
         ("*.txnindex", TransactionIndex),
     ],
 )
-def test_indexes(pattern, kind, tmp_path, figure):
+def test_truncated_indexes_have_the_entries_before_the_cut(
+    pattern, kind, tmp_path, figure
+):
     path, width, cuts = tmp_path / "0", kind.ENTRY.itemsize, 0
     for data in sources.files(pattern)[:20]:
         whole = kind.from_bytes(data, 0)
@@ -122,7 +128,7 @@ def test_indexes(pattern, kind, tmp_path, figure):
     figure("cuts", f"{pattern}", cuts)
 
 
-def test_producer_snapshots(figure):
+def test_truncated_producer_snapshots_are_errors(figure):
     cuts = 0
     for data in sources.files("*.snapshot"):
         for cut in range(len(data)):
@@ -133,7 +139,7 @@ def test_producer_snapshots(figure):
     figure("cuts", "producer snapshots", cuts, "all found")
 
 
-def test_snapshots_of_metadata(figure):
+def test_truncated_metadata_snapshots_have_the_batches_before_the_cut(figure):
     cuts = 0
     for data in sources.files("*.checkpoint", 20_000)[:4]:
         whole = MetadataSnapshot.parse(data)
@@ -154,7 +160,9 @@ def test_snapshots_of_metadata(figure):
     ("pattern", "parse"),
     [("*-offset-checkpoint", parse_offsets), ("leader-epoch-checkpoint", parse_epochs)],
 )
-def test_checkpoints(pattern, parse, figure):
+def test_truncated_checkpoints_are_errors_or_have_the_lines_before_the_cut(
+    pattern, parse, figure
+):
     cuts = 0
     for data in sources.files(pattern):
         whole = list(parse(data))
@@ -165,15 +173,15 @@ def test_checkpoints(pattern, parse, figure):
                 continue
             finally:
                 cuts += 1
-            # No checksum: digits may be gone from the last line, and all lines from
-            # behind the version.
+            # No checksum: digits may be missing in the last line, and all lines after
+            # the version.
             assert found[:-1] == whole[: len(found) - 1] or found == []
             assert len(found) in (0, len(whole))
     assert cuts > 50
     figure("cuts", f"{pattern}", cuts)
 
 
-def test_meta_properties(figure):
+def test_truncated_meta_properties_have_the_lines_before_the_cut(figure):
     cuts = 0
     for data in sources.files("meta.properties"):
         lines, whole = parse_properties(data), MetaProperties.parse(data)
@@ -199,7 +207,7 @@ def test_meta_properties(figure):
     figure("cuts", "meta.properties", cuts)
 
 
-def test_partition_metadata(figure):
+def test_truncated_partition_metadata_is_an_error(figure):
     cuts = 0
     for data in sources.files("partition.metadata"):
         for cut in range(len(data.rstrip())):
@@ -210,7 +218,7 @@ def test_partition_metadata(figure):
     figure("cuts", "partition.metadata", cuts, "all found")
 
 
-def test_quorum_states(figure):
+def test_truncated_quorum_states_are_errors(figure):
     cuts = 0
     for data in sources.files("quorum-state"):
         for cut in range(len(data.rstrip())):

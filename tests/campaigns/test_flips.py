@@ -1,4 +1,4 @@
-"""Half a million bits flipped, one at a time: all are found where a checksum covers."""
+"""Half a million flipped bits: each under a checksum is detected."""
 
 from __future__ import annotations
 
@@ -23,56 +23,56 @@ MAGIC_AT = 16
 CRC_AT = {0: 12, 1: 12, 2: 17}
 LEAST_FLIPS = 500_000
 MOST_COPIED_BYTES = 32 << 20
-EPOCH = range(12, 16)  # of a batch; patched in place, and so under no checksum
+EPOCH = range(12, 16)  # of a batch; changed in place, and so under no checksum
 
 
 def flipped(data, bits):
-    """Return a copy of `data` for each of `bits`, with that bit the other way."""
+    """Return a copy of `data` for each of `bits`, with that bit flipped."""
     copies = np.tile(np.frombuffer(data, np.uint8), (len(bits), 1))
     copies[np.arange(len(bits)), bits // 8] ^= (1 << bits % 8).astype(np.uint8)
     return copies
 
 
 def covered(entry):
-    """Return the bits of an entry under its checksum, which is one of them.
+    """Return the bits of a batch under its checksum, and those of the checksum.
 
-    The magic is left out: it says which checksum it is.
+    The magic is not among them, as it determines the checksum.
     """
     bits = np.arange(8 * CRC_AT[entry[MAGIC_AT]], 8 * len(entry))
     return bits[bits // 8 != MAGIC_AT]
 
 
-def test_every_bit_under_a_checksum_of_an_entry_is_found(figure):
+def test_every_flipped_bit_under_the_checksum_of_a_batch_is_detected(figure):
     entries = sources.all_entries()
     tried = found = 0
     for entry in entries:
-        pieces = len(entry) ** 2 * 8 // MOST_COPIED_BYTES + 1
-        for bits in np.array_split(covered(entry), pieces):
+        parts = len(entry) ** 2 * 8 // MOST_COPIED_BYTES + 1
+        for bits in np.array_split(covered(entry), parts):
             data = flipped(entry, bits).reshape(-1)
             rows, status, _ = scan_headers(data, capacity=len(bits) + 1)
             assert (len(rows), status) == (len(bits), 0)
-            unsound = find_crc_mismatches(data, 0, rows)
-            tried, found = tried + len(bits), found + len(unsound)
+            mismatches = find_crc_mismatches(data, 0, rows)
+            tried, found = tried + len(bits), found + len(mismatches)
     assert found == tried >= LEAST_FLIPS
     figure("bit flips", "under an entry's checksum", tried, "all found")
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_a_scan_passes_over_each_and_keeps_the_rest(number, figure):
+def test_a_scan_skips_each_corrupt_batch_and_returns_the_others(number, figure):
     entries = sources.all_entries()[number::80]
     tried = 0
     for entry in entries:
         bits = covered(entry)[:: max(3, len(entry) // 40)]
         copies = flipped(entry, bits)
-        sound = np.tile(np.frombuffer(entry, np.uint8), (len(bits), 1))
-        data = np.stack([sound, copies], axis=1).tobytes()
+        valid = np.tile(np.frombuffer(entry, np.uint8), (len(bits), 1))
+        data = np.stack([valid, copies], axis=1).tobytes()
         skipping = scan(data, on_corruption="skip")
         records = len(rows_of(scan(entry)))
         assert len(rows_of(skipping)) == records * len(bits)
-        places = [one.position for one in skipping.problems]
+        places = [problem.position for problem in skipping.problems]
         assert places == [len(entry) * (2 * i + 1) for i in range(len(bits))]
         tried += len(bits)
-    figure("bit flips", f"through a scan, part {number}", tried, "all passed over")
+    figure("bit flips", f"through a scan, part {number}", tried, "all skipped")
 
 
 def scan(data, **options):
@@ -84,7 +84,7 @@ def scan(data, **options):
     )
 
 
-def test_a_bit_outside_of_it_is_found_or_says_something_else_of_the_same_records(
+def test_a_flipped_bit_outside_the_checksum_changes_no_key_or_value(
     figure,
 ):
     tried = found = 0
@@ -94,15 +94,15 @@ def test_a_bit_outside_of_it_is_found_or_says_something_else_of_the_same_records
         for bit, copy in zip(outside, flipped(entry, outside), strict=True):
             values, error = outcome(copy.tobytes())
             if error is None and values != before[0]:
-                # A size that ends the bytes early is an entry not written to the end.
+                # With a greater size the batch is incomplete.
                 assert (values, bit // 8 in range(8, 12)) == ([], True)
             found += error is not None
             tried += 1
-    figure("bit flips", "beside a checksum", tried, f"{found:,} of them an error")
+    figure("bit flips", "outside a checksum", tried, f"{found:,} of them an error")
 
 
 def outcome(data):
-    """Keys and values, and the error that ended them."""
+    """Return keys and values, and the error that ended the scan, if any."""
     found = []
     try:
         for chunk in kafkalog.scan(data, control_records=True).chunks():
@@ -112,7 +112,7 @@ def outcome(data):
     return found, None
 
 
-def test_every_bit_of_a_producer_snapshot_is_found(figure):
+def test_every_flipped_bit_of_a_producer_snapshot_is_detected(figure):
     tried = 0
     for data in sources.files("*.snapshot"):
         for copy in flipped(data, np.arange(8 * len(data))):
@@ -131,7 +131,9 @@ def test_every_bit_of_a_producer_snapshot_is_found(figure):
         ("*.txnindex", TransactionIndex),
     ],
 )
-def test_a_bit_of_an_index_is_found_or_leaves_one_that_rises(pattern, kind, figure):
+def test_a_flipped_bit_of_an_index_is_detected_or_keeps_the_offsets_ascending(
+    pattern, kind, figure
+):
     tried = found = 0
     for data in sources.files(pattern)[:12]:
         used = np.flatnonzero(np.frombuffer(data, np.uint8)).max(initial=-1) + 1
@@ -156,7 +158,7 @@ def test_a_bit_of_an_index_is_found_or_leaves_one_that_rises(pattern, kind, figu
         ("meta.properties", MetaProperties.parse),
     ],
 )
-def test_a_bit_of_a_file_of_text_is_an_error_or_other_text(pattern, parse, figure):
+def test_a_flipped_bit_of_a_text_file_raises_no_untyped_error(pattern, parse, figure):
     tried = found = 0
     for data in sources.files(pattern)[:6]:
         for copy in flipped(data, np.arange(8 * min(len(data), 400))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
-from tests.query import told
+from tests.query import kafka_rows
 
 OFFSET = COLUMNS.index("offset")
 CLEAN = golden_data.logs("k431-clean")
@@ -15,16 +15,16 @@ def partitions(name):
     """Return the names of a set's live partition directories, in scan order."""
     live = [
         directory
-        for one, directory in told.DIRECTORIES
+        for one, directory in kafka_rows.DIRECTORIES
         if one == name and not directory.endswith(("-delete", ".checkpoint"))
     ]
-    return sorted(live, key=told.split_name)
+    return sorted(live, key=kafka_rows.split_name)
 
 
 def records(name, directory):
     """Return a partition's records from its log start offset, control records too."""
     start = LOG_STARTS.get((name, directory), 0)
-    told_records = told.records(name, directory)
+    told_records = kafka_rows.records(name, directory)
     rows = [row for file, row in told_records if file.endswith(".log")]
     return [row for row in rows if row[OFFSET] >= start]
 

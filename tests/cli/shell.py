@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from kafkalog.cli.main import group
 from kafkalog.query.scan_columns import COLUMNS
-from tests.query import told
+from tests.query import kafka_rows
 
 COMMAND = [sys.executable, "-m", "kafkalog"]
 
@@ -77,12 +77,12 @@ def as_bytes(value):
 
 
 def comparable(row):
-    """Return a printed object with all columns as `told` has records."""
+    """Return a printed object with all columns in the form of the truth."""
     cells = dict(row)
     for name in ("key", "value"):
-        cells[name] = told.told_bytes(as_bytes(row[name]))
+        cells[name] = kafka_rows.shorten(as_bytes(row[name]))
     cells["headers"] = tuple(
-        (key, told.told_bytes(as_bytes(value))) for key, value in row["headers"]
+        (key, kafka_rows.shorten(as_bytes(value))) for key, value in row["headers"]
     )
     assert list(row) == list(COLUMNS)
     return tuple(cells.values())

@@ -34,7 +34,7 @@ def test_the_default_columns_are_the_first_eight_in_a_pipe_as_json_lines():
     assert row["timestamp"] == 1_700_000_000_003
 
 
-def test_a_list_of_json_holds_what_the_lines_hold():
+def test_a_json_list_has_the_same_records_as_json_lines():
     lines = objects(call("cat", ORDERS).stdout)
     assert json.loads(call("cat", ORDERS, "--format", "json").stdout) == lines
     assert len(lines) == len(golden.records("k431-clean", "orders.zstd-0"))
@@ -51,7 +51,7 @@ def long_cells():
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_csv_holds_what_the_lines_hold(name, long_cells):
+def test_csv_has_the_same_records_as_json_lines(name, long_cells):
     place = golden_data.logs(name)
     lines = objects(call("cat", place).stdout)
     text = call("cat", place, "--format", "csv").stdout_bytes.decode()
@@ -95,8 +95,8 @@ def test_bounds_isolation_and_columns_are_applied():
     )
     assert {row["offset"] for row in objects(some.stdout)} <= set(range(10, 20))
     committed = call("cat", LEDGER, "--isolation", "read_committed").stdout
-    wanted = kafkalog.scan(LEDGER, isolation="read_committed").count()
-    assert len(objects(committed)) == wanted < kafkalog.scan(LEDGER).count()
+    expected = kafkalog.scan(LEDGER, isolation="read_committed").count()
+    assert len(objects(committed)) == expected < kafkalog.scan(LEDGER).count()
     threads = call("cat", golden.CLEAN, "--threads", 2).stdout
     assert threads == call("cat", golden.CLEAN).stdout
 

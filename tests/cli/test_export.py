@@ -18,7 +18,7 @@ from kafkalog.cli.exits import Exit
 from kafkalog.export import file_export
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
-from tests.query import told
+from tests.query import kafka_rows
 
 from . import golden
 from .shell import call, comparable, objects, run
@@ -42,22 +42,22 @@ def test_one_file_holds_every_record(tmp_path, name, form):
     out = exported(name, tmp_path / f"all.{form}", form, *ALL)
     table = ds.dataset(out, format=form).to_table()
     table.validate(full=True)
-    assert told.from_arrow(table) == golden.all_records(name)
+    assert kafka_rows.from_arrow(table) == golden.all_records(name)
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_directories_of_parquet_hold_every_record_to_pyarrow_and_polars(tmp_path, name):
     out = exported(name, tmp_path / "lake", "parquet", *ALL)
-    wanted = sorted(golden.all_records(name), key=repr)
+    expected = sorted(golden.all_records(name), key=repr)
     table = pq.read_table(out)
     table = table.set_column(
         table.column_names.index("partition"), "partition",
         table["partition"].cast(pa.int32()),
     )  # fmt: skip
-    assert sorted(told.from_arrow(table.select(COLUMNS)), key=repr) == wanted
+    assert sorted(kafka_rows.from_arrow(table.select(COLUMNS)), key=repr) == expected
     frame = polars.read_parquet(out, hive_partitioning=True)
-    assert sorted(told.from_arrow(frame.to_arrow()), key=repr) == wanted
+    assert sorted(kafka_rows.from_arrow(frame.to_arrow()), key=repr) == expected
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
@@ -73,13 +73,14 @@ def test_directories_of_parquet_hold_every_record_to_duckdb(tmp_path, name):
         for one in ("topic", "partition", "offset", "timestamp", "key", "value")
     ]
     control = COLUMNS.index("is_control")
-    wanted = [row for row in golden.all_records(name) if not row[control]]
-    wanted = [tuple(row[i] for i in shown) for row in wanted]
+    expected = [row for row in golden.all_records(name) if not row[control]]
+    expected = [tuple(row[i] for i in shown) for row in expected]
     read = [
-        (*row[:4], told.told_bytes(row[4]), told.told_bytes(row[5])) for row in rows
+        (*row[:4], kafka_rows.shorten(row[4]), kafka_rows.shorten(row[5]))
+        for row in rows
     ]
     assert sorted(read, key=lambda row: row[:3]) == sorted(
-        wanted, key=lambda row: row[:3]
+        expected, key=lambda row: row[:3]
     )
 
 
@@ -88,14 +89,14 @@ def test_json_lines_hold_every_record_with_topic_and_partition(tmp_path, name):
     out = exported(name, tmp_path / "lines", "jsonl", *ALL)
     rows = []
     for directory in golden.partitions(name):
-        topic, partition = told.split_name(directory)
+        topic, partition = kafka_rows.split_name(directory)
         path = out / f"topic={topic}" / f"partition={partition}" / "part-00000.jsonl"
         if golden.records(name, directory):
             rows += objects(path.read_text())
     assert [comparable(row) for row in rows] == golden.all_records(name)
 
 
-def test_csv_is_what_duckdb_reads(tmp_path):
+def test_csv_is_read_by_duckdb(tmp_path):
     out = exported("k431-clean", tmp_path / "all.csv", "csv")
     read = duckdb.sql(
         f"""select topic, partition, "offset", timestamp, value
@@ -139,7 +140,7 @@ def test_row_groups_bound_memory(tmp_path, monkeypatch):
     out = exported("k431-clean", tmp_path / "all.parquet", "parquet", *ALL)
     file = pq.ParquetFile(out)
     assert file.metadata.num_row_groups > 10
-    assert told.from_arrow(file.read()) == golden.all_records("k431-clean")
+    assert kafka_rows.from_arrow(file.read()) == golden.all_records("k431-clean")
 
 
 @pytest.mark.parametrize("compression", file_export.COMPRESSIONS)

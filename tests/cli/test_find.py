@@ -8,7 +8,7 @@ import pytest
 import kafkalog
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
-from tests.query import batches, told
+from tests.query import batches, kafka_rows
 
 from . import golden
 from .shell import call, objects
@@ -31,16 +31,16 @@ def expected_places(name, meets, *, first=False, control=False):
     for directory in golden.partitions(name):
         start = golden.LOG_STARTS.get((name, directory), 0)
         before, here = Counter(), []
-        for file, row in told.records(name, directory):
+        for file, row in kafka_rows.records(name, directory):
             if not file.endswith(".log"):
                 continue
             batch = file, row[AT["position"]]
             index, before[batch] = before[batch], before[batch] + 1
-            wanted = row[AT["offset"]] >= start and (
+            expected = row[AT["offset"]] >= start and (
                 control or not row[AT["is_control"]]
             )
-            if wanted and meets(row):
-                path = told.path_of(name, directory, file)
+            if expected and meets(row):
+                path = kafka_rows.path_of(name, directory, file)
                 cells = [row[AT[one]] for one in PLACE]
                 here.append([*cells, str(path), batch[1], index])
         places += here[:1] if first else here
@@ -50,10 +50,10 @@ def expected_places(name, meets, *, first=False, control=False):
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_every_record_is_found_at_its_location(name):
     places = found(golden_data.logs(name), "--value", "", "--key", "")
-    wanted = expected_places(
+    expected = expected_places(
         name, lambda row: None not in (row[AT["key"]], row[AT["value"]])
     )
-    assert places == wanted
+    assert places == expected
     assert [list(one) for one in places] == [MEMBERS] * len(places)
 
 
@@ -73,17 +73,17 @@ def test_a_key_is_found_by_its_pattern(name):
 def test_the_first_record_at_or_after_a_time_is_found_in_each_partition():
     time = 1_700_000_050_000
     places = found(golden.CLEAN, "--timestamp", str(time))
-    wanted = expected_places(
+    expected = expected_places(
         CLEAN, lambda row: (row[AT["timestamp"]] or -1) >= time, first=True
     )
-    assert places == wanted
-    assert found(golden.CLEAN, "--timestamp", "2023-11-14T22:14:10Z") == wanted
+    assert places == expected
+    assert found(golden.CLEAN, "--timestamp", "2023-11-14T22:14:10Z") == expected
 
 
 def test_a_producer_is_found_and_any_of_several():
-    wanted = expected_places(CLEAN, lambda row: row[AT["producer_id"]] in (1, 3))
-    assert wanted
-    assert found(golden.CLEAN, "--producer-id", "1", "--producer-id", "3") == wanted
+    expected = expected_places(CLEAN, lambda row: row[AT["producer_id"]] in (1, 3))
+    assert expected
+    assert found(golden.CLEAN, "--producer-id", "1", "--producer-id", "3") == expected
     with_control = expected_places(
         CLEAN, lambda row: row[AT["producer_id"]] == 3, control=True
     )

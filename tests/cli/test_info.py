@@ -10,7 +10,7 @@ import pytest
 import kafkalog
 from kafkalog.query import log_contents
 from tests import golden_data
-from tests.query import batches, told
+from tests.query import batches, kafka_rows
 
 from . import golden
 from .shell import call, objects
@@ -28,8 +28,12 @@ def info(*paths, code=0):
 
 def expected_of_file(name, directory, file):
     """Return what Kafka reports of the batches and records of one file, added up."""
-    rows = [row for (of, _), row in told.batches(name, directory).items() if of == file]
-    entries = [row for of, row in told.records(name, directory) if of == file]
+    rows = [
+        row
+        for (of, _), row in kafka_rows.batches(name, directory).items()
+        if of == file
+    ]
+    entries = [row for of, row in kafka_rows.records(name, directory) if of == file]
     producers = {row.get("producer_id", -1) for row in rows} - {-1, None}
     times = [row["max_timestamp"] for row in rows if row["max_timestamp"] >= 0]
     return {
@@ -47,13 +51,13 @@ def expected_of_file(name, directory, file):
     }
 
 
-@pytest.mark.parametrize(("name", "directory"), told.DIRECTORIES)
+@pytest.mark.parametrize(("name", "directory"), kafka_rows.DIRECTORIES)
 def test_a_file_has_the_content_that_kafka_reports(name, directory):
-    for file in told.files(name, directory):
-        path = told.path_of(name, directory, file)
+    for file in kafka_rows.files(name, directory):
+        path = kafka_rows.path_of(name, directory, file)
         [facts] = info(path)
-        wanted = expected_of_file(name, directory, file)
-        assert {member: facts[member] for member in wanted} == wanted
+        expected = expected_of_file(name, directory, file)
+        assert {member: facts[member] for member in expected} == expected
         assert facts["size_in_bytes"] == path.stat().st_size
         assert facts["kind"] == ("segment" if ".log" in file else "metadata snapshot")
 
@@ -64,7 +68,9 @@ def test_a_partition_has_the_sum_of_its_segments(name):
         path = golden_data.logs(name) / directory
         [facts] = info(path)
         files = [one["file"] for one in facts["segments"]]
-        logs = [one for one in told.files(name, directory) if one.endswith(".log")]
+        logs = [
+            one for one in kafka_rows.files(name, directory) if one.endswith(".log")
+        ]
         assert files == logs
         each = [expected_of_file(name, directory, file) for file in files]
         for member in ("batches", "records", "transactional_batches"):
@@ -197,7 +203,7 @@ def test_a_file_given_by_name_may_be_a_link_but_not_one_in_a_partition(tmp_path)
 
 
 def test_producers_are_counted_up_to_a_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_contents, "MOST_PRODUCERS", 4)
+    monkeypatch.setattr(log_contents, "MAX_PRODUCERS", 4)
     path = tmp_path / "orders-0" / f"{0:020d}.log"
     path.parent.mkdir()
     entries = [

@@ -11,7 +11,7 @@ import kafkalog
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
 from tests.log.writing import batch
-from tests.query import told
+from tests.query import kafka_rows
 
 from . import golden
 from .shell import call, objects
@@ -27,14 +27,14 @@ def test_partitions_have_the_offsets_and_the_latest_time_that_kafka_reports(name
     for directory, row in live.items():
         batches = [
             batch
-            for (file, _), batch in told.batches(name, directory).items()
+            for (file, _), batch in kafka_rows.batches(name, directory).items()
             if file.endswith(".log")
         ]
         start = golden.LOG_STARTS.get((name, directory), row["log_start_offset"])
         ends = [batch["last_offset"] + 1 for batch in batches]
         times = [batch["max_timestamp"] for batch in batches]
         latest = max((time for time in times if time >= 0), default=None)
-        assert (row["topic"], row["partition"]) == told.split_name(directory)
+        assert (row["topic"], row["partition"]) == kafka_rows.split_name(directory)
         assert row["log_start_offset"] == start
         assert row["max_timestamp"] == latest
         assert row["log_end_offset"] == max(ends, default=row["log_start_offset"])

@@ -169,7 +169,7 @@ def test_a_truncation_is_reported_and_what_follows_it_is_printed(tmp_path):
             assert tail.offsets(2) == [5, 6]
             _, _, messages = tail.stop()
     place = tmp_path / "t-0"
-    cut = f"kafkalog: it was truncated to offset 5: {place}: records returned from 5"
+    cut = f"kafkalog: log was truncated to offset 5: {place}: records returned from 5"
     assert messages.startswith(cut)
 
 
@@ -193,7 +193,7 @@ def test_a_truncation_that_was_overwritten_is_detected_by_leader_epoch(tmp_path)
     assert "truncated to offset 5" in messages
 
 
-def test_what_retention_deletes_is_skipped(tmp_path):
+def test_records_deleted_by_retention_are_skipped(tmp_path):
     with opened(tmp_path / "t-0") as log:
         log.append(batch(5))
         with following(tmp_path / "t-0", "-n", "1") as tail:
@@ -219,7 +219,7 @@ def test_what_retention_deletes_is_skipped(tmp_path):
     )
 
 
-def test_what_was_printed_before_retention_deletes_it_is_not_reported(tmp_path):
+def test_records_printed_before_retention_deletes_them_are_not_reported(tmp_path):
     with opened(tmp_path / "t-0") as log:
         log.append(batch(5))
         with following(tmp_path / "t-0") as tail:
@@ -256,7 +256,7 @@ def test_partitions_come_and_go(tmp_path):
         assert [(row["partition"], row["offset"]) for row in tail.rows(1)] == [(0, 1)]
         code, _, messages = tail.stop()
     assert code == 130
-    assert f"it is gone: {tmp_path / 't-1'}" in messages
+    assert f"removed: {tmp_path / 't-1'}" in messages
 
 
 PRODUCER = {"producer_id": 7, "producer_epoch": 0}
@@ -270,7 +270,7 @@ def commit(producer):
     return builder.build()
 
 
-def test_uncommitted_records_are_held_back(tmp_path):
+def test_uncommitted_records_are_not_printed_yet(tmp_path):
     place = tmp_path / "t-0"
     with opened(place) as log:
         log.append(batch(1))

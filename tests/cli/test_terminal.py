@@ -1,4 +1,4 @@
-"""On a terminal: a table that fits, colour if wanted, and no control characters."""
+"""On a terminal: a table that fits, optional colour, and no control characters."""
 
 import json
 import re
@@ -18,11 +18,13 @@ from .shell import call, on_terminal, run
 ORDERS = golden.CLEAN / "orders.zstd-0"
 BOLD = "\x1b[1m"
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\r\nline"
-OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e]")
+CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e]"
+)
 
 
 @pytest.fixture
-def evil(tmp_path):
+def hostile_log(tmp_path):
     batch = kafkalog.RecordBatchBuilder(base_offset=0)
     batch.append(EVIL.encode(), EVIL.encode(), timestamp=1, headers=[(EVIL, b"\x1b")])
     path = tmp_path / "0.log"
@@ -60,10 +62,10 @@ def test_a_pipe_gets_no_colour():
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl", "json", "csv"])
-def test_a_terminal_gets_no_control_characters(evil, form):
-    sent = on_terminal("cat", evil, "--format", form, NO_COLOR="1", width=400)
+def test_a_terminal_gets_no_control_characters(hostile_log, form):
+    sent = on_terminal("cat", hostile_log, "--format", form, NO_COLOR="1", width=400)
     shown = sent.replace("\r\n", "\n")
-    assert not OBEYED.search(shown)
+    assert not CONTROL_CHARACTERS.search(shown)
     assert "owned" in shown
     if form in ("jsonl", "json"):
         parsed = json.loads(shown)
@@ -76,11 +78,13 @@ def test_a_terminal_gets_no_control_characters(evil, form):
 @pytest.mark.parametrize(
     "command", [("info",), ("find", "--key", "owned"), ("tail",), ("verify",)]
 )
-def test_names_and_ids_are_escaped_in_every_command(evil, tmp_path, command, form):
+def test_names_and_ids_are_escaped_in_every_command(
+    hostile_log, tmp_path, command, form
+):
     place = tmp_path / "\x1b[2J\u202eevil"
     (place / "t-0").mkdir(parents=True)
     segment = place / "t-0" / "00000000000000000000.log"
-    segment.write_bytes(evil.read_bytes())
+    segment.write_bytes(hostile_log.read_bytes())
     (place / "meta.properties").write_text(
         "version=1\nnode.id=1\ncluster.id=\\u001b[2J\\u009b31m\n"
     )
@@ -88,7 +92,7 @@ def test_names_and_ids_are_escaped_in_every_command(evil, tmp_path, command, for
         arguments = (*command, path, "--format", form)
         sent = on_terminal(*arguments, TERM="dumb", width=999)  # without a progress bar
         assert sent or form in ("jsonl", "csv")
-        assert not OBEYED.search(sent.replace("\r\n", "\n"))
+        assert not CONTROL_CHARACTERS.search(sent.replace("\r\n", "\n"))
 
 
 def test_names_of_files_in_messages_are_escaped(tmp_path):
@@ -98,8 +102,8 @@ def test_names_of_files_in_messages_are_escaped(tmp_path):
     assert r"\x1b[2J.log" in ran.stderr
 
 
-def test_a_pipe_gets_the_bytes_unescaped(evil):
-    [line] = run("cat", evil).stdout.decode().splitlines()
+def test_a_pipe_gets_the_bytes_unescaped(hostile_log):
+    [line] = run("cat", hostile_log).stdout.decode().splitlines()
     assert json.loads(line)["key"] == EVIL
 
 
@@ -119,7 +123,7 @@ def test_escaped_json_is_equivalent(text):
     spelled = json.dumps({text: text}, ensure_ascii=False)
     escaped = terminal.escape_json(spelled)
     assert json.loads(escaped) == {text: text}
-    assert not OBEYED.search(escaped)
+    assert not CONTROL_CHARACTERS.search(escaped)
 
 
 @given(

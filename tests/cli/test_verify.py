@@ -45,14 +45,14 @@ def test_a_problem_begins_with_the_path_it_was_found_under(damaged):
     paths = [*damaged, damaged[0] / "orders-0", file]
     each = [report_of(path, code=1)["problems"] for path in paths]
     several = report_of(*paths, code=1)["problems"]
-    wanted = []
+    expected = []
     for path, problems in zip(paths, each, strict=True):
         for one in problems:
             whole = path if path == file else path / one["path"]
-            wanted.append({**one, "path": str(whole)})
-    assert several == wanted
+            expected.append({**one, "path": str(whole)})
+    assert several == expected
     ran = call("verify", *paths, "--format", "jsonl")
-    assert objects(ran.stdout) == wanted
+    assert objects(ran.stdout) == expected
 
 
 def test_problems_under_one_path_are_relative_to_it(damaged):
@@ -76,7 +76,7 @@ def test_only_the_selected_partitions_are_verified(damaged):
     }
 
 
-def test_only_what_is_selected_is_counted():
+def test_only_selected_partitions_are_counted():
     whole = report_of(golden.CLEAN)
     ledger = report_of(golden.CLEAN, "--topic", "ledger")
     selected = [golden.CLEAN / "bootstrap.checkpoint", *golden.CLEAN.glob("ledger-*")]
@@ -151,7 +151,7 @@ def test_garbage_in_an_offset_checkpoint_ends_with_1(tmp_path):
     assert (problem["severity"], problem["recovery"]) == ("error", "refuse")
 
 
-def test_what_a_start_would_lose_is_reported_in_json_and_in_the_table(tmp_path):
+def test_records_that_a_start_would_lose_are_in_json_and_in_the_table(tmp_path):
     partition = write_partition(tmp_path / "orders-0")
     (tmp_path / ".kafka_cleanshutdown").touch()
     log = partition / f"{6:020d}.log"

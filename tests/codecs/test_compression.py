@@ -63,7 +63,7 @@ def test_compressed_data_decompresses_to_the_original(codec, magic, data):
 
 @pytest.mark.parametrize(("codec", "magic"), STREAMS)
 @pytest.mark.parametrize("data", [TEXT, NOISE], ids=["text", "noise"])
-def test_the_reference_decompresses_what_we_compress(codec, magic, data):
+def test_the_reference_decompresses_our_streams(codec, magic, data):
     stream = compress(codec, data, magic=magic)
     assert reference.unpack(codec.name.lower(), stream) == data
 

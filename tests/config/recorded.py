@@ -1,4 +1,4 @@
-"""Recorded answers of Kafka 4.3.1 about its settings.
+"""Recorded results of Kafka 4.3.1 about its settings.
 
 ``definitions.jsonl`` has its definitions: of all topic settings, of the broker settings
 that `BrokerConfig` has, and the broker's names for topic settings. ``validated.jsonl``
@@ -36,10 +36,10 @@ def values_of(validated):
     return empty["values"] | validated["values"]
 
 
-def only_differing(answers):
-    """Return each answer reduced to its differences from the first of its kind."""
+def only_differing(results):
+    """Return each result reduced to its differences from the first of its kind."""
     first = {}
-    for each in answers:
+    for each in results:
         if "values" not in each:
             yield each
             continue

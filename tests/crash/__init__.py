@@ -1,1 +1,1 @@
-"""What a failing disk, and a power cut at any moment, leave of a log."""
+"""Tests of a log with a failing disk, and of power cuts at any moment."""

@@ -1,4 +1,4 @@
-"""Where crash states are built."""
+"""Directories for crash states."""
 
 import shutil
 import tempfile
@@ -11,7 +11,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def memory_path(tmp_path):
-    """A directory that costs no disk, where there is such a one."""
+    """Return a directory in memory, if there is a file system in memory."""
     if not MEMORY.is_dir():
         yield tmp_path
         return
@@ -22,8 +22,8 @@ def memory_path(tmp_path):
 
 @pytest.fixture
 def roots(memory_path):
-    """Two empty directories: of what is told, and of what is left of it."""
-    roots = memory_path / "told", memory_path / "left"
+    """Return two empty directories: to record a workload, and to check states."""
+    roots = memory_path / "recorded", memory_path / "left"
     for root in roots:
         root.mkdir()
     return roots

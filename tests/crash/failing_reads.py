@@ -1,7 +1,7 @@
-"""A disk that fails to read, once: whatever is read of a log's files passes here.
+"""Failure of one read of the files of a log.
 
-Logs, indexes and what is left of them are read by position, small files whole. What is
-mapped is not read by calls that fail, and what is in memory is not read again.
+Logs and indexes are read by position, small files as a whole. Mapped files are not read
+by calls that can fail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkalog.storage import byte_source, durable_file
 
 
 class Reads:
-    """Counts reads, and fails one of them, from 0 on; `failed` says that it did."""
+    """Counter of reads that fails one of them, counted from 0."""
 
     def __init__(self, fail_at: int = -1) -> None:
         self.fail_at = fail_at
@@ -27,20 +27,20 @@ class Reads:
 
     @property
     def failed(self) -> bool:
-        """Whether the read that was to fail was come to."""
+        """Whether the read that is to fail was called."""
         return 0 <= self.fail_at < self.count
 
-    def one(self) -> None:
-        """Count a read, or fail it."""
+    def count_one(self) -> None:
+        """Count a read; raise if it is the one that fails."""
         self.count += 1
         if self.count - 1 == self.fail_at:
             raise OSError(errno.EIO, "made to fail")
 
-    def through(self, read: Callable[..., Any]) -> Callable[..., Any]:
-        """Count the calls of a way to read."""
+    def counting(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `read` with its calls counted."""
 
         def counted(*arguments: Any) -> Any:
-            self.one()
+            self.count_one()
             return read(*arguments)
 
         return counted
@@ -48,18 +48,18 @@ class Reads:
 
 @contextmanager
 def reads(fail_at: int = -1) -> Iterator[Reads]:
-    """Count what is read meanwhile, and fail at one of the calls."""
-    made = Reads(fail_at)
+    """Count the reads within the context, and fail one of them."""
+    counter = Reads(fail_at)
 
     class CountedFile(io.FileIO):
-        readall = made.through(io.FileIO.readall)
-        readinto = made.through(io.FileIO.readinto)
+        readall = counter.counting(io.FileIO.readall)
+        readinto = counter.counting(io.FileIO.readinto)
 
     by_position = {
-        name: made.through(getattr(os, name)) for name in ("pread", "preadv")
+        name: counter.counting(getattr(os, name)) for name in ("pread", "preadv")
     }
     with (
         mock.patch.multiple(durable_file.os, **by_position),
         mock.patch.object(byte_source, "io", SimpleNamespace(FileIO=CountedFile)),
     ):
-        yield made
+        yield counter

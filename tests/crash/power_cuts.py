@@ -1,4 +1,4 @@
-"""Power cuts in stories: at each event of a tape, in each way, once."""
+"""Power cuts at each event of a recorded workload."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from random import Random
 from typing import Any, NamedTuple
 
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
-from tests.crash.judging import Expected, Lost, expected_at, judge
-from tests.crash.lives import NOW_MS, Life, Mark
-from tests.crash.power_cut import Disk
+from tests.crash.disk_model import DiskModel
+from tests.crash.recorded_log import NOW_MS, Mark, RecordedLog
 from tests.crash.recording import RecordingDisk, Tree, write_tree
-from tests.crash.stories import STORIES
+from tests.crash.state_checks import (
+    Expected,
+    InvalidStateError,
+    check_state,
+    expected_at,
+)
+from tests.crash.workloads import WORKLOADS
 
 MakeDisk = Callable[[Path], RecordingDisk]
 
 
 class Cut(NamedTuple):
-    """A state that a power cut leaves: where it was, of which kind, what is left."""
+    """A state after a power cut: its place, its kind, its files."""
 
     where: str
     kind: str
@@ -29,61 +34,65 @@ class Cut(NamedTuple):
     expected: Expected
 
 
-def told(
+def record_workload(
     root: Path, name: str, seed: int, make_disk: MakeDisk = RecordingDisk
-) -> tuple[Life, RecordingDisk]:
-    """Play a story on a disk that records; a broker stopped there in order before."""
+) -> tuple[RecordedLog, RecordingDisk]:
+    """Run a workload on a recorded disk, after a clean shutdown of a broker."""
     write_tree(root, {CLEAN_SHUTDOWN: json.dumps({"version": 0}).encode()})
     disk = make_disk(root)
-    life = Life(root, disk, f"{name} {seed}")
-    STORIES[name](life, Random(seed))
-    life.log.abandon()
-    return life, disk
+    recorded = RecordedLog(root, disk, f"{name} {seed}")
+    WORKLOADS[name](recorded, Random(seed))
+    recorded.log.abandon()
+    return recorded, disk
 
 
-def cuts(life: Life, disk: RecordingDisk, seed: int, mixed: int) -> Iterator[Cut]:
-    """Yield the states that cuts leave, one of each content."""
-    model, seen = Disk(disk.before), set()
+def cuts(
+    recorded: RecordedLog, disk: RecordingDisk, seed: int, mixed: int
+) -> Iterator[Cut]:
+    """Yield the different states after power cuts."""
+    model, seen = DiskModel(disk.before), set()
     for event in range(len(disk.events) + 1):
         if event:
             model.take(disk.events[event - 1])
-        expected = replace(expected_at(life.marks, event), config=life.config)
+        expected = replace(expected_at(recorded.marks, event), config=recorded.config)
         random = Random(seed * 1_000_003 + event)
         for kind, tree in model.states(random, mixed):
-            key = hash((frozenset(tree.items()), expected.forced, expected.lives))
+            key = hash((frozenset(tree.items()), expected.forced, expected.histories))
             if key not in seen:
                 seen.add(key)
-                yield Cut(f"{life.name}, event {event}", kind, tree, expected)
+                yield Cut(f"{recorded.name}, event {event}", kind, tree, expected)
 
 
-def tried(found: Iterator[Cut], root: Path, figures: Counter[str]) -> Iterator[Any]:
-    """Judge states, and count them by kind; yields each with the batches read."""
-    for cut in found:
+def check_cuts(
+    states: Iterator[Cut], root: Path, figures: Counter[str]
+) -> Iterator[Any]:
+    """Check states, count them by kind, and yield each with its batches."""
+    for cut in states:
         try:
-            batches = judge(root, cut.tree, cut.expected)
-        except Lost as error:
-            raise Lost(f"{cut.where}, {cut.kind}: {error}") from error
+            batches = check_state(root, cut.tree, cut.expected)
+        except InvalidStateError as error:
+            raise InvalidStateError(f"{cut.where}, {cut.kind}: {error}") from error
         figures[cut.kind] += 1
         yield cut, batches
 
 
-def another_life(root: Path, cut: Cut, batches: tuple[Any, ...], name: str) -> Any:
-    """Go on where a power cut was: recovered, appended to and flushed, recorded.
+def record_recovery(root: Path, cut: Cut, batches: tuple[Any, ...], name: str) -> Any:
+    """Recover, append to and flush the log after a power cut, recorded again.
 
-    What was read after the cut is on disk, and forced as it were.
+    The batches read after the power cut count as flushed.
     """
     write_tree(root, cut.tree)
     disk = RecordingDisk(root)
-    life = Life(root, disk, name, cut.expected.config)
-    life.clock.time_ms = NOW_MS + 120_000
+    recorded = RecordedLog(root, disk, name, cut.expected.config)
+    recorded.clock.time_ms = NOW_MS + 120_000
     start = cut.expected.start
-    forced = frozenset(one for one in batches if one.last_offset >= start)
-    life.least_start = start
-    life.marks = [Mark(0, batches, forced, start)]
-    life.open()
-    life.append(2, 300)
-    life.append_from(7_000, size=379)
-    life.flush()
-    life.append_many(100, 800, 700)
-    life.log.abandon()
-    return life, disk
+    forced = frozenset(batch for batch in batches if batch.last_offset >= start)
+    recorded.min_start = start
+    recorded.marks = [Mark(0, batches, forced, start)]
+    recorded.open()
+    recorded.append(2, 300)
+    recorded.append_from(7_000, size=379)
+    recorded.flush()
+    recorded.append_many(100, 800, 700)
+    recorded.log.abandon()
+    return recorded, disk

@@ -1,7 +1,7 @@
-"""A disk that writes down what is done to it: the tape that crash states are cut from.
+"""A disk that records all changes as events, from which crash states are made.
 
-Files are known by numbers, not by names, so that a tape tells what became of a file
-that was renamed, or removed while it was open. Paths are relative to the root.
+A file has a number, so that it can be followed when it is renamed, or removed while it
+is open. Paths are relative to the root.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kafkalog.storage.durable_file import DurableFile
 from kafkalog.testing import SingleWriteDisk
 
 Tree = dict[str, bytes | None]
-"""Files by path, with their content; of a directory None."""
+"""Content of files by path; None for a directory."""
 
 
 class Event(NamedTuple):
-    """One thing done: which `effect`, to what, with what."""
+    """One change of the disk: its `effect`, its files and its data."""
 
     effect: str
     file: int = -1
@@ -32,21 +32,21 @@ class Event(NamedTuple):
 
 
 def one_by_one(effect: Callable[..., Any]) -> Callable[..., Any]:
-    """Let no other thread do anything to the disk meanwhile."""
+    """Return a method that holds the lock of the disk."""
 
     @wraps(effect)
-    def taking_turns(self: RecordingDisk, *args: Any, **options: Any) -> Any:
-        with self.turn:
+    def locked(self: RecordingDisk, *args: Any, **options: Any) -> Any:
+        with self.lock:
             return effect(self, *args, **options)
 
-    return taking_turns
+    return locked
 
 
 class RecordingDisk(SingleWriteDisk):
-    """Does what it is asked, and keeps `events`, what changes something or forces it.
+    """Disk that records changes and syncs as `events`.
 
-    `before` is what was under `root` when it began. Threads take turns, so that the
-    tape tells things in the order in which they were done.
+    `before` has the files under `root` at the start. A lock keeps the events of several
+    threads in the order of the calls.
     """
 
     def __init__(self, root: Path) -> None:
@@ -55,7 +55,7 @@ class RecordingDisk(SingleWriteDisk):
         self.events: list[Event] = []
         self.numbers: dict[int, int] = {}
         self.count = 0
-        self.turn = RLock()
+        self.lock = RLock()
         for path, content in self.before.items():
             if content is not None:
                 self._number_new(os.stat(root / path).st_ino)  # noqa: PTH116
@@ -126,7 +126,7 @@ class RecordingDisk(SingleWriteDisk):
 
 
 def read_tree(root: Path) -> Tree:
-    """Read all that is under `root`."""
+    """Read all files under `root`."""
     tree: Tree = {}
     for folder, directories, files in os.walk(root):
         inside = os.path.relpath(folder, root)
@@ -139,7 +139,7 @@ def read_tree(root: Path) -> Tree:
 
 
 def write_tree(root: Path, tree: Tree) -> None:
-    """Make `tree` all that is under `root`, which holds directories of files."""
+    """Replace all files under `root` by `tree`."""
     for path in sorted(root.rglob("*"), reverse=True):
         if path.is_dir():
             path.rmdir()

@@ -1,4 +1,4 @@
-"""What the page on durability claims is shown by tests that exist."""
+"""The page on durability names a test for each claim."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ def test_each_test_named_by_the_page_exists():
 
 
 def test_each_claim_of_the_table_names_a_test():
-    promised = PAGE.read_text(encoding="utf-8").split("\n## ")[2]
-    rows = [line for line in promised.splitlines() if line.startswith("| ")][1:]
+    section = PAGE.read_text(encoding="utf-8").split("\n## ")[2]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
     assert len(rows) > 10
     assert all(TEST.search(row) for row in rows)

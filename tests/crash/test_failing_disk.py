@@ -1,7 +1,7 @@
-"""A disk that fails, once, at each of the calls of a log's life.
+"""Failure of each call to the disk in a workload.
 
-The error comes to whoever asked; from then on the log takes nothing, and opened again,
-by then with or without a power cut, it has all that had been flushed.
+The caller gets the error. After it the log rejects appends. After opening again, with
+or without a power cut before, all flushed data exists.
 """
 
 import errno
@@ -12,12 +12,12 @@ import pytest
 
 import kafkalog
 from kafkalog.log.clock import ThreadScheduler
-from kafkalog.storage.durable_file import Disk as RealDisk
+from kafkalog.storage.durable_file import Disk
 from kafkalog.testing import ManualClock, open_log
-from tests.crash.judging import Opened, expected_in, judge
-from tests.crash.lives import CONFIG, NOW_MS, PARTITION, Life
-from tests.crash.power_cut import Disk
+from tests.crash.disk_model import DiskModel
+from tests.crash.recorded_log import CONFIG, NOW_MS, PARTITION, RecordedLog
 from tests.crash.recording import RecordingDisk, read_tree, write_tree
+from tests.crash.state_checks import Opened, check_state, expected_in
 
 pytestmark = pytest.mark.slow
 
@@ -26,41 +26,41 @@ SHARES = 4
 ERRORS = (errno.ENOSPC, errno.EIO)
 
 
-def whole_life(life):
-    """Do all that a log does, and wait for all that is done later."""
-    life.open(topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
-    life.append(2, 300)
-    life.append_many(400, 900, 1300, 200, 700)
-    life.append_from(7, 2, size=200)
-    life.append_from(20, size=300, is_transactional=True)
-    life.append_from(21, size=1200, is_transactional=True)
-    life.flush()
-    life.end(20, commit=False)
-    life.end(21, commit=True)
-    life.step(lambda: life.log.assign_epoch(3))
-    life.roll()
-    life.append_from(7, size=1400)
-    life.append_from(7, size=1400)
-    life.replicate()
-    life.checkpoint()
-    life.step(lambda: life.log.delete_records(5), may_leave_holes=True)
-    life.step(lambda: life.log.delete_old_segments(), may_leave_holes=True)
-    life.clock.time_ms += 2000
-    life.append(1, 800)
-    life.append(1, 2100)
-    end = life.log.log_end_offset
-    life.step(lambda: life.log.truncate_to(end - 2), may_leave_holes=True)
-    life.append(1, 100)
-    life.flush()
-    life.close()
-    life.open()
-    life.step(lambda: life.log.truncate_fully(100), may_leave_holes=True)
-    life.append(3, 100)
-    life.close()
+def full_workload(recorded):
+    """Do all operations of a log, and its delayed tasks."""
+    recorded.open(topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
+    recorded.append(2, 300)
+    recorded.append_many(400, 900, 1300, 200, 700)
+    recorded.append_from(7, 2, size=200)
+    recorded.append_from(20, size=300, is_transactional=True)
+    recorded.append_from(21, size=1200, is_transactional=True)
+    recorded.flush()
+    recorded.end(20, commit=False)
+    recorded.end(21, commit=True)
+    recorded.step(lambda: recorded.log.assign_epoch(3))
+    recorded.roll()
+    recorded.append_from(7, size=1400)
+    recorded.append_from(7, size=1400)
+    recorded.replicate()
+    recorded.checkpoint()
+    recorded.step(lambda: recorded.log.delete_records(5), may_leave_holes=True)
+    recorded.step(lambda: recorded.log.delete_old_segments(), may_leave_holes=True)
+    recorded.clock.time_ms += 2000
+    recorded.append(1, 800)
+    recorded.append(1, 2100)
+    end = recorded.log.log_end_offset
+    recorded.step(lambda: recorded.log.truncate_to(end - 2), may_leave_holes=True)
+    recorded.append(1, 100)
+    recorded.flush()
+    recorded.close()
+    recorded.open()
+    recorded.step(lambda: recorded.log.truncate_fully(100), may_leave_holes=True)
+    recorded.append(3, 100)
+    recorded.close()
 
 
 class FailingDisk(RecordingDisk):
-    """Fails at one call, counted from 0; of what it was to write half is written."""
+    """Disk that fails at one call, counted from 0; a failing write writes half."""
 
     def __init__(self, root, fail_at=-1, error=errno.EIO):
         super().__init__(root)
@@ -99,58 +99,60 @@ for _effect in EFFECTS:
     setattr(FailingDisk, _effect, failing(_effect))
 
 
-def lived(root, **options):
-    """Live until the disk fails; answers the error."""
+def run_workload(root, **options):
+    """Run the workload until the disk fails; return the disk and the error."""
     write_tree(root, CLEAN)
     disk = FailingDisk(root, **options)
-    life = Life(root, disk)
+    recorded = RecordedLog(root, disk)
     try:
-        whole_life(life)
+        full_workload(recorded)
     except OSError as error:
-        return life, disk, error
-    return life, disk, None
+        return recorded, disk, error
+    return recorded, disk, None
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_whichever_call_fails_it_is_told_and_nothing_flushed_is_lost(
+def test_a_failing_call_is_raised_and_loses_nothing_that_was_flushed(
     roots, share, figure
 ):
-    reference, disk, _ = lived(roots[0])
+    reference, disk, _ = run_workload(roots[0])
     assert disk.calls > 200
     for fail_at in range(share, disk.calls, SHARES):
         error = ERRORS[fail_at // SHARES % 2]
-        life, tape, raised = lived(roots[0], fail_at=fail_at, error=error)
-        assert raised is not None, f"call {fail_at} failed, and nobody was told"
+        recorded, failing_disk, raised = run_workload(
+            roots[0], fail_at=fail_at, error=error
+        )
+        assert raised is not None, f"call {fail_at} failed without an error"
         assert raised.errno == error
-        if life.log is not None:
+        if recorded.log is not None:
             with pytest.raises(kafkalog.LogClosedError):
-                life.log.append(life.batch(1, 10))
-            life.log.abandon()
-        expected = expected_in(reference.marks, len(life.marks), inside=True)
-        judge(roots[1], read_tree(roots[0]), expected)
-        model = Disk(tape.before)
-        for event in tape.events:
+                recorded.log.append(recorded.batch(1, 10))
+            recorded.log.abandon()
+        expected = expected_in(reference.marks, len(recorded.marks), inside=True)
+        check_state(roots[1], read_tree(roots[0]), expected)
+        model = DiskModel(failing_disk.before)
+        for event in failing_disk.events:
             model.take(event)
         for _, tree in model.states(Random(fail_at), 1):
-            judge(roots[1], tree, expected)
+            check_state(roots[1], tree, expected)
     failed = len(range(share, disk.calls, SHARES))
     figure("failing calls", f"share {share}", failed, f"of {disk.calls}")
 
 
-def test_a_log_whose_disk_failed_is_opened_again_in_the_same_process(tmp_path):
-    life, disk, _ = lived(tmp_path)
+def test_a_log_can_be_opened_again_in_the_same_process_after_a_disk_error(tmp_path):
+    recorded, disk, _ = run_workload(tmp_path)
     for fail_at in range(disk.calls // 2, disk.calls // 2 + 9):
-        life, _, raised = lived(tmp_path, fail_at=fail_at)
+        recorded, _, raised = run_workload(tmp_path, fail_at=fail_at)
         assert raised is not None
-        if life.log is not None:
-            life.log.abandon()
+        if recorded.log is not None:
+            recorded.log.abandon()
         with kafkalog.open(tmp_path / PARTITION, "a", CONFIG) as log:
             end = log.log_end_offset
-            assert log.append(life.batch(1, 10)).first_offset == end
+            assert log.append(recorded.batch(1, 10)).first_offset == end
 
 
-class FailingSync(RealDisk):
-    """Fails to force a ``.log`` to disk, once it is told to."""
+class FailingSync(Disk):
+    """Disk that fails to sync a ``.log`` when `broken` is set."""
 
     broken = False
 
@@ -160,7 +162,7 @@ class FailingSync(RealDisk):
         super().sync(file)
 
 
-def opened_to_fail(tmp_path, scheduler):
+def open_failing_log(tmp_path, scheduler):
     disk = FailingSync()
     log = open_log(
         Path(tmp_path, PARTITION),
@@ -169,7 +171,7 @@ def opened_to_fail(tmp_path, scheduler):
         scheduler=scheduler,
         disk=disk,
     )
-    log.append(Life(tmp_path, disk).batch(1, 100))
+    log.append(RecordedLog(tmp_path, disk).batch(1, 100))
     disk.broken = True
     return log
 
@@ -180,107 +182,113 @@ def fail_in_the_background(log, scheduler):
         pass
 
 
-def test_what_failed_in_the_background_is_told_by_the_next_call(tmp_path):
+def test_an_error_in_the_background_is_raised_by_the_next_call(tmp_path):
     with ThreadScheduler() as scheduler:
-        log = opened_to_fail(tmp_path, scheduler)
+        log = open_failing_log(tmp_path, scheduler)
         fail_in_the_background(log, scheduler)
         with pytest.raises(kafkalog.LogClosedError, match="made to fail"):
             log.flush()
         log.close()
 
 
-def test_what_failed_in_the_background_is_told_by_close_if_by_nothing_else(tmp_path):
+def test_an_error_in_the_background_is_raised_by_close_if_no_call_raised_it(tmp_path):
     with ThreadScheduler() as scheduler:
-        log = opened_to_fail(tmp_path, scheduler)
+        log = open_failing_log(tmp_path, scheduler)
         fail_in_the_background(log, scheduler)
         with pytest.raises(kafkalog.LogClosedError, match="made to fail"):
             log.close()
         log.close()
 
 
-def test_a_failing_call_while_a_log_is_recovered_empties_nothing(tmp_path):
+def test_a_failing_call_during_recovery_truncates_nothing(tmp_path):
     write_tree(tmp_path, {})
-    life = Life(tmp_path, RecordingDisk(tmp_path))
-    life.open()
-    life.append(5, 200)
-    life.flush()
-    life.log.abandon()
+    recorded = RecordedLog(tmp_path, RecordingDisk(tmp_path))
+    recorded.open()
+    recorded.append(5, 200)
+    recorded.flush()
+    recorded.log.abandon()
     size = (tmp_path / PARTITION / f"{0:020d}.log").stat().st_size
     before = read_tree(tmp_path)
     calls = 0
     while True:
         write_tree(tmp_path, before)
         disk = FailingDisk(tmp_path, calls)
-        again = Life(tmp_path, disk)
+        reopened = RecordedLog(tmp_path, disk)
         try:
-            again.open()
+            reopened.open()
         except OSError:
             assert (tmp_path / PARTITION / f"{0:020d}.log").stat().st_size == size
-            if again.log is not None:
-                again.log.abandon()
+            if reopened.log is not None:
+                reopened.log.abandon()
             calls += 1
         else:
             disk.fail_at = -1
-            again.log.abandon()
+            reopened.log.abandon()
             break
     assert calls > 10
 
 
-def cut_short(root, call, cut):
-    """Cut a log of four segments on a disk that fails at a call; whether it did."""
+def truncate_with_failure(root, call, cut):
+    """Truncate a log of four segments with a failing call; return whether it failed."""
     write_tree(root, {})
     disk = FailingDisk(root)
-    life = Life(root, disk)
-    life.open()
+    recorded = RecordedLog(root, disk)
+    recorded.open()
     for _ in range(8):
-        life.append(1, 1300)
-    life.flush()
-    assert [one.base_offset for one in life.log.growing_segments] == [0, 2, 4, 6]
+        recorded.append(1, 1300)
+    recorded.flush()
+    assert [segment.base_offset for segment in recorded.log.growing_segments] == [
+        0,
+        2,
+        4,
+        6,
+    ]
     disk.fail_at = disk.calls + call
     try:
-        cut(life.log)
+        cut(recorded.log)
     except OSError:
         return True
     else:
         return False
     finally:
         disk.fail_at = -1
-        life.log.abandon()
+        recorded.log.abandon()
 
 
-def scanned(root):
-    """Read the offsets that whoever looks at the directory finds."""
-    return [int(at) for one in kafkalog.scan(root).chunks() for at in one.offset]
+def scan_offsets(root):
+    """Return the offsets that a scan of the directory reads."""
+    chunks = kafkalog.scan(root).chunks()
+    return [int(offset) for records in chunks for offset in records.offset]
 
 
 @pytest.mark.parametrize("offset", [1, 2, 3, 7])
-def test_whichever_call_fails_in_a_cut_over_segments_the_first_records_are_left(
-    memory_path, offset
-):
+def test_a_failing_call_in_a_truncation_leaves_the_first_records(memory_path, offset):
     call = 0
-    while cut_short(memory_path, call, lambda log: log.truncate_to(offset)):
-        left = scanned(memory_path)
+    while truncate_with_failure(memory_path, call, lambda log: log.truncate_to(offset)):
+        left = scan_offsets(memory_path)
         assert left == list(range(8))[: len(left)]
         with Opened(memory_path) as log:
             assert log.log_end_offset == len(left) >= offset
             assert log.recovery_point <= offset
         call += 1
     assert call > 5
-    assert scanned(memory_path) == list(range(offset))
+    assert scan_offsets(memory_path) == list(range(offset))
 
 
 @pytest.mark.parametrize("offset", [3, 6, 7, 8, 20])
-def test_whichever_call_fails_in_a_log_that_is_cut_wholly_old_and_new_do_not_mix(
+def test_a_failing_call_in_a_full_truncation_does_not_mix_old_and_new_records(
     memory_path, offset
 ):
     call = 0
-    while cut_short(memory_path, call, lambda log: log.truncate_fully(offset)):
+    while truncate_with_failure(
+        memory_path, call, lambda log: log.truncate_fully(offset)
+    ):
         with Opened(memory_path) as log:
-            left, start = scanned(memory_path), log.log_start_offset
+            left, start = scan_offsets(memory_path), log.log_start_offset
             assert left == list(range(start, 8))[: len(left)]
             assert log.log_end_offset == (left[-1] + 1 if left else offset)
         call += 1
     assert call > 9
-    assert scanned(memory_path) == []
+    assert scan_offsets(memory_path) == []
     with Opened(memory_path) as log:
         assert log.log_start_offset == log.log_end_offset == offset

@@ -1,6 +1,6 @@
-"""Power cuts while a log manager keeps several logs, makes, deletes and cuts them.
+"""Power cuts while a log manager creates, deletes and truncates several logs.
 
-Of each log all is true that is true of a single one; and none of the directory fails.
+Each log is checked as a single one, and no log directory may go offline.
 """
 
 from collections import Counter, deque
@@ -13,9 +13,9 @@ from kafkalog.log import watermarks
 from kafkalog.log.ownership import OwnedDirectory
 from kafkalog.manager.managed_directory import ManagedDirectory
 from kafkalog.storage.checkpoint_file import LOG_STARTS
-from tests.crash import managed
-from tests.crash.judging import Lost
+from tests.crash import recorded_manager
 from tests.crash.recording import RecordingDisk
+from tests.crash.state_checks import InvalidStateError
 
 pytestmark = pytest.mark.slow
 
@@ -28,78 +28,90 @@ SEEDS = range(2)
 def test_a_power_cut_loses_nothing_that_was_flushed_in_any_log(roots, figure):
     figures = Counter()
     for seed in count():
-        life = managed.told(roots[0], seed)
-        figures.update(cut.kind for cut in managed.tried(life, roots[1], seed, SHARE))
+        recorded = recorded_manager.record_workload(roots[0], seed)
+        figures.update(
+            cut.kind
+            for cut in recorded_manager.check_cuts(recorded, roots[1], seed, SHARE)
+        )
         if figures.total() >= STATES:
             break
     figure("crash states", "managed", figures.total(), f"{seed + 1} seeds")
 
 
-def test_what_is_done_late_loses_nothing_that_was_flushed_in_any_log(roots, figure):
+def test_delayed_tasks_lose_nothing_that_was_flushed_in_any_log(roots, figure):
     figures = Counter()
     for seed in SEEDS:
-        life = managed.told(roots[0], seed, story=managed.waiting)
-        figures.update(cut.kind for cut in managed.tried(life, roots[1], seed, SHARE))
+        recorded = recorded_manager.record_workload(
+            roots[0], seed, workload=recorded_manager.waiting
+        )
+        figures.update(
+            cut.kind
+            for cut in recorded_manager.check_cuts(recorded, roots[1], seed, SHARE)
+        )
     assert figures.total() > 100
     figure("crash states", "managed, late", figures.total())
 
 
-def test_a_power_cut_while_several_logs_are_recovered_is_harmless(roots, figure):
+def test_a_power_cut_during_recovery_loses_nothing_that_was_flushed_in_any_log(
+    roots, figure
+):
     figures = Counter()
-    life = managed.told(roots[0], 1000)
-    found = managed.tried(life, roots[1], 1000, SHARE)
-    for number, cut in enumerate(islice(found, 20, None, 11)):
-        later = managed.another_life(roots[0], cut, f"{life.name}, {number}")
-        again = managed.tried(later, roots[1], number, SHARE)
-        figures.update(one.kind for one in again)
+    recorded = recorded_manager.record_workload(roots[0], 1000)
+    states = recorded_manager.check_cuts(recorded, roots[1], 1000, SHARE)
+    for number, cut in enumerate(islice(states, 20, None, 11)):
+        later = recorded_manager.record_recovery(
+            roots[0], cut, f"{recorded.name}, {number}"
+        )
+        again = recorded_manager.check_cuts(later, roots[1], number, SHARE)
+        figures.update(state.kind for state in again)
         if figures.total() >= STATES_WHILE_RECOVERED:
             break
     assert figures.total() >= STATES_WHILE_RECOVERED
-    told_of = ", ".join(f"{kind} {n}" for kind, n in sorted(figures.items()))
-    figure("crash states", "managed, recovered", figures.total(), told_of)
+    counts = ", ".join(f"{kind} {n}" for kind, n in sorted(figures.items()))
+    figure("crash states", "managed, recovered", figures.total(), counts)
 
 
-def finds(roots, make_disk=RecordingDisk):
+def find_fault(roots, make_disk=RecordingDisk):
     for seed in SEEDS:
         try:
-            life = managed.told(roots[0], seed, make_disk)
-            deque(managed.tried(life, roots[1], seed), maxlen=0)
-        except Lost as error:
+            recorded = recorded_manager.record_workload(roots[0], seed, make_disk)
+            deque(recorded_manager.check_cuts(recorded, roots[1], seed), maxlen=0)
+        except InvalidStateError as error:
             return str(error)
     return None
 
 
-def test_a_log_that_is_not_forced_is_missed(roots):
+def test_a_log_that_is_not_synced_is_found(roots):
     class LaxDisk(RecordingDisk):
         def sync(self, file):
             if not file.path.name.endswith(".log"):
                 super().sync(file)
 
-    assert finds(roots, LaxDisk)
+    assert find_fault(roots, LaxDisk)
 
 
-class DiskForcingNoLogsNames(RecordingDisk):
+class NoLogNamesDisk(RecordingDisk):
     def sync_directory(self, path):
         if path != self.root:
             super().sync_directory(path)
 
 
-def test_names_of_logs_that_are_not_forced_are_missed(roots):
-    assert finds(roots, DiskForcingNoLogsNames)
+def test_names_of_logs_that_are_not_synced_are_found(roots):
+    assert find_fault(roots, NoLogNamesDisk)
 
 
-def finds_in(roots, story):
-    """Answer what the first state is that may not be, in what a story leaves."""
+def find_fault_of(roots, workload):
+    """Return the error of the first invalid state of a workload."""
     try:
-        life = managed.told(roots[0], 0, story=story)
-        deque(managed.tried(life, roots[1], 0), maxlen=0)
-    except Lost as error:
+        recorded = recorded_manager.record_workload(roots[0], 0, workload=workload)
+        deque(recorded_manager.check_cuts(recorded, roots[1], 0), maxlen=0)
+    except InvalidStateError as error:
         return str(error)
     return None
 
 
 def do_nothing(*_):
-    """Stand for what is taken out."""
+    """Do nothing."""
 
 
 def only_mark(directory, name):
@@ -111,73 +123,79 @@ def only_cut(manager, offsets):
         manager[name].truncate_to(offset)
 
 
-def test_a_deleted_log_that_is_left_in_the_checkpoints_is_missed(roots, monkeypatch):
-    """It is taken out of them twice: by itself, then as all are written anew.
+def test_a_deleted_log_that_stays_in_the_checkpoints_is_found(roots, monkeypatch):
+    """It is removed twice: by itself, and when all checkpoints are written.
 
-    The second is what a broker does; after either, taking out the other is harmless.
-    Without both, a log of the same name would begin behind its end, and be emptied.
+    A broker does the second. Either suffices. Without both, a log of the same name
+    would start after its end, and be emptied.
     """
-    assert finds_in(roots, managed.deleting) is None
+    assert find_fault_of(roots, recorded_manager.deleting) is None
     with monkeypatch.context() as without_rewriting:
         without_rewriting.setattr(ManagedDirectory, "delete", only_mark)
-        assert finds_in(roots, managed.deleting) is None
+        assert find_fault_of(roots, recorded_manager.deleting) is None
     monkeypatch.setattr(OwnedDirectory, "forget", do_nothing)
-    assert finds_in(roots, managed.deleting) is None
+    assert find_fault_of(roots, recorded_manager.deleting) is None
     monkeypatch.setattr(ManagedDirectory, "delete", only_mark)
-    assert finds_in(roots, managed.deleting)
+    assert find_fault_of(roots, recorded_manager.deleting)
 
 
-def test_a_log_made_anew_does_not_begin_where_a_deleted_one_did(roots):
-    """A power cut may come when the log is gone and its checkpoints are not."""
-    life = managed.told(roots[0], 0, story=managed.deleting)
+def test_a_log_created_again_does_not_start_where_the_deleted_one_did(roots):
+    """A power cut may come after the log is removed, and before its checkpoints are."""
+    recorded = recorded_manager.record_workload(
+        roots[0], 0, workload=recorded_manager.deleting
+    )
     between = [
         cut
-        for cut in managed.tried(life, roots[1], 0)
-        if managed.NAMES[0] not in cut.contents
+        for cut in recorded_manager.check_cuts(recorded, roots[1], 0)
+        if recorded_manager.NAMES[0] not in cut.contents
         and b"orders 0 5" in (cut.tree.get(LOG_STARTS) or b"")
     ]
     assert between
     for cut in between[:2]:
-        later = managed.another_life(roots[0], cut, "made anew")
-        deque(managed.tried(later, roots[1], 0, 0.3), maxlen=0)
+        later = recorded_manager.record_recovery(roots[0], cut, "created again")
+        deque(recorded_manager.check_cuts(later, roots[1], 0, 0.3), maxlen=0)
 
 
-def test_a_recovery_point_behind_a_cut_is_missed(roots, monkeypatch):
-    """It is lowered before a log is cut, and forced with the others' behind that.
+def test_a_recovery_point_above_a_truncation_is_found(roots, monkeypatch):
+    """It is lowered before a truncation, and checkpointed after it.
 
-    The second is what a broker does. Either suffices: a power cut between the two finds
-    a log that ends before its recovery point, which is lowered then.
+    A broker does the second. Either suffices: after a power cut between the two, the
+    log ends before its recovery point, which is then lowered.
     """
-    assert finds_in(roots, managed.cutting) is None
+    assert find_fault_of(roots, recorded_manager.cutting) is None
     with monkeypatch.context() as without_checkpoint:
         without_checkpoint.setattr(LogManager, "truncate_to", only_cut)
-        assert finds_in(roots, managed.cutting) is None
+        assert find_fault_of(roots, recorded_manager.cutting) is None
     monkeypatch.setattr(OwnedDirectory, "lower_recovery_point", do_nothing)
-    assert finds_in(roots, managed.cutting) is None
+    assert find_fault_of(roots, recorded_manager.cutting) is None
     monkeypatch.setattr(LogManager, "truncate_to", only_cut)
-    assert finds_in(roots, managed.cutting)
+    assert find_fault_of(roots, recorded_manager.cutting)
 
 
-def test_segments_before_a_new_start_that_are_not_forced_are_missed(roots, monkeypatch):
+def test_segments_before_a_new_log_start_offset_that_are_not_synced_are_found(
+    roots, monkeypatch
+):
     monkeypatch.setattr(watermarks, "force_segments_before", do_nothing)
-    assert finds_in(roots, managed.waiting)
+    assert find_fault_of(roots, recorded_manager.waiting)
 
 
-class DiskForcingNoSegmentsNames(RecordingDisk):
+class NoSegmentNamesDisk(RecordingDisk):
     def sync_directory(self, path):
         if path == self.root:
             super().sync_directory(path)
 
 
-def finds_in_recovery(roots, make_disk):
-    later = managed.another_life(roots[0], managed.torn(roots[0]), "torn", make_disk)
+def find_fault_in_recovery(roots, make_disk):
+    later = recorded_manager.record_recovery(
+        roots[0], recorded_manager.truncated_segments(roots[0]), "torn", make_disk
+    )
     try:
-        deque(managed.tried(later, roots[1], 0), maxlen=0)
-    except Lost as error:
+        deque(recorded_manager.check_cuts(later, roots[1], 0), maxlen=0)
+    except InvalidStateError as error:
         return str(error)
     return None
 
 
-def test_a_directory_not_forced_while_several_logs_are_recovered_is_missed(roots):
-    assert finds_in_recovery(roots, RecordingDisk) is None
-    assert "never appended" in finds_in_recovery(roots, DiskForcingNoSegmentsNames)
+def test_a_directory_that_is_not_synced_during_recovery_of_several_logs_is_found(roots):
+    assert find_fault_in_recovery(roots, RecordingDisk) is None
+    assert "never appended" in find_fault_in_recovery(roots, NoSegmentNamesDisk)

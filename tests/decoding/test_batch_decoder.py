@@ -1,4 +1,4 @@
-"""Many entries at a time: the same as each by itself, and errors in their place."""
+"""Many batches are decoded in one call as each alone, with errors in their place."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ def test_a_batch_may_be_read_as_if_it_ended_earlier(most):
         )
     )
     assert (
-        values_of(run) == [one[3] for one in by_reference(build(2, "none", 0))][:most]
+        values_of(run)
+        == [record[3] for record in by_reference(build(2, "none", 0))][:most]
     )
 
 
 @pytest.mark.parametrize("length", [b"\x01", b"\xff\xff\xff\xff\x7f", b"\x7e"])
-def test_a_batch_whose_records_cannot_be_told_apart_is_left_as_it_is(length):
+def test_a_batch_with_corrupt_record_lengths_is_not_truncated(length):
     data = bytearray(build(2, "none", 0))
     data[61 : 61 + len(length)] = length
     whole = np.frombuffer(bytes(data), np.uint8)
@@ -49,7 +50,7 @@ def test_a_batch_whose_records_cannot_be_told_apart_is_left_as_it_is(length):
 
 
 def values_of(views, part="value"):
-    starts, lengths = (views.records[f"{part}_{what}"] for what in ("start", "length"))
+    starts, lengths = (views.records[f"{part}_{name}"] for name in ("start", "length"))
     data = views.data.tobytes()
     return [
         None if length < 0 else data[start : start + length]
@@ -84,18 +85,18 @@ def decoded(data, bounds=None, limit=BIG):
 
 def by_reference(data):
     return [
-        (one["offset"], one["timestamp"], one["key"], one["value"])
+        (record["offset"], record["timestamp"], record["key"], record["value"])
         for entry in reference.entries(data)
-        for one in entry["records"]
+        for record in entry["records"]
     ]
 
 
-@pytest.mark.parametrize("at_once", [1, 1_000, decompression.DECOMPRESSED_BYTES])
+@pytest.mark.parametrize("buffer_bytes", [1, 1_000, decompression.DECOMPRESSED_BYTES])
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_every_golden_record_is_the_references_whatever_is_unpacked_at_once(
-    name, at_once, monkeypatch
+def test_every_golden_record_equals_the_references_for_any_buffer_size(
+    name, buffer_bytes, monkeypatch
 ):
-    monkeypatch.setattr(decompression, "DECOMPRESSED_BYTES", at_once)
+    monkeypatch.setattr(decompression, "DECOMPRESSED_BYTES", buffer_bytes)
     for place in golden_data.partitions(name):
         for path in sorted(place.glob("*.log")):
             data = path.read_bytes()
@@ -112,7 +113,7 @@ edges = st.integers(-2, 124)
 
 
 @given(edges, edges, st.none() | edges, st.none() | edges)
-def test_bounds_are_those_of_each_record(first, end, early, late):
+def test_bounds_apply_to_each_record(first, end, early, late):
     bounds = Bounds(
         start_offset=first,
         end_offset=end,
@@ -144,11 +145,13 @@ def test_an_entry_above_the_limit_is_an_error_in_its_place(magic, codec):
     error = found.pop(3)
     assert isinstance(error, BatchTooLargeError)
     assert error.position == len(parts[0])
-    assert [one[0] for one in found] == [0, 1, 2, 4, 5]
+    assert [record[0] for record in found] == [0, 1, 2, 4, 5]
 
 
-@pytest.mark.parametrize(("magic", "codec"), [one for one in KINDS if one[1] != "none"])
-def test_a_payload_that_does_not_unpack_is_an_error_in_its_place(magic, codec):
+@pytest.mark.parametrize(
+    ("magic", "codec"), [kind for kind in KINDS if kind[1] != "none"]
+)
+def test_a_payload_that_cannot_be_decompressed_is_an_error_in_its_place(magic, codec):
     bad = bytearray(build(magic, codec, 3))
     start = {0: 26, 1: 34, 2: 61}[magic]
     bad[start:] = bytes(len(bad) - start)
@@ -157,10 +160,10 @@ def test_a_payload_that_does_not_unpack_is_an_error_in_its_place(magic, codec):
     error = found.pop(3)
     assert isinstance(error, LocatedError)
     assert error.position == len(parts[0])
-    assert [one[0] for one in found] == [0, 1, 2, 6, 7, 8]
+    assert [record[0] for record in found] == [0, 1, 2, 6, 7, 8]
 
 
-def test_records_that_do_not_fill_a_plain_batch_are_told_by_byte():
+def test_an_error_in_an_uncompressed_batch_has_the_position_of_the_record():
     parts = [build(2, "none", 3 * i) for i in range(3)]
     bad = bytearray(parts[1])
     bad[61] += 2  # the first record's length
@@ -168,17 +171,17 @@ def test_records_that_do_not_fill_a_plain_batch_are_told_by_byte():
     error = found.pop(3)
     assert isinstance(error, LocatedError)
     assert len(parts[0]) + 61 <= error.position < len(parts[0]) + len(bad)
-    assert [one[0] for one in found] == [0, 1, 2, 6, 7, 8]
+    assert [record[0] for record in found] == [0, 1, 2, 6, 7, 8]
 
 
-def test_what_was_unpacked_is_let_go_with_its_error():
+def test_an_error_keeps_no_decompressed_bytes():
     large = build(2, "gzip", 0, 1, text=bytes(10_000))
     [error] = decoded(large, limit=5_000)
     assert error.__traceback__ is None
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_unpacked_bytes_that_stay_are_not_overwritten_behind_a_broken_stream(codec):
+def test_kept_bytes_are_not_overwritten_after_a_corrupt_stream(codec):
     parts = [build(2, codec, base, text=b"%d" % base * 9) for base in (0, 10, 20, 30)]
     parts[1] = parts[1][:61] + bytes(len(parts[1]) - 61)
     data = np.frombuffer(b"".join(parts), np.uint8)
@@ -192,5 +195,5 @@ def test_unpacked_bytes_that_stay_are_not_overwritten_behind_a_broken_stream(cod
         if not isinstance(run, LocatedError)
     ]
     assert len(kept) == 2
-    for now, then in kept:
-        assert (now == then).all()
+    for data, copy in kept:
+        assert (data == copy).all()

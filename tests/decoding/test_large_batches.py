@@ -1,4 +1,4 @@
-"""Very large batches in pieces: the records and errors that they give as a whole."""
+"""Large batches are decoded in parts, with the same records and errors."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MANY = 700_000
 
 
 @pytest.fixture
-def small_pieces(monkeypatch):
-    """Let every batch of some records be a very large one."""
+def small_parts(monkeypatch):
+    """Treat every batch of some records as a large one."""
     monkeypatch.setattr(large_batches, "LARGE_BATCH_BYTES", 40)
     monkeypatch.setattr(large_batches, "MOST_RECORDS", 2)
 
 
 def mixed(codec):
-    """Make entries of 11 records each: of many shapes, with headers and nulls."""
+    """Return batches of 11 records each, with headers and nulls."""
     entries = []
     for base in (0, 11):
         batch = RecordBatchBuilder(base_offset=base, codec=codec)
@@ -44,13 +44,13 @@ def mixed(codec):
     return b"".join(entries)
 
 
-def told(data, room, bounds, **options):
-    """Return what comes of entries: records, field by field, and errors."""
+def decoded(data, workspace, bounds, **options):
+    """Return the decoded records, field by field, and errors; and the results."""
     rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     found, runs = [], 0
     for run in decode(
         *(np.frombuffer(data, np.uint8), 0, rows),
-        **{"bounds": bounds, "limit": 1 << 26, "workspace": room, **options},
+        **{"bounds": bounds, "limit": 1 << 26, "workspace": workspace, **options},
     ):
         runs += 1
         if isinstance(run, LocatedError):
@@ -58,7 +58,7 @@ def told(data, room, bounds, **options):
             continue
         position = np.repeat(run.rows["position"], run.counts)
         records = run.records
-        if isinstance(room, Workspace):
+        if isinstance(workspace, Workspace):
             columns = [*records.longs.tolist(), *records.ints[1::2].tolist()]
         else:
             key, value, headers = records.key, records.value, records.headers
@@ -75,14 +75,18 @@ def told(data, room, bounds, **options):
 def strings_of(strings):
     data, ends = strings.data.tobytes(), strings.offsets.tolist()
     whole = [data[a:b] for a, b in pairwise(ends)]
-    return [one if ok else None for one, ok in zip(whole, strings.valid, strict=False)]
+    return [row if ok else None for row, ok in zip(whole, strings.valid, strict=False)]
 
 
-def gathering(kept=False):
+def column_workspace(kept=False):
     return ColumnWorkspace(("key", "value", "headers"), ColumnBuffers(kept=kept))
 
 
-ROOMS = {"views": Workspace, "columns": gathering, "kept": lambda: gathering(kept=True)}
+WORKSPACES = {
+    "views": Workspace,
+    "columns": column_workspace,
+    "kept": lambda: column_workspace(kept=True),
+}
 BOUNDS = [
     Bounds(),
     Bounds(start_offset=3, end_offset=17),
@@ -90,49 +94,51 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("workspace", WORKSPACES)
 @pytest.mark.parametrize("bounds", BOUNDS, ids=["all", "offsets", "times"])
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
-def test_pieces_give_the_records_of_the_whole(codec, bounds, room, small_pieces):
-    data, make = mixed(codec), ROOMS[room]
-    whole, _ = told(data, make(), bounds)
-    parts, runs = told(data, make(), bounds, split_large=True)
+def test_the_parts_have_the_records_of_the_whole_batch(
+    codec, bounds, workspace, small_parts
+):
+    data, make = mixed(codec), WORKSPACES[workspace]
+    whole, _ = decoded(data, make(), bounds)
+    parts, runs = decoded(data, make(), bounds, split_large=True)
     assert parts == whole
     assert len(whole) > 5
     assert runs > 4
 
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
-def test_entries_of_every_kind_are_as_they_were(magic, codec, small_pieces):
+def test_splitting_does_not_change_batches_of_any_kind(magic, codec, small_parts):
     data = b"".join(build(magic, codec, 5 * i, 5) for i in range(3))
-    for make in ROOMS.values():
+    for make in WORKSPACES.values():
         options = {"before": -1, "split_large": True}
-        parts, _ = told(data, make(), Bounds(), **options)
-        assert parts == told(data, make(), Bounds(), before=-1)[0]
+        parts, _ = decoded(data, make(), Bounds(), **options)
+        assert parts == decoded(data, make(), Bounds(), before=-1)[0]
 
 
-def test_damage_anywhere_spoils_the_batch_and_is_told_alike(small_pieces):
+def test_corruption_is_the_same_error_with_and_without_splitting(small_parts):
     data, changed = mixed("none"), 0
-    sound, _ = told(data, Workspace(), Bounds())
+    undamaged, _ = decoded(data, Workspace(), Bounds())
     for place in range(57, len(data) // 2):
         for value in (0, 1, 0x7F, 0x80, 0xFF, data[place] ^ 2):
             damaged = bytearray(data)
             damaged[place] = value
-            whole, _ = told(bytes(damaged), Workspace(), Bounds())
-            parts, _ = told(bytes(damaged), Workspace(), Bounds(), split_large=True)
+            whole, _ = decoded(bytes(damaged), Workspace(), Bounds())
+            parts, _ = decoded(bytes(damaged), Workspace(), Bounds(), split_large=True)
             assert parts == whole
-            changed += whole != sound
+            changed += whole != undamaged
     assert changed > 300
 
 
 @pytest.fixture(scope="module")
 def dense():
-    """Return a batch of very many records, as small as can be."""
+    """Return a batch of very many of the smallest records."""
     return batch_of(0, TINY * MANY, MANY)
 
 
 @pytest.mark.parametrize("options", [{}, {"views": True}, {"reuse": True}])
-def test_a_batch_of_very_many_records_comes_in_several_chunks(dense, options):
+def test_a_batch_of_very_many_records_is_read_in_several_chunks(dense, options):
     sizes, codes = [], set()
     scan = kafkalog.scan(dense, columns=["offset", "value", "codec"])
     for chunk in scan.chunks(**options):
@@ -143,20 +149,20 @@ def test_a_batch_of_very_many_records_comes_in_several_chunks(dense, options):
     assert codes == {0}
 
 
-def test_its_last_byte_decides_before_anything_of_it_is_given(dense):
+def test_a_batch_is_validated_to_its_end_before_a_record_is_returned(dense):
     damaged = dense[:-1] + b"\x01"
     scan = kafkalog.scan(damaged, check_crcs=False)
     with pytest.raises(
         kafkalog.CorruptRecordError, match="invalid number or length of record headers"
-    ) as told:
+    ) as caught:
         next(scan.chunks())
-    assert told.value.position == len(dense) - 6  # behind the last record's length
+    assert caught.value.position == len(dense) - 6  # after the last record's length
     skipping = kafkalog.scan(damaged, check_crcs=False, on_corruption="skip")
     assert list(skipping.chunks()) == []
     assert len(skipping.problems) == 1
 
 
-def test_what_is_found_keeps_its_place_in_the_batch(small_pieces):
+def test_the_index_of_a_record_counts_from_the_start_of_the_batch(small_parts):
     data = mixed("none")
     found = list(locate_records(kafkalog.scan(data), Condition()))
     assert [place.record_index for place in found] == [*range(11)] * 2

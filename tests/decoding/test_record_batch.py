@@ -1,4 +1,4 @@
-"""One batch or message by itself: every field, every rule of wrappers."""
+"""A `RecordBatch` has every field of a batch or message, and its records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkalog import CorruptRecordError, RecordBatch, UnsupportedFormatError
 from kafkalog.encoding.batch_builder import empty_batch
 from kafkalog.formats.layout import TimestampType
 from tests import golden_data, reference
-from tests.query import told
+from tests.query import kafka_rows
 from tests.query.batches import T, build
 from tests.validation.appending import patched
 
@@ -41,59 +41,64 @@ OTHER_NAME = {
 }
 
 
-@pytest.mark.parametrize(("name", "directory"), told.DIRECTORIES)
-def test_every_golden_header_is_what_kafka_says(name, directory):
+@pytest.mark.parametrize(("name", "directory"), kafka_rows.DIRECTORIES)
+def test_every_golden_header_equals_that_read_by_kafka(name, directory):
     data = {}
-    for (file, position), row in told.batches(name, directory).items():
+    for (file, position), row in kafka_rows.batches(name, directory).items():
         if file not in data:
-            data[file] = told.path_of(name, directory, file).read_bytes()
+            data[file] = kafka_rows.path_of(name, directory, file).read_bytes()
         batch = RecordBatch(data[file], position)
         fields = {field: field for field in SAME_NAME} | OTHER_NAME
         for field, attribute in fields.items():
             if row.get(field) is not None:
                 assert getattr(batch, attribute) == row[field], field
-        assert batch.timestamp_type == told.TYPES[row["timestamp_type"]]
+        assert batch.timestamp_type == kafka_rows.TYPES[row["timestamp_type"]]
         assert bytes(batch) == data[file][position : position + row["size"]]
 
 
-@pytest.mark.parametrize(("name", "directory"), told.DIRECTORIES)
-def test_every_golden_record_is_what_kafka_says(name, directory):
+@pytest.mark.parametrize(("name", "directory"), kafka_rows.DIRECTORIES)
+def test_every_golden_record_equals_that_read_by_kafka(name, directory):
     data, found = {}, {}
-    for file, position in told.batches(name, directory):
+    for file, position in kafka_rows.batches(name, directory):
         if file not in data:
-            data[file] = told.path_of(name, directory, file).read_bytes()
+            data[file] = kafka_rows.path_of(name, directory, file).read_bytes()
         for record in RecordBatch(data[file], position):
             found.setdefault((file, position), []).append(
                 {
                     "offset": record.offset,
                     "timestamp": record.timestamp,
-                    "key": told.told_bytes(record.key),
-                    "value": told.told_bytes(record.value),
+                    "key": kafka_rows.shorten(record.key),
+                    "value": kafka_rows.shorten(record.value),
                     "headers": [
-                        (key, told.told_bytes(value)) for key, value in record.headers
+                        (key, kafka_rows.shorten(value))
+                        for key, value in record.headers
                     ],
                 }
             )
-    wanted = {}
+    expected = {}
     for row in golden_data.truth(name, directory, "records"):
-        wanted.setdefault((row["file"], row["batch_position"]), []).append(
+        expected.setdefault((row["file"], row["batch_position"]), []).append(
             {
                 "offset": row["offset"],
                 "timestamp": row["timestamp"],
-                "key": as_told(row["key"]),
-                "value": as_told(row["value"]),
-                "headers": [(key, as_told(value)) for key, value in row["headers"]],
+                "key": as_pair(row["key"]),
+                "value": as_pair(row["value"]),
+                "headers": [(key, as_pair(value)) for key, value in row["headers"]],
             }
         )
-    assert found == wanted
+    assert found == expected
 
 
-def as_told(content):
+def as_pair(content):
     return tuple(content.values()) if isinstance(content, dict) else content
 
 
-def test_the_golden_sets_hold_what_is_worth_looking_at():
-    rows = [row for one in told.DIRECTORIES for row in told.batches(*one).values()]
+def test_the_golden_sets_have_batches_of_all_kinds():
+    rows = [
+        row
+        for one in kafka_rows.DIRECTORIES
+        for row in kafka_rows.batches(*one).values()
+    ]
     assert any(row["count"] == 0 for row in rows)
     assert any(row.get("delete_horizon_ms") is not None for row in rows)
     assert any(row["timestamp_type"] == "LogAppendTime" for row in rows)
@@ -101,7 +106,7 @@ def test_the_golden_sets_hold_what_is_worth_looking_at():
     assert {row["magic"] for row in rows} == {0, 1, 2}
 
 
-# ------------------------------------------------------------------------- magic 2
+# Magic 2
 
 
 def test_a_batch_that_compaction_emptied_has_a_header_and_no_records():
@@ -122,7 +127,7 @@ def test_a_batch_that_compaction_emptied_has_a_header_and_no_records():
         (-1, 3, -1),
     ],
 )
-def test_behind_the_greatest_sequence_comes_zero(base, count, last):
+def test_sequence_0_follows_the_greatest(base, count, last):
     producer = {"producer_id": -1, "producer_epoch": -1} if base < 0 else {}
     data = build(2, "none", 40, count, base_sequence=base, **producer)
     assert RecordBatch(data).last_sequence == last
@@ -137,7 +142,7 @@ def test_behind_the_greatest_sequence_comes_zero(base, count, last):
         (1, -2, 2**31 - 1, [1, 2]),
     ],
 )
-def test_hostile_sequences_are_what_javas_ints_make_of_them(base, delta, last, own):
+def test_invalid_sequences_wrap_as_javas_int_does(base, delta, last, own):
     fields = {"base_sequence": base, "last_offset_delta": delta}
     data = patched(build(2, "none", 40, 2), fields)
     assert RecordBatch(data).last_sequence == last
@@ -160,14 +165,14 @@ def test_log_append_time_is_that_of_every_record(magic, codec):
     assert records[0].timestamp_type == TimestampType.LOG_APPEND_TIME
 
 
-def test_timestamps_count_from_the_delete_horizon_where_there_is_one():
+def test_timestamps_are_relative_to_the_delete_horizon_if_it_is_set():
     batch = RecordBatch(build(2, "none", 0, delete_horizon_ms=T + 86_400_000))
     assert batch.delete_horizon_ms == batch.base_timestamp == T + 86_400_000
     assert [record.timestamp for record in batch] == [T, T + 1, T + 2]
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_codec_that_is_none_has_no_name_and_is_refused(codec):
+def test_an_unknown_codec_has_no_name_and_is_rejected(codec):
     data = bytearray(build(2, "gzip", 0))
     data[22] = data[22] & ~7 | codec
     batch = RecordBatch(data)
@@ -176,11 +181,11 @@ def test_a_codec_that_is_none_has_no_name_and_is_refused(codec):
         list(batch)
 
 
-# ------------------------------------------------------------------------ wrappers
+# Wrappers
 
 
 def message(offset, value, *, magic=1, attributes=0, key=None, timestamp=T):
-    """Build a message of magic 0 or 1 from its parts, whatever they are."""
+    """Build a message of magic 0 or 1 from its parts, valid or not."""
     body = struct.pack(">bb", magic, attributes)
     body += struct.pack(">q", timestamp) if magic else b""
     for part in (key, value):
@@ -207,7 +212,7 @@ def inner(*offsets, **fields):
 
 
 @pytest.mark.parametrize(
-    ("offset", "relative", "wanted"),
+    ("offset", "relative", "expected"),
     [
         (12, (0, 1, 2), [10, 11, 12]),
         (5_000, (0, 1, 2), [4_998, 4_999, 5_000]),
@@ -218,22 +223,22 @@ def inner(*offsets, **fields):
         (0, (0,), [0]),
     ],
 )
-def test_offsets_in_a_wrapper_of_magic_1_count_back_from_its_own(
-    offset, relative, wanted
+def test_offsets_in_a_wrapper_of_magic_1_are_relative_to_its_own(
+    offset, relative, expected
 ):
     data = wrapper(offset, inner(*relative))
-    assert offsets(data) == wanted
-    assert RecordBatch(data).base_offset == wanted[0]
+    assert offsets(data) == expected
+    assert RecordBatch(data).base_offset == expected[0]
     assert RecordBatch(data).count is None
 
 
 def test_offsets_in_a_wrapper_of_magic_0_are_absolute():
     assert offsets(wrapper(9, inner(7, 9, magic=0), magic=0)) == [7, 9]
-    # Whatever the wrapper's own is.
+    # The wrapper's own offset has no effect.
     assert offsets(wrapper(3, inner(7, 9, magic=0), magic=0)) == [7, 9]
 
 
-def test_the_magic_of_the_wrapper_decides_whatever_is_inside():
+def test_the_magic_of_the_wrapper_determines_the_offsets_inside():
     assert offsets(wrapper(12, inner(0, 1, 2, magic=0))) == [10, 11, 12]
     assert offsets(wrapper(12, inner(10, 11, 12), magic=0)) == [10, 11, 12]
     mixed = inner(0, magic=0) + inner(1, magic=1)
@@ -242,10 +247,10 @@ def test_the_magic_of_the_wrapper_decides_whatever_is_inside():
     assert [record.timestamp for record in records] == [-1, T]
 
 
-def test_the_time_of_a_stamped_wrapper_is_that_of_what_is_inside():
+def test_messages_in_a_wrapper_have_its_log_append_time():
     data = wrapper(1, inner(0, 1), attributes=1 | 8, timestamp=T + 99)
     assert [record.timestamp for record in RecordBatch(data)] == [T + 99, T + 99]
-    # The type is the wrapper's too: what an inner message says of its own is stale.
+    # The timestamp type is the wrapper's too; that of an inner message is ignored.
     stale = wrapper(1, inner(0, 1, attributes=8))
     types = {record.timestamp_type for record in RecordBatch(stale)}
     assert types == {TimestampType.CREATE_TIME}
@@ -270,20 +275,20 @@ def test_an_invalid_wrapper_message_is_an_error(data, reason):
 
 
 @pytest.mark.parametrize("cut", [1, 11, 12, 20])
-def test_a_last_message_cut_short_ends_a_wrapper(cut):
+def test_an_incomplete_last_message_ends_a_wrapper(cut):
     whole = inner(0, 1)
-    packed = gzip.compress(b"".join(whole)[: len(whole[0]) + cut])
-    assert offsets(message(7, packed, attributes=1)) == [7]
+    compressed = gzip.compress(b"".join(whole)[: len(whole[0]) + cut])
+    assert offsets(message(7, compressed, attributes=1)) == [7]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_plain_message_has_null_and_empty_keys_and_values(magic):
+def test_an_uncompressed_message_has_null_and_empty_keys_and_values(magic):
     for key, value in [(None, None), (b"", b""), (b"k", None), (None, b"v")]:
         [record] = RecordBatch(message(3, value, magic=magic, key=key))
         assert (record.offset, record.key, record.value) == (3, key, value)
 
 
-def test_no_entry_is_refused_by_byte():
+def test_the_error_for_bytes_without_a_batch_has_their_position():
     with pytest.raises(
         CorruptRecordError, match="ends after the end of the data"
     ) as caught:

@@ -28,7 +28,7 @@ def stderr_of(run: DumpRun) -> str:
 
 
 @pytest.mark.parametrize(("name", "run"), RUNS, ids=name_of)
-def test_the_command_prints_what_kafkas_tool_printed(name, run, monkeypatch):
+def test_the_command_prints_the_same_as_kafkas_tool(name, run, monkeypatch):
     here = golden_data.logs(name).parent
     monkeypatch.chdir(here)
     ran = dump(*run.arguments)

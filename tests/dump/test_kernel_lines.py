@@ -33,7 +33,7 @@ DAMAGED = list(internal_messages.damaged(12, VALID * 2))
 
 @pytest.mark.parametrize("kind", JSON_KINDS)
 @pytest.mark.parametrize("drawn", [VALID, DAMAGED], ids=["valid", "damaged"])
-def test_the_kernel_prints_what_the_decoder_returns(kind, drawn):
+def test_the_kernel_prints_the_decoders_text(kind, drawn):
     records = by_kind(drawn)[kind]
     lines = printed(kind, batch_of(records), np.empty(1 << 22, np.uint8))
     assert len(lines) == len(records)
@@ -74,7 +74,7 @@ def test_lines_without_metadata_begin_with_a_bar(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_command_prints_what_the_decoder_returns(kind, tmp_path):
+def test_the_command_prints_the_decoders_text(kind, tmp_path):
     records = by_kind(VALID + DAMAGED)[kind]
     log = tmp_path / "00000000000000000000.log"
     log.write_bytes(batch_of(records).tobytes())

@@ -40,14 +40,14 @@ def is_whole(record):
 
 
 def raw(content):
-    """Return the bytes that a row's cell stands for, as hex."""
+    """Return the bytes of a row's cell, as hex."""
     if isinstance(content, dict):
         return base64.b64decode(content["base64"], validate=True).hex()
     return None if content is None else content.encode().hex()
 
 
 @pytest.mark.parametrize(("name", "directory"), LOGS)
-def test_batches_are_what_kafka_reads(name, directory):
+def test_batches_equal_those_read_by_kafka(name, directory):
     truth = golden_data.truth(name, directory, "batches")
     for path in logs_of(name, directory):
         rows = [row for row in rows_of("--files", path) if row["kind"] == "batch"]
@@ -60,7 +60,7 @@ def test_batches_are_what_kafka_reads(name, directory):
 
 
 @pytest.mark.parametrize(("name", "directory"), LOGS)
-def test_records_are_what_kafka_reads(name, directory):
+def test_records_equal_those_read_by_kafka(name, directory):
     truth = golden_data.truth(name, directory, "records")
     for path in logs_of(name, directory):
         rows = rows_of("--print-data-log", "--files", path)

@@ -10,7 +10,7 @@ RUNS = kept_runs()
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: " ".join(run["arguments"]))
-def test_flags_do_what_kafkas_do(run, monkeypatch):
+def test_flags_have_the_same_effect_as_kafkas(run, monkeypatch):
     here = golden_data.logs(run["set_name"]).parent
     monkeypatch.chdir(here)
     ran = dump(*run["arguments"])

@@ -1,4 +1,4 @@
-"""Text checkpoints: Kafka's own, what it refuses, and where we say it is wrong."""
+"""Checkpoint files: those of Kafka are read, and invalid ones are errors."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ EPOCHS = b"0\n2\n0 0\n5 1500\n"
 
 
 @pytest.mark.parametrize("set_name", golden_data.SETS)
-def test_the_offsets_are_what_kafka_read(set_name):
+def test_the_offsets_equal_those_read_by_kafka(set_name):
     rows = [r for r in golden_data.root(set_name) if r["file"].endswith("-checkpoint")]
     for row in rows:
         data = (golden_data.logs(set_name) / row["file"]).read_bytes()
@@ -38,7 +38,7 @@ def test_the_offsets_are_what_kafka_read(set_name):
 
 
 @pytest.mark.parametrize("set_name", golden_data.SETS)
-def test_the_epochs_are_what_kafka_read(set_name):
+def test_the_epochs_equal_those_read_by_kafka(set_name):
     found = 0
     for directory in golden_data.directories(set_name):
         for row in golden_data.truth(set_name, directory, "aux"):
@@ -68,7 +68,7 @@ def test_epochs_are_read_back(epochs):
 
 
 @pytest.mark.parametrize("data", [b"", b"0", b"0\n", b"0\r\n", b"0\n0", b"0\n0\n"])
-def test_nothing_behind_the_version_is_no_entries(data):
+def test_a_file_that_ends_after_the_version_has_no_entries(data):
     assert parse_offsets(data) == {}
     assert parse_epochs(data) == []
 
@@ -80,7 +80,7 @@ def test_any_line_ending_is_read(end):
 
 
 @pytest.mark.parametrize("line", [b"a 1 2", b"a\t1  \t2", b"a 1 2  \t", b"a 01 +2"])
-def test_fields_are_parted_by_any_blanks(line):
+def test_fields_are_separated_by_any_blanks(line):
     assert parse_offsets(b"0\n1\n" + line + b"\n") == {("a", 1): 2}
 
 
@@ -88,7 +88,7 @@ def test_the_last_line_of_a_partition_counts():
     assert parse_offsets(b"0\n2\na 1 2\na 1 3\n") == {("a", 1): 3}
 
 
-def test_a_topic_may_be_beyond_ascii():
+def test_a_topic_may_have_characters_outside_ascii():
     offsets = {("größe", 0): 1}
     assert parse_offsets(format_offsets(offsets)) == offsets
 
@@ -142,8 +142,8 @@ def test_a_topic_with_blanks_is_not_written(topic):
 @pytest.mark.parametrize(
     ("data", "parse"), [(OFFSETS, parse_offsets), (EPOCHS, parse_epochs)]
 )
-def test_a_cut_file_is_no_other_file(data, parse):
-    """But inside its last number, where no reader could tell."""
+def test_a_truncated_file_is_not_read_as_another(data, parse):
+    """Except inside its last number, which no reader can detect."""
     last_number = data.rindex(b" ") + 2
     for cut in range(4, last_number):
         with pytest.raises(CorruptCheckpointError) as caught:
@@ -174,7 +174,7 @@ def test_any_bytes_are_a_checkpoint_or_a_typed_error(data):
         (b"0\n2\n0 0\n", "KafkaStorageException"),
     ],
 )
-def test_what_is_wrong_has_kafkas_name(data, name):
+def test_an_error_has_the_name_of_kafkas_exception(data, name):
     with pytest.raises(CorruptCheckpointError) as caught:
         parse_epochs(data)
     assert caught.value.kafka_name == name

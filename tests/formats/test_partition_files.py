@@ -1,4 +1,4 @@
-"""Topic ids, clean shutdowns and quorum states: Kafka's own, and what is none."""
+"""Topic ids, clean shutdown markers and quorum states of Kafka, and invalid ones."""
 
 import json
 
@@ -41,7 +41,7 @@ def golden_files(set_name, name):
                 yield row, path.read_bytes()
 
 
-def test_every_topic_id_is_what_kafka_read():
+def test_every_topic_id_equals_that_read_by_kafka():
     seen = 0
     for set_name in golden_data.SETS:
         for row, data in golden_files(set_name, "partition.metadata"):
@@ -52,7 +52,7 @@ def test_every_topic_id_is_what_kafka_read():
     assert seen
 
 
-def test_every_quorum_state_is_what_kafka_read():
+def test_every_quorum_state_equals_that_read_by_kafka():
     seen = 0
     for set_name in golden_data.SETS:
         for row, data in golden_files(set_name, "quorum-state"):
@@ -67,7 +67,7 @@ def test_every_quorum_state_is_what_kafka_read():
     assert seen
 
 
-def test_every_clean_shutdown_is_what_kafka_read():
+def test_every_clean_shutdown_equals_that_read_by_kafka():
     seen = 0
     for set_name in golden_data.SETS:
         for row in golden_data.root(set_name):
@@ -98,7 +98,7 @@ def test_a_topic_id_is_read_back(topic_id, version):
         METADATA + b"==",
     ],
 )
-def test_only_what_stands_behind_the_colons_matters(data):
+def test_only_the_values_after_the_colons_are_read(data):
     assert PartitionMetadata.parse(data) == PartitionMetadata(TOPIC_ID)
 
 
@@ -149,14 +149,14 @@ def test_an_invalid_partition_metadata_is_an_error_at_its_byte(data, reason, pos
         (b"version: 0\ntopic_id: " + b"A" * 22, "KafkaStorageException"),
     ],
 )
-def test_what_is_wrong_with_a_topic_id_has_kafkas_name(data, name):
+def test_an_error_in_a_topic_id_has_the_name_of_kafkas_exception(data, name):
     with pytest.raises(CorruptCheckpointError) as caught:
         PartitionMetadata.parse(data)
     assert caught.value.kafka_name == name
 
 
 @pytest.mark.parametrize("cut", range(len(METADATA)))
-def test_a_cut_topic_id_is_found(cut):
+def test_a_truncated_topic_id_is_an_error(cut):
     with pytest.raises(CorruptCheckpointError) as caught:
         PartitionMetadata.parse(METADATA[:cut])
     assert 0 <= caught.value.position <= cut
@@ -179,7 +179,7 @@ def test_a_cut_topic_id_is_found(cut):
         b"1" * 5000,
     ],
 )
-def test_a_clean_shutdown_that_says_nothing_is_one_still(data):
+def test_a_clean_shutdown_marker_may_have_any_content(data):
     assert parse_clean_shutdown(data) == -1
 
 
@@ -193,7 +193,7 @@ def test_the_written_examples_are_read_and_written(data):
     state = QuorumState.parse(data)
     assert (state.leader_id, state.leader_epoch, state.voted_id) == (1, 2, -1)
     assert state.format() == data
-    assert QuorumState.parse(data + b"\nwhat follows is not read") == state
+    assert QuorumState.parse(data + b"\nmore lines are not read") == state
 
 
 @given(
@@ -254,7 +254,7 @@ def test_another_version_of_the_quorum_state_is_unsupported(version):
 
 
 @pytest.mark.parametrize("data", [QUORUM_0, QUORUM_1])
-def test_a_cut_quorum_state_is_found(data):
+def test_a_truncated_quorum_state_is_an_error(data):
     for cut in range(len(data)):
         with pytest.raises(CorruptCheckpointError) as caught:
             QuorumState.parse(data[:cut])

@@ -1,4 +1,4 @@
-"""Producer snapshots: Kafka's own, entry by entry; and no damage goes unseen."""
+"""Producer snapshots of Kafka are read, and every corruption is detected."""
 
 import struct
 
@@ -56,7 +56,7 @@ def golden_snapshots(set_name):
 
 
 def as_truth(entries):
-    """Spell entries as the truth does: null where Kafka has no batch."""
+    """Yield entries in the form of the truth: null where Kafka has no batch."""
     firsts = zip(first_sequence(entries), first_offset(entries), strict=True)
     for entry, (sequence, offset) in zip(entries, firsts, strict=True):
         has_batch = entry["last_offset"] >= 0
@@ -79,7 +79,7 @@ def as_truth(entries):
 
 
 @pytest.mark.parametrize("set_name", golden_data.SETS)
-def test_every_snapshot_holds_what_kafka_read_in_it(set_name):
+def test_every_snapshot_has_the_entries_read_by_kafka(set_name):
     seen = entries_seen = 0
     for row, data in golden_snapshots(set_name):
         entries = parse_snapshot(data)
@@ -103,7 +103,7 @@ def test_entries_are_read_back(entries):
     assert read.tolist() == entries
 
 
-def test_native_entries_are_written_alike():
+def test_entries_in_native_byte_order_are_written_in_the_same_way():
     entries = parse_snapshot(ONE)
     native = entries.astype(ENTRY.newbyteorder("="))
     assert format_snapshot(native) == ONE
@@ -131,7 +131,7 @@ def test_a_producer_without_a_batch_has_no_first():
 
 
 @pytest.mark.parametrize("bit", range(8 * len(ONE)))
-def test_every_flipped_bit_is_found(bit):
+def test_every_flipped_bit_is_detected(bit):
     flipped = bytearray(ONE)
     flipped[bit // 8] ^= 1 << bit % 8
     with pytest.raises(CorruptSnapshotError) as caught:
@@ -141,29 +141,29 @@ def test_every_flipped_bit_is_found(bit):
 
 
 @pytest.mark.parametrize("cut", range(len(ONE)))
-def test_every_cut_is_found(cut):
+def test_every_truncation_is_detected(cut):
     with pytest.raises(CorruptSnapshotError) as caught:
         parse_snapshot(ONE[:cut])
     assert caught.value.cause == ("truncated" if cut < 10 else "crc")
     assert caught.value.position <= cut
 
 
-def test_a_short_snapshot_over_a_long_one_is_found():
+def test_a_short_snapshot_over_a_long_one_is_detected():
     short = bytes.fromhex(EXAMPLES["empty"][1])
     with pytest.raises(CorruptSnapshotError, match="CRC mismatch: stored"):
         parse_snapshot(short + ONE[len(short) :])
 
 
 @pytest.mark.parametrize("count", [-1, 2, 2**31 - 1, -(2**31)])
-def test_a_count_without_room_is_found_under_a_sound_crc(count):
+def test_a_count_above_the_size_of_the_file_is_an_error(count):
     with pytest.raises(CorruptSnapshotError) as caught:
         parse_snapshot(with_crc(struct.pack(">i", count) + ONE[10:]))
     assert caught.value.cause == "count"
     assert caught.value.position == 6
 
 
-def test_bytes_behind_the_entries_are_left_alone_under_a_sound_crc():
-    assert len(parse_snapshot(with_crc(ONE[6:] + b"behind"))) == 1
+def test_bytes_after_the_entries_are_ignored():
+    assert len(parse_snapshot(with_crc(ONE[6:] + b"trailing"))) == 1
 
 
 @given(data=st.binary(max_size=120))

@@ -26,7 +26,7 @@ def values(data):
 
 
 @pytest.mark.parametrize("set_name", golden_data.SETS)
-def test_meta_properties_are_what_kafka_read(set_name):
+def test_meta_properties_equal_those_read_by_kafka(set_name):
     rows = [r for r in golden_data.root(set_name) if r["file"] == "meta.properties"]
     for row in rows:
         data = (golden_data.logs(set_name) / row["file"]).read_bytes()
@@ -73,7 +73,7 @@ def test_a_file_is_read_as_java_reads_it(text, expected):
     assert values(text) == expected
 
 
-def test_a_property_knows_the_byte_of_its_line():
+def test_a_property_has_the_position_of_its_line():
     found = parse_properties(b"#\n  a=1\\\n  2\r\nb=3")
     assert {key: value.position for key, value in found.items()} == {"a": 2, "b": 14}
 
@@ -88,13 +88,13 @@ def test_a_unicode_escape_has_four_digits(text):
 
 
 @given(properties=st.dictionaries(texts, texts, max_size=4))
-def test_what_is_written_is_read_back(properties):
+def test_written_properties_are_read_back(properties):
     data = format_properties(properties, WRITTEN)
     assert values(data) == properties
     assert data.isascii()
 
 
-def test_what_is_written_is_what_java_writes():
+def test_properties_are_written_as_java_writes_them():
     properties = {"a b": " c d", "e=f": "g:#!\\", "h": "\té\n"}
     assert format_properties(properties, WRITTEN).splitlines()[2:] == [
         rb"a\ b=\ c d",
@@ -165,13 +165,13 @@ def test_a_later_version_is_unsupported():
         {"version": 0, "directory_id": "x"},
     ],
 )
-def test_what_could_not_be_read_is_not_made(wrong):
+def test_invalid_meta_properties_cannot_be_created(wrong):
     with pytest.raises(ValueError, match=r"version|characters"):
         MetaProperties(**wrong)
 
 
-def test_a_cut_file_lacks_what_was_cut():
-    """But inside its last value, where no reader could tell."""
+def test_a_truncated_file_has_the_properties_before_the_cut():
+    """Except inside its last value, which no reader can detect."""
     version_at = META.index(b"version")
     for cut in range(version_at):
         assert MetaProperties.parse(META[:cut]) == MetaProperties(version=0)

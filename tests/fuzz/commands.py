@@ -1,4 +1,4 @@
-"""Targets: commands over invalid files, and what they print."""
+"""Targets: commands over invalid files, and their output."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.cli.shell import call
 from tests.fuzz.archives import PARTITION, unpack
+from tests.fuzz.checksums import correct_checksums
 from tests.fuzz.directories import Scratch
-from tests.fuzz.mending import mend_entries
 
 KINDS = ("log", "index", "timeindex", "txnindex", "snapshot", "checkpoint")
 ENDS = {0, 1, 2, 3}
@@ -21,7 +21,7 @@ def check_dump(data: bytes) -> None:
     """Dump a file of the kind in the first byte, and check the exit code."""
     kind, body = KINDS[data[0] % len(KINDS) if data else 0], data[1:]
     with Scratch() as root:
-        for number, content in enumerate((body, mend_entries(body))):
+        for number, content in enumerate((body, correct_checksums(body))):
             place = root / str(number)
             place.mkdir()
             end = f"-{1:010d}" if kind == "checkpoint" else ""

@@ -14,7 +14,7 @@ from kafkalog.query.listing import list_path
 from kafkalog.testing import ManualClock, ManualScheduler, open_log
 from kafkalog.verification.path_verification import verify
 from tests.fuzz.archives import PARTITION, unpack
-from tests.fuzz.mending import mend_entries
+from tests.fuzz.checksums import correct_checksums
 from tests.fuzz.rows import LIMIT, read, typed
 from tests.query.batches import build
 
@@ -140,10 +140,10 @@ def append_to(directory: Path) -> int:
 def check_append(data: bytes) -> None:
     """Append the bytes as leader and as follower; accepted batches must be readable."""
     with Scratch() as root:
-        for mended in (data, mend_entries(data)):
+        for corrected in (data, correct_checksums(data)):
             for follower in (False, True):
-                name = f"t-{int(follower)}{int(mended is data)}"
-                check_one_append(root / name, mended, follower=follower)
+                name = f"t-{int(follower)}{int(corrected is data)}"
+                check_one_append(root / name, corrected, follower=follower)
 
 
 def is_compressed(data: bytes) -> bool:

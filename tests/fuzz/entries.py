@@ -19,7 +19,7 @@ from kafkalog.formats.layout import BATCH
 from kafkalog.log.metadata_snapshot import MetadataSnapshot
 from kafkalog.query.scan_columns import COLUMNS
 from tests import reference
-from tests.fuzz.mending import batch_around, mend_entries, message_around
+from tests.fuzz.checksums import batch_around, correct_checksums, message_around
 from tests.fuzz.rows import LIMIT, Row, check_place, read, typed
 
 COMPARED = [
@@ -31,19 +31,19 @@ POSITION = COLUMNS.index("position")
 
 def check_entries(data: bytes) -> None:
     """Read batches in each way; all must agree, with the reference too."""
-    for mended in (data, mend_entries(data)):
-        rows, error, _ = read(mended)
-        views, other, _ = read(mended, {"views": True})
+    for corrected in (data, correct_checksums(data)):
+        rows, error, _ = read(corrected)
+        views, other, _ = read(corrected, {"views": True})
         assert (views, str(other)) == (rows, str(error))
-        kept, _, problems = read(mended, on_corruption="skip")
+        kept, _, problems = read(corrected, on_corruption="skip")
         assert kept[: len(rows)] == rows
         assert bool(problems) == (error is not None), (error, problems)
         if error is None:
             assert kept == rows
-            check_with_reference(mended, rows)
-        unchecked, _, _ = read(mended, on_corruption="skip", check_crcs=False)
+            check_with_reference(corrected, rows)
+        unchecked, _, _ = read(corrected, on_corruption="skip", check_crcs=False)
         assert error is not None or unchecked == rows
-        check_one(mended)
+        check_one(corrected)
 
 
 def check_with_reference(data: bytes, rows: list[Row]) -> None:
@@ -90,7 +90,7 @@ def check_records(data: bytes, codec: int = 0) -> None:
 
 def check_messages(data: bytes, magic: int) -> None:
     """Read the bytes as the messages of a wrapper, compressed with each codec."""
-    offset, inner = int.from_bytes(data[:1]), mend_entries(data[1:])
+    offset, inner = int.from_bytes(data[:1]), correct_checksums(data[1:])
     found = []
     for codec in (1, 2, 3):
         compressed = compress(codec, inner, magic=magic)
@@ -154,8 +154,8 @@ def check_gzip_with_zlib(data: bytes, decompressed: bytes) -> None:
 
 def check_metadata_snapshot(data: bytes) -> None:
     """Parse a metadata snapshot; what can be written must be parsed again alike."""
-    for mended in (data, mend_entries(data)):
-        parsed: Any = typed(MetadataSnapshot.parse, mended)
+    for corrected in (data, correct_checksums(data)):
+        parsed: Any = typed(MetadataSnapshot.parse, corrected)
         written: Any = None if parsed is None else typed(parsed.format)
         if written is not None:
             assert MetadataSnapshot.parse(written).format() == written

@@ -33,7 +33,7 @@ def check_internal_record(data: bytes) -> None:
     except (CorruptMessageError, UnsupportedFormatError) as error:
         assert error.position is not None, error
         assert 0 <= error.position <= len(data), error
-    said = contents(kind, key, value, 0)
+    expected = contents(kind, key, value, 0)
     if kind != "remote-log-metadata":
         [line] = printed(kind, batch_of([(key, value)]), BUFFER)
-        assert line is None or line.endswith(b"]" + said), (line, said)
+        assert line is None or line.endswith(b"]" + expected), (line, expected)

@@ -29,7 +29,9 @@ CRASHERS = Path(__file__).parent / "crashers"
 SEED = 20_261_121
 MAX_MIB = 1_024  # of a target's process: limits must keep it far below
 MAX_SECONDS = 20  # of one input
-MAX_RUNS = 100_000  # of a process: atheris keeps what each comparison of arrays gives
+MAX_RUNS = (
+    100_000  # of a process: atheris keeps the result of each comparison of arrays
+)
 NEEDS = (
     "fuzzing needs atheris, for CPython 3.11 to 3.13 on Linux: pip install '.[fuzz]'"
 )

@@ -16,7 +16,7 @@ from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.storage.file_names import parse_partition_dir
 from tests import golden_data
 from tests.fuzz.archives import PARTITION, pack
-from tests.fuzz.mending import BATCH_HEADER
+from tests.fuzz.checksums import BATCH_HEADER
 from tests.messages.message_examples import EXAMPLES
 from tests.query.batches import CODECS, KINDS, T, build
 
@@ -161,7 +161,7 @@ def directories() -> list[bytes]:
         f"{PARTITION}/{6:020d}.log": build(2, "lz4", 6) + build(2, "zstd", 9),
     }
     first = len(build(2, "none", 0, 2))
-    beside = {
+    other_files = {
         f"{PARTITION}/{0:020d}.index": OffsetIndex.build([3], [first], 0).to_bytes(),
         f"{PARTITION}/{0:020d}.timeindex": TimeIndex.build([T + 3], [3], 0).to_bytes(),
         f"{PARTITION}/{6:020d}.index": bytes(16),
@@ -171,7 +171,7 @@ def directories() -> list[bytes]:
         "recovery-point-offset-checkpoint": b"0\n1\norders 0 6\n",
     }
     old = {f"{PARTITION}/{0:020d}.log": build(1, "gzip", 0) + build(0, "none", 3)}
-    return [pack(logs), pack({**logs, **beside}), pack(old), golden_partition()]
+    return [pack(logs), pack({**logs, **other_files}), pack(old), golden_partition()]
 
 
 def golden_partition() -> bytes:

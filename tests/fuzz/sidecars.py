@@ -32,7 +32,7 @@ from kafkalog.indexes.offset_index import OffsetIndex
 from kafkalog.indexes.txn_index import TransactionIndex
 from kafkalog.messages.control_records import parse_control
 from kafkalog.spark.offset_json import offsets_from_json, partitions_from_json
-from tests.fuzz.mending import mend_snapshot
+from tests.fuzz.checksums import correct_snapshot
 from tests.fuzz.rows import check_place
 
 WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,7 +74,7 @@ def width(kind: type[IndexTable]) -> int:
 
 
 def check_answers(index: Any, offsets: Any) -> None:
-    """Ask one index, and hold its answers to a search by NumPy."""
+    """Compare the lookups of an index with a search by NumPy."""
     if isinstance(index, TransactionIndex):
         met = index.aborted(0, 2**62)
         assert len(met) <= len(index)
@@ -82,8 +82,8 @@ def check_answers(index: Any, offsets: Any) -> None:
     elif isinstance(index, OffsetIndex):
         slots = np.searchsorted(offsets, OFFSETS, "right") - 1
         positions = index.entries["position"].astype(np.int64)
-        asked = np.where(slots < 0, 0, positions[slots] if len(index) else 0)
-        np.testing.assert_array_equal(index.lookup(OFFSETS), asked)
+        expected = np.where(slots < 0, 0, positions[slots] if len(index) else 0)
+        np.testing.assert_array_equal(index.lookup(OFFSETS), expected)
     else:
         times = index.timestamps
         assert (np.diff(times) > 0).all()
@@ -94,12 +94,12 @@ def check_answers(index: Any, offsets: Any) -> None:
 
 def check_producer_snapshot(data: bytes) -> None:
     """Parse a producer snapshot; it is written and parsed again."""
-    for mended in (data, mend_snapshot(data)):
-        entries = parsed(parse_snapshot, mended)
+    for corrected in (data, correct_snapshot(data)):
+        entries = parsed(parse_snapshot, corrected)
         if entries is not None:
             again = parse_snapshot(format_snapshot(entries))
             assert again.tobytes() == entries.tobytes()
-            flipped = mended[:-1] + bytes([mended[-1] ^ 1])
+            flipped = corrected[:-1] + bytes([corrected[-1] ^ 1])
             assert isinstance(caught(parse_snapshot, flipped), CorruptSnapshotError)
 
 

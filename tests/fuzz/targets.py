@@ -30,7 +30,7 @@ class Target(NamedTuple):
     check: Callable[[bytes], None]
     seeds: Callable[[], list[bytes]]
     max_bytes: int = 2_048
-    share: int = 1  # of the time, for what is slow
+    share: int = 1  # of the time; greater for slow targets
 
 
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

@@ -13,7 +13,7 @@ from tests.spark import session
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
-    """Start a broker, or fail with what is missing."""
+    """Start a broker, or fail with a message about the missing files."""
     if not list(JARS.glob("*/done")):
         pytest.fail("no jars in build/interop: make test-interop", pytrace=False)
     running = Broker(tmp_path_factory.mktemp("broker")).start()

@@ -58,8 +58,8 @@ class Topics:
         return Producer(self._settings() | {"linger.ms": 20})
 
     def widen(self, name, partitions):
-        wanted = [NewPartitions(name, partitions)]
-        for one in self.admin.create_partitions(wanted).values():
+        new_partitions = [NewPartitions(name, partitions)]
+        for one in self.admin.create_partitions(new_partitions).values():
             one.result(WAIT_SECONDS)
         self.producer = self._producer()  # the former has the old metadata
 

@@ -105,7 +105,7 @@ def found_by(broker, number, times):
 
 
 def served_as_written(broker):
-    """Compare what a broker serves with what is in its directory."""
+    """Compare the records that a broker serves with those in its directory."""
     for number, start in enumerate(STARTS):
         for isolation in ("read_uncommitted", "read_committed"):
             written = read(partition_of(broker, number), isolation)

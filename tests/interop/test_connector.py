@@ -227,7 +227,7 @@ def test_ranges_are_divided_as_by_sparks_own_source(sources):
 
 
 def test_ranges_are_divided_by_max_records_in_batches_too(sources):
-    """Spark's documentation says so; its source does it in streams only."""
+    """As in Spark's documentation; its source does it in streams only."""
     theirs, ours = sources.frames(subscribe="orders", maxRecordsPerPartition=13)
     assert theirs.rdd.getNumPartitions() == 3
     assert ours.rdd.getNumPartitions() == 3 * 8

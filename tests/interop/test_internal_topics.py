@@ -17,15 +17,15 @@ PROGRAM = Path(__file__).with_name("KafkaDecoders.java")
 EACH = 20
 
 
-def kafka_answers(questions):
+def kafka_results(questions):
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
     command = [java, "-Xmx512m", "-cp", f"{JARS}/broker/*", str(PROGRAM)]
     lines = "".join(f"{json.dumps(each)}\n" for each in questions)
-    answer = subprocess.run(
+    done = subprocess.run(
         command, input=lines, capture_output=True, encoding="utf-8", check=True
     )
-    return [json.loads(line) for line in answer.stdout.split("\n")[:-1]]
+    return [json.loads(line) for line in done.stdout.split("\n")[:-1]]
 
 
 def question(offset, topic, key, value):
@@ -49,11 +49,11 @@ def our_answer(question):
 
 def differences(records):
     questions = [question(offset, *record) for offset, record in enumerate(records)]
-    answers = kafka_answers(questions)
-    assert len(answers) == len(questions)
+    results = kafka_results(questions)
+    assert len(results) == len(questions)
     return [
         (question, theirs, ours)
-        for question, theirs in zip(questions, answers, strict=True)
+        for question, theirs in zip(questions, results, strict=True)
         if theirs != (ours := our_answer(question))
     ]
 

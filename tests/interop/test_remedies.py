@@ -2,7 +2,7 @@
 
 A topic has a partition for each damage, all with the same records: three segments,
 transactions of which half are aborted, and one that is open at the end, so that a
-read_committed consumer shows what the broker knows of producers. Every remedy is tried
+read_committed consumer shows the producer state of the broker. Every remedy is tried
 after a clean shutdown and after a crash.
 """
 
@@ -474,13 +474,13 @@ def consume_all(broker, level, starts):
 def offsets_by_time(broker, times):
     """Return a broker's first offset at or after each time, of every partition."""
     consumer = consumer_of(broker)
-    answers = {number: {} for number in range(len(CASES))}
+    end_offsets = {number: {} for number in range(len(CASES))}
     for at in times:
-        requests = [TopicPartition(TOPIC, number, at) for number in answers]
+        requests = [TopicPartition(TOPIC, number, at) for number in end_offsets]
         for one in consumer.offsets_for_times(requests, timeout=START_SECONDS):
-            answers[one.partition][at] = one.offset
+            end_offsets[one.partition][at] = one.offset
     consumer.close()
-    return answers
+    return end_offsets
 
 
 def problems_of(logs):

@@ -18,10 +18,10 @@ def kafka_answers(*arguments, given=""):
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
     command = [java, "-Xmx512m", "-cp", f"{JARS}/broker/*", str(PROGRAM), *arguments]
-    answer = subprocess.run(
+    done = subprocess.run(
         command, input=given, capture_output=True, encoding="utf-8", check=True
     )
-    return [json.loads(line) for line in answer.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_kafka_defines_its_settings_as_recorded():

@@ -1,1 +1,1 @@
-"""Tests of the log floor."""
+"""Tests of the log package."""

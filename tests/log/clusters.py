@@ -1,4 +1,4 @@
-"""Log directories as a broker keeps them, with a metadata log made for the test."""
+"""Log directories of a broker, with a metadata log written by the test."""
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.decoding.record_batch import Record, TimestampType
@@ -37,7 +37,7 @@ TOPICS = (topic("orders"), topic("state"))
 
 
 def metadata_log(logs, values=TOPICS, start=0, each=3):
-    """Write a metadata log of these values, some a batch; return its file."""
+    """Write a metadata log of these values, several in each batch; return its file."""
     directory = logs / f"{METADATA}-0"
     directory.mkdir(parents=True, exist_ok=True)
     data = b""
@@ -70,8 +70,8 @@ def snapshot(logs, values, offset, *, finished=NOW):
     return path
 
 
-def keep(logs, node=1):
-    """Write what shows that a broker keeps a log directory."""
+def mark_as_brokers(logs, node=1):
+    """Write the files that show that a log directory is a broker's."""
     logs.mkdir(parents=True, exist_ok=True)
     text = f"version=1\nnode.id={node}\ncluster.id=Zm9yLWRldmVsb3BlcnMtMQ\n"
     (logs / "meta.properties").write_text(text)
@@ -79,7 +79,7 @@ def keep(logs, node=1):
 
 
 def old_partition(logs, name="orders-0", segments=3, topic_id=True):
-    """Write a partition of old records, one a segment, as a broker left it."""
+    """Write a partition of old records, one in each segment, as a broker left it."""
     directory = logs / name
     directory.mkdir(parents=True)
     for offset in range(segments):

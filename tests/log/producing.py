@@ -1,4 +1,4 @@
-"""Batches of producers, appended one at a time to what is known of them."""
+"""Producer batches, appended one at a time to a producer state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPLICATION = AppendOrigin.REPLICATION
 
 
 class Producing:
-    """Producers' state in a directory, with a clock, and short ways to append to it."""
+    """A producer state in a directory, with a clock, and methods to append to it."""
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.directory = directory
@@ -76,7 +76,7 @@ class Producing:
         self.state.map_end_offset = offset + 1
 
     def snapshots(self) -> list[int]:
-        """Offsets of the snapshots that lie in the directory."""
+        """Return the offsets of the snapshots in the directory."""
         return sorted(
             int(path.name.split(".")[0]) for path in self.directory.glob("*.snapshot")
         )
@@ -95,7 +95,7 @@ def batch(
     position: int = 0,
     size: int = 100,
 ) -> tuple[Any, ...]:
-    """One row of `rows_of`."""
+    """Return one row of `rows_of`."""
     flags = TRANSACTIONAL_FLAG * txn | CONTROL_FLAG * control
     last = offset + count - 1
     return (
@@ -105,7 +105,7 @@ def batch(
 
 
 def rows_of(*batches: tuple[Any, ...]) -> np.ndarray[Any, np.dtype[np.void]]:
-    """Headers of batches, one behind another from byte 0 on."""
+    """Return headers of batches, one after another from byte 0 on."""
     rows = np.array(list(batches), BATCH)
     sizes = rows["size_in_bytes"]
     rows["position"] = np.cumsum(sizes) - sizes
@@ -120,7 +120,7 @@ def append(
     version: int = TV_UNKNOWN,
     markers: Markers = NO_MARKERS,
 ) -> BatchMetadata | None:
-    """Append batches as one append; answer the batch that one of them repeats."""
+    """Append batches as one append; return the batch that one of them repeats."""
     state = producing.state
     updates = ProducerUpdates(state, origin, guard=guard, transaction_version=version)
     found = updates.add(rows_of(*batches), markers, segment_base=0, position=0)
@@ -132,6 +132,6 @@ def append(
 
 
 def batches_of(producing: Producing, producer: int = PRODUCER) -> list[int]:
-    """Last offsets of the batches remembered."""
+    """Return the last offsets of the batches in the state."""
     entry = producing.state.last_entry(producer)
-    return [] if entry is None else [one.last_offset for one in entry.batches]
+    return [] if entry is None else [stored.last_offset for stored in entry.batches]

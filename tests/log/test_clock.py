@@ -11,7 +11,7 @@ from kafkalog.testing import ManualClock, ManualScheduler
 PATIENCE_S = 20
 
 
-def test_tasks_are_done_in_the_order_they_are_due_then_of_scheduling():
+def test_tasks_run_in_the_order_in_which_they_are_due_then_of_scheduling():
     clock, done = ManualClock(100), []
     scheduler = ManualScheduler(clock)
     for name, delay in (("c", 5), ("a", 0), ("d", 5), ("b", 0)):
@@ -22,13 +22,13 @@ def test_tasks_are_done_in_the_order_they_are_due_then_of_scheduling():
     assert done == ["a", "b", "c", "d"]
 
 
-def test_what_a_task_schedules_for_now_is_done_in_the_same_run():
+def test_a_task_scheduled_by_a_task_for_now_runs_in_the_same_call():
     scheduler = ManualScheduler(ManualClock())
     scheduler.schedule("first", lambda: scheduler.schedule("second", lambda: None))
     assert scheduler.run_due() == ["first", "second"]
 
 
-def test_a_periodic_task_that_is_late_is_done_once():
+def test_a_periodic_task_that_is_late_runs_once():
     clock = ManualClock()
     scheduler = ManualScheduler(clock)
     scheduler.schedule("check", lambda: None, 10, 10)
@@ -37,7 +37,7 @@ def test_a_periodic_task_that_is_late_is_done_once():
     assert [task.due_ms for task in scheduler.pending()] == [60]
 
 
-def test_a_cancelled_task_is_neither_pending_nor_done():
+def test_a_cancelled_task_is_not_pending_and_does_not_run():
     scheduler = ManualScheduler(ManualClock())
     task = scheduler.schedule("never", lambda: None)
     task.cancel()
@@ -62,7 +62,7 @@ def test_nothing_is_left_after_a_shutdown():
     assert not scheduler.run_due()
 
 
-def test_a_thread_does_tasks_again_and_again():
+def test_a_thread_runs_a_periodic_task_repeatedly():
     counted, enough = [], threading.Event()
 
     def count():
@@ -76,7 +76,7 @@ def test_a_thread_does_tasks_again_and_again():
     assert set(counted) == {"kafkalog-scheduler"}
 
 
-def test_as_many_tasks_are_done_at_once_as_there_are_threads():
+def test_as_many_tasks_run_at_once_as_there_are_threads():
     met, late = threading.Barrier(3), threading.Event()
     with ThreadScheduler(3) as scheduler:
         for _ in range(3):
@@ -85,7 +85,7 @@ def test_as_many_tasks_are_done_at_once_as_there_are_threads():
     assert not scheduler.errors
 
 
-def test_a_periodic_task_is_done_by_one_thread_at_a_time():
+def test_a_periodic_task_runs_in_one_thread_at_a_time():
     inside, counted, enough = threading.Lock(), [], threading.Event()
 
     def count():
@@ -104,7 +104,7 @@ def test_a_periodic_task_is_done_by_one_thread_at_a_time():
     assert not scheduler.errors
 
 
-def test_a_shutdown_from_within_a_task_waits_for_the_others_alone():
+def test_a_shutdown_called_by_a_task_waits_for_the_other_tasks_only():
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
     scheduler = ThreadScheduler(2)
     scheduler.schedule("work", lambda: begun.set() or may_end.wait(PATIENCE_S))
@@ -115,7 +115,7 @@ def test_a_shutdown_from_within_a_task_waits_for_the_others_alone():
     assert ended.wait(PATIENCE_S)
 
 
-def test_a_task_that_fails_does_not_take_the_others_along():
+def test_a_task_that_fails_does_not_stop_the_others():
     done = threading.Event()
     with ThreadScheduler() as scheduler:
         scheduler.schedule("fails", lambda: 1 / 0)
@@ -124,7 +124,7 @@ def test_a_task_that_fails_does_not_take_the_others_along():
     assert [type(error) for error in scheduler.errors] == [ZeroDivisionError]
 
 
-def test_a_shutdown_waits_for_what_is_being_done():
+def test_a_shutdown_waits_for_running_tasks():
     begun, may_end, ended = threading.Event(), threading.Event(), []
 
     def work():
@@ -159,7 +159,7 @@ def test_many_threads_schedule_at_once():
     assert len(scheduler.pending()) == 2000
 
 
-def test_a_thread_is_added_only_where_a_task_is_due_and_all_are_busy():
+def test_a_thread_is_added_only_if_a_task_is_due_and_all_threads_are_busy():
     begun, may_end, done = (threading.Event() for _ in range(3))
 
     def work():
@@ -167,7 +167,7 @@ def test_a_thread_is_added_only_where_a_task_is_due_and_all_are_busy():
         may_end.wait(PATIENCE_S)
 
     def count():
-        names = [one.name for one in threading.enumerate()]
+        names = [thread.name for thread in threading.enumerate()]
         return names.count("kafkalog-scheduler")
 
     with ThreadScheduler(3) as scheduler:

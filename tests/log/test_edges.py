@@ -1,4 +1,4 @@
-"""A log cut, rolled or read just at an edge: of its first segment, of its end."""
+"""Truncation, rolling and reads at the first offset and at the log end."""
 
 import pytest
 
@@ -22,18 +22,20 @@ def names_in(directory):
     return sorted(path.name for path in (directory / "t-0").iterdir())
 
 
-def test_a_log_cut_at_its_first_offset_keeps_its_segment(tmp_path):
+def test_a_log_truncated_to_its_first_offset_keeps_its_segment(tmp_path):
     with load(tmp_path) as log:
         log.append(batch(3))
         before = names_in(tmp_path)
         assert log.truncate_to(0)
-        assert [(one.base_offset, one.size) for one in log.growing_segments] == [(0, 0)]
+        assert [
+            (segment.base_offset, segment.size) for segment in log.growing_segments
+        ] == [(0, 0)]
         assert names_in(tmp_path) == before
         assert log.append(batch(2)).first_offset == 0
         assert offsets_in(log) == [0, 1]
 
 
-def test_a_log_may_go_on_at_0(tmp_path):
+def test_a_log_may_continue_at_offset_0(tmp_path):
     with load(tmp_path) as log:
         log.append(batch(3))
         log.truncate_fully(0)
@@ -41,7 +43,7 @@ def test_a_log_may_go_on_at_0(tmp_path):
         assert log.append(batch(2)).first_offset == 0
 
 
-def test_a_high_watermark_at_the_end_goes_along_with_a_roll(tmp_path):
+def test_a_high_watermark_at_the_log_end_moves_to_the_new_segment_with_a_roll(tmp_path):
     with load(tmp_path) as log:
         log.append(batch(3))
         assert log.update_high_watermark(3) == 3
@@ -51,7 +53,7 @@ def test_a_high_watermark_at_the_end_goes_along_with_a_roll(tmp_path):
         assert (place.segment_base, place.position) == (3, 0)
 
 
-def test_a_read_at_the_end_of_what_it_sees_lists_no_abort(tmp_path):
+def test_a_read_at_its_limit_lists_no_aborted_transaction(tmp_path):
     trusting = BrokerConfig(transaction_partition_verification_enable=False)
     with load(tmp_path, broker=trusting) as log:
         append_aborted(log)
@@ -62,19 +64,19 @@ def test_a_read_at_the_end_of_what_it_sees_lists_no_abort(tmp_path):
         assert log.read(0, isolation="read_committed").aborted == ((7, 0),)
 
 
-def test_below_the_first_segment_nothing_was_aborted(tmp_path):
+def test_below_the_first_segment_there_are_no_aborted_transactions(tmp_path):
     trusting = BrokerConfig(transaction_partition_verification_enable=False)
     with load(tmp_path, broker=trusting) as log:
         log.truncate_fully(5)
         append_aborted(log)
         assert log.find_aborted(0, 8) == []
-        assert [one.first_offset for one in log.find_aborted(5, 8)] == [5]
+        assert [aborted.first_offset for aborted in log.find_aborted(5, 8)] == [5]
 
 
 @pytest.mark.parametrize("stop", ["abandon", "close"])
 @pytest.mark.parametrize("rolled", [True, False])
 def test_a_log_whose_index_was_full_is_opened_after_a_crash(tmp_path, stop, rolled):
-    """Recovery wants an entry more for each time that the log was opened."""
+    """Recovery needs one more entry for each time that the log was opened."""
     config = LogConfig(segment_index_bytes=120, index_interval_bytes=0)
     at, opened = 0, load(tmp_path, config)
     for count in (8, 1, 1, 6 if rolled else 0):
@@ -96,14 +98,14 @@ def test_a_log_whose_index_was_full_is_opened_after_a_crash(tmp_path, stop, roll
 
 
 @pytest.mark.parametrize("stop", ["abandon", "close"])
-def test_an_index_that_may_hold_less_than_it_does_is_full(tmp_path, stop):
+def test_an_index_with_more_entries_than_its_limit_is_full(tmp_path, stop):
     config = LogConfig(segment_index_bytes=240, index_interval_bytes=0)
     log = load(tmp_path, config)
     for at in range(9):
         log.append(batch(timestamp=NOW + at))
     getattr(log, stop)()
     smaller = config.with_changes({"segment.index.bytes": 48})
-    with pytest.raises(IndexFullError, match=r"full with|do not fit") as caught:
+    with pytest.raises(IndexFullError, match=r"full with|expected at most") as caught:
         load(tmp_path, smaller, clean=stop == "close")
     assert caught.value.kafka_name == "IllegalArgumentException"
     with load(tmp_path, config, clean=False) as log:

@@ -1,4 +1,4 @@
-"""Forcing a log to disk takes its time, and holds up nobody meanwhile."""
+"""Flushes: other calls are not blocked, and changes during a flush are respected."""
 
 import errno
 import os
@@ -15,9 +15,9 @@ from tests.log.writing import NOW, SMALL, batch, load, offsets_in
 
 
 class WaitingDisk(Disk):
-    """While the disk forces anything, someone else does something; `order` tells.
+    """A disk during whose ``fsync`` another thread acts; `order` has the events.
 
-    With `at`, while it forces that; `forced` are the names of files.
+    With `at`, during the ``fsync`` of that file; `forced` has the names of files.
     """
 
     def __init__(self):
@@ -42,11 +42,11 @@ class WaitingDisk(Disk):
             self.order.append(f"forces {what}")
             other.start()
             other.join(timeout=60)
-            self.order.append("goes on")
+            self.order.append("continues")
 
 
 @pytest.mark.parametrize("how", ["flush", "roll"])
-def test_whoever_forces_a_log_to_disk_holds_up_nobody(tmp_path, how):
+def test_a_flush_blocks_neither_readers_nor_the_writer(tmp_path, how):
     disk, clock = WaitingDisk(), ManualClock(NOW)
     scheduler = ManualScheduler(clock)
     log = load(tmp_path, disk=disk, clock=clock, scheduler=scheduler)
@@ -64,7 +64,7 @@ def test_whoever_forces_a_log_to_disk_holds_up_nobody(tmp_path, how):
     else:
         scheduler.run_due()
     forced = "forces .log" if how == "flush" else "forces .snapshot"
-    assert disk.order == [forced, "reads [0]", "appends 1", "goes on"]
+    assert disk.order == [forced, "reads [0]", "appends 1", "continues"]
     assert log.recovery_point == 1
     assert log.log_end_offset == 2
     log.flush()
@@ -73,7 +73,7 @@ def test_whoever_forces_a_log_to_disk_holds_up_nobody(tmp_path, how):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
-def test_what_is_cut_off_while_it_is_forced_to_disk_does_not_count(tmp_path, cut):
+def test_a_log_truncated_during_a_flush_keeps_its_recovery_point(tmp_path, cut):
     disk = WaitingDisk()
     log = load(tmp_path, disk=disk)
     log.append(batch(1))
@@ -92,7 +92,7 @@ def test_what_is_cut_off_while_it_is_forced_to_disk_does_not_count(tmp_path, cut
 
 
 class LosingDisk(Disk):
-    """Loses what is to be forced, and tells each open file once, as Linux does.
+    """A disk that fails to force, and reports that once to each open file, as Linux.
 
     Handles of one open file share where it was last read: that is its number.
     """
@@ -101,7 +101,7 @@ class LosingDisk(Disk):
         self.suffix = suffix
         self.opened = 0
         self.loses = False
-        self.told = set()
+        self.reported = set()
         self.when_told = None
 
     def open(self, path, *, create=False, exclusive=False):
@@ -113,8 +113,8 @@ class LosingDisk(Disk):
     def sync(self, file):
         number = os.lseek(file.descriptor, 0, os.SEEK_CUR)
         lost = self.loses and file.path.suffix == self.suffix
-        if lost and number not in self.told:
-            self.told.add(number)
+        if lost and number not in self.reported:
+            self.reported.add(number)
             when_told, self.when_told = self.when_told, None
             if when_told is not None:
                 other = threading.Thread(target=when_told)
@@ -125,24 +125,24 @@ class LosingDisk(Disk):
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
-def test_what_is_lost_is_told_to_all_who_force_it_to_disk(tmp_path, suffix):
+def test_an_fsync_error_is_raised_to_every_caller_that_flushes(tmp_path, suffix):
     disk = LosingDisk(suffix)
     log = load(tmp_path, disk=disk)
     log.append(batch(3))
     log.append(batch(3))
     log.update_config(SMALL.with_changes({"flush.messages": "1"}))
-    told = []
+    raised = []
 
     def append():
         try:
             log.append(batch(3))
         except OSError as error:
-            told.append(error.errno)
+            raised.append(error.errno)
 
     disk.loses, disk.when_told = True, append
     with pytest.raises(OSError, match="made to fail"):
         log.flush()
-    assert told == [errno.EIO]
+    assert raised == [errno.EIO]
     assert log.recovery_point == 0
     log.abandon()
 
@@ -161,9 +161,7 @@ def test_no_file_stays_open_when_a_segment_cannot_be_forced_to_disk(tmp_path):
 
 
 @pytest.mark.parametrize("forces", [".log", "names"])
-def test_what_rolling_changes_while_a_log_is_forced_to_disk_is_forced_too(
-    tmp_path, forces
-):
+def test_a_segment_rolled_during_a_flush_is_flushed_again(tmp_path, forces):
     disk, clock = WaitingDisk(), ManualClock(NOW)
     scheduler = ManualScheduler(clock)
     log = load(tmp_path, disk=disk, clock=clock, scheduler=scheduler)
@@ -184,7 +182,7 @@ def test_what_rolling_changes_while_a_log_is_forced_to_disk_is_forced_too(
     log.close()
 
 
-def test_a_segment_that_goes_while_it_is_forced_to_disk_is_not_missed(tmp_path):
+def test_a_segment_deleted_during_a_flush_is_no_error(tmp_path):
     disk = WaitingDisk()
     log = load(tmp_path, disk=disk)
     for _ in range(30):
@@ -200,7 +198,7 @@ def test_a_segment_that_goes_while_it_is_forced_to_disk_is_not_missed(tmp_path):
         log.flush(include_active=True)
 
 
-def test_the_name_of_a_first_abort_is_forced_by_the_next_flush_and_then_no_more(
+def test_the_directory_is_synced_once_for_a_new_transaction_index(
     tmp_path,
 ):
     disk = TracingDisk()

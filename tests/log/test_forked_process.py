@@ -1,4 +1,4 @@
-"""A process that is forked: the logs its parent writes to are not its own."""
+"""Forked processes: a child does not own the logs that its parent has open."""
 
 import fcntl
 import json
@@ -15,23 +15,23 @@ from tests.log.writing import NOW, SMALL, batch
 
 
 def in_child(work):
-    """Do something in a forked process; answers what that answered."""
+    """Run a function in a forked process; return its result."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of other tests' threads
         child = os.fork()
     if not child:
         try:
-            answer = work()
+            result = work()
         except BaseException:
-            answer = traceback.format_exc()
-        os.write(writing, json.dumps(answer).encode())
+            result = traceback.format_exc()
+        os.write(writing, json.dumps(result).encode())
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as answers:
-        answer = json.loads(answers.read())
+    with os.fdopen(reading, "rb") as results:
+        result = json.loads(results.read())
     os.waitpid(child, 0)
-    return answer
+    return result
 
 
 def opened(directory, name="orders-0"):
@@ -47,7 +47,7 @@ def managed(directory):
 
 
 def refusal(work):
-    """Answer the name of the error that something raises."""
+    """Return the name of the error that a function raises."""
     try:
         work()
     except Exception as error:
@@ -68,7 +68,7 @@ def is_locked_for_others(directory):
 
 
 def tree(directory):
-    """Read all files but the lock's: whoever closes that one loses the lock."""
+    """Read all files except the lock file: closing that one would release the lock."""
     return {
         path.relative_to(directory).as_posix(): (
             b"" if path.name == LOCK else path.read_bytes()
@@ -79,7 +79,7 @@ def tree(directory):
 
 
 @pytest.mark.parametrize("name", ["orders-0", "orders-1"])
-def test_what_a_parent_has_locked_a_child_is_refused(tmp_path, name):
+def test_a_child_cannot_open_a_log_that_its_parent_has_locked(tmp_path, name):
     with opened(tmp_path) as log:
         assert in_child(lambda: refusal(lambda: opened(tmp_path, name))) == (
             "LogLockedError"
@@ -90,7 +90,7 @@ def test_what_a_parent_has_locked_a_child_is_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("how", ["close", "abandon"])
-def test_a_child_that_lets_go_of_an_inherited_log_changes_nothing(tmp_path, how):
+def test_a_child_that_closes_an_inherited_log_changes_nothing(tmp_path, how):
     (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
     log = opened(tmp_path)
     log.append(batch(2))
@@ -128,12 +128,12 @@ def test_a_child_changes_nothing_of_an_inherited_log(tmp_path, work):
         assert tree(tmp_path) == before
 
 
-def test_a_child_has_a_lock_of_its_own_once_the_parent_has_let_go(tmp_path):
+def test_a_child_can_take_the_lock_after_its_parent_has_released_it(tmp_path):
     log = opened(tmp_path)
-    told, telling = os.pipe()
+    reading_end, writing_end = os.pipe()
 
     def child():
-        os.read(told, 1)
+        os.read(reading_end, 1)
         with opened(tmp_path) as own:
             log.close()
             log.abandon()
@@ -142,7 +142,7 @@ def test_a_child_has_a_lock_of_its_own_once_the_parent_has_let_go(tmp_path):
 
     def let_go():
         log.close()
-        os.write(telling, b".")
+        os.write(writing_end, b".")
 
     letting_go = threading.Timer(0.2, let_go)
     letting_go.start()
@@ -152,7 +152,7 @@ def test_a_child_has_a_lock_of_its_own_once_the_parent_has_let_go(tmp_path):
         assert again.log_end_offset == 1
 
 
-def test_a_child_does_not_wait_for_what_a_thread_of_its_parent_held(tmp_path):
+def test_a_child_does_not_wait_for_a_lock_held_by_a_thread_of_its_parent(tmp_path):
     log = opened(tmp_path)
     held, enough = threading.Event(), threading.Event()
 

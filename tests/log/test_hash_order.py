@@ -1,4 +1,4 @@
-"""The order of a Java ``HashMap``, against one that is spelled out, and Java itself."""
+"""The order of a Java ``HashMap``, compared with explicit buckets and with Java."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ KEYS = st.one_of(LONGS, CLOSE, st.integers(0, 3).map(lambda n: n << 32))
 
 
 class JavaMap:
-    """Buckets as lists, doubled when Java doubles them."""
+    """A map with buckets as lists, doubled when Java doubles them."""
 
     def __init__(self):
         self.table = [[] for _ in range(16)]
@@ -65,7 +65,7 @@ class JavaMap:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["put", "put", "remove", "clear"]), KEYS)))
-def test_the_order_is_that_of_buckets_spelled_out(steps):
+def test_the_order_is_that_of_explicit_buckets(steps):
     model, ours = JavaMap(), HashOrderedDict()
     for what, key in steps:
         if what == "put":
@@ -83,7 +83,7 @@ def test_the_order_is_that_of_buckets_spelled_out(steps):
 
 
 @given(st.lists(KEYS, max_size=60))
-def test_the_order_of_computed_keys_is_that_of_buckets_spelled_out(keys):
+def test_the_order_of_computed_keys_is_that_of_explicit_buckets(keys):
     model = JavaMap()
     seen, again = [], False
     for key in keys:
@@ -105,7 +105,7 @@ def in_order(steps):
     return ours.in_hash_order()
 
 
-# What java.util.HashMap of OpenJDK 17 gave for these puts (+) and removals (-).
+# The results of java.util.HashMap of OpenJDK 17 for these puts (+) and removals (-).
 JAVA = [
     ("-73,-55,+40,+78,-61,-44,+29,+93,+1,+32,+95", [32, 1, 40, 29, 93, 78, 95]),
     ("+160,+160,-128,-160,+160,+96,-16,-96,+112,+96,+144,+48", [160, 112, 96, 144, 48]),
@@ -172,11 +172,11 @@ JAVA = [
 
 
 @pytest.mark.parametrize(("steps", "order"), JAVA)
-def test_the_order_is_javas_own(steps, order):
+def test_the_order_is_that_of_java(steps, order):
     assert in_order(steps) == order
 
 
-def test_a_key_that_comes_again_goes_to_the_end_of_its_bucket():
+def test_a_key_added_again_is_at_the_end_of_its_bucket():
     assert in_order("+1,+17,-1,+1") == [17, 1]
     assert in_order("+1,+17,+1") == [1, 17]
 

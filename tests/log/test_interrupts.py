@@ -1,8 +1,8 @@
-"""An interrupt at any line of any call: it is done, undone, or the log closes itself.
+"""An interrupt at any line of any call completes it, undoes it, or closes the log.
 
-`Interrupting` raises at the n-th line that a call comes to in this package, as a signal
-handler may. What comes after is the same whichever line it was: the log goes on or
-refuses, is closed, and is opened again with all that was reported.
+`Interrupting` raises at the n-th line that a call runs in this package, as a signal
+handler may. After any line the log accepts the next call or rejects it, can be closed,
+and is opened again with all appends whose results were returned.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ MOST = 24
 
 
 class HandlerError(Exception):
-    """What a program's own signal handler raises."""
+    """An error raised by a signal handler of the program."""
 
 
 class Interrupting:
-    """Raises `error` at the n-th line; counts all of them where there are fewer.
+    """A tracer that raises `error` at the n-th line, and counts the lines.
 
-    Not where a ``with`` statement begins or ends: to Python that line is outside of the
-    block, though no signal handler ever runs between its end and the call that leaves.
+    It does not raise where a ``with`` statement begins or ends. Python's tracing puts
+    that line outside of the block, but no signal handler runs between the end of the
+    block and the call of ``__exit__``.
     """
 
     def __init__(self, at: int, error: type[BaseException]) -> None:
@@ -81,7 +82,7 @@ class Interrupting:
 
 
 def is_finalizing(frame):
-    """Whether an object is being removed: what is raised there, Python only prints."""
+    """Return whether a finalizer runs: Python only prints an error in it."""
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         if frame.f_code.co_name == "__del__":
             return True
@@ -90,7 +91,7 @@ def is_finalizing(frame):
 
 
 class Story:
-    """A log with some segments, and what was reported of the appends to it."""
+    """A log with some segments, and the results of the appends to it."""
 
     def __init__(self, root: Path, disk: Disk = DISK) -> None:
         self.disk = disk
@@ -108,7 +109,9 @@ class Story:
         return open_log(self.directory, CONFIG, clock=clock, disk=self.disk)
 
     def note(self, *results):
-        self.reported += [(one.first_offset, one.last_offset) for one in results]
+        self.reported += [
+            (result.first_offset, result.last_offset) for result in results
+        ]
 
     def append(self):
         self.note(self.log.append(batch(2, **PRODUCER, base_sequence=8)))
@@ -124,10 +127,10 @@ class Story:
 
     def append_as_follower(self):
         end = self.log.log_end_offset
-        piece = batch(2, base_offset=end, leader_epoch=1)
-        self.note(self.log.append_as_follower(piece, leader_epoch=1))
-        piece = batch(2, base_offset=end + 2, leader_epoch=1)
-        self.note(self.log.append_as_follower(piece, leader_epoch=1))
+        batches = batch(2, base_offset=end, leader_epoch=1)
+        self.note(self.log.append_as_follower(batches, leader_epoch=1))
+        batches = batch(2, base_offset=end + 2, leader_epoch=1)
+        self.note(self.log.append_as_follower(batches, leader_epoch=1))
 
     def truncate_to(self):
         self.forget_from(5)
@@ -138,10 +141,10 @@ class Story:
         self.log.truncate_fully(30)
 
     def forget_from(self, offset):
-        self.reported = [one for one in self.reported if one[1] < offset]
+        self.reported = [append for append in self.reported if append[1] < offset]
 
     def forget_before(self, offset):
-        self.reported = [one for one in self.reported if one[0] >= offset]
+        self.reported = [append for append in self.reported if append[0] >= offset]
 
     def retention(self):
         self.log.update_config(CONFIG.with_changes({"retention.bytes": 1}))
@@ -181,14 +184,14 @@ CALLS = (
 
 def open_files(root):
     found = []
-    for one in Path("/proc/self/fd").iterdir():
+    for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
-            found.append(str(one.readlink()))
+            found.append(str(descriptor.readlink()))
     return [path for path in found if path.startswith(str(root))]
 
 
 def interrupted(story, call, at, error=KeyboardInterrupt):
-    """Interrupt a call; answers at which line, None where it came to its end."""
+    """Interrupt a call; return at which line, None if it came to its end."""
     try:
         with Interrupting(at, error):
             getattr(story, call)()
@@ -201,13 +204,15 @@ def read_all(log):
     found, offset = [], log.log_start_offset
     while offset < log.log_end_offset:
         fetch = log.read(offset)
-        found += [(one.base_offset, one.last_offset) for one in fetch.batches()]
+        found += [
+            (stored.base_offset, stored.last_offset) for stored in fetch.batches()
+        ]
         offset = fetch.next_offset
     return found
 
 
 def go_on(story):
-    """Use the log as if nothing had happened; whether it lets that be done."""
+    """Use the log as if nothing had happened; return whether that succeeded."""
     log = story.log
     try:
         story.note(log.append(batch(3)), log.append(batch(1)))
@@ -218,19 +223,19 @@ def go_on(story):
 
 
 def check(story, log):
-    """The batches follow one another to the log's end, all that were reported once."""
+    """Check that batches are contiguous up to the log end, each reported one once."""
     found = read_all(log)
     expected = found[0][0] if found else log.log_end_offset
     for first, last in found:
         assert first == expected
         expected = last + 1
     assert expected == log.log_end_offset
-    for one in story.reported:
-        assert found.count(one) == 1
+    for append in story.reported:
+        assert found.count(append) == 1
 
 
 def end(story):
-    """Close the log twice over, however it is; nothing of it is left."""
+    """Close the log twice; check that nothing of it stays open."""
     if story.log is not None:
         with suppress(KafkaLogError):
             story.log.close()
@@ -239,14 +244,14 @@ def end(story):
         story.log = None
     assert [t for t in threading.enumerate() if t.name == "kafkalog-scheduler"] == []
     assert not ownership._owned
-    # The lock goes with its descriptor; its file may stay, and is nobody's.
+    # The lock is released with its descriptor; the file may stay.
     if open_files(story.directory.parent):
-        gc.collect()  # what was cut off may hold itself
+        gc.collect()  # an interrupted call may be in a reference cycle
     assert open_files(story.directory.parent) == []
 
 
 def reopen(story):
-    """Open the log again: what was reported is there, and readers agree."""
+    """Open the log again: check that reported appends are in it, and readers agree."""
     story.log = story.open()
     check(story, story.log)
     assert go_on(story)
@@ -257,7 +262,7 @@ def reopen(story):
 
 
 def lines_of(root, call):
-    """Count the lines that a call comes to, once all that is cached is."""
+    """Count the lines that a call runs once its caches are filled."""
     for directory in (root / "first", root / "second"):
         directory.mkdir()
         story = Story(directory)
@@ -271,7 +276,7 @@ def lines_of(root, call):
 def test_whichever_line_is_interrupted_no_append_is_lost_or_doubled(
     tmp_path, monkeypatch, call
 ):
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # no power is cut here
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # no power failure here
     lines = lines_of(tmp_path, call)
     hit = refused = 0
     for at in range(1, lines + 1, 1 + lines // MOST):
@@ -285,7 +290,7 @@ def test_whichever_line_is_interrupted_no_append_is_lost_or_doubled(
         end(story)
         reopen(story)
         shutil.rmtree(root)
-    assert hit  # fewer lines are left where a flush beside it has done some of the work
+    assert hit  # a concurrent flush may leave fewer lines
     assert refused or call == "opening"
 
 
@@ -300,7 +305,7 @@ def test_a_refused_append_leaves_the_log_open(tmp_path):
 
 
 class InterruptedDisk(Disk):
-    """Writes, and raises behind that once it is told to."""
+    """A disk that writes, and raises after that once `error` is set."""
 
     error: type[BaseException] | None = None
 
@@ -312,7 +317,7 @@ class InterruptedDisk(Disk):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, HandlerError])
 @pytest.mark.parametrize("call", ["append", "append_records", "append_as_follower"])
-def test_an_interrupt_behind_a_write_closes_the_log(tmp_path, call, error):
+def test_an_interrupt_after_a_write_closes_the_log(tmp_path, call, error):
     story = Story(tmp_path, InterruptedDisk())
     story.disk.error = error
     with pytest.raises(error):

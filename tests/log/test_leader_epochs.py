@@ -1,4 +1,4 @@
-"""Leader epochs: Kafka's rules for assigning, cutting and asking, and the file."""
+"""Leader epochs: Kafka's rules for assignment, truncation and lookup, and the file."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ NAME = "leader-epoch-checkpoint"
 
 
 class Tasks:
-    """Keeps what is to be done later until it is done."""
+    """A scheduler that keeps tasks until they are run."""
 
     def __init__(self):
         self.kept = []
@@ -38,7 +38,7 @@ def kept(directory):
     return parse_epochs((directory / NAME).read_bytes())
 
 
-def test_opening_makes_an_empty_file(tmp_path):
+def test_opening_creates_an_empty_file(tmp_path):
     epochs = opened(tmp_path)
     assert (tmp_path / NAME).read_bytes() == b""
     assert epochs.entries == []
@@ -69,22 +69,22 @@ def test_an_assigned_epoch_is_on_disk(tmp_path):
     ("assigned", "left"),
     [
         ([(2, 6), (2, 6), (2, 9)], [(2, 6)]),  # the first start wins
-        ([(2, 6), (2, 5)], [(2, 5)]),  # but for an earlier one
+        ([(2, 6), (2, 5)], [(2, 5)]),  # except an earlier one
         ([(2, 6), (3, 5)], [(3, 5)]),
         ([(2, 6), (3, 6)], [(3, 6)]),
-        ([(1, 5), (2, 6), (1, 7)], [(1, 7)]),  # epochs rise
+        ([(1, 5), (2, 6), (1, 7)], [(1, 7)]),  # epochs increase
         ([(0, 0), (2, 6), (4, 9), (3, 8)], [(0, 0), (2, 6), (3, 8)]),
         ([(0, 0), (2, 6), (4, 9), (5, 3)], [(0, 0), (5, 3)]),
     ],
 )
-def test_a_later_word_cuts_what_contradicts_it(tmp_path, assigned, left):
+def test_an_assigned_epoch_replaces_conflicting_ones(tmp_path, assigned, left):
     epochs = opened(tmp_path, *assigned)
     assert epochs.entries == left
     assert kept(tmp_path) == left
     assert opened(tmp_path).entries == left
 
 
-def test_what_changes_nothing_is_not_written(tmp_path):
+def test_an_assignment_without_a_change_is_not_written(tmp_path):
     disk = TracingDisk()
     epochs = opened(tmp_path, (2, 6), disk=disk)
     disk.calls.clear()
@@ -98,37 +98,37 @@ def test_what_changes_nothing_is_not_written(tmp_path):
 
 @pytest.mark.parametrize("entry", [(-1, 0), (0, -1)])
 def test_negative_numbers_are_refused(tmp_path, entry):
-    with pytest.raises(LogArgumentError, match="no epoch"):
+    with pytest.raises(LogArgumentError, match="expected at least 0"):
         opened(tmp_path).assign(*entry)
     assert (tmp_path / NAME).read_bytes() == b""
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("requested", "expected"),
     [
         (-1, None),
-        (0, (0, 11)),  # before all: where the first begins
+        (0, (0, 11)),  # before all: the start of the first
         (2, (2, 15)),
         (3, (3, 16)),
-        (4, (3, 16)),  # none such: the one before
+        (4, (3, 16)),  # unknown: the previous one
         (7, (7, 20)),  # the last ends with the log
         (8, None),
     ],
 )
-def test_an_epoch_ends_where_the_next_begins(tmp_path, asked, answer):
+def test_an_epoch_ends_where_the_next_begins(tmp_path, requested, expected):
     epochs = opened(tmp_path, (2, 11), (3, 15), (7, 16))
-    assert epochs.end_offset_for(asked, 20) == answer
-    assert opened(tmp_path).end_offset_for(asked, 20) == answer
+    assert epochs.end_offset_for(requested, 20) == expected
+    assert opened(tmp_path).end_offset_for(requested, 20) == expected
 
 
 def test_nothing_is_known_of_an_empty_log(tmp_path):
     assert opened(tmp_path).end_offset_for(0, 0) is None
 
 
-def test_each_offset_has_the_epoch_it_was_written_under(tmp_path):
+def test_each_offset_has_the_epoch_with_which_it_was_written(tmp_path):
     epochs = opened(tmp_path, (2, 10), (4, 15), (5, 20))
-    asked = (9, 10, 14, 15, 19, 20, 900)
-    found = [epochs.epoch_for_offset(offset) for offset in asked]
+    requested = (9, 10, 14, 15, 19, 20, 900)
+    found = [epochs.epoch_for_offset(offset) for offset in requested]
     assert found == [None, 2, 2, 4, 4, 5, 5]
 
 
@@ -142,7 +142,9 @@ def test_each_offset_has_the_epoch_it_was_written_under(tmp_path):
         (-1, [(2, 6), (3, 8), (4, 11)]),
     ],
 )
-def test_the_end_is_cut_and_the_file_follows(tmp_path, offset, left):
+def test_epochs_truncated_from_the_end_are_removed_from_the_file_later(
+    tmp_path, offset, left
+):
     tasks = Tasks()
     epochs = opened(tmp_path, (2, 6), (3, 8), (4, 11), later=tasks.later)
     epochs.truncate_from_end(offset)
@@ -167,7 +169,9 @@ def test_the_end_is_cut_and_the_file_follows(tmp_path, offset, left):
         (-1, [(2, 6), (3, 8), (4, 11)]),
     ],
 )
-def test_the_start_is_cut_and_the_file_follows(tmp_path, offset, left):
+def test_epochs_truncated_from_the_start_are_removed_from_the_file_later(
+    tmp_path, offset, left
+):
     tasks = Tasks()
     epochs = opened(tmp_path, (2, 6), (3, 8), (4, 11), later=tasks.later)
     epochs.truncate_from_start(offset)
@@ -178,7 +182,7 @@ def test_the_start_is_cut_and_the_file_follows(tmp_path, offset, left):
     assert kept(tmp_path) == left
 
 
-def test_what_is_written_late_is_what_is_known_then(tmp_path):
+def test_a_late_write_has_the_epochs_of_that_time(tmp_path):
     tasks = Tasks()
     epochs = opened(tmp_path, (2, 6), (3, 8), later=tasks.later)
     epochs.truncate_from_end(8)
@@ -201,7 +205,7 @@ def test_a_log_that_was_removed_is_not_written_to(tmp_path):
         epochs.assign(3, 7)
 
 
-def test_all_is_dropped_here_or_on_disk(tmp_path):
+def test_epochs_are_cleared_in_memory_or_on_disk(tmp_path):
     epochs = opened(tmp_path, (2, 6))
     epochs.clear()
     assert epochs.entries == []
@@ -227,7 +231,7 @@ def test_a_directory_may_be_renamed_under_the_file(tmp_path):
         (b"0\n1\n-3 0\n", LogArgumentError),
     ],
 )
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path, content, error):
+def test_a_corrupt_checkpoint_is_an_error(tmp_path, content, error):
     (tmp_path / NAME).write_bytes(content)
     with pytest.raises(error, match=NAME):
         opened(tmp_path)
@@ -267,7 +271,7 @@ SMALL = st.integers(0, 12)
         max_size=20,
     )
 )
-def test_epochs_are_a_list_that_rises(tmp_path_factory, steps):
+def test_epochs_increase_in_number_and_offset(tmp_path_factory, steps):
     directory = tmp_path_factory.mktemp("log")
     epochs, model = opened(directory), []
     for act, epoch, offset in steps:

@@ -1,4 +1,4 @@
-"""A log opened for reading, against what Kafka's own classes read in it."""
+"""A log open for reading, compared with what Kafka's own classes read in it."""
 
 import shutil
 
@@ -25,11 +25,15 @@ PARTITIONS = [
     for directory in golden_data.directories(name)
     if (golden_data.logs(name) / directory).is_dir()
 ]
-CLEAN = [one for one in PARTITIONS if one[0] not in ("k431-crash", "oldclients")]
+CLEAN = [
+    partition
+    for partition in PARTITIONS
+    if partition[0] not in ("k431-crash", "oldclients")
+]
 
 
 def live(name, directory, kind):
-    """Lines of truth about the segments that are neither deleted nor a checkpoint."""
+    """Yield the expected lines of segments, neither deleted ones nor checkpoints."""
     return [
         line
         for line in golden_data.truth(name, directory, kind)
@@ -46,24 +50,24 @@ def batches_of(name, directory):
 
 
 def checkpoint(name, file):
-    lines = [one for one in golden_data.root(name) if one["file"] == file]
+    lines = [line for line in golden_data.root(name) if line["file"] == file]
     return lines[0]["entries"] if lines else {}
 
 
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
-def test_it_starts_and_ends_where_its_batches_do(name, directory):
+def test_a_log_starts_and_ends_with_its_batches(name, directory):
     log = kafkalog.open(golden_data.logs(name) / directory)
     starts = checkpoint(name, "log-start-offset-checkpoint")
     batches = batches_of(name, directory)
     first = log.segments[0].base_offset
     assert log.log_start_offset == max(first, starts.get(directory, 0))
-    last = max((one["last_offset"] + 1 for one in batches), default=0)
+    last = max((stored["last_offset"] + 1 for stored in batches), default=0)
     assert log.log_end_offset == max(last, log.segments[-1].base_offset)
     assert log.log_start_offset <= log.last_stable_offset <= log.log_end_offset
 
 
 @pytest.mark.parametrize(("name", "directory"), CLEAN)
-def test_after_a_clean_stop_it_ends_at_its_recovery_point(name, directory):
+def test_after_a_clean_shutdown_a_log_ends_at_its_recovery_point(name, directory):
     points = checkpoint(name, "recovery-point-offset-checkpoint")
     marks = checkpoint(name, "replication-offset-checkpoint")
     log = kafkalog.open(golden_data.logs(name) / directory)
@@ -75,23 +79,25 @@ def test_after_a_clean_stop_it_ends_at_its_recovery_point(name, directory):
 
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
 def test_leader_epochs_are_those_checkpointed(name, directory):
-    told = [
+    expected = [
         one["entries"]
         for one in golden_data.truth(name, directory, "aux")
         if one["file"] == "leader-epoch-checkpoint"
     ]
     log = kafkalog.open(golden_data.logs(name) / directory)
-    assert [list(one) for one in log.leader_epochs] == (told[0] if told else [])
+    assert [list(entry) for entry in log.leader_epochs] == (
+        expected[0] if expected else []
+    )
 
 
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
-def test_every_batch_is_read_in_its_turn(name, directory):
+def test_batches_are_read_in_order(name, directory):
     path = golden_data.logs(name) / directory
     log = kafkalog.open(path)
-    told = [
-        one["last_offset"]
-        for one in batches_of(name, directory)
-        if one["last_offset"] >= log.log_start_offset
+    expected = [
+        stored["last_offset"]
+        for stored in batches_of(name, directory)
+        if stored["last_offset"] >= log.log_start_offset
     ]
     offset, found = log.log_start_offset, []
     while offset < log.log_end_offset:
@@ -100,13 +106,11 @@ def test_every_batch_is_read_in_its_turn(name, directory):
             break
         found += [batch.last_offset for batch in read.batches()]
         offset = read.next_offset
-    assert found == told
+    assert found == expected
 
 
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
-def test_the_first_offset_for_a_time_is_that_of_a_record_by_record_search(
-    name, directory
-):
+def test_the_offset_for_a_time_is_that_found_by_reading_every_record(name, directory):
     log = kafkalog.open(golden_data.logs(name) / directory)
     records = [
         (one["timestamp"], one["offset"])
@@ -114,19 +118,19 @@ def test_the_first_offset_for_a_time_is_that_of_a_record_by_record_search(
         if one["offset"] >= log.log_start_offset
     ]
     times = sorted({time for time, _ in records})
-    asked = [0, *times, *[time + 1 for time in times], 2**60]
-    told = [
-        next((offset for time, offset in records if time >= wanted and time >= 0), -1)
-        for wanted in asked
+    requested = [0, *times, *[time + 1 for time in times], 2**60]
+    expected = [
+        next((offset for time, offset in records if time >= at and time >= 0), -1)
+        for at in requested
     ]
-    assert log.offsets_for_times(asked[:40]).tolist() == told[:40]
-    assert log.offsets_for_times(asked[-3:]).tolist() == told[-3:]
+    assert log.offsets_for_times(requested[:40]).tolist() == expected[:40]
+    assert log.offsets_for_times(requested[-3:]).tolist() == expected[-3:]
 
 
 def test_times_may_be_dates_and_come_in_any_shape():
     log = kafkalog.open(golden_data.logs("k431-clean") / "orders.none-0")
-    asked = np.array([["2023-11-14T22:13", "2300-01-01"]], "datetime64[s]")
-    found = log.offsets_for_times(asked)
+    requested = np.array([["2023-11-14T22:13", "2300-01-01"]], "datetime64[s]")
+    found = log.offsets_for_times(requested)
     assert found.shape == (1, 2)
     assert found[0, 0] >= 0
     assert found[0, 1] == -1
@@ -136,7 +140,7 @@ def test_times_may_be_dates_and_come_in_any_shape():
 
 
 def producers_at(path, offset):
-    """What the batches below an offset say of producers, with no snapshot's help."""
+    """Return the producer states of the batches below an offset, without a snapshot."""
     producers = {}
     for segment in list_segments(path):
         if segment.base_offset >= offset:
@@ -159,14 +163,16 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("name", "directory"), WHOLE)
-def test_producers_are_those_of_brokers_snapshots(name, directory):
+def test_producer_states_are_those_of_the_brokers_snapshots(name, directory):
     path = golden_data.logs(name) / directory
-    for told in golden_data.truth(name, directory, "snapshots"):
-        if told["file"].endswith(".deleted"):
+    for expected in golden_data.truth(name, directory, "snapshots"):
+        if expected["file"].endswith(".deleted"):
             continue
-        offset = int(told["file"].split(".")[0])
-        found = {int(one["producer_id"]): one for one in producers_at(path, offset)}
-        for entry in told["entries"]:
+        offset = int(expected["file"].split(".")[0])
+        found = {
+            int(state["producer_id"]): state for state in producers_at(path, offset)
+        }
+        for entry in expected["entries"]:
             one = found[entry["producer_id"]]
             assert one["producer_epoch"] == entry["producer_epoch"]
             assert one["coordinator_epoch"] == entry["coordinator_epoch"]
@@ -181,7 +187,7 @@ def test_producers_are_those_of_brokers_snapshots(name, directory):
 
 
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
-def test_producers_now_are_those_since_the_newest_snapshot(name, directory):
+def test_producer_states_include_batches_after_the_newest_snapshot(name, directory):
     log = kafkalog.open(golden_data.logs(name) / directory)
     states = log.producer_states()
     assert states.dtype == ENTRY
@@ -189,7 +195,11 @@ def test_producers_now_are_those_since_the_newest_snapshot(name, directory):
     snapshots = golden_data.truth(name, directory, "snapshots")
     if name in ("k431-clean", "k431-recovered") and snapshots:
         newest = max(
-            (one for one in snapshots if one["file"].endswith(".snapshot")),
+            (
+                snapshot
+                for snapshot in snapshots
+                if snapshot["file"].endswith(".snapshot")
+            ),
             key=lambda one: one["file"],
         )
         ids = {entry["producer_id"] for entry in newest["entries"]}
@@ -199,31 +209,33 @@ def test_producers_now_are_those_since_the_newest_snapshot(name, directory):
 @pytest.mark.parametrize(("name", "directory"), PARTITIONS)
 def test_aborted_transactions_are_those_of_the_indexes(name, directory):
     log = kafkalog.open(golden_data.logs(name) / directory)
-    told = [
+    expected = [
         (entry["producer_id"], entry["first_offset"], entry["last_offset"])
-        for one in golden_data.truth(name, directory, "indexes")
-        if one["file"].endswith(".txnindex")
-        for entry in one["entries"]
+        for index in golden_data.truth(name, directory, "indexes")
+        if index["file"].endswith(".txnindex")
+        for entry in index["entries"]
     ]
     found = log.aborted_transactions()
     names = ["producer_id", "first_offset", "last_offset"]
-    assert [tuple(one) for one in found[names].tolist()] == told
+    assert [tuple(row) for row in found[names].tolist()] == expected
 
 
-def test_a_committed_read_names_what_was_aborted_and_ends_at_the_stable_offset():
+def test_a_committed_read_lists_aborted_transactions_and_ends_at_the_stable_offset():
     log = kafkalog.open(golden_data.logs("k431-clean") / "ledger-0")
     assert (log.last_stable_offset, log.log_end_offset) == (107, 126)
     read = log.read(60, isolation="read_committed")
     assert all(batch.last_offset < 107 for batch in read.batches())
     index = log.aborted_transactions(60, read.next_offset)
-    told = {(int(one["producer_id"]), int(one["first_offset"])) for one in index}
-    assert set(read.aborted) == told
+    expected = {
+        (int(aborted["producer_id"]), int(aborted["first_offset"])) for aborted in index
+    }
+    assert set(read.aborted) == expected
     assert log.read(107, isolation="read_committed").data == b""
     with pytest.raises(ValueError, match="expected one of log_end"):
         log.read(60, isolation="serializable")
 
 
-def test_a_batch_comes_whole_however_few_bytes_are_asked_for():
+def test_a_batch_is_read_whole_even_if_fewer_bytes_are_requested():
     log = kafkalog.open(golden_data.logs("k431-clean") / "sizes-0")
     (batch,) = log.read(0, max_bytes=1).batches()
     assert batch.base_offset == 0
@@ -239,7 +251,7 @@ def test_offsets_outside_the_log_are_refused():
             log.read(offset)
 
 
-def test_what_is_no_partition_is_refused(tmp_path):
+def test_a_path_that_is_no_partition_is_rejected(tmp_path):
     with pytest.raises(FileNotFoundError):
         kafkalog.open(tmp_path / "orders-0")
     (tmp_path / "notes").mkdir()
@@ -252,7 +264,7 @@ def test_what_is_no_partition_is_refused(tmp_path):
         kafkalog.open(tmp_path, mode="w")
 
 
-def test_an_empty_partition_has_nothing_and_says_so(tmp_path):
+def test_an_empty_partition_has_no_offsets_batches_or_producers(tmp_path):
     directory = tmp_path / "orders-3"
     directory.mkdir()
     with kafkalog.open(directory) as log:
@@ -263,7 +275,7 @@ def test_an_empty_partition_has_nothing_and_says_so(tmp_path):
         assert len(log.producer_states()) == len(log.aborted_transactions()) == 0
 
 
-def test_damage_is_an_error_with_file_and_byte_but_not_where_the_log_ends(tmp_path):
+def test_damage_is_an_error_with_file_and_byte_except_at_the_log_end(tmp_path):
     source = golden_data.logs("k431-clean") / "orders.none-0"
     directory = tmp_path / "orders.none-0"
     shutil.copytree(source, directory)
@@ -279,9 +291,9 @@ def test_damage_is_an_error_with_file_and_byte_but_not_where_the_log_ends(tmp_pa
     )
 
 
-@pytest.mark.parametrize("anew", [b"", bytes(5000), bytes(range(256)) * 20])
-def test_a_log_that_is_cut_while_its_end_is_looked_for_ends_there(
-    tmp_path, monkeypatch, anew
+@pytest.mark.parametrize("rewritten", [b"", bytes(5000), bytes(range(256)) * 20])
+def test_a_log_truncated_while_its_end_is_determined_ends_there(
+    tmp_path, monkeypatch, rewritten
 ):
     directory = tmp_path / "t-0"
     with load(tmp_path, LogConfig(index_interval_bytes=1)) as log:
@@ -295,7 +307,7 @@ def test_a_log_that_is_cut_while_its_end_is_looked_for_ends_there(
         position = position_for(segment, source, offset)
         if offset == MAX_OFFSET:
             assert position > half
-            path.write_bytes(content[:half] + anew)
+            path.write_bytes(content[:half] + rewritten)
         return position
 
     monkeypatch.setattr(LogSegment, "position_for", then_cut)
@@ -318,7 +330,7 @@ def whole(data):
     return found
 
 
-def test_files_that_spell_a_segments_offset_otherwise_are_passed_over(tmp_path):
+def test_files_with_another_spelling_of_an_offset_are_ignored(tmp_path):
     directory = tmp_path / "orders-0"
     with kafkalog.open(directory, "a", LogConfig(internal_segment_bytes=150)) as log:
         for key in (b"a", b"b", b"c"):
@@ -334,7 +346,7 @@ def test_files_that_spell_a_segments_offset_otherwise_are_passed_over(tmp_path):
     assert not verify(directory).problems
 
 
-def test_reading_changes_no_byte(tmp_path):
+def test_reading_changes_no_file(tmp_path):
     source = golden_data.logs("k431-clean") / "ledger-1"
     directory = tmp_path / "ledger-1"
     shutil.copytree(source, directory)

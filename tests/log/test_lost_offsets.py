@@ -1,4 +1,4 @@
-"""What opening a log reports: offsets that an index hides, and bytes that were cut."""
+"""The report of opening a log: offsets hidden by an index, and truncated bytes."""
 
 import warnings
 
@@ -17,7 +17,7 @@ EVERY_BATCH = LogConfig(
 
 
 def cut_behind_its_index(root, cut=3):
-    """Write two segments, close them in order, and cut the last one a little."""
+    """Write two segments, close them in order, and truncate the last one a little."""
     with kafkalog.LogManager(root, EVERY_BATCH) as logs:
         log = logs.open("orders", 0)
         for _ in range(9):
@@ -44,7 +44,7 @@ def entries(last):
     return int(index.offsets[-1]), int(index.entries["position"][-1])
 
 
-def test_offsets_that_the_index_hides_are_reported_when_a_log_is_opened(tmp_path):
+def test_offsets_hidden_by_the_index_are_reported_when_a_log_is_opened(tmp_path):
     last = cut_behind_its_index(tmp_path)
     base = int(last.stem)
     offset, position = entries(last)
@@ -55,11 +55,11 @@ def test_offsets_that_the_index_hides_are_reported_when_a_log_is_opened(tmp_path
         log = kafkalog.open(tmp_path / "orders-0", "a", EVERY_BATCH)
     assert log.report.clean
     assert log.report.lost == expected(last, base, position)
-    assert log.log_end_offset == base  # as a broker takes it
+    assert log.log_end_offset == base  # as a broker opens it
     log.close()
 
 
-def test_a_manager_reports_them_too(tmp_path):
+def test_a_manager_reports_hidden_offsets_too(tmp_path):
     last = cut_behind_its_index(tmp_path)
     with pytest.warns(LostOffsetsWarning, match="orders-0"):
         manager = manage(tmp_path, config=EVERY_BATCH)
@@ -68,7 +68,7 @@ def test_a_manager_reports_them_too(tmp_path):
 
 
 @pytest.mark.parametrize("opened_before", [True, False])
-def test_without_that_index_nothing_but_the_cut_batch_is_lost(tmp_path, opened_before):
+def test_without_the_index_only_the_truncated_batch_is_lost(tmp_path, opened_before):
     last = cut_behind_its_index(tmp_path)
     if opened_before:
         with pytest.warns(LostOffsetsWarning):
@@ -81,7 +81,7 @@ def test_without_that_index_nothing_but_the_cut_batch_is_lost(tmp_path, opened_b
         assert log.append(batch(1)).first_offset == 17
 
 
-def test_after_a_stop_that_was_not_clean_all_is_read_and_nothing_hidden(tmp_path):
+def test_after_an_unclean_shutdown_everything_is_read_and_nothing_is_hidden(tmp_path):
     cut_behind_its_index(tmp_path)
     (tmp_path / CLEAN_SHUTDOWN).unlink()
     (tmp_path / "recovery-point-offset-checkpoint").unlink()
@@ -91,14 +91,14 @@ def test_after_a_stop_that_was_not_clean_all_is_read_and_nothing_hidden(tmp_path
 
 
 @pytest.mark.parametrize("rest", [0, 70])
-def test_a_segment_of_which_no_whole_batch_is_left_hides_nothing(tmp_path, rest):
+def test_a_segment_without_a_complete_batch_hides_nothing(tmp_path, rest):
     last = cut_behind_its_index(tmp_path)
     last.write_bytes(last.read_bytes()[:rest])
     with kafkalog.open(tmp_path / "orders-0", "a", EVERY_BATCH) as log:
         assert log.report.lost is None
 
 
-# Bytes cut
+# Truncated bytes
 
 
 def recovered(tmp_path, tail):
@@ -118,18 +118,18 @@ def recovered(tmp_path, tail):
 
 
 @pytest.mark.parametrize("zeros", [1, 17, 5000, (1 << 20) + 7])
-def test_preallocated_zeros_are_no_bytes_cut(tmp_path, zeros):
+def test_preallocated_zeros_do_not_count_as_truncated_bytes(tmp_path, zeros):
     one = recovered(tmp_path, bytes(zeros))
     assert (one.bytes_cut, one.damage) == (0, None)
 
 
 @pytest.mark.parametrize("zeros", [0, 5000, 3 << 20])
-def test_of_garbage_before_preallocated_zeros_the_garbage_counts(tmp_path, zeros):
+def test_garbage_before_preallocated_zeros_counts_as_truncated_bytes(tmp_path, zeros):
     one = recovered(tmp_path, b"x" * 100 + bytes(zeros))
     assert one.bytes_cut == 100
 
 
-def test_zeros_within_the_log_are_cut_and_what_follows_is_dropped(tmp_path):
+def test_zeros_within_the_log_are_truncated_and_later_segments_dropped(tmp_path):
     log = load(tmp_path)
     for _ in range(30):
         log.append(batch(2))
@@ -143,7 +143,7 @@ def test_zeros_within_the_log_are_cut_and_what_follows_is_dropped(tmp_path):
     log.close()
 
 
-def test_a_clean_log_gives_no_warning(tmp_path):
+def test_a_clean_log_causes_no_warning(tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):

@@ -1,7 +1,8 @@
-"""Many appends of a follower in one call end as single calls do, refused ones too."""
+"""Many appends as a follower in one call have the same outcomes as single calls."""
 
 import errno
 import os
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from kafkalog import (
     KafkaLogError,
     LogClosedError,
     LogConfig,
+    LogRollError,
     UnexpectedAppendOffsetError,
 )
 from kafkalog.log import appending
@@ -23,18 +25,18 @@ LARGE = LogConfig(internal_segment_bytes=1 << 20, segment_index_bytes=2400)
 
 @st.composite
 def fetched(draw):
-    """Draw what a leader may have sent: batches one behind the other, or nearly."""
-    pieces, offset, epoch = [], 0, 2
+    """Draw batches that a leader may have sent, mostly contiguous."""
+    appends, offset, epoch = [], 0, 2
     for _ in range(draw(st.integers(2, 12))):
         epoch += draw(st.sampled_from([0] * 8 + [1, 1, 2, -1, -2]))
-        piece = b""
+        data = b""
         for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
             offset += draw(st.sampled_from([0] * 8 + [1, 40, -1, -3]))
             count = draw(st.integers(1, 4))
-            piece += one_batch(draw, count, max(offset, 0), max(epoch, 0))
+            data += one_batch(draw, count, max(offset, 0), max(epoch, 0))
             offset = max(offset, 0) + count
-        pieces.append(spoilt(draw, piece))
-    return pieces
+        appends.append(corrupted(draw, data))
+    return appends
 
 
 def one_batch(draw, count, offset, epoch):
@@ -53,60 +55,65 @@ def one_batch(draw, count, offset, epoch):
     return batch(count, timestamp=NOW + later, **fields)
 
 
-def spoilt(draw, piece):
-    """Cut a piece short, change a byte, take it away, or leave it."""
+def corrupted(draw, data):
+    """Truncate the data, change a byte, remove it all, or leave it."""
     how = draw(st.sampled_from(["whole"] * 9 + ["cut", "flipped", "none"]))
-    at = draw(st.integers(0, len(piece) - 1))
+    at = draw(st.integers(0, len(data) - 1))
     return {
-        "whole": piece,
-        "cut": piece[:at],
-        "flipped": piece[:at] + bytes([piece[at] ^ 0x10]) + piece[at + 1 :],
+        "whole": data,
+        "cut": data[:at],
+        "flipped": data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :],
         "none": b"",
     }[how]
 
 
-def one_by_one(log, pieces, epoch):
+def one_by_one(log, appends, epoch):
     """Append each in a call of its own."""
     outcomes = []
-    for piece in pieces:
+    for data in appends:
         try:
-            outcomes.append(log.append_as_follower(piece, leader_epoch=epoch))
+            outcomes.append(log.append_as_follower(data, leader_epoch=epoch))
         except KafkaLogError as error:
             outcomes.append(error)
     return outcomes
 
 
-def in_one_call(log, pieces, epoch):
+def in_one_call(log, appends, epoch):
     """Append all in one call."""
-    return log.append_many_as_follower(pieces, leader_epoch=epoch)
+    return log.append_many_as_follower(appends, leader_epoch=epoch)
 
 
-def life(directory, append, pieces, epoch, config):
-    """Append, and go on a little; outcomes, what is known, and what lies on disk."""
+def run_log(directory, append, appends, epoch, config):
+    """Append, and then a little more; return outcomes, state and files."""
     with load(directory, config) as log:
         log.assign_epoch(2, 0)
         log.append_as_follower(batch(base_offset=0, leader_epoch=2))
-        outcomes = [
-            (type(one), str(one)) if isinstance(one, KafkaLogError) else one
-            for one in append(log, pieces, epoch)
-        ]
+        outcomes = append(log, appends, epoch)
         known = log.log_end_offset, log.leader_epochs, repr(log.producers)
-        log.append(batch(2))
-        log.roll()
-    return outcomes, known, files_of(directory)
+        # A rejected append leaves its roll, which may be above the log end offset.
+        outcomes += log.append_many([batch(2)])
+        with suppress(LogRollError):
+            log.roll()
+    described = [
+        (type(outcome), str(outcome).replace(str(directory), ""))
+        if isinstance(outcome, KafkaLogError)
+        else outcome
+        for outcome in outcomes
+    ]
+    return described, known, files_of(directory)
 
 
 @pytest.mark.parametrize("config", [SMALL, LARGE], ids=["small", "large"])
-@given(pieces=fetched(), epoch=st.sampled_from([None, 2, 3, 9]))
-def test_many_end_as_single_calls_byte_for_byte(
-    tmp_path_factory, config, pieces, epoch
+@given(appends=fetched(), epoch=st.sampled_from([None, 2, 3, 9]))
+def test_many_appends_leave_the_same_bytes_as_single_calls(
+    tmp_path_factory, config, appends, epoch
 ):
     lives = [
-        life(tmp_path_factory.mktemp("life"), append, given, epoch, config)
+        run_log(tmp_path_factory.mktemp("run_log"), append, given, epoch, config)
         for append, given in (
-            (in_one_call, pieces),
-            (one_by_one, pieces),
-            (one_by_one, list(map(memoryview, pieces))),
+            (in_one_call, appends),
+            (one_by_one, appends),
+            (one_by_one, list(map(memoryview, appends))),
         )
     ]
     assert lives[0] == lives[1]
@@ -116,16 +123,16 @@ def test_many_end_as_single_calls_byte_for_byte(
 def test_batches_of_a_follower_are_one_write(tmp_path, monkeypatch):
     with load(tmp_path, LARGE) as log:
         log.append_as_follower(batch(leader_epoch=0))
-        pieces = [batch(2, base_offset=at, leader_epoch=0) for at in (1, 3, 9)]
+        appends = [batch(2, base_offset=at, leader_epoch=0) for at in (1, 3, 9)]
         monkeypatch.setattr(appending, "_try_append", None)
-        outcomes = log.append_many_as_follower(pieces, leader_epoch=0)
-        assert [one.last_offset for one in outcomes] == [2, 4, 10]
+        outcomes = log.append_many_as_follower(appends, leader_epoch=0)
+        assert [outcome.last_offset for outcome in outcomes] == [2, 4, 10]
         assert offsets_in(log) == [0, 1, 2, 3, 4, 9, 10]
 
 
-def test_what_is_refused_does_not_stop_what_follows(tmp_path):
+def test_a_rejected_append_does_not_stop_the_following_ones(tmp_path):
     with load(tmp_path, LARGE) as log:
-        pieces = [
+        appends = [
             batch(2, leader_epoch=0),
             batch(2, leader_epoch=0),
             b"no batch at all" * 9,
@@ -133,7 +140,7 @@ def test_what_is_refused_does_not_stop_what_follows(tmp_path):
             batch(2, base_offset=2, leader_epoch=0),
         ]
         first, again, torn, later, last = log.append_many_as_follower(
-            pieces, leader_epoch=0
+            appends, leader_epoch=0
         )
         assert (first.last_offset, last.last_offset) == (1, 3)
         assert isinstance(again, UnexpectedAppendOffsetError)
@@ -141,17 +148,17 @@ def test_what_is_refused_does_not_stop_what_follows(tmp_path):
         assert later.valid_bytes == 0
 
 
-def test_the_epoch_known_is_that_at_each_append_and_not_at_the_call(tmp_path):
+def test_the_latest_epoch_is_read_at_each_append_and_not_once_per_call(tmp_path):
     with load(tmp_path, LARGE) as log:
         log.assign_epoch(5)
-        pieces = [batch(base_offset=at, leader_epoch=at + 3) for at in (0, 1)]
-        outcomes = log.append_many_as_follower(pieces)
-        assert [one.valid_bytes > 0 for one in outcomes] == [True, False]
+        appends = [batch(base_offset=at, leader_epoch=at + 3) for at in (0, 1)]
+        outcomes = log.append_many_as_follower(appends)
+        assert [outcome.valid_bytes > 0 for outcome in outcomes] == [True, False]
         assert log.leader_epochs == [(3, 0)]
 
 
 class BrokenDisk(Disk):
-    """Fails, once it is broken, at one kind of call."""
+    """A disk that fails, once it is broken, at one kind of call."""
 
     broken = None
 
@@ -169,7 +176,7 @@ class BrokenDisk(Disk):
 
 
 @pytest.mark.parametrize("effect", ["write_each", "sync"])
-def test_a_disk_that_fails_in_a_plain_append_closes_the_log(tmp_path, effect):
+def test_a_disk_that_fails_on_the_fast_path_closes_the_log(tmp_path, effect):
     disk, each = BrokenDisk(), LARGE.with_changes({"flush.messages": 3})
     log = load(tmp_path, each, disk=disk)
     for offset in range(2):

@@ -1,4 +1,4 @@
-"""Transaction markers, read out of the bytes of control batches."""
+"""Transaction markers, read from control batches."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_markers_are_read_from_control_batches():
     assert read_markers(data, rows[[0, 2]], 1000) == {}
 
 
-def test_an_emptied_control_batch_has_no_marker():
+def test_an_empty_control_batch_has_no_marker():
     whole = control_batch(0)
     emptied = bytearray(whole[:61])
     emptied[8:12] = (61 - 12).to_bytes(4, "big")
@@ -65,7 +65,7 @@ def test_an_emptied_control_batch_has_no_marker():
 
 
 @pytest.mark.parametrize("kind", [2, 77])
-def test_a_control_record_that_is_no_marker_is_refused_where_one_must_be(kind):
+def test_a_control_record_that_is_no_marker_is_rejected_in_an_append(kind):
     data, rows = scanned(control_batch(kind))
     with pytest.raises(LogArgumentError, match=f"record of type {kind} in"):
         read_markers(data, rows)
@@ -81,8 +81,8 @@ def test_a_damaged_marker_is_an_error():
 
 
 @pytest.mark.parametrize("count", [2, 3, 2**31 - 1])
-def test_of_a_control_batch_only_the_first_record_is_read(count):
-    told = bytearray(control_batch(0))
-    told[57:61] = count.to_bytes(4, "big")
-    data, rows = scanned(bytes(told))
+def test_only_the_first_record_of_a_control_batch_is_read(count):
+    changed = bytearray(control_batch(0))
+    changed[57:61] = count.to_bytes(4, "big")
+    data, rows = scanned(bytes(changed))
     assert read_markers(data, rows) == {0: Marker(True, 9, NOW)}

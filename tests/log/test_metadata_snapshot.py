@@ -1,4 +1,4 @@
-"""Snapshots of the metadata log: taken apart, and written again as brokers did."""
+"""Snapshots of the metadata log are parsed, and written again as brokers wrote them."""
 
 import json
 
@@ -49,46 +49,48 @@ def test_a_brokers_snapshot_is_written_again_byte_for_byte(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[-3:]))
-def test_its_header_and_records_are_those_kafka_reads(path):
+def test_header_and_records_are_those_that_kafka_reads(path):
     parsed = MetadataSnapshot.parse(path.read_bytes())
     in_root = path.parent.name == "logs"
     directory = path.name if in_root else path.parent.name
     name = next(s for s in golden_data.SETS if path.is_relative_to(golden_data.logs(s)))
-    told = [
+    expected = [
         record
         for record in golden_data.truth(name, directory, "records")
         if record["file"] == path.name
     ]
-    header = told[0]["control"]["data"]
+    header = expected[0]["control"]["data"]
     assert parsed.last_contained_log_timestamp == header["lastContainedLogTimestamp"]
-    data = [record["offset"] for record in told if record.get("control") is None]
+    data = [record["offset"] for record in expected if record.get("control") is None]
     assert [one.offset for batch in parsed.batches for one in batch] == data
-    assert json.dumps(told[-1]["control"]["type"]) == '"SNAPSHOT_FOOTER"'
+    assert json.dumps(expected[-1]["control"]["type"]) == '"SNAPSHOT_FOOTER"'
 
 
-def test_version_and_voters_come_back():
-    told = snapshot(kraft_version=1, voters=VOTERS)
-    parsed = MetadataSnapshot.parse(told.format())
+def test_version_and_voters_survive_a_round_trip():
+    expected = snapshot(kraft_version=1, voters=VOTERS)
+    parsed = MetadataSnapshot.parse(expected.format())
     assert (parsed.kraft_version, parsed.epoch) == (1, 7)
     assert parsed.voters["voters"][0]["endpoints"][0]["port"] == 9093
     assert [record.offset for batch in parsed.batches for record in batch] == [3, 4]
 
 
-def test_without_a_footer_it_was_not_finished():
+def test_a_snapshot_without_a_footer_is_not_finished():
     assert MetadataSnapshot.parse(snapshot(finished=None).format()).finished is None
 
 
-def test_what_is_out_of_place_is_named_with_its_byte():
+def test_a_misplaced_batch_is_an_error_with_its_byte():
     data = snapshot().format()
     sizes = [83, 73, 73, 75]
     assert sum(sizes) == len(data)
     with pytest.raises(CorruptRecordError, match="no snapshot header") as caught:
         MetadataSnapshot.parse(b"")
-    with pytest.raises(CorruptRecordError, match="base offset 1, not 0"):
+    with pytest.raises(CorruptRecordError, match="base offset 1, expected 0"):
         MetadataSnapshot.parse(data[83:])
     patched = bytearray(data)
     patched[83 + 12 : 83 + 16] = (8).to_bytes(4, "big")
-    with pytest.raises(CorruptRecordError, match="leader epoch 8, not 7") as caught:
+    with pytest.raises(
+        CorruptRecordError, match="leader epoch 8, expected 7"
+    ) as caught:
         MetadataSnapshot.parse(bytes(patched))
     assert caught.value.position == 83
 
@@ -105,9 +107,9 @@ def test_every_flipped_bit_is_found(byte):
         assert 0 <= caught.value.position <= len(data)
 
 
-def test_a_cut_is_an_error_or_a_snapshot_without_its_footer():
+def test_a_truncated_file_is_an_error_or_a_snapshot_without_a_footer():
     data = snapshot().format()
-    whole = [cut for cut in range(len(data)) if unfinished(data[:cut]) is not None]
+    whole = [size for size in range(len(data)) if unfinished(data[:size]) is not None]
     assert whole == [83, 156, 229]
 
 

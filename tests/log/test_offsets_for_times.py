@@ -1,4 +1,4 @@
-"""`offsets_for_times` says the same of a log opened for reading and for writing."""
+"""`offsets_for_times` returns the same for a log open for reading and for writing."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -13,7 +13,7 @@ SPECIAL = [-1, -2, -3, -4, -5, -6]
 
 @pytest.fixture
 def logs(tmp_path):
-    """The same log, open for writing and for reading, its first records deleted."""
+    """Return one log, open for writing and for reading, without its first records."""
     with load(tmp_path) as writable:
         for number in range(30):
             writable.append(batch(2, timestamp=NOW + 100 * number))
@@ -25,34 +25,34 @@ def logs(tmp_path):
             yield writable, readable
 
 
-@pytest.mark.parametrize("asked", [[one] for one in SPECIAL] + [SPECIAL])
-def test_times_before_1970_are_times_and_no_places(logs, asked):
+@pytest.mark.parametrize("times", [[timestamp] for timestamp in SPECIAL] + [SPECIAL])
+def test_times_before_1970_are_no_special_timestamps(logs, times):
     for log in logs:
-        assert log.offsets_for_times(asked).tolist() == [3] * len(asked)
-        dates = np.array(asked, "datetime64[ms]")
-        assert log.offsets_for_times(dates).tolist() == [3] * len(asked)
+        assert log.offsets_for_times(times).tolist() == [3] * len(times)
+        dates = np.array(times, "datetime64[ms]")
+        assert log.offsets_for_times(dates).tolist() == [3] * len(times)
 
 
-def test_both_tell_the_same_of_any_time(logs):
-    asked = [-(2**63), -7, *SPECIAL, 0, *range(NOW - 1, NOW + 3002, 33), 2**63 - 1]
+def test_both_kinds_of_log_find_the_same_offset_for_any_time(logs):
+    times = [-(2**63), -7, *SPECIAL, 0, *range(NOW - 1, NOW + 3002, 33), 2**63 - 1]
     writable, readable = logs
-    found = writable.offsets_for_times(asked)
-    assert found.tolist() == readable.offsets_for_times(asked).tolist()
+    found = writable.offsets_for_times(times)
+    assert found.tolist() == readable.offsets_for_times(times).tolist()
     assert (found[0], found[-1]) == (3, -1)
 
 
-def test_where_there_is_no_record_there_is_none_at_any_time(tmp_path):
+def test_an_empty_log_has_no_offset_for_any_time(tmp_path):
     with load(tmp_path) as writable, kafkalog.open(tmp_path / "t-0") as readable:
         for log in (writable, readable):
             assert log.offsets_for_times([*SPECIAL, 0, NOW]).tolist() == [-1] * 8
 
 
-def test_records_of_old_formats_are_found_alike(tmp_path):
+def test_records_of_old_formats_are_found_by_time(tmp_path):
     with load(tmp_path) as writable, kafkalog.open(tmp_path / "t-0") as readable:
         writable.append_as_follower(batch(2, magic=1))
-        asked = [*SPECIAL, 0, NOW, NOW + 1, NOW + 2]
+        times = [*SPECIAL, 0, NOW, NOW + 1, NOW + 2]
         for log in (writable, readable):
-            assert log.offsets_for_times(asked).tolist() == [0] * 8 + [1, -1]
+            assert log.offsets_for_times(times).tolist() == [0] * 8 + [1, -1]
 
 
 def test_times_may_be_datetimes(logs):
@@ -82,7 +82,7 @@ def test_times_may_be_datetimes(logs):
         (1.5, TypeError),
     ],
 )
-def test_what_is_no_time_is_refused(logs, time, error):
+def test_values_that_are_no_times_are_rejected(logs, time, error):
     for log in logs:
         with pytest.raises(error):
             log.offsets_for_times([time])

@@ -1,4 +1,4 @@
-"""A log of many segments holds few files open, and loses nothing by it."""
+"""A log of many segments has few open files, and loses nothing when it closes them."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class Holder:
         self.released += 1
 
 
-def test_what_was_not_used_for_longest_is_let_go_of():
+def test_the_least_recently_used_file_is_closed():
     first, second, third = Holder(), Holder(), Holder()
     files = OpenFiles(most=2)
-    for one in (first, second, first, third):
-        files.use(one)
-    assert [one.released for one in (first, second, third)] == [0, 1, 0]
+    for segment in (first, second, first, third):
+        files.use(segment)
+    assert [segment.released for segment in (first, second, third)] == [0, 1, 0]
     files.forget(first)
     files.use(second)
     assert first.released == third.released == 0
 
 
-def test_many_segments_are_written_and_read_with_few_open(tmp_path):
+def test_many_segments_are_written_and_read_with_few_open_files(tmp_path):
     disk, before = TracingDisk(), descriptors()
     with load(tmp_path, disk=disk) as log:
         for _ in range(SEGMENTS):
@@ -64,10 +64,10 @@ def test_many_segments_are_written_and_read_with_few_open(tmp_path):
         for offset in range(log.log_end_offset):
             assert log.read(offset, max_bytes=1).next_offset == offset + 1
         assert descriptors() - before < open_files.MOST + 10
-    assert descriptors() <= before  # what other tests held may be let go of meanwhile
+    assert descriptors() <= before  # files of other tests may be closed meanwhile
 
 
-def test_a_segment_that_is_split_is_let_go_of(tmp_path):
+def test_a_segment_that_is_split_is_closed(tmp_path):
     path, before = tmp_path / "t-0" / f"{0:020d}.log", descriptors()
     path.parent.mkdir()
     path.write_bytes(batch(base_offset=0) + batch(base_offset=2**31))
@@ -77,17 +77,17 @@ def test_a_segment_that_is_split_is_let_go_of(tmp_path):
     assert descriptors() <= before
 
 
-def test_a_segment_that_cannot_be_split_is_let_go_of(tmp_path):
+def test_a_segment_that_cannot_be_split_is_closed(tmp_path):
     path, before = tmp_path / "t-0" / f"{0:020d}.log", descriptors()
     path.parent.mkdir()
     whole = batch(base_offset=0) + batch(base_offset=2**31)
     path.write_bytes(whole + batch(base_offset=2**31 + 1)[:-1])
-    with pytest.raises(LogStateError, match="no whole batch"):
+    with pytest.raises(LogStateError, match="no complete batch"):
         load(tmp_path, clean=False)
     assert descriptors() <= before
 
 
-def test_what_is_let_go_of_is_forced_before(tmp_path):
+def test_a_file_is_forced_to_disk_before_it_is_closed(tmp_path):
     disk = TracingDisk()
     with load(tmp_path, disk=disk) as log:
         for _ in range(SEGMENTS):
@@ -99,7 +99,7 @@ def test_what_is_let_go_of_is_forced_before(tmp_path):
         assert last.path.name not in forced
 
 
-def test_a_segment_that_was_let_go_of_is_cut_to_what_is_used(tmp_path):
+def test_a_segment_that_was_closed_is_trimmed(tmp_path):
     log = load(tmp_path, SMALL.with_changes({"preallocate": "true"}))
     log.append(batch())
     segment = log.growing_segments[0]
@@ -111,22 +111,22 @@ def test_a_segment_that_was_let_go_of_is_cut_to_what_is_used(tmp_path):
 
 
 def test_few_indexes_stay_mapped(tmp_path):
-    before, room = descriptors(), 2 * growing_index.SMALL_BYTES
+    before, size = descriptors(), 2 * growing_index.SMALL_BYTES
     indexes = [
-        GrowingOffsetIndex(tmp_path / f"{base}.index", base, room)
+        GrowingOffsetIndex(tmp_path / f"{base}.index", base, size)
         for base in range(MOST_OPEN + 50)
     ]
     for index in indexes:
         index.append(index.base_offset + 1, 5)
         index.close_handle()
-    opened = [GrowingOffsetIndex(one.path, one.base_offset, room) for one in indexes]
+    opened = [GrowingOffsetIndex(one.path, one.base_offset, size) for one in indexes]
     for _ in range(2):
         for index in opened:
             index.lookup(index.base_offset)
     assert descriptors() - before <= MOST_OPEN
     for index in opened:
         index.close_handle()
-    assert descriptors() <= before  # what other tests held may be let go of meanwhile
+    assert descriptors() <= before  # files of other tests may be closed meanwhile
 
 
 def test_a_rolled_segment_is_closed_once_it_is_on_disk(tmp_path):
@@ -172,7 +172,7 @@ def test_400_partitions_are_written_by_a_process_that_may_open_1024_files(tmp_pa
     assert int(done.stdout) < 400 + 2 * MOST_OPEN + 20
 
 
-def test_a_closed_log_holds_no_file_of_the_segments_it_removed(tmp_path):
+def test_a_closed_log_holds_no_file_of_its_deleted_segments_open(tmp_path):
     before = descriptors()
     for _ in range(50):
         with kafkalog.open(tmp_path / "t-0", "a", KEEPS_LITTLE) as log:
@@ -182,7 +182,7 @@ def test_a_closed_log_holds_no_file_of_the_segments_it_removed(tmp_path):
             log.update_high_watermark(log.log_end_offset)
             assert log.delete_old_segments() == 1
         assert list(log.path.glob("*.log.deleted"))
-    assert descriptors() <= before  # what other tests held may be let go of meanwhile
+    assert descriptors() <= before  # files of other tests may be closed meanwhile
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_closed_log_holds_no_file_of_the_segments_it_removed(tmp_path):
     ],
     ids=["retention", "truncation", "full truncation", "roll"],
 )
-def test_segments_that_wait_for_their_removal_have_no_file_open(tmp_path, remove):
+def test_segments_marked_as_deleted_have_no_open_files(tmp_path, remove):
     with load(tmp_path, KEEPS_LITTLE) as log:
         log.append(batch())
         log.roll()

@@ -1,4 +1,4 @@
-"""One partition opened for writing: what its log directory remembers of it."""
+"""A log open for writing: its lines in the checkpoints of the log directory."""
 
 import shutil
 
@@ -19,7 +19,7 @@ MARKER = ".kafka_cleanshutdown"
 
 
 def fill(directory, count=100):
-    """Append records, and let the log begin behind half of them."""
+    """Append records, and delete the first half of them."""
     builder = RecordBatchBuilder()
     for _ in range(count):
         builder.append(b"k", b"v", timestamp=1_700_000_000_000)
@@ -33,7 +33,9 @@ def remembered(directory):
     return [set(read_offsets(directory, name)) for name in CHECKPOINTS]
 
 
-def test_a_deleted_log_is_forgotten_and_its_neighbours_are_not(tmp_path):
+def test_a_deleted_log_is_removed_from_the_checkpoints_and_its_neighbours_are_not(
+    tmp_path,
+):
     fill(tmp_path / "orders-0")
     fill(tmp_path / "clicks-0")
     (tmp_path / MARKER).touch()
@@ -44,7 +46,7 @@ def test_a_deleted_log_is_forgotten_and_its_neighbours_are_not(tmp_path):
         assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 
 
-def test_what_is_made_in_the_place_of_a_lost_log_begins_at_the_start(tmp_path):
+def test_a_log_created_in_place_of_a_lost_one_begins_at_0(tmp_path):
     fill(tmp_path / "orders-0")
     shutil.rmtree(tmp_path / "orders-0")
     with kafkalog.open(tmp_path / "orders-0", "a") as log:
@@ -52,7 +54,7 @@ def test_what_is_made_in_the_place_of_a_lost_log_begins_at_the_start(tmp_path):
         assert log.high_watermark == 0
 
 
-def test_logs_of_a_directory_may_be_open_side_by_side_but_each_once(tmp_path):
+def test_several_logs_of_a_directory_may_be_open_but_each_only_once(tmp_path):
     with (
         kafkalog.open(tmp_path / "orders-0", "a"),
         kafkalog.open(tmp_path / "clicks-0", "a"),
@@ -63,8 +65,8 @@ def test_logs_of_a_directory_may_be_open_side_by_side_but_each_once(tmp_path):
     assert not (tmp_path / ".lock").exists()
 
 
-def test_files_made_anew_after_a_clean_stop_have_names_that_survive(tmp_path):
-    """A segment without its index is read through, and all its indexes are new."""
+def test_file_names_created_after_a_clean_shutdown_survive_a_crash(tmp_path):
+    """A segment without its index is recovered, and all its indexes are new."""
     fill(tmp_path / "orders-0")
     (tmp_path / MARKER).touch()
     disk = TracingDisk()
@@ -78,7 +80,7 @@ def test_files_made_anew_after_a_clean_stop_have_names_that_survive(tmp_path):
 
 
 @pytest.mark.parametrize("stem", ["9" * 20, "x" * 20])
-def test_a_segment_with_all_its_files_has_an_offset_for_a_name(tmp_path, stem):
+def test_a_segment_file_without_an_offset_in_its_name_is_rejected(tmp_path, stem):
     directory = tmp_path / "t-0"
     directory.mkdir()
     for ending in (".log", ".index", ".timeindex"):

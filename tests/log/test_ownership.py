@@ -1,4 +1,4 @@
-"""A log opened to be written: the lock, the marker, the lines of its log directory."""
+"""A log open for writing: lock, marker and checkpoints of its log directory."""
 
 import errno
 import os
@@ -58,13 +58,15 @@ def test_another_process_finds_the_directory_locked_until_the_last_log_is_closed
     assert not (tmp_path / LOCK).exists()
 
 
-def test_a_directory_locked_elsewhere_is_refused_and_left_as_it_is(tmp_path):
+def test_a_directory_locked_by_another_process_is_rejected_and_left_unchanged(tmp_path):
     (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
     command = [sys.executable, "-c", HOLD_LOCK, str(tmp_path / LOCK)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as other:
         other.stdout.readline()
-        with pytest.raises(LogLockedError, match="writes to the log directory"):
+        with pytest.raises(
+            LogLockedError, match="locked by a broker or another process"
+        ):
             opened(tmp_path)
         other.stdin.close()
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
@@ -72,14 +74,14 @@ def test_a_directory_locked_elsewhere_is_refused_and_left_as_it_is(tmp_path):
     opened(tmp_path).close()
 
 
-def test_a_refusal_within_the_process_does_not_lose_the_lock(tmp_path):
+def test_a_rejected_opening_within_the_process_does_not_release_the_lock(tmp_path):
     with opened(tmp_path):
         with pytest.raises(LogLockedError):
             opened(tmp_path)
         assert lock_as_seen_elsewhere(tmp_path) == "locked"
 
 
-def test_the_marker_goes_while_a_log_is_open_and_comes_back_if_it_was_there(tmp_path):
+def test_the_marker_is_removed_while_a_log_is_open_and_restored_if_it_existed(tmp_path):
     content = b'{"version":0,"brokerEpoch":11}'
     (tmp_path / CLEAN_SHUTDOWN).write_bytes(content)
     with opened(tmp_path) as log:
@@ -88,14 +90,14 @@ def test_the_marker_goes_while_a_log_is_open_and_comes_back_if_it_was_there(tmp_
     assert (tmp_path / CLEAN_SHUTDOWN).read_bytes() == content
 
 
-def test_the_marker_is_not_made_where_there_was_none(tmp_path):
+def test_no_marker_is_written_if_there_was_none(tmp_path):
     opened(tmp_path).close()
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
     with opened(tmp_path) as log:
         assert not log.report.clean
 
 
-def test_the_marker_does_not_come_back_after_a_log_was_abandoned(tmp_path):
+def test_the_marker_is_not_restored_after_a_log_was_abandoned(tmp_path):
     (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
     first, second = opened(tmp_path), opened(tmp_path, "orders-1")
     first.abandon()
@@ -135,7 +137,7 @@ def test_a_log_not_closed_in_order_is_recovered_though_the_directory_stays_open(
             assert log.report.clean
 
 
-def test_closing_writes_the_lines_of_its_own_partition_alone(tmp_path):
+def test_closing_writes_only_the_checkpoint_lines_of_its_own_partition(tmp_path):
     for name in (POINTS, MARKS, STARTS):
         (tmp_path / name).write_text("0\n1\nothers 3 42\n")
     with opened(tmp_path) as log:
@@ -148,7 +150,7 @@ def test_closing_writes_the_lines_of_its_own_partition_alone(tmp_path):
         assert sorted(lines[2:]) == [f"orders 0 {offset}", "others 3 42"]
 
 
-def test_what_is_no_partition_is_refused(tmp_path):
+def test_a_path_that_is_no_partition_is_rejected(tmp_path):
     (tmp_path / "file-0").write_bytes(b"")
     for name in ("nodash", "file-0", f"orders-0.{32 * 'a'}-delete"):
         with pytest.raises(NotALogDirectoryError):
@@ -161,7 +163,7 @@ def test_an_unknown_mode_is_refused(tmp_path):
         kafkalog.open(tmp_path / "orders-0", "w")
 
 
-def test_the_lock_is_let_go_of_where_a_log_cannot_be_loaded(tmp_path):
+def test_the_lock_is_released_if_a_log_cannot_be_loaded(tmp_path):
     opened(tmp_path).close()
     (tmp_path / "orders-0" / "leader-epoch-checkpoint").write_text("nonsense")
     with pytest.raises(kafkalog.CorruptCheckpointError):
@@ -169,7 +171,7 @@ def test_the_lock_is_let_go_of_where_a_log_cannot_be_loaded(tmp_path):
     assert not (tmp_path / LOCK).exists()
 
 
-def test_whichever_call_fails_while_opening_the_lock_is_let_go_of(tmp_path):
+def test_the_lock_is_released_whichever_call_fails_while_opening(tmp_path):
     disk = TracingDisk()
     (tmp_path / "noted").mkdir()
     opened(tmp_path / "noted", disk=disk).abandon()
@@ -185,7 +187,7 @@ def test_whichever_call_fails_while_opening_the_lock_is_let_go_of(tmp_path):
 @pytest.mark.parametrize(
     ("call", "effect"), [(1, "remove"), (2, "sync_directory"), (None, "reading")]
 )
-def test_a_marker_that_cannot_be_taken_away_leaves_no_lock(
+def test_a_marker_that_cannot_be_removed_leaves_no_lock(
     tmp_path, monkeypatch, call, effect
 ):
     def read_regular(_):
@@ -205,7 +207,7 @@ def test_a_marker_that_cannot_be_taken_away_leaves_no_lock(
 
 
 @pytest.mark.parametrize("call", [0, 3, 7, 12])
-def test_a_close_that_fails_is_raised_and_leaves_no_marker(tmp_path, call):
+def test_a_close_that_fails_raises_and_leaves_no_marker(tmp_path, call):
     (tmp_path / CLEAN_SHUTDOWN).write_bytes(b"")
     disk = FailingDisk()
     log = opened(tmp_path, disk=disk)

@@ -1,4 +1,4 @@
-"""One producer's rules, row by row as Kafka has them."""
+"""Kafka's rules for the batches of one producer."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def info_of(entry=None, origin=CLIENT, verification=None):
 
 
 def known(epoch=5, *sequences, txn=-1, coordinator=-1):
-    """An entry with a batch of one record for each of `sequences`."""
+    """Return an entry with a batch of one record for each of `sequences`."""
     entry = ProducerStateEntry(1, epoch, coordinator, NOW, txn)
     for at, sequence in enumerate(sequences):
         entry.add(epoch, BatchMetadata(sequence, at, 0, NOW))
@@ -65,7 +65,7 @@ def test_data_of_an_older_epoch_is_refused(origin):
         data(info_of(known(5, 0), origin), 0, epoch=4)
 
 
-def test_data_of_an_older_epoch_is_taken_from_a_leader():
+def test_a_follower_accepts_data_of_an_older_epoch():
     info = info_of(known(5, 0), REPLICATION)
     data(info, 9, epoch=4)
     assert info.entry.producer_epoch == 4
@@ -75,11 +75,11 @@ def test_data_of_an_older_epoch_is_taken_from_a_leader():
 # Sequences
 
 
-def test_the_next_sequence_is_taken():
+def test_the_next_sequence_is_accepted():
     info = info_of(known(5, 3))
     data(info, 4, count=3)
     data(info, 7)
-    assert [one.last_sequence for one in info.entry.batches] == [6, 7]
+    assert [stored.last_sequence for stored in info.entry.batches] == [6, 7]
 
 
 @pytest.mark.parametrize("sequence", [0, 2, 3, 5, GREATEST])
@@ -89,11 +89,11 @@ def test_any_other_sequence_of_the_epoch_is_refused(sequence):
 
 
 @pytest.mark.parametrize("origin", [COORDINATOR, REPLICATION])
-def test_only_a_client_keeps_to_sequences(origin):
+def test_sequences_are_checked_for_clients_only(origin):
     info = info_of(known(5, 3), origin)
     data(info, 9)
     data(info, -1)
-    assert [one.last_sequence for one in info.entry.batches] == [9, -1]
+    assert [stored.last_sequence for stored in info.entry.batches] == [9, -1]
 
 
 def test_zero_follows_the_greatest_sequence():
@@ -104,7 +104,7 @@ def test_zero_follows_the_greatest_sequence():
         data(info_of(known(5, GREATEST)), 1)
 
 
-def test_a_batch_may_run_over_the_greatest_sequence():
+def test_sequences_within_a_batch_may_wrap_around():
     info = info_of(known(5, GREATEST - 11))
     data(info, GREATEST - 10, count=21)
     [one] = info.entry.batches
@@ -114,17 +114,19 @@ def test_a_batch_may_run_over_the_greatest_sequence():
 
 def test_a_new_epoch_begins_with_sequence_zero():
     data(info_of(known(5, 3)), 0, epoch=6)
-    with pytest.raises(OutOfOrderSequenceError, match="sequence 4, expected 0 as the first of epoch 6"):
+    with pytest.raises(
+        OutOfOrderSequenceError, match="sequence 4, expected 0 as the first of epoch 6"
+    ):
         data(info_of(known(5, 3)), 4, epoch=6)
 
 
-def test_a_producer_not_known_begins_with_any_sequence():
+def test_an_unknown_producer_may_begin_with_any_sequence():
     info = info_of()
     data(info, 17)
     assert info.entry.last_sequence == 17
 
 
-def test_within_an_append_a_producer_not_known_is_not_held_to_its_sequence():
+def test_sequences_of_an_unknown_producer_are_not_checked_within_an_append():
     info = info_of()
     data(info, 17)
     data(info, 99, offset=101)
@@ -142,7 +144,7 @@ def test_after_a_marker_with_a_new_epoch_the_sequence_is_zero_again(producing):
     assert producing.state.last_entry(1).last_sequence == 0
 
 
-def test_a_marker_in_the_same_append_lets_the_sequence_begin_anew():
+def test_a_marker_in_the_same_append_restarts_the_sequence():
     info = info_of(known(5, 3))
     mark(info, epoch=6)
     with pytest.raises(OutOfOrderSequenceError, match="sequence 4 after -1"):
@@ -150,7 +152,7 @@ def test_a_marker_in_the_same_append_lets_the_sequence_begin_anew():
     data(info, 0, epoch=6)
 
 
-def test_after_a_marker_of_the_same_epoch_the_sequence_goes_on(producing):
+def test_after_a_marker_of_the_same_epoch_the_sequence_continues(producing):
     producing.data(0, txn=True)
     producing.marker(1)
     producing.data(2, 1, txn=True)
@@ -162,11 +164,13 @@ def test_after_a_marker_of_the_same_epoch_the_sequence_goes_on(producing):
 
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_data_outside_of_the_open_transaction_is_refused(origin):
-    with pytest.raises(InvalidTxnStateError, match="expected a batch of the open transaction"):
+    with pytest.raises(
+        InvalidTxnStateError, match="expected a batch of the open transaction"
+    ):
         data(info_of(known(5, 0, txn=99), origin), 1)
 
 
-def test_the_first_transactional_batch_opens_a_transaction_where_it_lies():
+def test_the_first_transactional_batch_opens_a_transaction_at_its_offset():
     info = info_of(known(5, 0))
     place = OffsetMetadata(7, 3, 4000)
     info.append_data(5, 1, 2, NOW, place, 8, True)
@@ -177,7 +181,7 @@ def test_the_first_transactional_batch_opens_a_transaction_where_it_lies():
     assert info.entry.txn_first_offset == 7
 
 
-def test_what_is_refused_changes_nothing_that_was_known(producing):
+def test_a_rejected_batch_leaves_the_producer_state_unchanged(producing):
     producing.data(0, txn=True)
     before = repr(producing.state.last_entry(1))
     info = producing.state.prepare_update(1, CLIENT)
@@ -192,7 +196,7 @@ def test_what_is_refused_changes_nothing_that_was_known(producing):
 
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("origin", LEADERS)
-def test_of_versions_0_and_1_a_marker_of_the_same_epoch_ends(origin, version):
+def test_with_versions_0_and_1_a_marker_may_have_the_same_epoch(origin, version):
     info = info_of(known(5, 0, txn=99), origin)
     assert mark(info, version=version) == CompletedTxn(1, 99, 110, False)
     assert info.entry.txn_first_offset == -1
@@ -206,14 +210,14 @@ def test_a_marker_of_an_older_epoch_is_refused(origin, version):
 
 
 @pytest.mark.parametrize("origin", LEADERS)
-def test_of_version_2_a_marker_has_a_newer_epoch(origin):
+def test_with_version_2_a_marker_needs_a_newer_epoch(origin):
     info = info_of(known(5, 0, txn=99), origin)
     with pytest.raises(InvalidProducerEpochError, match="epoch 5, expected at least 6"):
         mark(info, version=2)
     assert mark(info, epoch=6, version=2, abort=True) == CompletedTxn(1, 99, 110, True)
 
 
-def test_of_version_2_a_marker_may_be_written_again():
+def test_with_version_2_a_marker_may_be_repeated():
     info = info_of(known(5))
     assert mark(info, version=2) is None
     info = info_of(known(MAX_PRODUCER_EPOCH, 0, txn=99))
@@ -221,7 +225,7 @@ def test_of_version_2_a_marker_may_be_written_again():
 
 
 @pytest.mark.parametrize("version", [-1, 0, 2])
-def test_a_marker_from_a_leader_is_taken_as_it_is(version):
+def test_a_follower_accepts_any_marker(version):
     info = info_of(known(5, 0, txn=99, coordinator=7), REPLICATION)
     assert mark(info, epoch=4, version=version, coordinator=6) is not None
     assert info.entry.producer_epoch == 4
@@ -229,7 +233,7 @@ def test_a_marker_from_a_leader_is_taken_as_it_is(version):
 
 
 @pytest.mark.parametrize("origin", LEADERS)
-def test_a_leader_has_to_be_told_the_version_of_a_marker(origin):
+def test_a_marker_needs_a_transaction_version_on_a_leader(origin):
     with pytest.raises(LogArgumentError, match="transaction version") as caught:
         mark(info_of(known(5), origin), version=-1)
     assert caught.value.kafka_name == "IllegalArgumentException"
@@ -238,13 +242,16 @@ def test_a_leader_has_to_be_told_the_version_of_a_marker(origin):
 @pytest.mark.parametrize("open_from", [-1, 99])
 def test_a_marker_of_an_older_coordinator_is_refused(open_from):
     entry = known(5, 0, txn=open_from, coordinator=7)
-    with pytest.raises(TransactionCoordinatorFencedError, match="coordinator epoch 6, expected at least 7"):
+    with pytest.raises(
+        TransactionCoordinatorFencedError,
+        match="coordinator epoch 6, expected at least 7",
+    ):
         mark(info_of(entry, COORDINATOR), coordinator=6)
     mark(info_of(entry, COORDINATOR), coordinator=7)
     mark(info_of(entry, COORDINATOR), coordinator=8)
 
 
-def test_the_epoch_of_the_producer_is_looked_at_before_the_coordinators():
+def test_the_producer_epoch_is_checked_before_the_coordinator_epoch():
     with pytest.raises(InvalidProducerEpochError):
         mark(info_of(known(5, coordinator=7), COORDINATOR), epoch=4, coordinator=6)
 
@@ -262,13 +269,15 @@ def verified(lowest=0, *, bumps=True):
     return VerificationState(NOW, lowest, 5, bumps)
 
 
-def test_of_version_2_a_producer_not_known_begins_with_sequence_zero():
-    with pytest.raises(OutOfOrderSequenceError, match="sequence 5, expected 0 as the first"):
+def test_with_version_2_an_unknown_producer_begins_with_sequence_zero():
+    with pytest.raises(
+        OutOfOrderSequenceError, match="sequence 5, expected 0 as the first"
+    ):
         data(info_of(verification=verified()), 5)
     data(info_of(verification=verified()), 0)
 
 
-def test_of_version_1_a_producer_not_known_begins_anywhere():
+def test_with_version_1_an_unknown_producer_may_begin_with_any_sequence():
     data(info_of(verification=verified(5, bumps=False)), 5)
 
 
@@ -287,22 +296,22 @@ def test_a_sequence_above_the_lowest_to_be_verified_is_refused():
 
 def test_only_the_last_five_batches_are_remembered():
     entry = known(5, *range(8))
-    assert [one.last_sequence for one in entry.batches] == [3, 4, 5, 6, 7]
+    assert [stored.last_sequence for stored in entry.batches] == [3, 4, 5, 6, 7]
     later = known(5, *range(8, 10))
     entry.update(later)
-    assert [one.last_sequence for one in entry.batches] == [5, 6, 7, 8, 9]
+    assert [stored.last_sequence for stored in entry.batches] == [5, 6, 7, 8, 9]
 
 
-def test_an_epoch_that_comes_and_goes_within_an_append_keeps_the_batches():
+def test_an_epoch_that_begins_and_ends_within_an_append_keeps_the_batches():
     entry = known(5, 1, 2)
     info = info_of(entry, REPLICATION)
     data(info, 0, epoch=6)
     data(info, 3, epoch=5)
     entry.update(info.entry)
-    assert [one.last_sequence for one in entry.batches] == [1, 2, 3]
+    assert [stored.last_sequence for stored in entry.batches] == [1, 2, 3]
 
 
-def test_a_duplicate_has_just_the_sequences_and_the_epoch():
+def test_a_duplicate_has_the_same_sequences_and_epoch():
     entry = known(5)
     entry.add(5, BatchMetadata(9, 103, 3, NOW))
     assert entry.find_duplicate(5, 6, 9).first_offset == 100
@@ -320,5 +329,5 @@ def test_a_duplicate_has_just_the_sequences_and_the_epoch():
         (-1, 3, GREATEST - 3),
     ],
 )
-def test_first_sequences_are_counted_back_over_zero(last, delta, first):
+def test_first_sequences_wrap_around_below_zero(last, delta, first):
     assert BatchMetadata(last, 100, delta, NOW).first_sequence == first

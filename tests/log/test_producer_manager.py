@@ -1,4 +1,4 @@
-"""The producers of a log that is written to: transactions, expiry, snapshots."""
+"""The producer state of a writable log: transactions, expiry, snapshots."""
 
 import pytest
 
@@ -36,10 +36,10 @@ def unstable(state):
     return None if found is None else found.offset
 
 
-# What is known
+# The state
 
 
-def test_next_gap_repetition_and_epochs_in_turn(producing):
+def test_next_sequence_gap_duplicate_and_new_epoch_in_turn(producing):
     producing.data(0, 0)
     producing.data(1, 1)
     for sequence in (1, 5):
@@ -50,7 +50,7 @@ def test_next_gap_repetition_and_epochs_in_turn(producing):
         producing.data(4, 0, epoch=0)
 
 
-def test_a_marker_alone_makes_a_producer_known(producing):
+def test_a_marker_alone_creates_a_producer_entry(producing):
     producing.marker(27, epoch=2)
     entry = producing.state.last_entry(PRODUCER)
     assert (entry.producer_epoch, entry.last_sequence) == (2, -1)
@@ -61,7 +61,7 @@ def test_a_marker_alone_makes_a_producer_known(producing):
     producing.data(28, 0, epoch=2)
 
 
-def test_a_leaders_sequence_is_what_a_client_goes_on_from(producing):
+def test_a_client_continues_the_sequence_of_a_replicated_batch(producing):
     producing.data(735, 2**31 - 1, epoch=15, origin=REPLICATION)
     producing.data(1235, 0, epoch=15)
     entry = producing.state.last_entry(PRODUCER)
@@ -69,7 +69,7 @@ def test_a_leaders_sequence_is_what_a_client_goes_on_from(producing):
     assert entry.last_sequence == 0
 
 
-def test_gaps_are_taken_from_a_leader_alone(producing):
+def test_sequence_gaps_are_accepted_from_replication_only(producing):
     producing.data(0, 0)
     with pytest.raises(OutOfOrderSequenceError):
         producing.data(1, 3)
@@ -77,7 +77,7 @@ def test_gaps_are_taken_from_a_leader_alone(producing):
     assert producing.state.last_entry(PRODUCER).last_sequence == 3
 
 
-def test_a_marker_with_a_new_epoch_forgets_batches(producing):
+def test_a_marker_with_a_new_epoch_removes_the_batches(producing):
     producing.data(0, 0)
     producing.marker(1, epoch=1, abort=True)
     entry = producing.state.last_entry(PRODUCER)
@@ -86,7 +86,7 @@ def test_a_marker_with_a_new_epoch_forgets_batches(producing):
     producing.data(2, 0, epoch=1)
 
 
-def test_offsets_of_a_group_have_no_sequence(producing):
+def test_group_offsets_need_no_sequence(producing):
     for offset in (99, 100):
         producing.data(offset, -1, txn=True, origin=COORDINATOR)
     assert producing.state.last_entry(PRODUCER).last_sequence == -1
@@ -97,7 +97,7 @@ def test_an_update_needs_a_producer(producing):
         producing.state.update(ProducerAppendInfo(ProducerStateEntry(-1), CLIENT))
 
 
-def test_nothing_is_known_only_where_no_transaction_waits_either(producing):
+def test_the_state_is_empty_only_without_unreplicated_transactions(producing):
     assert producing.state.is_empty
     producing.data(0, txn=True)
     producing.marker(1)
@@ -108,7 +108,7 @@ def test_nothing_is_known_only_where_no_transaction_waits_either(producing):
     assert producing.state.is_empty
 
 
-# What is stable
+# Stable offsets
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -138,7 +138,9 @@ def begin(state, producer, offset):
     return place
 
 
-def test_of_each_transaction_ended_the_last_stable_offset_is_anothers_first(producing):
+def test_the_last_stable_offset_is_the_first_offset_of_another_open_transaction(
+    producing,
+):
     state = producing.state
     first, second, third = (
         begin(state, producer, offset)
@@ -212,7 +214,7 @@ def test_a_producer_expires_by_the_timestamp_of_its_last_batch(producing):
     assert producing.state.map_end_offset == 3
 
 
-def test_records_of_the_past_are_of_producers_that_expire_at_once(producing):
+def test_producers_of_old_records_expire_at_once(producing):
     producing.data(1, 0, time=0)
     producing.state.remove_expired_producers(NOW)
     assert not producing.state.producers
@@ -239,7 +241,7 @@ def test_expired_producers_of_a_snapshot_are_not_loaded(producing):
 # Verification
 
 
-def test_a_verification_under_way_keeps_its_guard(producing):
+def test_a_pending_verification_keeps_its_guard(producing):
     state = producing.state
     assert state.guard_of(PRODUCER) == NO_GUARD
     guard = state.start_verification(PRODUCER, 0, 0, True)

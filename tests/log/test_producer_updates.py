@@ -1,4 +1,4 @@
-"""The producers of whole appends: duplicates, verification, order, many at once."""
+"""Producer state and whole appends: duplicates, verification, order."""
 
 import pytest
 from hypothesis import given
@@ -44,7 +44,7 @@ def strict(tmp_path):
 # Duplicates
 
 
-def test_each_of_the_last_five_batches_is_known_again(producing):
+def test_each_of_the_last_five_batches_is_recognized_as_a_duplicate(producing):
     for at in range(7):
         append(producing, batch(10 * at, 3 * at, count=3))
     for at in range(2, 7):
@@ -69,13 +69,13 @@ def test_the_sequences_of_another_epoch_are_no_duplicate(producing):
 
 
 @pytest.mark.parametrize("origin", [COORDINATOR, REPLICATION])
-def test_only_a_client_repeats_itself(producing, origin):
+def test_duplicates_are_recognized_for_clients_only(producing, origin):
     append(producing, batch(0, 0))
     assert append(producing, batch(1, 0), origin=origin) is None
     assert batches_of(producing) == [0, 1]
 
 
-def test_a_duplicate_anywhere_in_an_append_leaves_all_as_it_was(producing):
+def test_a_duplicate_anywhere_in_an_append_leaves_the_state_unchanged(producing):
     append(producing, batch(0, 0))
     assert append(producing, batch(1, 1), batch(2, 0)) is not None
     assert batches_of(producing) == [0]
@@ -84,13 +84,13 @@ def test_a_duplicate_anywhere_in_an_append_leaves_all_as_it_was(producing):
 # Whole appends
 
 
-def test_batches_without_producer_are_nothing_to_producers(producing):
+def test_batches_without_a_producer_do_not_change_the_state(producing):
     assert append(producing, batch(0, -1, producer=-1, epoch=-1)) is None
     assert append(producing) is None
     assert producing.state.is_empty
 
 
-def test_a_refused_batch_leaves_those_before_it_unknown_too(producing):
+def test_a_rejected_batch_also_drops_those_before_it(producing):
     append(producing, batch(0, 0))
     with pytest.raises(OutOfOrderSequenceError):
         append(producing, batch(1, 1), batch(2, 0, producer=2), batch(3, 9))
@@ -98,7 +98,7 @@ def test_a_refused_batch_leaves_those_before_it_unknown_too(producing):
     assert producing.state.last_entry(2) is None
 
 
-def test_a_transaction_lies_where_its_first_batch_will(producing):
+def test_a_transaction_has_the_position_of_its_first_batch(producing):
     rows = rows_of(batch(100, 0, txn=True), batch(101, 1), batch(102, 0, producer=2))
     rows["position"] += 5000
     rows["attributes"][1:] = rows["attributes"][0]
@@ -109,7 +109,7 @@ def test_a_transaction_lies_where_its_first_batch_will(producing):
     assert places == [(100, 90, 700), (102, 90, 900)]
 
 
-def test_while_loading_only_the_offset_of_a_transaction_is_known(producing):
+def test_a_loaded_transaction_has_an_offset_without_a_position(producing):
     updates = ProducerUpdates(producing.state, REPLICATION, transaction_version=0)
     updates.add(rows_of(batch(100, 0, txn=True)))
     updates.apply()
@@ -139,7 +139,7 @@ def test_one_append_ends_and_begins_transactions(producing):
     assert producing.state.first_unstable_offset().offset == 30
 
 
-def test_an_emptied_control_batch_ends_nothing(producing):
+def test_an_empty_control_batch_ends_no_transaction(producing):
     append(producing, batch(0, 0, txn=True))
     append(producing, batch(1, -1, txn=True, control=True), markers={0: None})
     assert producing.state.first_undecided_offset() == 0
@@ -157,7 +157,7 @@ def test_an_emptied_control_batch_ends_nothing(producing):
     st.lists(st.integers(0, 2**20) | st.integers(0, 9).map(lambda n: n << 16)),
     st.booleans(),
 )
-def test_new_producers_of_an_append_come_in_the_order_of_a_hash_map(
+def test_new_producers_of_an_append_are_in_the_order_of_a_hash_map(
     tmp_path_factory, producers, again
 ):
     state = ProducerStateManager(tmp_path_factory.getbasetemp() / "none")
@@ -191,7 +191,7 @@ def test_a_transaction_begins_only_with_the_guard_of_its_verification(strict, or
     append(strict, batch(1, 1, txn=True), origin=origin)
 
 
-def test_an_older_epoch_is_told_before_the_missing_guard(strict):
+def test_an_older_epoch_is_reported_before_a_missing_guard(strict):
     append(strict, batch(0, 0, epoch=5))
     for control in (False, True):
         row = batch(1, 0, epoch=4, txn=True, control=control)
@@ -201,7 +201,7 @@ def test_an_older_epoch_is_told_before_the_missing_guard(strict):
             append(strict, row, markers={0: COMMIT}, version=0)
 
 
-def test_markers_and_followers_and_plain_batches_need_no_guard(strict):
+def test_markers_followers_and_nontransactional_batches_need_no_guard(strict):
     marker = batch(0, -1, txn=True, control=True)
     append(strict, marker, origin=COORDINATOR, markers={0: COMMIT}, version=0)
     append(strict, batch(1, 0, txn=True, producer=2), origin=REPLICATION)
@@ -215,7 +215,7 @@ def test_without_verification_no_transaction_needs_a_guard(producing):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_verification_holds_sequences_back_even_if_guards_do_not_matter(
+def test_a_verification_limits_sequences_even_if_guards_are_not_checked(
     tmp_path, enabled
 ):
     producing = Producing(tmp_path, transaction_verification=enabled)
@@ -237,7 +237,7 @@ def test_a_marker_leaves_the_verification_of_the_next_transaction(
     assert (strict.state.guard_of(PRODUCER) != NO_GUARD) is kept
 
 
-def test_a_plain_batch_leaves_the_verification_as_it_is(strict):
+def test_a_nontransactional_batch_leaves_the_verification_unchanged(strict):
     guard = strict.state.start_verification(PRODUCER, 0, 0, False)
     append(strict, batch(0, 0))
     assert strict.state.guard_of(PRODUCER) == guard
@@ -260,7 +260,7 @@ def test_errors_have_kafkas_names():
     }
 
 
-# One by one, as recovery goes
+# One by one, as in recovery
 
 
 def test_while_a_segment_is_recovered_each_batch_is_an_update_by_itself(producing):

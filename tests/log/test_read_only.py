@@ -1,4 +1,4 @@
-"""A log that is open for reading refuses each call that would change it."""
+"""A log open for reading rejects each call that would change it."""
 
 import inspect
 
@@ -9,8 +9,14 @@ from kafkalog.log.log import WRITING
 from kafkalog.log.writable_log import WritableLog
 from tests import golden_data
 
-ASKING = {"close", "abandon", "find_offset", "find_aborted", "end_offset_for_epoch"}
-"""What only a log that is written to is asked, or does at its end."""
+WRITABLE_ONLY = {
+    "close",
+    "abandon",
+    "find_offset",
+    "find_aborted",
+    "end_offset_for_epoch",
+}
+"""Methods of a writable log alone that change no records."""
 
 
 def methods(kind):
@@ -24,24 +30,24 @@ def methods(kind):
 READING = {"close", "read", "offsets_for_times", "producer_states"} | {
     "aborted_transactions"
 }
-CHANGING = sorted(methods(WritableLog) - READING - ASKING)
+CHANGING = sorted(methods(WritableLog) - READING - WRITABLE_ONLY)
 
 
 @pytest.mark.parametrize("name", CHANGING)
-def test_a_call_that_changes_a_log_is_refused_where_it_is_read_only(name):
+def test_a_call_that_changes_a_log_is_rejected_on_a_log_open_for_reading(name):
     with kafkalog.open(golden_data.logs("k431-clean") / "once-0") as log:
-        said = f"^{name}: the log is open for reading, expected mode 'a': "
-        with pytest.raises(kafkalog.ReadOnlyLogError, match=said):
+        message = f"^{name}: the log is open for reading, expected mode 'a': "
+        with pytest.raises(kafkalog.ReadOnlyLogError, match=message):
             getattr(log, name)(b"anything", of=1)
 
 
-def test_a_log_open_for_reading_does_not_have_them():
+def test_a_log_open_for_reading_does_not_have_the_methods_that_write():
     with kafkalog.open(golden_data.logs("k431-clean") / "once-0") as log:
         assert not hasattr(log, "append")
         with pytest.raises(AttributeError, match="'Log' has no attribute 'appends'"):
             log.appends  # noqa: B018
 
 
-def test_what_is_refused_is_what_a_log_that_is_written_to_does():
+def test_the_rejected_methods_are_those_only_a_writable_log_has():
     assert "append_records" in CHANGING
     assert set(CHANGING) == set(WRITING)

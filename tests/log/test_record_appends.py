@@ -1,4 +1,4 @@
-"""Records that are appended leave what their batches would leave, given as bytes."""
+"""Appended records leave the same log as their batches, appended as bytes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ rules = st.fixed_dictionaries(
         "flush.messages": st.integers(1, 20),
     },
 )
-# With several settings at once most things are refused: each by itself, too.
+# With several settings at once most appends are rejected, so each is tested alone too.
 topics = rules | rules.map(lambda topic: dict([*topic.items()][:1]))
 producers = st.just({}) | st.builds(
     dict,
@@ -84,13 +84,13 @@ def built(table, bounds, **fields):
     return batches
 
 
-def told(outcomes):
-    """Say what became of batches, so that it can be compared."""
+def described(outcomes):
+    """Return a description of outcomes that can be compared."""
     return [
-        (type(one), str(one), getattr(one, "record_errors", None))
-        if isinstance(one, KafkaLogError)
-        else one
-        for one in outcomes
+        (type(outcome), str(outcome), getattr(outcome, "record_errors", None))
+        if isinstance(outcome, KafkaLogError)
+        else outcome
+        for outcome in outcomes
     ]
 
 
@@ -98,7 +98,7 @@ def told(outcomes):
 
 
 def check_both_ways(calls, topic):
-    """Append records, and their batches to another log; all must be the same."""
+    """Append records, and their batches to another log; check that all is the same."""
     config = SMALL.with_changes({str(key): value for key, value in topic.items()})
     kinds = set()
     with tempfile.TemporaryDirectory() as root:
@@ -107,8 +107,8 @@ def check_both_ways(calls, topic):
         theirs.mkdir()
         with load(ours, config) as log, load(theirs, config) as other:
             for table, codec, batch_bytes, producer in calls:
-                asked = {"codec": codec, "batch_bytes": batch_bytes, **producer}
-                done = log.append_records(table, **asked)
+                arguments = {"codec": codec, "batch_bytes": batch_bytes, **producer}
+                done = log.append_records(table, **arguments)
                 chosen, level = codec, None
                 kind = config.compression_type
                 if codec is None and kind in CODECS:
@@ -116,8 +116,8 @@ def check_both_ways(calls, topic):
                 fields = {"codec": chosen or "none", "level": level, **producer}
                 batches = built(table, done.bounds.tolist(), **fields)
                 outcomes = other.append_many(batches)
-                assert told(done.outcomes) == told(outcomes)
-                kinds |= {type(one).__name__ for one in outcomes}
+                assert described(done.outcomes) == described(outcomes)
+                kinds |= {type(outcome).__name__ for outcome in outcomes}
             assert dict(log.producers) == dict(other.producers)
             assert log.log_end_offset == other.log_end_offset
         assert files_of(ours) == files_of(theirs)
@@ -126,7 +126,7 @@ def check_both_ways(calls, topic):
 
 @settings(deadline=None)
 @given(calls, topics)
-def test_records_leave_the_bytes_and_results_of_their_batches(calls, topic):
+def test_records_leave_the_same_bytes_and_results_as_their_batches(calls, topic):
     for kind in check_both_ways(calls, topic):
         event(kind)
 
@@ -145,7 +145,7 @@ def test_records_leave_the_bytes_and_results_of_their_batches(calls, topic):
         ({"compression.type": "gzip"}, None),
     ],
 )
-def test_each_rule_of_a_topic_is_kept(topic, refused, codec):
+def test_records_are_validated_by_each_rule_of_the_topic(topic, refused, codec):
     def row(**fields):
         return {"key": b"k", "value": b"v", "timestamp": NOW, **fields}
 
@@ -161,7 +161,7 @@ def test_each_rule_of_a_topic_is_kept(topic, refused, codec):
 
 @settings(deadline=None)
 @given(tables, st.integers(1, 600))
-def test_a_batch_is_as_full_as_it_may_be(table, batch_bytes):
+def test_a_batch_has_as_many_records_as_fit(table, batch_bytes):
     columns = record_columns(table, NOW)
     producing = producer_batches.into_producer_batches(
         columns, BatchSettings(), batch_bytes
@@ -175,7 +175,7 @@ def test_a_batch_is_as_full_as_it_may_be(table, batch_bytes):
             assert len(built(table, [first, end + 1])[0]) > batch_bytes
 
 
-def test_many_buffers_leave_what_one_leaves(tmp_path, monkeypatch):
+def test_many_buffers_leave_the_same_bytes_as_one(tmp_path, monkeypatch):
     table = [{"value": bytes(number % 300)} for number in range(200)]
     left = []
     for size in (1, 500, 1 << 20):
@@ -190,7 +190,7 @@ def test_many_buffers_leave_what_one_leaves(tmp_path, monkeypatch):
     assert left[0] == left[1] == left[2]
 
 
-def test_it_is_told_which_records_were_refused_and_where_the_others_are(tmp_path):
+def test_the_result_lists_rejected_records_and_the_offsets_of_the_others(tmp_path):
     table = [{"value": b"v"}, {"value": b"v"}, {"value": bytes(300)}, {"value": b"v"}]
     config = SMALL.with_changes({"max.message.bytes": 200})
     with load(tmp_path, config) as log:
@@ -206,7 +206,7 @@ def test_it_is_told_which_records_were_refused_and_where_the_others_are(tmp_path
         assert [index for index, _ in refused.error.record_errors] == [1]
 
 
-def test_a_duplicate_has_the_offsets_it_was_given_first(tmp_path):
+def test_a_duplicate_has_the_offsets_of_the_first_append(tmp_path):
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     with load(tmp_path) as log:
         log.append_records({"value": [b"a", b"b"]}, **producer)
@@ -216,7 +216,7 @@ def test_a_duplicate_has_the_offsets_it_was_given_first(tmp_path):
         assert (again.offsets.tolist(), log.log_end_offset) == ([0, 1], 3)
 
 
-def test_the_codec_is_the_topics_where_none_is_named(tmp_path):
+def test_the_default_codec_is_that_of_the_topic(tmp_path):
     changes = {"compression.type": "gzip", "compression.gzip.level": 1}
     with load(tmp_path, SMALL.with_changes(changes)) as log:
         log.append_records({"value": [b"v" * 100]})
@@ -225,19 +225,19 @@ def test_the_codec_is_the_topics_where_none_is_named(tmp_path):
         log.update_config(SMALL)
         log.append_records({"value": [b"v" * 100]})
         log.append_records({"value": [b"v" * 100]}, codec="snappy")
-        codecs = [one.codec for one in log.read(0).batches()]
+        codecs = [stored.codec for stored in log.read(0).batches()]
     assert codecs == ["gzip", "none", "none", "snappy"]
 
 
-def test_records_without_a_time_are_of_now(tmp_path):
+def test_records_without_a_timestamp_get_the_present_time(tmp_path):
     with load(tmp_path) as log:
         log.append_records([{"value": b"v"}])
         log.append_records([{"value": b"v", "timestamp": None}])
-        first, second = (one for batch in log.read(0).batches() for one in batch)
+        first, second = (record for batch in log.read(0).batches() for record in batch)
     assert (first.timestamp, second.timestamp) == (NOW, -1)
 
 
-def test_no_records_are_no_batch(tmp_path):
+def test_an_append_without_records_writes_no_batch(tmp_path):
     with load(tmp_path) as log:
         for nothing in ([], {"value": []}, np.empty((0,), object)):
             done = log.append_records(nothing)
@@ -246,7 +246,7 @@ def test_no_records_are_no_batch(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "message"),
+    ("arguments", "error", "message"),
     [
         ({"codec": "brotli"}, InvalidRecordError, "codec 'brotli', expected none"),
         ({"codec": "gzip", "level": 77}, ConfigError, "compression.gzip.level is 77"),
@@ -263,29 +263,29 @@ def test_no_records_are_no_batch(tmp_path):
         ),
     ],
 )
-def test_what_no_batch_can_be_is_refused_before_anything_is_appended(
-    tmp_path, asked, error, message
+def test_invalid_batch_settings_are_rejected_before_anything_is_appended(
+    tmp_path, arguments, error, message
 ):
     with load(tmp_path) as log:
         with pytest.raises(error, match=message):
-            log.append_records({"value": [b"v"]}, **asked)
+            log.append_records({"value": [b"v"]}, **arguments)
         assert log.log_end_offset == 0
 
 
-def test_records_that_cannot_be_taken_leave_the_log_as_it_was(tmp_path):
+def test_records_that_cannot_be_converted_leave_the_log_unchanged(tmp_path):
     def failing():
         yield {"value": b"v"}
-        raise OSError("whoever reads the source")
+        raise OSError("unreadable reads the source")
 
     with load(tmp_path) as log:
-        with pytest.raises(OSError, match="whoever"):
+        with pytest.raises(OSError, match="unreadable"):
             log.append_records(failing())
         with pytest.raises(UnfitRecordsError):
             log.append_records({"value": [b"v", 3]})
         assert log.append_records({"value": [b"v"]}).offsets.tolist() == [0]
 
 
-def test_a_record_that_no_batch_can_hold_is_refused_at_once(tmp_path, monkeypatch):
+def test_a_record_too_large_for_any_batch_is_rejected_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(producer_batches, "_MAX_PAYLOAD", 100)
     with load(tmp_path) as log:
         table = {"value": [b"v", bytes(200)]}
@@ -308,7 +308,7 @@ def test_a_failing_disk_closes_the_log(tmp_path):
     log.abandon()
 
 
-def test_what_a_scan_reads_is_appended_to_another_log(tmp_path):
+def test_records_of_a_scan_can_be_appended_to_another_log(tmp_path):
     source = "tests/golden/k431-clean/logs/orders.zstd-0"
     columns = ["key", "value", "headers", "timestamp"]
     for name, views in (("gathered", False), ("views", True)):

@@ -1,4 +1,4 @@
-"""Opening to write that is refused or fails: nothing changes, nothing stays open."""
+"""An opening that is rejected or fails changes nothing and leaves nothing open."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ EPOCHS = "leader-epoch-checkpoint"
 
 
 def open_descriptors():
-    """Count the files this process has open."""
+    """Return the number of files that this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -128,7 +128,9 @@ def test_a_refused_manager_changes_nothing_and_leaves_nothing_open(damaged):
 
 
 @each_refusal("garbage in partition.metadata", "no epoch file")
-def test_a_directory_that_is_offline_from_the_start_is_as_it_was(damaged, tmp_path):
+def test_a_directory_that_is_offline_from_the_start_is_left_unchanged(
+    damaged, tmp_path
+):
     root, _, _ = damaged
     before, descriptors = files_of(root), open_descriptors()
     with manage(tmp_path / "other", root) as manager:
@@ -176,7 +178,7 @@ def test_a_manager_refused_for_one_directory_changes_none(tmp_path, disturb, err
         log.close()
 
 
-def test_what_is_locked_or_no_partition_is_refused_without_a_trace(tmp_path):
+def test_a_locked_directory_or_no_partition_is_rejected_without_a_trace(tmp_path):
     root = log_directory(tmp_path / "logs")
     scheduler = ManualScheduler(ManualClock(NOW))
     with open_log(root / "orders-0", SMALL, scheduler=scheduler):
@@ -188,7 +190,7 @@ def test_what_is_locked_or_no_partition_is_refused_without_a_trace(tmp_path):
         assert open_descriptors() == descriptors
 
 
-def test_a_lock_file_that_a_crash_has_left_stays_when_opening_is_refused(tmp_path):
+def test_a_lock_file_left_by_a_crash_stays_when_opening_is_refused(tmp_path):
     root = log_directory(tmp_path / "logs")
     (root / ".lock").touch()
     with pytest.raises(InconsistentTopicIdError):
@@ -203,7 +205,7 @@ def test_a_lock_file_that_a_crash_has_left_stays_when_opening_is_refused(tmp_pat
 
 @contextmanager
 def suppress_full_disk():
-    """Let a full disk be no error, and note that it was full."""
+    """Suppress the error of a full disk, and note that it was full."""
     failed = []
     try:
         yield failed
@@ -264,10 +266,10 @@ def test_a_log_that_cannot_be_split_leaves_nothing_open(tmp_path):
     assert open_descriptors() == descriptors
 
 
-# A log directory that is made
+# A log directory that is created
 
 
-def test_a_log_directory_that_was_made_has_a_marker_once_all_is_closed(tmp_path):
+def test_a_created_log_directory_has_a_marker_once_all_logs_are_closed(tmp_path):
     root = tmp_path / "new"
     with kafkalog.open(root / "orders-0", "a", SMALL) as log:
         log.append(batch(3))
@@ -280,7 +282,7 @@ def test_a_log_directory_that_was_made_has_a_marker_once_all_is_closed(tmp_path)
         assert log.log_end_offset == 3
 
 
-def test_a_log_directory_that_was_made_has_no_marker_after_a_crash(tmp_path):
+def test_a_created_log_directory_has_no_marker_after_a_crash(tmp_path):
     root = tmp_path / "new"
     kafkalog.open(root / "orders-0", "a", SMALL).abandon()
     assert not (root / MARKER).exists()
@@ -288,13 +290,13 @@ def test_a_log_directory_that_was_made_has_no_marker_after_a_crash(tmp_path):
     assert not (root / MARKER).exists()
 
 
-def test_no_more_than_the_log_directory_itself_is_made(tmp_path):
+def test_the_parent_of_a_log_directory_is_not_created(tmp_path):
     with pytest.raises(FileNotFoundError):
         kafkalog.open(tmp_path / "a" / "b" / "orders-0", "a", SMALL)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_manager_makes_its_directories_and_leaves_their_markers(tmp_path):
+def test_a_manager_creates_its_directories_and_their_markers(tmp_path):
     with manage(tmp_path / "a" / "b"):
         assert not (tmp_path / "a" / "b" / MARKER).exists()
     assert (tmp_path / "a" / "b" / MARKER).exists()

@@ -1,4 +1,4 @@
-"""Results of appends are tuples like any other, whichever path the append went."""
+"""Results of appends hash as tuples, on the fast path and in the general step."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_results_of_append_as_follower_hash_as_their_fields_do(log):
         assert_plain(log.append_as_follower(sent, leader_epoch=0))
 
 
-def test_the_logs_end_hashes_as_its_fields_do(log):
+def test_the_log_end_hashes_as_its_fields_do(log):
     for _ in range(3):
         log.append(batch())
         place = log.read(log.log_end_offset).place

@@ -1,4 +1,4 @@
-"""Segments by base offset, against a sorted list."""
+"""Segments by base offset, compared with a sorted list."""
 
 import threading
 from types import SimpleNamespace
@@ -23,11 +23,11 @@ def a_map_of(bases):
 
 
 def bases_of(segments):
-    return [one.base_offset for one in segments]
+    return [segment.base_offset for segment in segments]
 
 
 @given(added=BASES, removed=BASES)
-def test_segments_come_in_the_order_of_their_bases(added, removed):
+def test_segments_are_in_the_order_of_their_bases(added, removed):
     segments = a_map_of(added)
     for base in removed:
         segments.remove(base)
@@ -47,9 +47,9 @@ def test_neighbours_of_an_offset_are_found(bases, offset):
     def base_of(segment):
         return None if segment is None else segment.base_offset
 
-    below = [one for one in known if one < offset]
-    above = [one for one in known if one > offset]
-    at = [one for one in known if one <= offset]
+    below = [base for base in known if base < offset]
+    above = [base for base in known if base > offset]
+    at = [base for base in known if base <= offset]
     assert base_of(segments.lower(offset)) == (below[-1] if below else None)
     assert base_of(segments.higher(offset)) == (above[0] if above else None)
     assert base_of(segments.floor(offset)) == (at[-1] if at else None)
@@ -60,11 +60,11 @@ def test_neighbours_of_an_offset_are_found(bases, offset):
 def test_a_range_has_all_segments_that_may_hold_its_offsets(bases, start, length):
     segments, end = a_map_of(bases), start + length
     known = sorted(set(bases))
-    holder = [one for one in known if one <= start][-1:]
-    inside = [one for one in known if start < one < end]
+    holder = [offset for offset in known if offset <= start][-1:]
+    inside = [offset for offset in known if start < offset < end]
     expected = holder + inside if length else []
     assert bases_of(segments.between(start, end)) == [
-        one for one in expected if one < end
+        offset for offset in expected if offset < end
     ]
 
 
@@ -73,7 +73,7 @@ def test_a_range_that_ends_before_it_begins_is_refused():
         a_map_of([0]).between(5, 4)
 
 
-def test_a_segment_takes_the_place_of_one_with_its_base():
+def test_a_segment_replaces_one_with_the_same_base():
     segments = a_map_of([0, 7])
     new = SimpleNamespace(base_offset=7, size=1)
     segments.add(new)
@@ -81,8 +81,8 @@ def test_a_segment_takes_the_place_of_one_with_its_base():
     assert segments.base_offsets == [0, 7]
 
 
-@given(bases=BASES, asked=OFFSET)
-def test_a_segment_is_made_once_and_only_if_it_is_asked_for(bases, asked):
+@given(bases=BASES, requested=OFFSET)
+def test_a_segment_is_created_once_and_only_on_request(bases, requested):
     made = []
 
     def make(base):
@@ -92,14 +92,14 @@ def test_a_segment_is_made_once_and_only_if_it_is_asked_for(bases, asked):
     segments = SegmentMap()
     for base in sorted(set(bases)):
         segments.expect(base, make)
-    found = [segments.floor(asked), segments.floor(asked)]
+    found = [segments.floor(requested), segments.floor(requested)]
     assert found[0] is found[1]
-    assert segments.in_use == [one for one in found[:1] if one is not None]
+    assert segments.in_use == [segment for segment in found[:1] if segment is not None]
     assert len(segments) == len(set(bases))
     assert bases_of(segments) == sorted(set(bases)) == sorted(made)
 
 
-def test_a_segment_that_was_never_asked_for_goes_as_others_do():
+def test_a_segment_that_was_never_requested_can_be_removed():
     segments = SegmentMap()
     for base in (0, 7, 9):
         segments.expect(base, lambda base: SimpleNamespace(base_offset=base, size=1))
@@ -114,7 +114,7 @@ def test_a_segment_that_was_never_asked_for_goes_as_others_do():
     assert 0 not in segments
 
 
-def test_whoever_asks_for_all_segments_waits_for_one_that_is_being_deleted(tmp_path):
+def test_a_listing_of_all_segments_waits_for_a_running_deletion(tmp_path):
     with load(tmp_path) as log:
         for _ in range(30):
             log.append(batch(3))

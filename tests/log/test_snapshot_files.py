@@ -1,4 +1,4 @@
-"""Snapshots of a log that is written to: when, which, and byte for byte."""
+"""Producer snapshots of a writable log: when they are written, and their bytes."""
 
 import numpy as np
 import pytest
@@ -38,10 +38,10 @@ def put(directory, *offsets):
         (directory / name(offset)).touch()
 
 
-# When
+# When they are written
 
 
-def test_there_is_one_snapshot_an_offset(producing):
+def test_there_is_one_snapshot_for_each_offset(producing):
     assert producing.state.take_snapshot() is None
     producing.data(0)
     path = producing.state.take_snapshot()
@@ -50,7 +50,7 @@ def test_there_is_one_snapshot_an_offset(producing):
     assert producing.snapshots() == [1]
 
 
-def test_a_snapshot_is_written_over_what_is_there_without_cutting(producing):
+def test_a_snapshot_overwrites_an_existing_file_without_truncating_it(producing):
     producing.data(0)
     path = producing.directory / name(1)
     path.write_bytes(bytes(100))
@@ -61,7 +61,7 @@ def test_a_snapshot_is_written_over_what_is_there_without_cutting(producing):
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_snapshot_is_forced_to_disk_if_asked(tmp_path, sync):
+def test_a_snapshot_is_forced_to_disk_on_request(tmp_path, sync):
     disk = TracingDisk()
     producing = Producing(tmp_path, disk=disk)
     producing.data(0)
@@ -72,7 +72,7 @@ def test_a_snapshot_is_forced_to_disk_if_asked(tmp_path, sync):
 # Loading
 
 
-def test_only_the_last_batch_comes_back_and_the_open_transaction(producing):
+def test_a_snapshot_keeps_the_last_batch_and_the_open_transaction(producing):
     producing.data(0, 0, txn=True)
     producing.data(1, 1, txn=True)
     producing.state.take_snapshot()
@@ -87,7 +87,7 @@ def test_only_the_last_batch_comes_back_and_the_open_transaction(producing):
 
 
 @pytest.mark.parametrize("with_data", [True, False])
-def test_an_ended_transaction_comes_back_ended(producing, with_data):
+def test_a_completed_transaction_is_loaded_as_completed(producing, with_data):
     if with_data:
         producing.data(0, 0, txn=True)
     producing.clock.time_ms += 7
@@ -112,7 +112,7 @@ def test_an_ended_transaction_comes_back_ended(producing, with_data):
         lambda data: data + b"\0",
     ],
 )
-def test_a_damaged_snapshot_is_removed_and_the_one_before_taken(producing, damage):
+def test_a_corrupt_snapshot_is_removed_and_the_previous_one_used(producing, damage):
     producing.data(0, 0)
     producing.state.take_snapshot()
     producing.data(1, 1)
@@ -125,7 +125,7 @@ def test_a_damaged_snapshot_is_removed_and_the_one_before_taken(producing, damag
     assert state.map_end_offset == 1
 
 
-def test_without_a_snapshot_all_begins_at_the_logs_start(producing):
+def test_without_a_snapshot_loading_begins_at_the_log_start(producing):
     producing.data(0)
     state = producing.reopened()
     state.truncate_and_reload(7, 20, NOW)
@@ -144,7 +144,7 @@ def test_snapshots_outside_of_the_log_are_removed(producing):
     assert producing.state.last_entry(PRODUCER).last_offset == 2
 
 
-def test_where_all_is_known_up_to_the_end_just_that_stays(producing):
+def test_a_reload_of_the_present_range_keeps_the_state(producing):
     producing.data(0, 0, txn=True)
     producing.data(1, 1, txn=True)
     producing.marker(2)
@@ -155,7 +155,7 @@ def test_where_all_is_known_up_to_the_end_just_that_stays(producing):
     assert producing.state.first_unstable_offset() is None
 
 
-def test_the_first_unstable_offset_comes_back_with_a_truncation(producing):
+def test_a_truncation_restores_the_first_unstable_offset(producing):
     state = producing.state
     producing.data(99, 0, txn=True)
     state.take_snapshot()
@@ -169,7 +169,7 @@ def test_the_first_unstable_offset_comes_back_with_a_truncation(producing):
     assert state.first_unstable_offset().offset == 99
 
 
-def test_a_whole_truncation_removes_every_snapshot(producing):
+def test_a_full_truncation_removes_every_snapshot(producing):
     for offset in range(2):
         producing.data(offset, offset)
         producing.state.take_snapshot()
@@ -182,7 +182,7 @@ def test_a_whole_truncation_removes_every_snapshot(producing):
         assert producing.snapshots() == [offset]
 
 
-def test_when_the_logs_start_moves_producers_stay(producing):
+def test_producers_are_kept_when_the_log_start_moves(producing):
     producing.data(0, 0)
     producing.data(1, 1, txn=True)
     producing.marker(2)
@@ -195,7 +195,7 @@ def test_when_the_logs_start_moves_producers_stay(producing):
     assert producing.state.take_snapshot() is not None
 
 
-def test_a_log_that_is_cut_wholly_at_its_end_forgets_producers(tmp_path):
+def test_a_full_truncation_to_the_log_end_removes_all_producers(tmp_path):
     with load(tmp_path) as log:
         for number in range(3):
             owner = {"producer_id": 7, "producer_epoch": 0, "base_sequence": number}
@@ -213,7 +213,7 @@ def test_a_log_that_is_cut_wholly_at_its_end_forgets_producers(tmp_path):
 # Files
 
 
-def test_strays_go_but_for_the_newest_beyond_the_last_segment(tmp_path):
+def test_stray_snapshots_are_removed_except_the_newest_above_the_last_segment(tmp_path):
     put(tmp_path, 2, 5, 7, 42)
     files = SnapshotFiles(tmp_path, DISK)
     files.remove_strays([5])
@@ -223,7 +223,7 @@ def test_strays_go_but_for_the_newest_beyond_the_last_segment(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [name(5)]
 
 
-def test_only_files_of_snapshots_are_snapshots(tmp_path):
+def test_other_files_are_not_listed_as_snapshots(tmp_path):
     put(tmp_path, 5)
     (tmp_path / name(6, ".deleted")).touch()
     (tmp_path / name(7)).mkdir()
@@ -231,7 +231,7 @@ def test_only_files_of_snapshots_are_snapshots(tmp_path):
     assert SnapshotFiles(tmp_path / "missing", DISK).latest() is None
 
 
-def test_a_snapshot_of_no_offset_is_refused(tmp_path):
+def test_a_snapshot_without_an_offset_is_rejected(tmp_path):
     (tmp_path / "x.snapshot").touch()
     with pytest.raises(StrayFileError, match=r"'x\.snapshot'"):
         SnapshotFiles(tmp_path, DISK).latest()
@@ -251,7 +251,7 @@ def test_a_snapshot_is_marked_to_be_deleted_later(tmp_path):
 # Bytes
 
 
-def test_entries_come_back_as_they_were_written():
+def test_entries_survive_a_round_trip():
     entry = ProducerStateEntry(1, 2, 3, -1, 100)
     entry.add(2, BatchMetadata(1, 2, 3, -1))
     other = ProducerStateEntry(11, 12, 13, 123456)
@@ -271,7 +271,7 @@ def test_a_brokers_snapshot_read_and_written_is_the_same(path):
 
 
 @pytest.mark.parametrize("path", list(brokers_snapshots()))
-def test_a_brokers_snapshot_has_the_order_of_a_hash_map(path):
+def test_entries_of_a_brokers_snapshot_are_in_the_order_of_a_hash_map(path):
     state = ProducerStateManager(path.parent)
     entries = parse_entries(path.read_bytes())
     state.load(entries)
@@ -280,7 +280,7 @@ def test_a_brokers_snapshot_has_the_order_of_a_hash_map(path):
 
 
 def loaded(directory, offset):
-    """Load what the log has below an offset, as a broker that recovers it does."""
+    """Load the log up to an offset, as a broker that recovers it does."""
     state = ProducerStateManager(directory)
     for segment in list_segments(directory):
         if segment.base_offset >= offset:
@@ -298,12 +298,14 @@ def loaded(directory, offset):
 
 
 @pytest.mark.parametrize(("set_name", "directory"), WHOLE)
-def test_a_log_that_is_loaded_gives_the_brokers_snapshots(set_name, directory):
+def test_a_loaded_log_writes_the_same_snapshots_as_the_broker(set_name, directory):
     path = golden_data.logs(set_name) / directory
     for file in sorted(path.glob("*.snapshot")):
         theirs = parse_snapshot(file.read_bytes())
         state = loaded(path, int(file.name.split(".")[0]))
-        entries = [state.producers[one] for one in state.producers.in_hash_order()]
+        entries = [
+            state.producers[producer] for producer in state.producers.in_hash_order()
+        ]
         ours = parse_snapshot(format_entries(entries))
         kept = ours[np.isin(ours["producer_id"], theirs["producer_id"])]
         assert kept.tobytes() == theirs.tobytes()

@@ -1,4 +1,4 @@
-"""The thread of a log ends with the log, whichever way that ends."""
+"""The thread of a log ends with the log, however that is closed."""
 
 import threading
 from itertools import count
@@ -72,7 +72,7 @@ def test_no_thread_remains_whichever_call_fails_while_opening_or_closing(tmp_pat
     assert call > 10
 
 
-def test_no_thread_remains_where_abandoning_fails(tmp_path, monkeypatch):
+def test_no_thread_remains_if_abandoning_fails(tmp_path, monkeypatch):
     before = threading.enumerate()
     log = kafkalog.open(tmp_path / "t-0", "a", SMALL)
     real = OwnedDirectory.release

@@ -1,4 +1,4 @@
-"""Offsets by time: what a reader is told who sees as far as an isolation lets."""
+"""Lookups by time, limited by the isolation level."""
 
 import pytest
 
@@ -12,7 +12,7 @@ NONE_TIERED = TimestampOffset(-1, -1, -1)
 
 
 def half_seen(directory):
-    """Load a log that ends at 8, replicated up to 6, and undecided from 4 on."""
+    """Load a log that ends at 8, with high watermark 6 and last stable offset 4."""
     log = load(directory)
     log.append(batch(2, timestamp=NOW))
     log.append(batch(2, timestamp=NOW + 100))
@@ -30,10 +30,12 @@ def log(tmp_path):
         yield log
 
 
-def told(log, timestamp):
-    """Offsets told for each isolation, None where it is unknown."""
-    found = [log.find_offset(timestamp, isolation=one) for one in ISOLATIONS]
-    return [None if one is None else one.offset for one in found]
+def found_offsets(log, timestamp):
+    """Return the offset found for each isolation, None if it is unknown."""
+    found = [
+        log.find_offset(timestamp, isolation=isolation) for isolation in ISOLATIONS
+    ]
+    return [None if entry is None else entry.offset for entry in found]
 
 
 @pytest.mark.parametrize(
@@ -52,13 +54,15 @@ def told(log, timestamp):
         (NOW + 302, [None, None, None, None]),
     ],
 )
-def test_a_reader_is_told_what_lies_before_the_end_it_sees(log, timestamp, offsets):
-    assert told(log, timestamp) == offsets
+def test_a_lookup_finds_only_records_below_the_limit_of_its_isolation(
+    log, timestamp, offsets
+):
+    assert found_offsets(log, timestamp) == offsets
     assert log.find_offset(timestamp) == log.find_offset(timestamp, isolation="log_end")
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_places_have_no_time_and_what_epoch_is_known(log, isolation):
+def test_log_start_and_end_have_no_timestamp_and_the_known_epoch(log, isolation):
     for place in (LATEST, EARLIEST, EARLIEST_LOCAL):
         found = log.find_offset(place, isolation=isolation)
         assert (found.timestamp, found.leader_epoch) == (-1, 0)
@@ -66,57 +70,63 @@ def test_places_have_no_time_and_what_epoch_is_known(log, isolation):
         assert log.find_offset(place, isolation=isolation) == NONE_TIERED
 
 
-def test_the_record_of_the_greatest_time_is_told_once_it_is_seen(log):
+def test_the_record_with_the_greatest_timestamp_is_found_once_it_is_visible(log):
     log.update_high_watermark(7)
-    assert told(log, GREATEST) == [7, None, None, None]
+    assert found_offsets(log, GREATEST) == [7, None, None, None]
     log.update_high_watermark(8)
-    assert told(log, GREATEST) == [7, 7, 7, None]
+    assert found_offsets(log, GREATEST) == [7, 7, 7, None]
     assert log.find_offset(GREATEST, isolation="high_watermark") == (NOW + 301, 7, 0)
 
 
-def test_the_start_is_told_even_if_none_of_it_is_seen(log):
+def test_the_log_start_is_returned_even_if_nothing_is_visible(log):
     log.delete_records(6)
-    assert told(log, EARLIEST) == told(log, EARLIEST_LOCAL) == [6, 6, 6, 6]
-    assert told(log, LATEST) == [8, 6, 6, 6]
-    assert told(log, NOW) == [6, None, None, None]
+    assert (
+        found_offsets(log, EARLIEST)
+        == found_offsets(log, EARLIEST_LOCAL)
+        == [6, 6, 6, 6]
+    )
+    assert found_offsets(log, LATEST) == [8, 6, 6, 6]
+    assert found_offsets(log, NOW) == [6, None, None, None]
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS[1:])
 @pytest.mark.parametrize("timestamp", [LATEST, GREATEST, NOW + 300, NOW + 10**6])
-def test_after_an_election_an_end_is_not_told_that_may_have_been_passed(
+def test_after_an_election_no_end_offset_below_the_epoch_start_is_returned(
     log, timestamp, isolation
 ):
     log.assign_epoch(3)
-    with pytest.raises(OffsetNotAvailableError, match=r"mark 6, expected at least 8, .* epoch 3"):
+    with pytest.raises(
+        OffsetNotAvailableError, match=r"mark 6, expected at least 8, .* epoch 3"
+    ):
         log.find_offset(timestamp, isolation=isolation)
     log.update_high_watermark(8)
-    assert told(log, LATEST) == [8, 8, 8, 4]
-    assert told(log, NOW + 10**6) == [None] * 4
+    assert found_offsets(log, LATEST) == [8, 8, 8, 4]
+    assert found_offsets(log, NOW + 10**6) == [None] * 4
 
 
-def test_after_an_election_all_else_is_told(log):
+def test_after_an_election_other_lookups_succeed(log):
     log.assign_epoch(3)
-    assert told(log, EARLIEST) == told(log, EARLIEST_LOCAL) == [0] * 4
-    assert told(log, LATEST_TIERED) == told(log, PENDING) == [-1] * 4
-    assert told(log, NOW + 100) == [2] * 4
+    assert found_offsets(log, EARLIEST) == found_offsets(log, EARLIEST_LOCAL) == [0] * 4
+    assert found_offsets(log, LATEST_TIERED) == found_offsets(log, PENDING) == [-1] * 4
+    assert found_offsets(log, NOW + 100) == [2] * 4
     assert log.find_offset(LATEST) == (-1, 8, 3)
     assert log.find_offset(GREATEST).offset == 7
     assert log.find_offset(NOW + 10**6) is None
 
 
-def test_to_ask_does_not_move_the_high_watermark(log):
+def test_a_lookup_does_not_move_the_high_watermark(log):
     log.update_high_watermark(5)
-    assert told(log, LATEST) == [8, 5, 5, 4]
+    assert found_offsets(log, LATEST) == [8, 5, 5, 4]
     assert log.high_watermark == 5
 
 
 @pytest.mark.parametrize("timestamp", [LATEST, EARLIEST, NOW])
-def test_an_isolation_that_there_is_none_of_is_refused(log, timestamp):
+def test_an_unknown_isolation_is_rejected(log, timestamp):
     with pytest.raises(ValueError, match="isolation 'dirty', expected one of"):
         log.find_offset(timestamp, isolation="dirty")
 
 
-def test_where_no_epoch_is_known_of_the_start_none_is_told(tmp_path):
+def test_without_an_epoch_of_the_log_start_none_is_returned(tmp_path):
     with load(tmp_path) as log:
         log.append_as_follower(batch(2, magic=1))
         log.append(batch(2), leader_epoch=4)
@@ -127,7 +137,7 @@ def test_where_no_epoch_is_known_of_the_start_none_is_told(tmp_path):
         assert log.find_offset(EARLIEST) == (-1, 2, 4)
 
 
-def test_of_messages_without_timestamps_none_has_the_greatest(tmp_path):
+def test_a_log_of_messages_without_timestamps_has_no_greatest_timestamp(tmp_path):
     with load(tmp_path) as log:
         old = {"magic": 0, "timestamp_type": -1, "timestamp": -1}
         log.append_as_follower(batch(**old))

@@ -1,4 +1,4 @@
-"""Which settings a partition has, and when nothing is known of them."""
+"""The settings of a partition, and when they are unknown."""
 
 import warnings
 
@@ -22,7 +22,7 @@ from tests.log.clusters import (
     IDS,
     REMOVE,
     TOPICS,
-    keep,
+    mark_as_brokers,
     metadata_log,
     of_broker,
     old_partition,
@@ -56,12 +56,12 @@ def why_unknown(logs, **options):
     return settings.unknown
 
 
-# Where settings stand
+# Sources of settings
 
 
 def test_a_topic_has_its_own_settings_before_any_others(tmp_path):
     metadata_log(
-        keep(tmp_path),
+        mark_as_brokers(tmp_path),
         [
             *TOPICS,
             setting("orders", "retention.ms", "1000"),
@@ -90,27 +90,27 @@ def test_a_topic_has_its_own_settings_before_any_others(tmp_path):
         ([], 5000),
     ],
 )
-def test_brokers_settings_go_from_its_own_to_the_clusters_to_the_static(
+def test_broker_settings_precede_cluster_defaults_and_these_precede_static_ones(
     tmp_path, values, expected
 ):
-    metadata_log(keep(tmp_path), [*TOPICS, *values])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, *values])
     assert retention(tmp_path) == expected
 
 
-def test_a_setting_that_was_deleted_is_none(tmp_path):
+def test_a_deleted_setting_is_not_applied(tmp_path):
     values = [setting("orders", "retention.ms", text) for text in ("1000", None)]
-    metadata_log(keep(tmp_path), [*TOPICS, *values])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, *values])
     assert retention(tmp_path) == 5000
 
 
-def test_a_topic_made_anew_has_no_settings_of_the_one_before(tmp_path):
+def test_a_recreated_topic_has_no_settings_of_the_previous_one(tmp_path):
     values = [
         topic("orders"),
         setting("orders", "retention.ms", "1000"),
         record(REMOVE, topicId=IDS["orders"]),
         topic("orders", OTHER_ID),
     ]
-    metadata_log(keep(tmp_path), values)
+    metadata_log(mark_as_brokers(tmp_path), values)
     assert retention(tmp_path, topic_id=OTHER_ID) == 5000
     reason = f"topic id {IDS['orders']}, expected {OTHER_ID}"
     assert reason in why_unknown(tmp_path, topic_id=IDS["orders"])
@@ -119,7 +119,9 @@ def test_a_topic_made_anew_has_no_settings_of_the_one_before(tmp_path):
 @pytest.mark.parametrize(
     ("ended", "expected"), [(END, 1000), (ABORT, 5000), (None, 5000)]
 )
-def test_records_of_a_transaction_count_once_it_has_ended(tmp_path, ended, expected):
+def test_records_of_a_metadata_transaction_are_applied_when_it_ends(
+    tmp_path, ended, expected
+):
     values = [
         *TOPICS,
         record(BEGIN, name="t"),
@@ -127,12 +129,12 @@ def test_records_of_a_transaction_count_once_it_has_ended(tmp_path, ended, expec
     ]
     if ended is not None:
         values.append(record(ended, **({"reason": "r"} if ended == ABORT else {})))
-    metadata_log(keep(tmp_path), values)
+    metadata_log(mark_as_brokers(tmp_path), values)
     assert retention(tmp_path) == expected
 
 
-def test_the_newest_snapshot_and_what_the_log_adds_are_read(tmp_path):
-    keep(tmp_path)
+def test_the_newest_snapshot_and_the_later_records_of_the_log_are_applied(tmp_path):
+    mark_as_brokers(tmp_path)
     early = [*TOPICS, setting("orders", "retention.ms", "1")]
     snapshot(tmp_path, early, 3)
     snapshot(tmp_path, [*early[:2], setting("orders", "retention.ms", "1000")], 10)
@@ -144,7 +146,7 @@ def test_the_newest_snapshot_and_what_the_log_adds_are_read(tmp_path):
     assert retention(tmp_path) == 1000
 
 
-def test_unknown_and_sensitive_names_are_ignored_without_a_word(tmp_path):
+def test_unknown_and_sensitive_settings_are_ignored_silently(tmp_path):
     values = [
         setting("orders", "message.format.version", "3.0"),
         setting("orders", "retention.ms", "1000"),
@@ -152,49 +154,49 @@ def test_unknown_and_sensitive_names_are_ignored_without_a_word(tmp_path):
         of_broker("1", "log.of.the.future", "x"),
         setting("x", "retention.ms", "7", kind=32),
     ]
-    metadata_log(keep(tmp_path), [*TOPICS, *values])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, *values])
     assert retention(tmp_path) == 1000
 
 
-# When nothing is known
+# Unknown settings
 
 
-def test_a_directory_that_no_broker_kept_has_the_defaults(tmp_path):
+def test_a_directory_that_is_no_brokers_has_the_defaults(tmp_path):
     assert of(tmp_path, broker=None).config == LogConfig()
     assert retention(tmp_path) == 5000
 
 
 @pytest.mark.parametrize("config", [LogConfig(), LogConfig(retention_ms=7)])
-def test_settings_given_count_whoever_kept_the_directory(tmp_path, config):
-    metadata_log(keep(tmp_path), [])
+def test_passed_settings_apply_in_any_directory(tmp_path, config):
+    metadata_log(mark_as_brokers(tmp_path), [])
     settings = of(tmp_path, config=config, topic_id=OTHER_ID)
     assert settings == (config, None)
 
 
-def test_settings_given_for_a_topic_are_that_topics_alone(tmp_path):
-    topics = TopicSettings([keep(tmp_path)], None, {"orders": LogConfig()}, None)
+def test_settings_passed_for_a_topic_apply_to_that_topic_only(tmp_path):
+    topics = TopicSettings(
+        [mark_as_brokers(tmp_path)], None, {"orders": LogConfig()}, None
+    )
     assert topics.of("orders") == (LogConfig(), None)
     assert topics.of("state").unknown
 
 
 @pytest.mark.parametrize("sign", ["meta.properties", "__cluster_metadata-0"])
-def test_a_broker_kept_what_has_its_files_and_without_settings_nothing_goes(
-    tmp_path, sign
-):
+def test_nothing_is_deleted_from_a_brokers_directory_without_settings(tmp_path, sign):
     if sign == "meta.properties":
-        keep(tmp_path)
-        assert "no __cluster_metadata-0 lies" in why_unknown(tmp_path)
+        mark_as_brokers(tmp_path)
+        assert "has no __cluster_metadata-0" in why_unknown(tmp_path)
     else:
         (tmp_path / sign).mkdir()
-        assert "neither a segment nor a snapshot" in why_unknown(tmp_path)
+        assert "no segment and no snapshot" in why_unknown(tmp_path)
 
 
-def test_a_partition_with_a_topic_id_is_a_clusters_wherever_it_lies(tmp_path):
+def test_a_partition_with_a_topic_id_is_of_a_cluster_in_any_directory(tmp_path):
     assert "no __cluster_metadata-0" in why_unknown(tmp_path, topic_id=OTHER_ID)
 
 
 def test_a_topic_that_the_cluster_does_not_have_has_unknown_settings(tmp_path):
-    metadata_log(keep(tmp_path))
+    metadata_log(mark_as_brokers(tmp_path))
     assert "no such topic" in why_unknown(tmp_path, name="clicks")
 
 
@@ -210,11 +212,11 @@ def test_a_topic_that_the_cluster_does_not_have_has_unknown_settings(tmp_path):
 def test_an_invalid_value_makes_settings_unknown_and_is_the_reason(
     tmp_path, value, reason
 ):
-    metadata_log(keep(tmp_path), [*TOPICS, value])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, value])
     assert reason in why_unknown(tmp_path)
 
 
-def test_without_the_brokers_number_settings_of_single_brokers_are_unknown(tmp_path):
+def test_without_the_node_id_settings_of_single_brokers_are_unknown(tmp_path):
     metadata_log(tmp_path, [*TOPICS, of_broker("1", "log.retention.ms", "2000")])
     assert "node.id" in why_unknown(tmp_path)
 
@@ -225,16 +227,16 @@ def flip(path):
     path.write_bytes(data)
 
 
-def test_a_metadata_log_that_is_damaged_is_not_believed(tmp_path):
-    flip(metadata_log(keep(tmp_path)))
+def test_a_corrupt_metadata_log_makes_settings_unknown(tmp_path):
+    flip(metadata_log(mark_as_brokers(tmp_path)))
     reason = why_unknown(tmp_path)
     assert reason.startswith("__cluster_metadata-0 cannot be read: ")
     assert reason.endswith(f"{0:020d}.log at byte 0")
 
 
-def test_a_metadata_log_cut_short_in_its_last_batch_is_read_up_to_there(tmp_path):
+def test_a_metadata_log_with_a_partial_last_batch_is_read_up_to_it(tmp_path):
     path = metadata_log(
-        keep(tmp_path), [*TOPICS, setting("orders", "retention.ms", "1")]
+        mark_as_brokers(tmp_path), [*TOPICS, setting("orders", "retention.ms", "1")]
     )
     more = metadata_log(tmp_path, [setting("orders", "retention.ms", "2")], start=3)
     path.write_bytes(path.read_bytes() + more.read_bytes()[:-3])
@@ -242,8 +244,8 @@ def test_a_metadata_log_cut_short_in_its_last_batch_is_read_up_to_there(tmp_path
     assert retention(tmp_path) == 1
 
 
-def test_a_metadata_log_with_a_gap_is_not_believed(tmp_path):
-    metadata_log(keep(tmp_path), start=5)
+def test_a_metadata_log_with_a_gap_makes_settings_unknown(tmp_path):
+    metadata_log(mark_as_brokers(tmp_path), start=5)
     assert "base offset 5, expected 0" in why_unknown(tmp_path)
     snapshot(tmp_path, TOPICS, 4)
     assert "base offset 5, expected 4" in why_unknown(tmp_path)
@@ -252,18 +254,21 @@ def test_a_metadata_log_with_a_gap_is_not_believed(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["flipped", "no footer"])
-def test_a_snapshot_that_is_damaged_is_not_believed(tmp_path, damage):
+def test_a_corrupt_metadata_snapshot_makes_settings_unknown(tmp_path, damage):
     path = snapshot(
-        keep(tmp_path), TOPICS, 5, finished=None if damage == "no footer" else NOW
+        mark_as_brokers(tmp_path),
+        TOPICS,
+        5,
+        finished=None if damage == "no footer" else NOW,
     )
     if damage == "flipped":
         flip(path)
     assert path.name in why_unknown(tmp_path)
 
 
-def test_limits_that_server_properties_may_have_set_are_not_guessed(tmp_path):
+def test_limits_that_server_properties_may_have_set_are_unknown(tmp_path):
     values = [setting("state", "cleanup.policy", "compact")]
-    metadata_log(keep(tmp_path), [*TOPICS, *values])
+    metadata_log(mark_as_brokers(tmp_path), [*TOPICS, *values])
     settings = of(tmp_path, broker=None)
     assert settings.config.retention_ms == -1
     assert settings.config.max_segment_ms == LogConfig().segment_ms
@@ -278,14 +283,14 @@ def test_limits_that_server_properties_may_have_set_are_not_guessed(tmp_path):
 
 
 @pytest.mark.parametrize("config", [None, LogConfig(retention_ms=1, retention_bytes=1)])
-def test_the_metadata_log_itself_is_never_retained(tmp_path, config):
-    metadata_log(keep(tmp_path))
+def test_nothing_is_deleted_from_the_metadata_log(tmp_path, config):
+    metadata_log(mark_as_brokers(tmp_path))
     settings = of(tmp_path, "__cluster_metadata", config=config)
     assert settings.unknown is None
     assert (settings.config.retention_ms, settings.config.retention_bytes) == (-1, -1)
 
 
-# A log opened with them
+# A log opened with settings
 
 
 def opened(directory, *arguments, **options):
@@ -295,45 +300,51 @@ def opened(directory, *arguments, **options):
 
 
 def deleted(log):
-    """Delete what is too old; whether that was anything."""
+    """Delete old segments; return whether there were any."""
     with log:
         log.update_high_watermark(log.log_end_offset)
         return log.delete_old_segments() > 0
 
 
-def test_a_log_opened_without_settings_keeps_what_a_broker_wrote(tmp_path):
-    directory = old_partition(keep(tmp_path))
+def test_a_brokers_log_opened_without_settings_keeps_all_records(tmp_path):
+    directory = old_partition(mark_as_brokers(tmp_path))
     with pytest.warns(UnknownSettingsWarning, match=r"orders-0.*config=LogConfig"):
         log = opened(directory)
     assert not deleted(log)
     assert len(list(directory.glob("*.log"))) == 3
 
 
-def test_a_log_opened_beside_the_metadata_log_has_its_topics_settings(tmp_path):
+def test_a_log_in_the_directory_of_the_metadata_log_has_the_settings_of_its_topic(
+    tmp_path,
+):
     values = [*TOPICS, setting("orders", "retention.ms", "1000")]
-    metadata_log(keep(tmp_path), [*values, setting("state", "retention.ms", "-1")])
+    metadata_log(
+        mark_as_brokers(tmp_path), [*values, setting("state", "retention.ms", "-1")]
+    )
     assert deleted(opened(old_partition(tmp_path)))
     assert not deleted(opened(old_partition(tmp_path, "state-0")))
 
 
-def test_a_log_opened_with_settings_has_these(tmp_path):
-    metadata_log(keep(tmp_path), [*TOPICS, setting("orders", "retention.ms", "-1")])
+def test_a_log_opened_with_settings_has_those_settings(tmp_path):
+    metadata_log(
+        mark_as_brokers(tmp_path), [*TOPICS, setting("orders", "retention.ms", "-1")]
+    )
     assert deleted(opened(old_partition(tmp_path), LogConfig()))
 
 
-def test_a_log_of_our_own_goes_by_the_defaults(tmp_path):
+def test_a_log_in_a_directory_of_no_broker_has_the_defaults(tmp_path):
     assert deleted(opened(old_partition(tmp_path, topic_id=False)))
 
 
-def test_a_warning_is_given_where_the_log_is_opened(tmp_path):
-    directory = old_partition(keep(tmp_path))
+def test_a_warning_names_the_line_that_opened_the_log(tmp_path):
+    directory = old_partition(mark_as_brokers(tmp_path))
     with pytest.warns(UnknownSettingsWarning) as caught:
         kafkalog.open(directory, "a").close()
-    assert [one.filename for one in caught] == [__file__]
+    assert [warning.filename for warning in caught] == [__file__]
 
 
-def test_a_warning_that_is_raised_leaves_the_directory_as_it_was(tmp_path):
-    old_partition(keep(tmp_path))
+def test_a_warning_raised_as_an_error_leaves_the_directory_unchanged(tmp_path):
+    old_partition(mark_as_brokers(tmp_path))
     (tmp_path / ".kafka_cleanshutdown").touch()
     before = files_of(tmp_path)
     with warnings.catch_warnings():
@@ -346,18 +357,18 @@ def test_a_warning_that_is_raised_leaves_the_directory_as_it_was(tmp_path):
 # Compaction
 
 
-def test_a_log_that_is_to_be_compacted_is_warned_of_once(tmp_path):
+def test_opening_a_log_to_be_compacted_warns_once(tmp_path):
     compacted = LogConfig(cleanup_policy="compact")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         log = opened(tmp_path / "orders-0", compacted)
         log.update_config(compacted)
         log.close()
-    assert [one.category for one in caught] == [NotCompactedWarning]
+    assert [warning.category for warning in caught] == [NotCompactedWarning]
     assert "orders-0" in str(caught[0].message)
 
 
-def test_a_log_that_becomes_one_to_be_compacted_is_warned_of_once(tmp_path):
+def test_a_change_of_settings_to_compaction_warns_once(tmp_path):
     compacted = LogConfig(cleanup_policy=("compact", "delete"))
     with (
         opened(tmp_path / "orders-0") as log,
@@ -367,20 +378,22 @@ def test_a_log_that_becomes_one_to_be_compacted_is_warned_of_once(tmp_path):
         log.update_config(compacted)
         log.update_config(LogConfig())
         log.update_config(compacted)
-    assert [one.category for one in caught] == [NotCompactedWarning]
+    assert [warning.category for warning in caught] == [NotCompactedWarning]
     assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_a_log_to_be_compacted_is_retained_if_its_policy_says_so_too(tmp_path, policy):
+def test_retention_applies_to_a_compacted_log_if_its_policy_includes_delete(
+    tmp_path, policy
+):
     config = LogConfig(cleanup_policy=policy)
     log = opened(old_partition(tmp_path, topic_id=False), config)
     assert deleted(log) == (policy == "compact,delete")
 
 
-def test_the_helpers_write_what_a_broker_reads(tmp_path):
-    """The metadata log made here is read by kafkalog's own reader of such logs."""
-    metadata_log(keep(tmp_path))
+def test_checkpoints_written_for_tests_are_read_by_a_broker(tmp_path):
+    """The metadata log written here is read by kafkalog's own reader of such logs."""
+    metadata_log(mark_as_brokers(tmp_path))
     found = kafkalog.scan(tmp_path / f"{clusters.METADATA}-0").to_arrow()
     decoded = [
         kafkalog.decode_internal(clusters.METADATA, None, value.as_py())

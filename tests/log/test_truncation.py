@@ -1,4 +1,4 @@
-"""A log that is cut: what counts as forced to disk, and what the checkpoints say."""
+"""Truncation: the recovery point, and the checkpoints."""
 
 import pytest
 
@@ -12,7 +12,7 @@ DELAYED = SMALL.with_changes({"file.delete.delay.ms": "60000"})
 
 
 def opened(root, scheduler=None, **options):
-    """Open ``orders-0`` in a log directory, with tasks that wait."""
+    """Open ``orders-0`` in a log directory, with a scheduler that does not run."""
     scheduler = scheduler or ManualScheduler(ManualClock(NOW))
     return open_log(root / "orders-0", DELAYED, scheduler=scheduler, **options)
 
@@ -25,14 +25,14 @@ def filled(root, count, **options):
 
 
 def scanned(root):
-    """Read the offsets that whoever looks at the directory finds."""
-    return [int(at) for one in kafkalog.scan(root).chunks() for at in one.offset]
+    """Return the offsets that a scan of the directory reads."""
+    return [int(at) for record in kafkalog.scan(root).chunks() for at in record.offset]
 
 
 # Forcing to disk
 
 
-def test_a_flush_that_was_due_before_a_cut_counts_no_further_than_the_log(tmp_path):
+def test_a_flush_scheduled_before_a_truncation_is_limited_to_the_log_end(tmp_path):
     scheduler = ManualScheduler(ManualClock(NOW))
     log = load(tmp_path, scheduler=scheduler)
     log.append(batch(3))
@@ -48,7 +48,9 @@ def test_a_flush_that_was_due_before_a_cut_counts_no_further_than_the_log(tmp_pa
     log.close()
 
 
-def test_what_was_appended_since_a_cut_is_forced_before_it_counts(tmp_path):
+def test_records_appended_after_a_truncation_are_flushed_before_they_count(
+    tmp_path,
+):
     clock, disk = ManualClock(NOW), TracingDisk()
     scheduler = ManualScheduler(clock)
     log = load(tmp_path, clock=clock, scheduler=scheduler, disk=disk)
@@ -67,7 +69,7 @@ def test_what_was_appended_since_a_cut_is_forced_before_it_counts(tmp_path):
 
 
 @pytest.mark.parametrize("offset", [6, 7, 1000])
-def test_no_flush_counts_beyond_the_end(tmp_path, offset):
+def test_no_flush_raises_the_recovery_point_above_the_log_end(tmp_path, offset):
     log = load(tmp_path)
     log.append(batch(3))
     log.flush(offset)
@@ -77,7 +79,7 @@ def test_no_flush_counts_beyond_the_end(tmp_path, offset):
     log.close()
 
 
-def test_a_recovery_point_beyond_the_end_is_lowered_when_a_log_is_opened(tmp_path):
+def test_a_recovery_point_above_the_log_end_is_lowered_when_a_log_is_opened(tmp_path):
     filled(tmp_path, 3).close()
     points = tmp_path / RECOVERY_POINTS
     for marker in ("", '{"version":0,"brokerEpoch":-1}'):
@@ -93,15 +95,15 @@ def test_a_recovery_point_beyond_the_end_is_lowered_when_a_log_is_opened(tmp_pat
 # Checkpoints
 
 
-@pytest.mark.parametrize("cut", ["truncate_to", "truncate_fully"])
-def test_what_is_flushed_below_a_start_that_was_checkpointed_is_there(tmp_path, cut):
+@pytest.mark.parametrize("method", ["truncate_to", "truncate_fully"])
+def test_records_flushed_below_a_checkpointed_log_start_can_be_read(tmp_path, method):
     log = filled(tmp_path, 10)
     log.update_high_watermark(10)
     log.delete_records(9)
     log.close()
     assert (tmp_path / LOG_STARTS).read_text() == "0\n1\norders 0 9\n"
     log = opened(tmp_path)
-    getattr(log, cut)(2)
+    getattr(log, method)(2)
     assert log.log_start_offset == 2
     for _ in range(3):
         log.append(batch())
@@ -114,35 +116,35 @@ def test_what_is_flushed_below_a_start_that_was_checkpointed_is_there(tmp_path, 
     log.close()
 
 
-@pytest.mark.parametrize("cut", ["truncate_to", "truncate_fully"])
-def test_a_cut_that_is_refused_changes_no_checkpoint(tmp_path, cut):
+@pytest.mark.parametrize("method", ["truncate_to", "truncate_fully"])
+def test_a_rejected_truncation_changes_no_checkpoint(tmp_path, method):
     filled(tmp_path, 3).close()
     log = opened(tmp_path)
     before = (tmp_path / RECOVERY_POINTS).read_bytes()
     with pytest.raises(kafkalog.errors.LogArgumentError):
-        getattr(log, cut)(-1)
+        getattr(log, method)(-1)
     assert (tmp_path / RECOVERY_POINTS).read_bytes() == before
     log.close()
 
 
-def test_a_checkpoint_written_while_a_log_is_cut_has_the_start_behind_it(tmp_path):
+def test_a_checkpoint_written_during_a_truncation_has_the_new_log_start(tmp_path):
     log = filled(tmp_path, 3)
-    asked = []
+    calls = []
 
     def starts():
-        asked.append(len(asked))
-        if len(asked) == 1:
+        calls.append(len(calls))
+        if len(calls) == 1:
             log.owner.set_log_start(NAME, 2)
             return {NAME: 9}
         return {NAME: 2}
 
     log.owner.write(LOG_STARTS, starts)
-    assert asked == [0, 1]
+    assert calls == [0, 1]
     assert log.owner.log_start_offset(NAME) == 2
     log.close()
 
 
-def test_epochs_that_are_cut_are_out_of_their_file_before_an_append(tmp_path):
+def test_truncated_epochs_are_removed_from_their_file_before_an_append(tmp_path):
     log = filled(tmp_path, 3)
     log.assign_epoch(1)
     log.truncate_to(2)
@@ -152,5 +154,7 @@ def test_epochs_that_are_cut_are_out_of_their_file_before_an_append(tmp_path):
     log.abandon()
     log = opened(tmp_path)
     assert log.log_end_offset == 5
-    assert [(one.epoch, one.start_offset) for one in log.leader_epochs] == [(0, 0)]
+    assert [(entry.epoch, entry.start_offset) for entry in log.leader_epochs] == [
+        (0, 0)
+    ]
     log.close()

@@ -1,4 +1,4 @@
-"""What Kafka's own tests of its storage ask for that no recorded scenario shows."""
+"""Cases of Kafka's own storage tests that no recorded scenario covers."""
 
 import errno
 import os
@@ -35,7 +35,7 @@ FAR = 2**31
 
 
 class Brittle(SingleWriteDisk):
-    """Fails at what is done to files of one kind, once told to."""
+    """A disk that fails for files of one kind, once that is set."""
 
     kind = None
 
@@ -53,7 +53,7 @@ class Brittle(SingleWriteDisk):
 
 
 class Loading:
-    """Loads the log in a directory, over again; clock and tasks stand still."""
+    """Loads the log in a directory, repeatedly, with a clock and tasks of the test."""
 
     def __init__(self, directory):
         self.directory = directory / "t-0"
@@ -128,7 +128,9 @@ def test_jitter_lets_a_segment_roll_earlier(load, monkeypatch):
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4"])
-def test_a_follower_refuses_offsets_below_the_end_and_says_which(load, magic, codec):
+def test_a_follower_rejects_offsets_below_the_log_end_and_reports_them(
+    load, magic, codec
+):
     log = load(LogConfig())
     log.append(batch(*[b"v"] * 9))
     old = {"magic": magic, "codec": codec, "base_offset": 5}
@@ -146,7 +148,7 @@ def test_a_follower_refuses_offsets_below_the_end_and_says_which(load, magic, co
     assert log.log_end_offset == 9
 
 
-def test_an_empty_log_says_what_it_was_given_below_its_start(load):
+def test_an_empty_log_reports_rejected_offsets_below_its_start(load):
     log = load(log_start_offset=7)
     with pytest.raises(UnexpectedAppendOffsetError) as raised:
         log.append_as_follower(batch(b"1", b"2", b"3", base_offset=4, leader_epoch=0))
@@ -165,7 +167,7 @@ def test_a_batch_with_holes_leaves_its_last_sequence(load):
     assert log.append(batch(base_sequence=7, **PAYER)).first_offset == 7
 
 
-def test_a_directory_that_has_failed_takes_and_gives_nothing(load):
+def test_a_log_whose_directory_has_failed_rejects_every_call(load):
     disk = Brittle()
     log = load(disk=disk)
     log.append(batch())
@@ -179,7 +181,7 @@ def test_a_directory_that_has_failed_takes_and_gives_nothing(load):
         log.read(0)
 
 
-def test_a_transaction_index_that_fails_keeps_data_and_holds_the_reader(load):
+def test_a_failing_transaction_index_keeps_the_data_and_the_last_stable_offset(load):
     disk = Brittle()
     log = load(disk=disk)
     payment = batch(base_sequence=0, is_transactional=True, **PAYER)
@@ -193,10 +195,10 @@ def test_a_transaction_index_that_fails_keeps_data_and_holds_the_reader(load):
     again = load(clean=False)
     again.update_high_watermark(2)
     assert (again.log_end_offset, again.last_stable_offset) == (2, 2)
-    assert [one.first_offset for one in again.find_aborted(0, 2)] == [0]
+    assert [aborted.first_offset for aborted in again.find_aborted(0, 2)] == [0]
 
 
-def test_a_snapshot_that_is_not_forced_holds_the_recovery_point(load, tasks):
+def test_a_snapshot_that_cannot_be_forced_keeps_the_recovery_point(load, tasks):
     disk = Brittle()
     log = load(disk=disk)
     for sequence in range(3):
@@ -208,10 +210,10 @@ def test_a_snapshot_that_is_not_forced_holds_the_recovery_point(load, tasks):
     assert log.recovery_point == 0
 
 
-# Keeping
+# Retention and truncation
 
 
-def test_what_starts_below_goes_first_and_then_what_is_old(load):
+def test_segments_below_the_log_start_are_deleted_first_and_then_old_ones(load):
     later = {"retention.ms": 1000, "message.timestamp.after.max.ms": 10**10}
     log = load(SMALL.with_changes(later))
     for number in range(8):
@@ -226,7 +228,7 @@ def test_what_starts_below_goes_first_and_then_what_is_old(load):
 
 
 @pytest.mark.parametrize("target", [1, 3])
-def test_a_segment_that_is_cut_has_indexes_of_full_size_again(load, target):
+def test_a_truncated_segment_has_indexes_of_full_size_again(load, target):
     log = load()
     for _ in range(6):
         log.append(batch())
@@ -243,7 +245,7 @@ def test_a_segment_that_is_cut_has_indexes_of_full_size_again(load, target):
 
 
 @pytest.mark.parametrize("target", range(7))
-def test_a_log_is_cut_at_any_offset_and_goes_on(load, target):
+def test_a_log_can_be_truncated_at_any_offset_and_appended_to(load, target):
     log = load()
     for _ in range(6):
         log.append(batch())
@@ -258,7 +260,7 @@ def test_a_log_is_cut_at_any_offset_and_goes_on(load, target):
 
 
 def put_far_apart(directory):
-    """Write a segment as none may be: its offsets go on beyond 2**31 - 1."""
+    """Write an invalid segment, with relative offsets above 2**31 - 1."""
     directory.mkdir()
     firsts = (0, 1, FAR, FAR + 1, 2 * FAR + 5)
     data = [batch(base_offset=first, leader_epoch=0) for first in firsts]
@@ -279,7 +281,7 @@ class Cut(BaseException):
 
 
 class Ending(Disk):
-    """Ends the process at the n-th renaming."""
+    """A disk that ends the process at the n-th renaming."""
 
     left = 0
 
@@ -291,7 +293,7 @@ class Ending(Disk):
 
 
 @pytest.mark.parametrize("renamings", range(12))
-def test_a_split_that_was_broken_off_is_begun_again_or_ended(load, tmp_path, renamings):
+def test_an_interrupted_split_is_repeated_or_completed(load, tmp_path, renamings):
     firsts = put_far_apart(tmp_path / "t-0")
     disk = Ending()
     disk.left = renamings
@@ -304,7 +306,7 @@ def test_a_split_that_was_broken_off_is_begun_again_or_ended(load, tmp_path, ren
     assert left.isdisjoint({".cleaned", ".swap"})
 
 
-def test_a_segment_takes_no_offset_too_far_from_its_base(tmp_path):
+def test_a_segment_rejects_offsets_too_far_from_its_base(tmp_path):
     for first in (99, 100 + FAR):
         log = load_log(tmp_path / f"t-{first % 7}", SMALL, log_start_offset=100)
         segment = log.growing_segments[0]
@@ -319,7 +321,7 @@ def test_a_segment_takes_no_offset_too_far_from_its_base(tmp_path):
 # After a crash
 
 
-def test_indexes_of_rubbish_are_made_anew(load, tmp_path):
+def test_corrupt_indexes_are_rebuilt(load, tmp_path):
     log = load()
     for number in range(12):
         log.append(batch(timestamp=NOW + number))
@@ -336,7 +338,9 @@ def test_indexes_of_rubbish_are_made_anew(load, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_rubbish_behind_the_end_is_cut_and_nothing_before_it(load, tmp_path, seed):
+def test_garbage_after_the_last_batch_is_truncated_and_nothing_before_it(
+    load, tmp_path, seed
+):
     log = load(LogConfig())
     for _ in range(5):
         log.append(batch())
@@ -350,7 +354,7 @@ def test_rubbish_behind_the_end_is_cut_and_nothing_before_it(load, tmp_path, see
     assert path.read_bytes() == whole
 
 
-def test_deletions_that_come_late_leave_new_snapshots(load, tmp_path, clock, tasks):
+def test_late_deletions_do_not_remove_new_snapshots(load, tmp_path, clock, tasks):
     log = load()
     for sequence in range(6):
         log.append(batch(base_sequence=sequence, **PAYER))
@@ -371,7 +375,7 @@ def test_deletions_that_come_late_leave_new_snapshots(load, tmp_path, clock, tas
     assert {f"{base:020}.snapshot" for base in bases(again)[1:]} <= fresh
 
 
-def test_a_segment_swapped_in_takes_the_place_of_all_that_was_there(load, tmp_path):
+def test_a_swapped_segment_replaces_the_files_at_its_offsets(load, tmp_path):
     log = load()
     log.append(batch(base_sequence=0, **PAYER))
     log.roll()
@@ -385,7 +389,7 @@ def test_a_segment_swapped_in_takes_the_place_of_all_that_was_there(load, tmp_pa
     assert not list((tmp_path / "t-0").glob("*.swap"))
 
 
-def test_an_index_ahead_of_its_log_refuses_what_comes(load, tmp_path):
+def test_an_index_with_entries_above_the_log_end_rejects_appends(load, tmp_path):
     log = load(LogConfig(index_interval_bytes=0))
     for _ in range(4):
         log.append(batch())
@@ -395,6 +399,6 @@ def test_an_index_ahead_of_its_log_refuses_what_comes(load, tmp_path):
         file.truncate(path.stat().st_size // 4)
     again = load(LogConfig(index_interval_bytes=0))
     assert again.log_end_offset == 0
-    again.append(batch())  # the first behind an opening makes no entry
+    again.append(batch())  # the first after an opening makes no index entry
     with pytest.raises(InvalidOffsetError):
         again.append(batch())

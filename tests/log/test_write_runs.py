@@ -1,4 +1,4 @@
-"""Appends in one write end as appends by the general step, one by one."""
+"""Appends in one write have the same outcomes as by the general step, one by one."""
 
 from contextlib import contextmanager
 
@@ -15,11 +15,11 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LARGE = LogConfig(internal_segment_bytes=1 << 20, segment_index_bytes=2400)
 
 
-# What another may do to a log between two appends.
+# Changes to a log between two appends.
 CHANGES = {
     "roll": lambda log: log.roll(),
-    "cut": lambda log: log.truncate_to(log.log_end_offset - 1),
-    "start anew": lambda log: log.truncate_fully(log.log_end_offset + 7),
+    "truncate": lambda log: log.truncate_to(log.log_end_offset - 1),
+    "truncate fully": lambda log: log.truncate_fully(log.log_end_offset + 7),
     "new epoch": lambda log: log.assign_epoch(3),
     "new settings": lambda log: log.update_config(SMALL),
     "stamped": lambda log: log.update_config(
@@ -70,14 +70,14 @@ def test_batches_of_one_call_are_one_write(tmp_path, codec, monkeypatch):
         log.append(batch())
         monkeypatch.setattr(appending, "_try_append", None)
         outcomes = log.append_many([batch(3, codec=codec), batch(2, codec=codec)])
-        assert [one.source_codec for one in outcomes] == [codec, codec]
+        assert [outcome.source_codec for outcome in outcomes] == [codec, codec]
         assert offsets_in(log) == list(range(6))
 
 
 def test_an_interrupted_call_closes_the_log_and_writes_nothing(tmp_path, monkeypatch):
     with load(tmp_path, LARGE) as log:
         log.append(batch())
-        pieces = [batch(2), batch(3, codec="lz4")]
+        batches = [batch(2), batch(3, codec="lz4")]
 
         def interrupted(*_args, **_options):
             raise KeyboardInterrupt
@@ -85,26 +85,28 @@ def test_an_interrupted_call_closes_the_log_and_writes_nothing(tmp_path, monkeyp
         with monkeypatch.context() as patch:
             patch.setattr(validation, "decompress", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                log.append_many(pieces)
+                log.append_many(batches)
         with pytest.raises(LogClosedError, match="interrupted: KeyboardInterrupt"):
-            log.append_many(pieces)
+            log.append_many(batches)
     with load(tmp_path, LARGE, clean=False) as log:
         assert log.log_end_offset == 1
-        assert [one.first_offset for one in log.append_many(pieces)] == [1, 3]
+        assert [outcome.first_offset for outcome in log.append_many(batches)] == [1, 3]
         assert offsets_in(log) == list(range(6))
 
 
-def test_a_full_index_is_known_to_the_next_append(tmp_path):
-    cramped = LARGE.with_changes({"segment.index.bytes": 60, "index.interval.bytes": 0})
-    with load(tmp_path, cramped) as log:
+def test_an_index_filled_by_a_failed_append_makes_the_next_append_roll(tmp_path):
+    small_index = LARGE.with_changes(
+        {"segment.index.bytes": 60, "index.interval.bytes": 0}
+    )
+    with load(tmp_path, small_index) as log:
         batches = [
             batch(timestamp=NOW + at, base_offset=at, leader_epoch=0)
             for at in range(14)
         ]
-        for one in batches[:3]:
-            log.append_as_follower(one)
+        for stored in batches[:3]:
+            log.append_as_follower(stored)
         with pytest.raises(IndexFullError, match="full with"):
-            log.append_as_follower(b"".join(batches[3:]))  # and they are in the file
+            log.append_as_follower(b"".join(batches[3:]))  # they are in the file
         log.append_as_follower(batches[3])
         assert len(list(log.path.glob("*.log"))) == 2
 
@@ -148,7 +150,7 @@ def test_index_entries_continue_from_one_write_to_the_next(tmp_path, step_ms):
 
 
 OWNED = st.tuples(
-    st.sampled_from([0, 0, 0, 0, 0, 0, -2, 1]),  # off the sequence
+    st.sampled_from([0, 0, 0, 0, 0, 0, -2, 1]),  # sequence increment
     st.integers(1, 3),
     st.sampled_from([0, 0, 0, 0, 0, 0, 0, 1]),  # epoch
     st.sampled_from([False] * 9 + [True]),  # in a transaction
@@ -158,7 +160,7 @@ OWNED = st.tuples(
 
 
 def owned_batches(choices):
-    """Encode batches of producers, most of which follow one another."""
+    """Encode batches of producers, most with consecutive sequences."""
     nexts = {7: 2**31 - 9, 8: 0}
     for shift, count, epoch, transactional, producer, codec in choices:
         if producer == -1:
@@ -177,13 +179,13 @@ def owned_batches(choices):
 
 
 def outcomes_of(directory, calls, config):
-    """Append each call's batches; return outcomes, known producers, and the files."""
+    """Append the batches of each call; return outcomes, producer states and files."""
     found = []
     with load(directory, config) as log:
         for call in calls:
-            for one in log.append_many(call):
-                refused = isinstance(one, KafkaLogError)
-                found.append((type(one), str(one)) if refused else one)
+            for outcome in log.append_many(call):
+                refused = isinstance(outcome, KafkaLogError)
+                found.append((type(outcome), str(outcome)) if refused else outcome)
         known = repr(log.producers)
         log.roll()
     return found, known, files_of(directory)
@@ -198,7 +200,7 @@ def test_batches_of_producers_end_as_by_the_general_step(
     batches = list(owned_batches(choices))
     directories = [tmp_path_factory.mktemp(name) for name in "abc"]
     together = outcomes_of(directories[0], [batches], config)
-    alone = [[one] for one in batches]
+    alone = [[stored] for stored in batches]
     assert together == outcomes_of(directories[1], alone, config)
     with general_step_alone():
         assert together == outcomes_of(directories[2], alone, config)
@@ -219,7 +221,7 @@ def test_batches_that_continue_a_sequence_are_one_write(tmp_path, monkeypatch):
             outcomes = log.append_many([of_producer(at) for at in range(1, 65)])
             assert outcomes[-1].first_offset == 65
         last = log.producers[7].batches
-        assert [one.last_sequence for one in last] == [60, 61, 62, 63, 64]
+        assert [row.last_sequence for row in last] == [60, 61, 62, 63, 64]
         assert log.append(of_producer(64)).is_duplicate
 
 
@@ -234,7 +236,7 @@ def test_batches_that_continue_a_sequence_are_one_write(tmp_path, monkeypatch):
         (1, {"leader_epoch": 3}),
     ],
 )
-def test_what_does_not_continue_a_sequence_takes_the_general_step(
+def test_a_batch_that_does_not_continue_its_sequence_takes_the_general_step(
     tmp_path, monkeypatch, sequence, fields
 ):
     general = []
@@ -273,6 +275,6 @@ def test_a_duplicate_after_a_gap_is_found(tmp_path):
 def test_a_batch_beyond_the_greatest_sequence_continues_with_0(tmp_path):
     with load(tmp_path, LARGE) as log:
         sequences = [(2**31 - 2, 1), (2**31 - 1, 2), (1, 1)]
-        log.append_many([of_producer(*one) for one in sequences])
-        last = [one.last_sequence for one in log.producers[7].batches]
+        log.append_many([of_producer(*producer) for producer in sequences])
+        last = [stored.last_sequence for stored in log.producers[7].batches]
         assert last == [2**31 - 2, 0, 1]

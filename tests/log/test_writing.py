@@ -1,4 +1,4 @@
-"""What a program may ask of a log that is written to, and what it is told."""
+"""The calls of a writable log, and their results."""
 
 import threading
 
@@ -30,11 +30,11 @@ def spoiled(data):
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def test_appends_in_one_call_are_judged_one_by_one(tmp_path):
+def test_appends_in_one_call_are_validated_one_by_one(tmp_path):
     with load(tmp_path) as log:
         outcomes = log.append_many([batch(2), spoiled(batch()), batch(9, size=200), b"",
                                     batch(3)])  # fmt: skip
-        assert [type(one) for one in outcomes] == [
+        assert [type(outcome) for outcome in outcomes] == [
             *(AppendResult, CorruptRecordError, RecordBatchTooLargeError),
             *(AppendResult, AppendResult),
         ]
@@ -45,7 +45,7 @@ def test_appends_in_one_call_are_judged_one_by_one(tmp_path):
 
 
 @pytest.mark.parametrize("producer", [{}, {"producer_id": 7, "producer_epoch": 0}])
-def test_many_appends_leave_the_files_of_one_by_one(tmp_path, producer):
+def test_many_appends_leave_the_same_files_as_single_ones(tmp_path, producer):
     batches, sequence = [], 0
     for number in range(60):
         count = 1 + number % 4
@@ -65,18 +65,20 @@ def test_many_appends_leave_the_files_of_one_by_one(tmp_path, producer):
     assert files_of(one) == files_of(many)
 
 
-def test_a_follower_takes_offsets_as_they_come_but_not_below_the_end(tmp_path):
+def test_a_follower_keeps_the_leaders_offsets_and_rejects_those_below_the_log_end(
+    tmp_path,
+):
     with load(tmp_path) as log:
         placed = batch(2, base_offset=10, leader_epoch=3)
         assert log.append_as_follower(placed, leader_epoch=3).first_offset == 10
         with pytest.raises(UnexpectedAppendOffsetError, match="expected at least 12"):
             log.append_as_follower(placed, leader_epoch=3)
         assert log.log_end_offset == 12
-        assert [tuple(one) for one in log.leader_epochs] == [(3, 10)]
+        assert [tuple(entry) for entry in log.leader_epochs] == [(3, 10)]
         assert log.end_offset_for_epoch(3) == (3, 12)
 
 
-def test_a_duplicate_is_answered_and_not_written(tmp_path):
+def test_a_duplicate_returns_its_offsets_and_is_not_written(tmp_path):
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     with load(tmp_path) as log:
         first = log.append(batch(3, **producer))
@@ -88,7 +90,7 @@ def test_a_duplicate_is_answered_and_not_written(tmp_path):
         assert log.log_end_offset == 4
 
 
-def test_readers_see_as_far_as_they_may(tmp_path):
+def test_reads_end_at_the_limit_of_their_isolation(tmp_path):
     with load(tmp_path) as log:
         for _ in range(4):
             log.append(batch(2))
@@ -104,7 +106,7 @@ def test_readers_see_as_far_as_they_may(tmp_path):
                 log.read(offset)
 
 
-def test_a_high_watermark_inside_a_batch_moves_to_its_beginning_when_it_is_read(
+def test_a_read_moves_a_high_watermark_inside_a_batch_to_its_base_offset(
     tmp_path,
 ):
     with load(tmp_path) as log:
@@ -115,12 +117,12 @@ def test_a_high_watermark_inside_a_batch_moves_to_its_beginning_when_it_is_read(
         assert log.high_watermark == 5
 
 
-def test_times_are_looked_up_and_special_ones_stand_for_places(tmp_path):
+def test_offsets_are_found_for_times_and_special_timestamps(tmp_path):
     with load(tmp_path) as log:
         for number in range(8):
             log.append(batch(2, timestamp=NOW + 100 * number))
-        asked = [[NOW, NOW + 101], [NOW + 650, NOW + 10**6]]
-        assert log.offsets_for_times(asked).tolist() == [[0, 3], [14, -1]]
+        times = [[NOW, NOW + 101], [NOW + 650, NOW + 10**6]]
+        assert log.offsets_for_times(times).tolist() == [[0, 3], [14, -1]]
         times = np.array([NOW + 300], "datetime64[ms]")
         assert log.offsets_for_times(times).tolist() == [6]
         assert log.find_offset(-1).offset == 16
@@ -135,7 +137,9 @@ def test_records_are_deleted_up_to_the_high_watermark_and_no_further(tmp_path):
         for _ in range(12):
             log.append(batch(5))
         log.update_high_watermark(30)
-        with pytest.raises(OffsetOutOfRangeError, match="expected at most 30, the high watermark"):
+        with pytest.raises(
+            OffsetOutOfRangeError, match="expected at most 30, the high watermark"
+        ):
             log.delete_records(31)
         assert log.delete_records(20)
         assert not log.delete_records(20)
@@ -162,7 +166,7 @@ def test_deleted_segments_are_marked_at_once_and_removed_after_a_delay(tmp_path)
         assert not list((tmp_path / "t-0").glob("*.deleted"))
 
 
-def test_a_cut_log_goes_on_where_it_was_cut(tmp_path):
+def test_a_truncated_log_continues_at_the_offset_of_the_truncation(tmp_path):
     with load(tmp_path) as log:
         for _ in range(12):
             log.append(batch(5))
@@ -178,7 +182,7 @@ def test_a_cut_log_goes_on_where_it_was_cut(tmp_path):
             log.truncate_to(-1)
 
 
-def test_a_segment_does_not_begin_where_one_is(tmp_path):
+def test_no_segment_begins_at_or_below_an_existing_base_offset(tmp_path):
     with load(tmp_path) as log:
         log.append(batch())
         assert log.roll() == 1
@@ -188,7 +192,7 @@ def test_a_segment_does_not_begin_where_one_is(tmp_path):
             log.roll()
 
 
-def test_new_settings_count_from_the_next_append_on(tmp_path):
+def test_new_settings_apply_from_the_next_append_on(tmp_path):
     with load(tmp_path, LogConfig()) as log:
         log.append(batch())
         log.update_config(SMALL)
@@ -201,7 +205,7 @@ def test_new_settings_count_from_the_next_append_on(tmp_path):
         assert last.codec == "gzip"
 
 
-def test_flush_messages_forces_as_often_as_it_says(tmp_path):
+def test_flush_messages_forces_the_log_after_that_many_records(tmp_path):
     disk = TracingDisk()
     config = LogConfig(flush_messages=4)
     with load(tmp_path, config, disk=disk) as log:
@@ -212,11 +216,11 @@ def test_flush_messages_forces_as_often_as_it_says(tmp_path):
     assert disk.calls_of("sync")
 
 
-def test_a_log_that_crashed_says_what_was_cut_and_why(tmp_path):
+def test_the_report_of_a_crashed_log_states_the_truncation_and_its_reason(tmp_path):
     log = load(tmp_path)
     for _ in range(12):
         log.append(batch(5))
-    bases = [one.base_offset for one in log.growing_segments]
+    bases = [segment.base_offset for segment in log.growing_segments]
     log.abandon()
     damaged = tmp_path / "t-0" / f"{bases[1]:020d}.log"
     data = bytearray(damaged.read_bytes())
@@ -224,7 +228,7 @@ def test_a_log_that_crashed_says_what_was_cut_and_why(tmp_path):
     damaged.write_bytes(data)
     with load(tmp_path, clean=False) as log:
         report = log.report
-        assert [one.base_offset for one in report.recovered] == bases[:2]
+        assert [segment.base_offset for segment in report.recovered] == bases[:2]
         assert report.recovered[0].damage is None
         assert "CRC mismatch" in report.recovered[1].damage
         assert report.bytes_cut == report.recovered[1].bytes_cut > 0
@@ -232,7 +236,7 @@ def test_a_log_that_crashed_says_what_was_cut_and_why(tmp_path):
         assert offsets_in(log) == list(range(log.log_end_offset))
 
 
-def test_leftovers_of_interrupted_tasks_are_reported(tmp_path):
+def test_files_left_by_interrupted_operations_are_reported(tmp_path):
     with load(tmp_path) as log:
         log.append(batch())
     for name in ("00000000000000000000.log.deleted", "00000000000000000009.index"):
@@ -245,7 +249,9 @@ def test_leftovers_of_interrupted_tasks_are_reported(tmp_path):
 
 
 @pytest.mark.parametrize("call", range(1, 4))
-def test_a_log_whose_disk_fails_takes_nothing_more_and_opens_again(tmp_path, call):
+def test_a_log_whose_disk_fails_rejects_further_calls_and_can_be_opened_again(
+    tmp_path, call
+):
     disk = FailingDisk()
     log = load(tmp_path, disk=disk)
     for _ in range(3):
@@ -264,7 +270,9 @@ def test_a_log_whose_disk_fails_takes_nothing_more_and_opens_again(tmp_path, cal
         assert offsets_in(log) == list(range(log.log_end_offset))
 
 
-def test_what_was_cut_holds_readers_until_the_next_append(tmp_path):
+def test_after_a_truncation_the_last_stable_offset_is_low_until_the_next_append(
+    tmp_path,
+):
     producer = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     marker = RecordBatchBuilder(**producer, is_control=True)
     marker.append(*end_transaction_marker(ControlRecordType.COMMIT, 0), timestamp=NOW)
@@ -274,7 +282,7 @@ def test_what_was_cut_holds_readers_until_the_next_append(tmp_path):
         terms = {"origin": "coordinator", "transaction_version": 0}
         log.append(marker.build(), **terms)
         log.update_high_watermark(2)
-        log.roll()  # with a snapshot, in which the transaction is over
+        log.roll()  # with a snapshot, in which the transaction is complete
         log.append(batch())
         log.truncate_to(3)
         assert (log.last_stable_offset, log.high_watermark) == (0, 2)
@@ -282,7 +290,7 @@ def test_what_was_cut_holds_readers_until_the_next_append(tmp_path):
         assert log.last_stable_offset == 2
 
 
-def test_a_closed_log_takes_nothing_and_may_be_closed_twice(tmp_path):
+def test_a_closed_log_rejects_calls_and_may_be_closed_again(tmp_path):
     log = load(tmp_path)
     log.close()
     log.close()
@@ -290,25 +298,25 @@ def test_a_closed_log_takes_nothing_and_may_be_closed_twice(tmp_path):
         log.append(batch())
 
 
-def test_a_deleted_log_leaves_nothing(tmp_path):
+def test_a_deleted_log_leaves_no_files(tmp_path):
     log = load(tmp_path)
     log.append(batch())
     log.delete()
     assert not (tmp_path / "t-0").exists()
 
 
-def test_a_read_that_ends_within_a_batch_gives_those_before_it(tmp_path):
+def test_a_read_that_ends_within_a_batch_returns_the_batches_before_it(tmp_path):
     with load(tmp_path) as log:
         for _ in range(3):
             log.append(batch(2))
         found = log.read(0, max_bytes=2 * len(batch(2)) + 100)
-        assert [one.last_offset for one in found.batches()] == [1, 3]
+        assert [stored.last_offset for stored in found.batches()] == [1, 3]
         assert found.next_offset == 4
         short = log.read(0, max_bytes=100, min_one_batch=False)
         assert (list(short.batches()), short.next_offset) == ([], 0)
 
 
-def test_many_read_while_one_writes(tmp_path):
+def test_readers_find_all_records_while_a_writer_appends(tmp_path):
     log = load(tmp_path)
     log.append(batch())
     done, wrong, ends = threading.Event(), [], [1]
@@ -332,7 +340,7 @@ def test_many_read_while_one_writes(tmp_path):
                 wrong.append(end)
             ends.append(end)
 
-    threads = [threading.Thread(target=one) for one in (read_here, read_files)]
+    threads = [threading.Thread(target=read) for read in (read_here, read_files)]
     for thread in threads:
         thread.start()
     for _ in range(150):
@@ -344,7 +352,7 @@ def test_many_read_while_one_writes(tmp_path):
     assert not wrong
 
 
-def test_a_log_goes_on_at_no_negative_offset(tmp_path):
+def test_a_truncation_to_a_negative_offset_is_rejected(tmp_path):
     with load(tmp_path) as log:
         log.append(batch())
         for cut in (log.truncate_to, log.truncate_fully):
@@ -353,7 +361,7 @@ def test_a_log_goes_on_at_no_negative_offset(tmp_path):
         assert offsets_in(log) == [0]
 
 
-def test_ten_records_are_read_of_an_append_that_a_follower_refuses(tmp_path):
+def test_at_most_ten_records_of_a_rejected_follower_append_are_read(tmp_path):
     with load(tmp_path) as log:
         log.append(batch())
         for broken, error in (
@@ -371,7 +379,7 @@ def test_ten_records_are_read_of_an_append_that_a_follower_refuses(tmp_path):
                 log.append_as_follower(bytes(data))
 
 
-def test_a_broken_record_hides_none_before_it_from_a_lookup_by_time(tmp_path):
+def test_a_corrupt_record_hides_no_earlier_record_from_a_lookup_by_time(tmp_path):
     with load(tmp_path) as log:
         log.assign_epoch(0)
         data = bytearray(batch(3, size=9, leader_epoch=0))
@@ -385,7 +393,7 @@ def test_a_broken_record_hides_none_before_it_from_a_lookup_by_time(tmp_path):
         assert caught.value.kafka_name == "InvalidRecordException"
 
 
-def test_the_producers_of_a_log_are_those_of_when_it_was_asked(tmp_path):
+def test_the_producers_mapping_is_a_copy_of_that_time(tmp_path):
     owned = {"producer_id": 7, "producer_epoch": 0}
     with load(tmp_path) as log:
         log.append(batch(2, base_sequence=0, **owned))

@@ -1,4 +1,4 @@
-"""Logs that are written to in tests: small, their clock and tasks standing still."""
+"""Small writable logs for tests, with a clock and tasks that a test moves forward."""
 
 from kafkalog import LogConfig, RecordBatchBuilder
 from kafkalog.log.recovery.log_loading import load_log
@@ -32,8 +32,8 @@ def offsets_in(log, offset=0):
         read = log.read(offset)
         found += [
             at
-            for one in read.batches()
-            for at in range(one.base_offset, one.last_offset + 1)
+            for stored in read.batches()
+            for at in range(stored.base_offset, stored.last_offset + 1)
         ]
         if read.next_offset == offset:
             break
@@ -42,7 +42,7 @@ def offsets_in(log, offset=0):
 
 
 def files_of(directory):
-    """Content of all files below a directory."""
+    """Return the content of all files below a directory."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))

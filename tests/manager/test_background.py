@@ -34,7 +34,11 @@ def test_tasks_that_overlap_run_in_as_many_threads_as_the_broker_allows(tmp_path
 
 
 def scheduler_threads():
-    return [one for one in threading.enumerate() if one.name == "kafkalog-scheduler"]
+    return [
+        thread
+        for thread in threading.enumerate()
+        if thread.name == "kafkalog-scheduler"
+    ]
 
 
 def test_the_logs_of_a_manager_share_one_scheduler_thread(tmp_path):
@@ -47,4 +51,4 @@ def test_the_logs_of_a_manager_share_one_scheduler_thread(tmp_path):
             log.roll()
         assert len(scheduler_threads()) == 1
     assert not scheduler_threads()
-    assert not [one for one in threading.enumerate() if "kafkalog" in one.name]
+    assert not [thread for thread in threading.enumerate() if "kafkalog" in thread.name]

@@ -114,7 +114,7 @@ def test_a_disk_failure_of_one_log_takes_its_directory_offline(tmp_path):
     with manage(a, b) as manager:
         for number in range(4):
             fill(manager.open("orders", number))
-    here = sorted(int(one.name[-1]) for one in b.glob("orders-*"))
+    here = sorted(int(path.name[-1]) for path in b.glob("orders-*"))
     disk.dead = b / f"orders-{here[0]}"
     (b / MARKER).unlink()
     with manage(a, b, disk=disk) as manager:

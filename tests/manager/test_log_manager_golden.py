@@ -93,7 +93,7 @@ def test_no_file_is_damaged_after_recovery(recovered):
 def test_the_report_has_the_recovered_segments_and_the_bytes_cut(recovered):
     report = recovered[1]["torn.preallocated-0"]
     assert not report.clean
-    assert [one.base_offset for one in report.recovered] == [0, 88]
+    assert [segment.base_offset for segment in report.recovered] == [0, 88]
     assert report.bytes_cut == 0  # 5198 preallocated zeros are no data
 
 

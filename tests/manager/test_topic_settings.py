@@ -16,7 +16,7 @@ from kafkalog.testing import ManualClock, ManualScheduler, open_manager
 from tests import golden_data
 from tests.log.clusters import (
     TOPICS,
-    keep,
+    mark_as_brokers,
     metadata_log,
     old_partition,
     setting,
@@ -41,7 +41,7 @@ def logs(tmp_path):
 
 def bases(manager):
     return {
-        f"{topic}-{number}": [one.base_offset for one in log.growing_segments]
+        f"{topic}-{number}": [segment.base_offset for segment in log.growing_segments]
         for (topic, number), log in manager.items()
     }
 
@@ -67,7 +67,7 @@ def broker():
 def test_a_brokers_directory_is_retained_by_the_settings_of_its_topics(logs):
     with pytest.warns(NotCompactedWarning) as caught:
         manager = manager_of(logs, broker=broker())
-    assert [one.category for one in caught] == [NotCompactedWarning]
+    assert [warning.category for warning in caught] == [NotCompactedWarning]
     assert "state.none-0" in str(caught[0].message)
     assert "orders.none-0" not in str(caught[0].message)
     settings = {topic: manager.config_of(topic) for topic, _ in manager}
@@ -87,7 +87,9 @@ def test_without_server_properties_no_limit_is_taken_from_the_defaults(logs):
     with pytest.warns(UnknownSettingsWarning, match=r"server\.properties") as caught:
         manager = manager_of(logs)
     [message] = [
-        str(one.message) for one in caught if one.category is UnknownSettingsWarning
+        str(warning.message)
+        for warning in caught
+        if warning.category is UnknownSettingsWarning
     ]
     assert "orders.none-0" in message
     assert "state.none-0" not in message  # compaction alone deletes nothing by age
@@ -107,8 +109,8 @@ def test_without_a_metadata_log_nothing_is_deleted_and_all_topics_are_warned_of(
     }
     with pytest.warns(UnknownSettingsWarning, match="no __cluster_metadata") as caught:
         manager = manager_of(logs, broker=broker_config)
-    assert [one.category for one in caught] == [UnknownSettingsWarning]
-    assert all(f"{one[0]}-{one[1]}" in str(caught[0].message) for one in manager)
+    assert [warning.category for warning in caught] == [UnknownSettingsWarning]
+    assert all(f"{name[0]}-{name[1]}" in str(caught[0].message) for name in manager)
     assert retained(manager) == set()
     assert {name: files_of(logs).get(name) for name in records} == records
 
@@ -150,7 +152,7 @@ def test_a_partition_marked_deleted_is_removed_after_the_delay(logs):
 
 
 def test_only_topics_with_known_settings_are_retained(tmp_path):
-    logs = keep(tmp_path / "logs")
+    logs = mark_as_brokers(tmp_path / "logs")
     values = [*TOPICS, setting("orders", "retention.ms", "1000")]
     metadata_log(logs, [*values, setting("state", "retention.ms", "-1")])
     for name in ("orders-0", "state-0"):
@@ -159,7 +161,7 @@ def test_only_topics_with_known_settings_are_retained(tmp_path):
 
 
 def test_settings_of_one_topic_leave_those_of_others_unknown(tmp_path):
-    logs = keep(tmp_path / "logs")
+    logs = mark_as_brokers(tmp_path / "logs")
     for name in ("orders-0", "state-0"):
         old_partition(logs, name)
     with pytest.warns(UnknownSettingsWarning, match="nothing of state-0 is"):
@@ -168,14 +170,14 @@ def test_settings_of_one_topic_leave_those_of_others_unknown(tmp_path):
 
 
 def test_the_metadata_log_may_be_in_another_log_directory(tmp_path):
-    first, second = keep(tmp_path / "a"), keep(tmp_path / "b")
+    first, second = mark_as_brokers(tmp_path / "a"), mark_as_brokers(tmp_path / "b")
     metadata_log(first, [*TOPICS, setting("orders", "retention.ms", "1000")])
     old_partition(second)
     assert retained(manager_of(second, first)) == {"orders-0"}
 
 
 def test_updated_settings_are_known(tmp_path):
-    logs = keep(tmp_path / "logs")
+    logs = mark_as_brokers(tmp_path / "logs")
     old_partition(logs)
     with pytest.warns(UnknownSettingsWarning):
         manager = manager_of(logs)
@@ -186,7 +188,7 @@ def test_updated_settings_are_known(tmp_path):
 
 
 def test_creating_a_partition_in_a_brokers_directory_warns(tmp_path):
-    logs = keep(tmp_path / "logs")
+    logs = mark_as_brokers(tmp_path / "logs")
     metadata_log(logs)
     with manager_of(logs) as manager:
         with pytest.warns(UnknownSettingsWarning, match="clicks-0.*no such") as caught:

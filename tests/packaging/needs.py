@@ -28,7 +28,7 @@ def needs(extra: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    wanted = PROJECT["dependencies"] + [
+    requirements = PROJECT["dependencies"] + [
         one for extra in sys.argv[1:] for one in needs(extra)
     ]
-    print(*dict.fromkeys(wanted), sep="\n")
+    print(*dict.fromkeys(requirements), sep="\n")

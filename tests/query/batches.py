@@ -1,4 +1,4 @@
-"""Small batches of every magic and codec, and the rows a scan gives of them."""
+"""Small batches of every magic and codec, and their rows in a scan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kafkalog import RecordBatchBuilder
 from kafkalog.errors import LocatedError
 from kafkalog.query.scan_columns import COLUMNS
 
-from . import told
+from . import kafka_rows
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 KINDS = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS[: 4 + (magic == 2)]]
@@ -14,7 +14,7 @@ T = 1_700_000_000_000
 
 
 def build(magic, codec, first, count=3, *, text=b"value", **settings):
-    """Build one batch or, below magic 2, messages; one wrapper if there is a codec."""
+    """Return a batch or, below magic 2, messages; with a codec, one wrapper."""
     if magic == 2:
         settings = {
             "base_offset": first,
@@ -34,7 +34,7 @@ def build(magic, codec, first, count=3, *, text=b"value", **settings):
 
 
 def offsets_until(scan):
-    """Return the offsets that a reading gives, and the error that ends it, or None."""
+    """Return the offsets of a scan, and the error that ends it, or None."""
     found = []
     try:
         for chunk in scan.chunks():
@@ -45,11 +45,11 @@ def offsets_until(scan):
 
 
 def rows_of(scan):
-    return told.from_chunks(scan.chunks())
+    return kafka_rows.from_chunks(scan.chunks())
 
 
 def without(rows, *columns):
-    """Leave out columns, and what differs by file: segment and position."""
+    """Return rows without `columns`, and without segment and position."""
     dropped = {*columns, "segment", "position"}
     keep = [i for i, name in enumerate(COLUMNS) if name not in dropped]
     return [tuple(row[i] for i in keep) for row in rows]

@@ -1,8 +1,8 @@
-"""What the writer of a live log notes, and what follows from it for who reads that log.
+"""The journal of a process that writes a log, and what a reader of that log must find.
 
-A line is written before anything of it can be read, or can be gone: ``write NUMBER
-FIRST COUNT``, a batch; ``start OFFSET``, what is below may go; ``cut OFFSET``, what is
-at and behind it may go. Once that is done: ``end OFFSET``, all below is there.
+A line is written before an operation: ``write NUMBER FIRST COUNT`` before a batch is
+appended, ``start OFFSET`` before lower offsets are deleted, ``cut OFFSET`` before the
+log is truncated. ``end OFFSET`` is written after it: all lower offsets are in the log.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ FILLERS = (0, 10, 100, 400)
 
 
 def record_of(number, offset):
-    """Make the key, value and timestamp that the record of a batch has at an offset."""
+    """Return the key, value and timestamp of the record of a batch at an offset."""
     filler = bytes([number % 251]) * FILLERS[number % len(FILLERS)]
     return b"k%d" % offset, b"%d %d " % (number, offset) + filler, T + offset
 
 
-class Notes:
-    """A journal that is written."""
+class JournalWriter:
+    """A journal open for writing."""
 
     def __init__(self, path):
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def note(self, *words):
+    def write(self, *words):
         os.write(self._file, (" ".join(map(str, words)) + "\n").encode())
 
 
 class Change(NamedTuple):
-    """What happened to a log: from where on it was cut, whether its start moved."""
+    """A change of a log: the offset it was truncated to, whether its start moved."""
 
     cut: int = NEVER
     has_moved: bool = False
 
 
 class Journal:
-    """A journal that is read meanwhile: what is sure to be in the log."""
+    """A journal that is read meanwhile, and the records that must be in the log."""
 
     def __init__(self, path):
         self._file = path.open()
@@ -56,22 +56,22 @@ class Journal:
         self._file.close()
 
     def catch_up(self):
-        """Read on; answers what changed since the last time, or was changing then."""
+        """Read new lines; return changes since the last call, or still unfinished."""
         change = self._begun
         *lines, self._rest = (self._rest + self._file.read()).split("\n")
         for line in lines:
-            what, *said = line.split()
-            said = list(map(int, said))
-            if what == "write":
-                number, first, count = said
+            operation, *numbers = line.split()
+            numbers = list(map(int, numbers))
+            if operation == "write":
+                number, first, count = numbers
                 self.batches[number] = range(first, first + count)
                 self.numbers |= dict.fromkeys(self.batches[number], number)
                 continue
-            [offset] = said
-            if what == "end":
+            [offset] = numbers
+            if operation == "end":
                 self.end, self._begun = offset, Change()
                 continue
-            if what == "start":
+            if operation == "start":
                 self.start = max(self.start, offset)
                 begun = self._begun._replace(has_moved=True)
             else:
@@ -83,12 +83,12 @@ class Journal:
             )
         return change
 
-    def sure(self):
-        """Return the number of the batch of each offset that is there now."""
+    def present(self):
+        """Return the number of the batch of each offset that is in the log now."""
         return {offset: self.numbers[offset] for offset in range(self.start, self.end)}
 
     def check(self, records):
-        """Take (offset, key, value, timestamp) of records; give {offset: number}."""
+        """Check (offset, key, value, timestamp) of records; return {offset: number}."""
         found, last = {}, -1
         for offset, *record in records:
             number = int(record[1].split()[0])
@@ -98,11 +98,11 @@ class Journal:
             found[offset], last = number, offset
         return found
 
-    def check_missed(self, sure, given, change):
-        """Check that nothing is missed of what was there, and was not changed."""
+    def check_missed(self, present, found_numbers, change):
+        """Check that no record is missing that was present and not changed."""
         missed = {
-            offset: (number, given.get(offset))
-            for offset, number in sure.items()
-            if self.start <= offset < change.cut and given.get(offset) != number
+            offset: (number, found_numbers.get(offset))
+            for offset, number in present.items()
+            if self.start <= offset < change.cut and found_numbers.get(offset) != number
         }
         assert not missed

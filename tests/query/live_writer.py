@@ -1,8 +1,8 @@
-"""A broker of sorts: writes, rolls, cuts and removes at random, and keeps a journal.
+"""A simulated broker: appends, rolls, truncates and deletes at random, with a journal.
 
 Run as ``python -m tests.query.live_writer DIRECTORY JOURNAL STEPS SEED``. A batch's
-records say their offset and the number of the batch: before a batch is written its
-number and offsets are in the journal, so whatever can be read is in there.
+records contain their offset and the number of the batch. The journal has the number and
+offsets of a batch before it is written, so it has all that can be read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CODECS = ("none", "none", "lz4", "snappy", "zstd", "gzip")
 
 
 class Writer:
-    """A partition's directory while it is written to."""
+    """A partition's directory, and the state of its writer."""
 
     def __init__(self, directory, journal, seed):
         self.directory = Path(directory)
@@ -61,9 +61,9 @@ class Writer:
         file = os.open(self.path(), os.O_WRONLY)
         at, end = 0, len(data)
         while at < end:
-            piece = data[at : at + self.rng.choice([7, 20, 61, 500, 4096, end])]
-            os.pwrite(file, piece, self.end + at)
-            at += len(piece)
+            part = data[at : at + self.rng.choice([7, 20, 61, 500, 4096, end])]
+            os.pwrite(file, part, self.end + at)
+            at += len(part)
         os.close(file)
         with self.path("index").open("ab") as index:
             relative = self.next_offset - self.bases[-1]

@@ -1,7 +1,7 @@
-"""A process in which kafkalog itself writes a log: appends, rolls, retains and cuts.
+"""A process in which kafkalog writes a log: appends, rolls, retains, truncates.
 
 Run as ``python -m tests.query.log_writer DIRECTORY JOURNAL STEPS SEED PREALLOCATE``.
-A thread reads the log meanwhile as its owner may, and must find all that is there.
+A thread reads the log meanwhile through the writable log, and must find all records.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 
 import kafkalog
 from kafkalog import LogConfig, OffsetOutOfRangeError, RecordBatchBuilder
-from tests.query.journal import Change, Journal, Notes, record_of
+from tests.query.journal import Change, Journal, JournalWriter, record_of
 
 CODECS = ("none", "none", "lz4", "snappy", "zstd", "gzip")
 SEGMENT_BYTES = 20_000
 KEPT = 6
-"""Retention leaves at least so many segments."""
+"""Number of segments that retention leaves at least."""
 
 CONFIG = LogConfig(
     internal_segment_bytes=SEGMENT_BYTES,
@@ -32,10 +32,10 @@ CONFIG = LogConfig(
 
 
 class Writer:
-    """A log, the journal of what is done to it, and dice."""
+    """A log, the journal of its changes, and a source of random steps."""
 
-    def __init__(self, log, notes, seed):
-        self.log, self.notes = log, notes
+    def __init__(self, log, journal, seed):
+        self.log, self.journal = log, journal
         self.rng = random.Random(seed)
         self.number = self.epoch = 0
         self.firsts = []
@@ -48,52 +48,52 @@ class Writer:
             key, value, timestamp = record_of(self.number, offset)
             builder.append(key, value, timestamp=timestamp)
         self.firsts.append(first)
-        self.notes.note("write", self.number, first, count)
+        self.journal.write("write", self.number, first, count)
         self.log.append(builder.build())
-        self.note_end()
+        self.write_end()
         self.log.update_high_watermark(first + count)
 
-    def note_end(self):
-        self.notes.note("end", self.log.log_end_offset)
+    def write_end(self):
+        self.journal.write("end", self.log.log_end_offset)
 
     def roll(self):
         self.log.roll()
 
     def retain(self):
-        bases = [one.base_offset for one in self.log.growing_segments]
-        self.notes.note("start", bases[-KEPT:][0])
+        bases = [each.base_offset for each in self.log.growing_segments]
+        self.journal.write("start", bases[-KEPT:][0])
         self.log.delete_old_segments()
-        self.note_end()
+        self.write_end()
 
     def delete_records(self):
         start, end = self.log.log_start_offset, self.log.log_end_offset
         offset = start + self.rng.randrange(1 + (end - start) // 4)
-        self.notes.note("start", offset)
+        self.journal.write("start", offset)
         self.log.delete_records(offset)
         self.log.delete_old_segments()
-        self.note_end()
+        self.write_end()
 
     def truncate(self):
-        """Cut off some of the last batches; half a batch is cut off wholly."""
+        """Truncate some of the last batches."""
         if self.firsts:
-            self.cut(self.firsts[-self.rng.randrange(1, 5) :][0])
+            self.truncate_to(self.firsts[-self.rng.randrange(1, 5) :][0])
 
-    def cut(self, offset):
+    def truncate_to(self, offset):
         if offset < self.log.log_start_offset:
             return
         self.firsts = [first for first in self.firsts if first < offset]
-        self.notes.note("cut", offset)
+        self.journal.write("cut", offset)
         self.log.truncate_to(offset)
         self.epoch += 1
         self.log.assign_epoch(self.epoch)
-        self.note_end()
+        self.write_end()
 
-    def begin_anew(self):
-        self.notes.note("cut", self.log.log_start_offset)
-        anew = self.log.log_end_offset + 10
-        self.notes.note("start", anew)
-        self.log.truncate_fully(anew)
-        self.note_end()
+    def truncate_fully(self):
+        self.journal.write("cut", self.log.log_start_offset)
+        start = self.log.log_end_offset + 10
+        self.journal.write("start", start)
+        self.log.truncate_fully(start)
+        self.write_end()
 
     def flush(self):
         self.log.flush()
@@ -105,7 +105,7 @@ class Writer:
             self.retain: 8,
             self.delete_records: 4,
             self.truncate: 5,
-            self.begin_anew: 0.5,
+            self.truncate_fully: 0.5,
             self.flush: 3,
         }
         [chosen] = self.rng.choices(list(shares), list(shares.values()))
@@ -113,23 +113,23 @@ class Writer:
 
 
 def records_of(log):
-    """Read all of a log that is open for writing, as its owner."""
+    """Yield all records of a log that is open for writing."""
     offset = log.log_start_offset
     while True:
         found = log.read(offset, max_bytes=10_000)
         for batch in found.batches():
             yield from (
-                (one.offset, one.key, one.value, one.timestamp)
-                for one in batch
-                if one.offset >= offset
+                (record.offset, record.key, record.value, record.timestamp)
+                for record in batch
+                if record.offset >= offset
             )
         if found.next_offset == offset:
             return
         offset = found.next_offset
 
 
-def read_as_owner(log, path, done, faults):
-    """Read again and again, until done; and say what was wrong."""
+def read_as_owner(log, path, done, errors):
+    """Read the log repeatedly until `done` is set; append an error to `errors`."""
     reads = 0
     try:
         with Journal(path) as journal:
@@ -137,21 +137,21 @@ def read_as_owner(log, path, done, faults):
                 reads += is_read_whole(log, journal)
         assert reads > 10
     except BaseException as error:
-        faults.append(error)
+        errors.append(error)
 
 
 def is_read_whole(log, journal):
-    """Whether a read was not ended by what was cut or deleted; it is checked."""
+    """Check one read; return whether no truncation or deletion ended it."""
     journal.catch_up()
-    sure, found, is_whole = journal.sure(), [], True
+    present, found, is_whole = journal.present(), [], True
     try:
         found += records_of(log)
     except OffsetOutOfRangeError:
         is_whole = False
     change = journal.catch_up()
-    given = journal.check(found)
+    found_numbers = journal.check(found)
     if is_whole:
-        journal.check_missed(sure, given, change)
+        journal.check_missed(present, found_numbers, change)
     else:
         assert change != Change()
     return is_whole
@@ -159,13 +159,13 @@ def is_read_whole(log, journal):
 
 def main(directory, journal, steps, seed, preallocate):
     config = CONFIG.with_changes({"preallocate": preallocate})
-    done, faults = threading.Event(), []
+    done, errors = threading.Event(), []
     with kafkalog.open(directory, mode="a", config=config) as log:
-        writer = Writer(log, Notes(journal), int(seed))
+        writer = Writer(log, JournalWriter(journal), int(seed))
         writer.append()
         print("writing", flush=True)
         owner = threading.Thread(
-            target=read_as_owner, args=(log, journal, done, faults)
+            target=read_as_owner, args=(log, journal, done, errors)
         )
         owner.start()
         for _ in range(int(steps)):
@@ -173,10 +173,10 @@ def main(directory, journal, steps, seed, preallocate):
             time.sleep(writer.rng.random() / 200)
         done.set()
         owner.join()
-        # Closing the log writes down where it starts, for those who open it to read.
-        writer.notes.note("start", log.log_start_offset)
-    if faults:
-        raise faults[0]
+        # Closing the log writes the checkpoint of its start, which readers use.
+        writer.journal.write("start", log.log_start_offset)
+    if errors:
+        raise errors[0]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A log cleaner of sorts: appends, and merges segments by Kafka's renames.
+"""A simulated log cleaner: appends, and merges segments by Kafka's renames.
 
 Run as ``python -m tests.query.merging_writer DIRECTORY JOURNAL STEPS SEED``. No record
-is ever lost: a line of the journal says up to which offset all is written. Of two or
-three segments another is made as ``.cleaned`` and called ``.swap``; they are marked
-``.deleted``, and then it takes the name of the first (``LocalLog.replaceSegments``).
+is lost: each line of the journal is the offset after the last one written. Two or three
+segments are merged into a ``.cleaned`` one, which is renamed to ``.swap``. They are
+renamed to ``.deleted``; it gets the name of the first (``LocalLog.replaceSegments``).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from tests.query.batches import build
 
 EXTENSIONS = ("log", "index")
-MOST = 12
+MAX_SEGMENTS = 12
 
 
 class Cleaner:
-    """A partition's directory; each of its segments as its base offset and batches."""
+    """A partition's directory, and the base offset and batches of each segment."""
 
     def __init__(self, directory, journal, seed):
         self.directory = Path(directory)
@@ -31,16 +31,18 @@ class Cleaner:
         self.end = 0
         self.segments = []
 
-    def path(self, base, extension, mark=""):
-        return self.directory / f"{base:020d}.{extension}{mark}"
+    def path(self, base, extension, suffix=""):
+        return self.directory / f"{base:020d}.{extension}{suffix}"
 
-    def write(self, base, batches, mark=""):
+    def write(self, base, batches, suffix=""):
         index, position = b"", 0
         for offset, data in batches:
             index += struct.pack(">ii", offset - base, position)
             position += len(data)
-        self.path(base, "index", mark).write_bytes(index)
-        self.path(base, "log", mark).write_bytes(b"".join(data for _, data in batches))
+        self.path(base, "index", suffix).write_bytes(index)
+        self.path(base, "log", suffix).write_bytes(
+            b"".join(data for _, data in batches)
+        )
 
     def append(self):
         base, batches = self.end, []
@@ -54,25 +56,28 @@ class Cleaner:
     def merge(self):
         first = self.rng.randrange(len(self.segments) - 2)
         merged = self.segments[first : first + self.rng.choice([2, 2, 3])]
-        base, batches = merged[0][0], [one for _, some in merged for one in some]
+        base, batches = (
+            merged[0][0],
+            [batch for _, listed in merged for batch in listed],
+        )
         self.write(base, batches, ".cleaned")
         self.rename([base], ".cleaned", ".swap")
         self.rename([old for old, _ in merged], "", ".deleted")
         self.rename([base], ".swap", "")
         self.segments[first : first + len(merged)] = [(base, batches)]
 
-    def rename(self, bases, mark, then):
+    def rename(self, bases, suffix, new_suffix):
         for base in bases:
             for extension in EXTENSIONS:
-                path = self.path(base, extension, mark)
-                path.rename(self.path(base, extension, then))
+                path = self.path(base, extension, suffix)
+                path.rename(self.path(base, extension, new_suffix))
 
     def remove(self):
         for path in self.directory.glob("*.deleted"):
             path.unlink()
 
     def step(self):
-        if len(self.segments) < MOST:
+        if len(self.segments) < MAX_SEGMENTS:
             self.append()
         else:
             self.merge()

@@ -1,4 +1,4 @@
-"""An error says in a word what kind of damage it is: that which `verify` reports."""
+"""The cause of an error is the cause that `verify` reports."""
 
 import pytest
 
@@ -13,34 +13,34 @@ ATTRIBUTES, PAYLOAD = 22, 61
 
 
 def with_codec(codec):
-    """Return a batch that says its records are packed, which they are not."""
+    """Return an uncompressed batch with the compression type of another codec."""
     data = bytearray(build(2, "none", 0))
     data[ATTRIBUTES] |= codec
-    return signed(data)
+    return with_crc(data)
 
 
-def signed(data):
+def with_crc(data):
     data[17:21] = crc32c(bytes(data[21:])).to_bytes(4)
     return bytes(data)
 
 
-def spoiled(byte, magic=2, codec="none"):
+def with_flipped_bit(byte, magic=2, codec="none"):
     data = bytearray(build(magic, codec, 0))
     data[byte] ^= 0x40
     return bytes(data)
 
 
 DAMAGED = {
-    "compression of an unknown kind": (with_codec(UNKNOWN), "compression"),
-    "compression that cannot be undone": (with_codec(ZSTD), "compression"),
-    "crc": (spoiled(70), "crc"),
-    "magic": (spoiled(16), "magic"),
-    "records": (signed(bytearray(spoiled(PAYLOAD))), "records"),
+    "unknown compression type": (with_codec(UNKNOWN), "compression"),
+    "compression that is invalid": (with_codec(ZSTD), "compression"),
+    "crc": (with_flipped_bit(70), "crc"),
+    "magic": (with_flipped_bit(16), "magic"),
+    "records": (with_crc(bytearray(with_flipped_bit(PAYLOAD))), "records"),
 }
 
 
 @pytest.mark.parametrize(("data", "cause"), DAMAGED.values(), ids=DAMAGED)
-def test_a_scan_and_verify_name_the_same_cause(data, cause, tmp_path):
+def test_a_scan_and_verify_have_the_same_cause(data, cause, tmp_path):
     file = tmp_path / f"{0:020d}.log"
     file.write_bytes(data + build(2, "none", 3))
     with pytest.raises(kafkalog.LocatedError) as caught:
@@ -51,7 +51,7 @@ def test_a_scan_and_verify_name_the_same_cause(data, cause, tmp_path):
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_batch_that_is_too_large_says_so_packed_or_not(codec, tmp_path):
+def test_a_batch_above_the_limit_has_the_cause_too_large(codec, tmp_path):
     file = tmp_path / f"{0:020d}.log"
     file.write_bytes(build(2, codec, 0, text=bytes(2_000)))
     with pytest.raises(kafkalog.BatchTooLargeError) as caught:

@@ -1,7 +1,7 @@
-"""A file that shrinks, grows or is gone under a running scan, under views, in threads.
+"""A file that is truncated, extended, rewritten or removed during a scan.
 
-Steps are small, so that a scan is at work while its file changes. What was given stays
-as it was; what comes next was in the file at some time, or a typed error ends it.
+Steps are small, so that a scan is running when its file changes. Returned rows do not
+change. Rows returned later were in the file at some time, or a typed error is raised.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
 from kafkalog.storage.byte_source import FileSource
 from tests.query.batches import build, rows_of
-from tests.query.told import from_records
+from tests.query.kafka_rows import from_records
 
 BATCHES = 200
 STEP_BYTES = 3_000
 WAYS = [
-    ({"threads": threads}, taking)
+    ({"threads": threads}, chunk_options)
     for threads in (1, 2, 4)
-    for taking in ({}, {"views": True}, {"reuse": True})
+    for chunk_options in ({}, {"views": True}, {"reuse": True})
 ]
 
 
@@ -56,9 +56,9 @@ def scan(path, **options):
 
 
 def read_while(chunks, change, *, kept):
-    """Take chunks; change the file behind the second. Rows, and the error at the end.
+    """Read chunks, and change the file after the second; return rows and the error.
 
-    With `kept` all chunks are held, and looked at once more when all is over.
+    With `kept`, all chunks are kept, and compared again at the end.
     """
     rows, held = [], []
     try:
@@ -78,43 +78,49 @@ def read_while(chunks, change, *, kept):
     return rows, end
 
 
-@pytest.mark.parametrize(("options", "taking"), WAYS)
+@pytest.mark.parametrize(("options", "chunk_options"), WAYS)
 @pytest.mark.parametrize("share", [0, 3, 10, 11])
-def test_a_file_that_is_cut_ends_there(segment, options, taking, share):
-    path, entries, sound = segment
+def test_a_file_truncated_during_a_scan_ends_there(
+    segment, options, chunk_options, share
+):
+    path, entries, intact = segment
     size = path.stat().st_size
     cut = size * share // 20 + 5 * (share % 2)
     rows, end = read_while(
-        scan(path, **options).chunks(**taking),
+        scan(path, **options).chunks(**chunk_options),
         lambda: os.truncate(path, cut),
-        kept="reuse" not in taking,
+        kept="reuse" not in chunk_options,
     )
     assert end is None
-    assert rows == sound[: len(rows)]
+    assert rows == intact[: len(rows)]
     whole = cut // max(map(len, entries))
     assert len(rows) >= 3 * whole
 
 
-@pytest.mark.parametrize(("options", "taking"), WAYS)
-def test_a_file_that_grows_gives_what_was_there(segment, options, taking):
-    path, _, sound = segment
+@pytest.mark.parametrize(("options", "chunk_options"), WAYS)
+def test_a_file_that_grows_during_a_scan_has_the_rows_of_its_start(
+    segment, options, chunk_options
+):
+    path, _, intact = segment
 
     def grow():
         with path.open("ab") as file:
             file.write(build(2, "none", 3 * BATCHES) * 2)
 
     rows, end = read_while(
-        scan(path, **options).chunks(**taking), grow, kept="reuse" not in taking
+        scan(path, **options).chunks(**chunk_options),
+        grow,
+        kept="reuse" not in chunk_options,
     )
-    assert (rows, end) == (sound, None)
-    assert len(rows_of(scan(path, on_corruption="skip"))) == len(sound) + 3
+    assert (rows, end) == (intact, None)
+    assert len(rows_of(scan(path, on_corruption="skip"))) == len(intact) + 3
 
 
-@pytest.mark.parametrize(("options", "taking"), WAYS)
-def test_what_is_written_into_zeros_while_they_are_looked_at_is_no_damage(
-    segment, options, taking, monkeypatch
+@pytest.mark.parametrize(("options", "chunk_options"), WAYS)
+def test_a_write_into_preallocated_zeros_during_a_scan_is_no_damage(
+    segment, options, chunk_options, monkeypatch
 ):
-    path, _, sound = segment
+    path, _, intact = segment
     size, tail_error = path.stat().st_size, file_records.tail_error
     os.truncate(path, size + 10_000)  # as a preallocated file is longer than its data
 
@@ -126,27 +132,29 @@ def test_what_is_written_into_zeros_while_they_are_looked_at_is_no_damage(
 
     monkeypatch.setattr(file_records, "tail_error", written_meanwhile)
     rows, end = read_while(
-        scan(path, **options).chunks(**taking), lambda: None, kept=False
+        scan(path, **options).chunks(**chunk_options), lambda: None, kept=False
     )
     assert end is None
-    assert rows[: len(sound)] == sound
-    assert [row[2] for row in rows[len(sound) :]] == [3 * BATCHES + i for i in range(3)]
+    assert rows[: len(intact)] == intact
+    assert [row[2] for row in rows[len(intact) :]] == [
+        3 * BATCHES + i for i in range(3)
+    ]
 
 
-@pytest.mark.parametrize(("options", "taking"), WAYS)
+@pytest.mark.parametrize(("options", "chunk_options"), WAYS)
 @pytest.mark.parametrize("check_crcs", [True, False])
 @pytest.mark.parametrize("torn", [0, 1, 5])
-def test_what_is_half_written_into_zeros_is_read_again(
-    segment, options, taking, check_crcs, torn, monkeypatch
+def test_a_partial_write_into_preallocated_zeros_is_read_again(
+    segment, options, chunk_options, check_crcs, torn, monkeypatch
 ):
-    path, entries, sound = segment
+    path, entries, intact = segment
     size, begin = path.stat().st_size, sum(map(len, entries[: BATCHES - torn]))
     os.truncate(path, size + 10_000)
     read, seen = FileSource.read, []
 
     def read_torn(source, position, length, take=None):
         data = read(source, position, length, take)
-        place = begin + 70 - position  # in the first record of what is torn
+        place = begin + 70 - position  # in the first record of the torn part
         if torn and not seen and 0 <= place < len(data):
             seen.append(position)
             data[place : size - position] = 0
@@ -154,17 +162,19 @@ def test_what_is_half_written_into_zeros_is_read_again(
 
     monkeypatch.setattr(FileSource, "read", read_torn)
     rows, end = read_while(
-        scan(path, check_crcs=check_crcs, **options).chunks(**taking),
+        scan(path, check_crcs=check_crcs, **options).chunks(**chunk_options),
         lambda: None,
         kept=False,
     )
-    assert (rows, end, len(seen)) == (sound, None, min(torn, 1))
+    assert (rows, end, len(seen)) == (intact, None, min(torn, 1))
 
 
-@pytest.mark.parametrize(("options", "taking"), WAYS)
+@pytest.mark.parametrize(("options", "chunk_options"), WAYS)
 @pytest.mark.parametrize("whole_directory", [False, True])
-def test_a_file_that_is_removed_is_read_on(segment, options, taking, whole_directory):
-    path, _, sound = segment
+def test_a_file_that_is_removed_during_a_scan_is_read_to_its_end(
+    segment, options, chunk_options, whole_directory
+):
+    path, _, intact = segment
 
     def remove():
         path.unlink()
@@ -173,56 +183,60 @@ def test_a_file_that_is_removed_is_read_on(segment, options, taking, whole_direc
 
     source = path.parent if whole_directory else path
     rows, end = read_while(
-        scan(source, **options).chunks(**taking), remove, kept="reuse" not in taking
+        scan(source, **options).chunks(**chunk_options),
+        remove,
+        kept="reuse" not in chunk_options,
     )
-    assert (rows, end) == (sound, None)
+    assert (rows, end) == (intact, None)
 
 
-@pytest.mark.parametrize(("options", "taking"), WAYS)
+@pytest.mark.parametrize(("options", "chunk_options"), WAYS)
 @pytest.mark.parametrize("share", [0, 0.5, 1])
 @pytest.mark.parametrize("more", [1, 2])
-def test_a_log_that_is_cut_across_segments_ends_there(
-    segment, options, taking, share, more
+def test_a_log_truncated_across_segments_during_a_scan_ends_there(
+    segment, options, chunk_options, share, more
 ):
     path, entries, _ = segment
     cut = sum(map(len, entries[: int(share * BATCHES)]))
     bases = [3 * i for i in range(BATCHES, BATCHES + more)]
-    behind = [path.with_name(f"{base:020d}.log") for base in bases]
-    for later, base in zip(behind, bases, strict=True):
+    later_segments = [path.with_name(f"{base:020d}.log") for base in bases]
+    for later, base in zip(later_segments, bases, strict=True):
         later.write_bytes(build(2, "none", base))
-    sound = rows_of(scan(path.parent))
+    intact = rows_of(scan(path.parent))
 
-    def cut_back():
-        for later in behind:
+    def truncate():
+        for later in later_segments:
             later.rename(later.with_name(f"{later.name}.deleted"))
         os.truncate(path, cut)
 
     rows, end = read_while(
-        scan(path.parent, **options).chunks(**taking), cut_back, kept=False
+        scan(path.parent, **options).chunks(**chunk_options), truncate, kept=False
     )
     assert end is None
-    assert rows == sound[: len(rows)]
+    assert rows == intact[: len(rows)]
     assert len(rows) >= 3 * BATCHES * share
 
 
-@pytest.mark.parametrize(("options", "taking"), WAYS)
-def test_a_file_cut_and_written_anew_gives_old_or_new_or_an_error(
-    segment, options, taking
+@pytest.mark.parametrize(("options", "chunk_options"), WAYS)
+def test_a_file_rewritten_during_a_scan_has_old_rows_new_rows_or_an_error(
+    segment, options, chunk_options
 ):
-    path, entries, sound = segment
+    path, entries, intact = segment
     half = sum(map(len, entries[: BATCHES // 2]))
-    anew = [build(2, "none", 3 * i, text=b"anew") for i in range(BATCHES // 2, BATCHES)]
+    new = [build(2, "none", 3 * i, text=b"new") for i in range(BATCHES // 2, BATCHES)]
 
     def rewrite():
         os.truncate(path, half)
         with path.open("ab") as file:
-            file.write(b"".join(anew))
+            file.write(b"".join(new))
 
     rows, end = read_while(
-        scan(path, **options).chunks(**taking), rewrite, kept="reuse" not in taking
+        scan(path, **options).chunks(**chunk_options),
+        rewrite,
+        kept="reuse" not in chunk_options,
     )
     after = {row[2]: row for row in rows_of(scan(path))}
-    before = {row[2]: row for row in sound}
+    before = {row[2]: row for row in intact}
     assert [row[2] for row in rows] == list(range(len(rows)))
     value = COLUMNS.index("value")
     for row in rows:
@@ -243,7 +257,7 @@ def test_damage_leaves_no_file_open(segment, isolation):
     data[len(entries[0]) + 30] ^= 1
     path.write_bytes(data)
     gc.collect()
-    gc.disable()  # a file is closed then and there, not when somebody tidies up
+    gc.disable()  # files must be closed without the garbage collector
     try:
         with pytest.raises(kafkalog.CorruptRecordError):
             rows_of(scan(path.parent, isolation=isolation))

@@ -1,7 +1,7 @@
-"""Checksums looked at while decoding tell what those looked at before it tell.
+"""Checksums verified while decoding find the damage that those verified before find.
 
-A scan bounded by time looks at every checksum first, as it chooses by headers; where
-the bound leaves nothing out it gives the same records: so others are held to it.
+A scan with a bound on time verifies every checksum before decoding, because it selects
+by headers. With a bound that excludes nothing, it returns the expected result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
 
 from .batches import build, rows_of
-from .told import from_records
+from .kafka_rows import from_records
 
 FIRST = 100
 EACH = 3
@@ -35,16 +35,16 @@ STARTS = np.cumsum([0, *map(len, BATCHES)]).tolist()
 WHOLE = b"".join(BATCHES)
 SEGMENTS = (0, 120, 121, len(BATCHES))  # each from one to the next of these batches
 WAYS = {
-    "one by one": ({}, {"reuse": True}),
-    "side by side": ({"threads": 3}, {}),
-    "in place": ({}, {"views": True}),
-    "in place, side by side": ({"threads": 2}, {"views": True}),
+    "in order": ({}, {"reuse": True}),
+    "threads": ({"threads": 3}, {}),
+    "views": ({}, {"views": True}),
+    "views, threads": ({"threads": 2}, {"views": True}),
 }
-FIRST_LOOK = ({"start_timestamp": 0}, {})
+CRCS_FIRST = ({"start_timestamp": 0}, {})
 
 
 def written(kind, path, data):
-    """Write `data` as what a scan is given: bytes, a file, or a directory of three."""
+    """Return `data` as a source: bytes, a file, or a directory of three segments."""
     if kind == "bytes":
         return bytes(data)
     path.mkdir(exist_ok=True)
@@ -58,12 +58,12 @@ def written(kind, path, data):
 
 
 def ending(source, way, **options):
-    """Return rows, what ended them, and what was left out, of a reading in this way."""
-    asked, taken = way
-    scan = kafkalog.scan(source, columns=COLUMNS, **asked, **options)
+    """Return the rows, the error and the problems of a reading in this way."""
+    scan_options, chunk_options = way
+    scan = kafkalog.scan(source, columns=COLUMNS, **scan_options, **options)
     rows = []
     try:
-        for chunk in scan.chunks(**taken):
+        for chunk in scan.chunks(**chunk_options):
             rows += from_records(chunk)
     except LocatedError as error:
         return rows, (type(error), str(error)), scan.problems
@@ -77,7 +77,7 @@ def ending(source, way, **options):
     bounds=st.sampled_from([{}, {"start_offset": 250}, {"end_offset": 700}]),
 )
 @settings(max_examples=40)
-def test_damage_is_told_as_if_looked_for_first(
+def test_damage_found_while_decoding_is_reported_as_if_found_before(
     kind, places, bit, bounds, tmp_path_factory
 ):
     data = bytearray(WHOLE)
@@ -85,10 +85,10 @@ def test_damage_is_told_as_if_looked_for_first(
         data[place] ^= 1 << bit
     source = written(kind, tmp_path_factory.getbasetemp() / f"deferred-{kind}", data)
     for corruption in ("raise", "skip"):
-        asked = {"on_corruption": corruption, **bounds}
-        expected = ending(source, FIRST_LOOK, **asked)
+        options = {"on_corruption": corruption, **bounds}
+        expected = ending(source, CRCS_FIRST, **options)
         for name, way in WAYS.items():
-            assert ending(source, way, **asked) == expected, name
+            assert ending(source, way, **options) == expected, name
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -105,32 +105,32 @@ def test_every_other_batch_may_be_damaged(kind, way, tmp_path):
         for i, position in enumerate(STARTS[:-1])
         if i % 2 == 0
     ]
-    sound = ending(written(kind, tmp_path / "t-0", WHOLE), WAYS[way])[0]
-    assert rows == [row for i, row in enumerate(sound) if i // EACH % 2]
+    intact = ending(written(kind, tmp_path / "t-0", WHOLE), WAYS[way])[0]
+    assert rows == [row for i, row in enumerate(intact) if i // EACH % 2]
 
 
 def of_segment(batch):
-    """Return the first batch of the segment that a batch lies in."""
+    """Return the first batch of the segment of a batch."""
     return max(first for first in SEGMENTS if first <= batch)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_of_sound_plain_batches_checksums_are_looked_at_once(way, monkeypatch):
+def test_checksums_of_valid_uncompressed_batches_are_verified_once(way, monkeypatch):
     expected = rows_of(kafkalog.scan(WHOLE, columns=COLUMNS))
 
     def never(*_):
-        raise AssertionError("looked at before they were decoded")
+        raise AssertionError("verified before decoding")
 
     monkeypatch.setattr(file_records, "find_crc_mismatches", never)
     assert ending(WHOLE, WAYS[way])[0] == expected
-    packed = build(2, "lz4", 0)
-    with pytest.raises(AssertionError, match="looked at before"):
-        ending(packed, WAYS[way])
+    compressed = build(2, "lz4", 0)
+    with pytest.raises(AssertionError, match="verified before"):
+        ending(compressed, WAYS[way])
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("zeros", [0, 5, 1000])
-def test_checksums_that_are_not_to_be_looked_at_are_not(way, zeros):
+def test_checksums_are_not_verified_with_check_crcs_false(way, zeros):
     data = bytearray(WHOLE)
     data[STARTS[7] - 3] ^= 1
     data[STARTS[-2] + 100] ^= 1
@@ -139,20 +139,20 @@ def test_checksums_that_are_not_to_be_looked_at_are_not(way, zeros):
     assert (len(rows), error, problems) == (EACH * len(BATCHES), None, [])
 
 
-def test_progress_reaches_the_end_behind_damage(tmp_path):
+def test_progress_reaches_the_end_after_damage(tmp_path):
     data = bytearray(WHOLE)
     data[STARTS[130] - 3] ^= 1
-    source, told = written("directory", tmp_path / "t-0", data), []
+    source, calls = written("directory", tmp_path / "t-0", data), []
     scan = kafkalog.scan(
-        source, on_corruption="skip", progress=lambda *now: told.append(now)
+        source, on_corruption="skip", progress=lambda *now: calls.append(now)
     )
     assert sum(map(len, scan.chunks())) == EACH * (len(BATCHES) - 1)
-    assert {total for _, total in told} == {len(WHOLE)}
-    assert told[-1][0] == len(WHOLE)
+    assert {total for _, total in calls} == {len(WHOLE)}
+    assert calls[-1][0] == len(WHOLE)
 
 
 @pytest.mark.parametrize("wrong", range(3))
-def test_the_kernel_stops_where_a_checksum_is_wrong(wrong):
+def test_the_kernel_stops_at_a_wrong_checksum(wrong):
     data = bytearray(b"".join(BATCHES[:3]))
     data[STARTS[wrong + 1] - 3] ^= 1
     source = np.frombuffer(bytes(data), np.uint8)
@@ -163,14 +163,14 @@ def test_the_kernel_stops_where_a_checksum_is_wrong(wrong):
             check=True,
         )
     )  # fmt: skip
-    [error] = [one for one in found if isinstance(one, LocatedError)]
+    [error] = [run for run in found if isinstance(run, LocatedError)]
     assert (error.cause, error.position) == ("crc", STARTS[wrong])
-    counts = [one.counts.tolist() for one in found if one is not error]
+    counts = [run.counts.tolist() for run in found if run is not error]
     assert list(chain(*counts)) == [EACH] * 2
 
 
 @pytest.mark.parametrize("change", ["cut", "moved", "magic"])
-def test_a_payload_that_is_not_all_of_its_batch_is_not_sound(change):
+def test_a_payload_that_is_not_all_of_its_batch_fails_the_checksum(change):
     source = np.frombuffer(BATCHES[0], np.uint8)
     rows, _, _ = scan_headers(source)
     starts, lengths = np.array([61]), rows["size_in_bytes"] - 61
@@ -181,10 +181,10 @@ def test_a_payload_that_is_not_all_of_its_batch_is_not_sound(change):
     else:
         rows["magic"] = 1
     base, emitted = np.zeros(1, np.int64), np.full(1, -9)
-    room = Workspace().spans_for(EACH)
+    spans = Workspace().spans_for(EACH)
     status, *_ = _speedups.decode_records(
         source, rows, starts, lengths, base, Bounds().as_array(), False, True,
-        room.longs, room.ints, emitted,
+        spans.longs, spans.ints, emitted,
     )  # fmt: skip
     assert status == _speedups.Status.CHECKSUM
     assert emitted.tolist() == [0]

@@ -1,4 +1,4 @@
-"""What headers tell is what unpacking finds, and damage is found all the same."""
+"""Header-only reading returns what decoding returns, and finds the same damage."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests import golden_data
 from .batches import KINDS, build, offsets_until
 
 NAMES = tuple(name for name in COLUMNS if name in HEADER_COLUMNS)
-WAYS = {"one by one": {}, "side by side": {"threads": 3}}
+WAYS = {"in order": {}, "threads": {"threads": 3}}
 
 
 def sparse(codec, first, count):
-    """Build a batch from which compaction took every other record."""
+    """Return a batch from which compaction removed every other record."""
     builder = RecordBatchBuilder(
         codec=codec, base_offset=first, last_offset=first + 2 * count
     )
@@ -49,7 +49,7 @@ def marker(first):
 
 @st.composite
 def logs(draw):
-    """Whole batches and such that must be unpacked, in any order; holes between."""
+    """Draw batches with and without gaps, markers and messages, with gaps between."""
     data, offset = [], 0
     for kind in draw(st.lists(st.sampled_from("wwwsmo"), min_size=1, max_size=30)):
         count = draw(st.integers(1, 9))
@@ -79,7 +79,7 @@ def rows(scan):
 
 
 def of_source(source, columns=NAMES, **options):
-    """Return a scan that unpacks all, and one that goes by headers as Spark's does."""
+    """Return a scan that decodes all records, and one that reads only headers."""
     scan = kafkalog.scan(source, columns=columns, **options)
     return scan, replace(scan, policy=replace(scan.policy, needs="headers"))
 
@@ -94,7 +94,7 @@ def of_source(source, columns=NAMES, **options):
     changes=st.sampled_from([1, 2, 16]),
 )
 @settings(max_examples=150)
-def test_headers_tell_what_unpacking_finds(
+def test_header_only_columns_equal_decoded_columns(
     data, bounds, kind, way, control, most, changes, tmp_path_factory
 ):
     source = data
@@ -107,55 +107,55 @@ def test_headers_tell_what_unpacking_finds(
     options = {"start_offset": bounds[0], "end_offset": bounds[1]}
     options = {name: None if at < 0 else at for name, at in options.items()}
     options |= {"control_records": control, **WAYS[way]}
-    checked, told = of_source(source, **options)
+    decoded, header_only = of_source(source, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan_run, "MAX_RECORDS", most)
         patch.setattr(scan_run, "MAX_INTERVALS", changes)
-        assert rows(told) == rows(checked)
+        assert rows(header_only) == rows(decoded)
         unchecked = kafkalog.scan(source, columns=NAMES, check_crcs=False, **options)
-        assert rows(unchecked) == rows(checked)
+        assert rows(unchecked) == rows(decoded)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_headers_tell_what_is_in_golden_directories(name, way):
+def test_header_only_columns_equal_decoded_columns_of_golden_directories(name, way):
     for control in (False, True):
-        checked, told = of_source(
+        decoded, header_only = of_source(
             golden_data.logs(name), control_records=control, **WAYS[way]
         )
-        assert rows(told) == rows(checked)
-        assert len(rows(told)) == told.count()
+        assert rows(header_only) == rows(decoded)
+        assert len(rows(header_only)) == header_only.count()
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_only_what_a_header_tells_is_told_by_it(column, monkeypatch):
+def test_only_columns_of_the_header_are_read_without_decoding(column, monkeypatch):
     def never(*_args, **_options):
-        raise AssertionError("unpacked")
+        raise AssertionError("decoded")
 
     monkeypatch.setattr(scan_run, "decode", never)
     data = build(2, "zstd", 100)
-    _, told = of_source(data, (column,))
+    _, header_only = of_source(data, (column,))
     if column not in HEADER_COLUMNS:
-        with pytest.raises(AssertionError, match="unpacked"):
-            list(told.chunks())
+        with pytest.raises(AssertionError, match="decoded"):
+            list(header_only.chunks())
         return
-    assert len(rows(told)) == 3
+    assert len(rows(header_only)) == 3
     assert len(rows(of_source(data, (column,), isolation="read_committed")[1])) == 3
     for scan in (
         of_source(data, (column,), on_corruption="skip")[1],
         of_source(data, (column,), start_timestamp=0)[1],
         of_source(data, (column,))[0],
     ):
-        with pytest.raises(AssertionError, match="unpacked"):
+        with pytest.raises(AssertionError, match="decoded"):
             list(scan.chunks())
-    with pytest.raises(AssertionError, match="unpacked"):
-        list(told.chunks(views=True))
+    with pytest.raises(AssertionError, match="decoded"):
+        list(header_only.chunks(views=True))
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @pytest.mark.parametrize("kind", ["bytes", "directory"])
-def test_damage_is_found_where_nothing_is_unpacked(kind, codec, way, tmp_path):
+def test_damage_is_found_without_decoding(kind, codec, way, tmp_path):
     parts = [
         build(2, codec, 0, 5),
         sparse(codec, 10, 5),
@@ -172,37 +172,37 @@ def test_damage_is_found_where_nothing_is_unpacked(kind, codec, way, tmp_path):
             source = tmp_path / "t-0"
             source.mkdir(exist_ok=True)
             (source / f"{0:020d}.log").write_bytes(data)
-        checked, told = of_source(source, ("offset",), **WAYS[way])
-        assert offsets_until(told) == offsets_until(checked)
-        error, _, position = offsets_until(told)[1]
+        decoded, header_only = of_source(source, ("offset",), **WAYS[way])
+        assert offsets_until(header_only) == offsets_until(decoded)
+        error, _, position = offsets_until(header_only)[1]
         assert (error, position) == (CorruptRecordError, len(b"".join(parts[:hit])))
         unchecked = {"columns": ["offset"], "check_crcs": False, **WAYS[way]}
         if not hit % 2:
             assert offsets_until(kafkalog.scan(source, **unchecked)) == whole
-        asked = {"on_corruption": "skip", **WAYS[way]}
-        checked, told = of_source(source, ("offset",), **asked)
-        assert rows(told) == rows(checked)
-        assert told.problems == checked.problems
-        assert len(told.problems) == 1
+        options = {"on_corruption": "skip", **WAYS[way]}
+        decoded, header_only = of_source(source, ("offset",), **options)
+        assert rows(header_only) == rows(decoded)
+        assert header_only.problems == decoded.problems
+        assert len(header_only.problems) == 1
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_a_flipped_bit_makes_no_control_batch_of_records(codec):
+def test_a_flipped_control_flag_is_damage(codec):
     data = bytearray(build(2, codec, 0, 5) + build(2, codec, 5, 5))
     data[22] ^= 0x20
-    checked, told = of_source(bytes(data), ("offset",))
-    assert offsets_until(told) == offsets_until(checked)
-    error, _, position = offsets_until(told)[1]
+    decoded, header_only = of_source(bytes(data), ("offset",))
+    assert offsets_until(header_only) == offsets_until(decoded)
+    error, _, position = offsets_until(header_only)[1]
     assert (error, position) == (CorruptRecordError, 0)
     with pytest.raises(CorruptRecordError):
-        told.count()
+        header_only.count()
     skipping = kafkalog.scan(bytes(data), on_corruption="skip")
     assert skipping.count() == 5
     assert [problem.position for problem in skipping.problems] == [0]
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_no_more_records_are_believed_than_there_is_room_for(codec):
+def test_a_record_count_that_does_not_fit_into_a_batch_is_damage(codec):
     data = bytearray(build(2, codec, 0, 5))
     data[23:27] = (2**31 - 2).to_bytes(4)
     data[57:61] = (2**31 - 1).to_bytes(4)
@@ -214,7 +214,7 @@ def test_no_more_records_are_believed_than_there_is_room_for(codec):
             list(scan.chunks())
 
 
-def test_a_codec_that_nobody_knows_is_not_told_by_its_number():
+def test_an_unknown_codec_is_an_error():
     data = bytearray(build(2, "zstd", 0, 5))
     data[22] |= 7
     scan = kafkalog.scan(bytes(data), columns=["codec"], check_crcs=False)
@@ -222,53 +222,53 @@ def test_a_codec_that_nobody_knows_is_not_told_by_its_number():
         list(scan.chunks())
 
 
-def test_a_run_is_no_longer_than_what_is_promised():
+def test_a_chunk_has_at_most_the_maximum_number_of_records():
     data = b"".join(build(2, "none", 1000 * i, 1000) for i in range(200))
-    _, told = of_source(data, ("offset", "sequence"))
-    lengths = [len(chunk) for chunk in told.chunks()]
+    _, header_only = of_source(data, ("offset", "sequence"))
+    lengths = [len(chunk) for chunk in header_only.chunks()]
     assert sum(lengths) == 200_000
     assert max(lengths) <= scan_run.MAX_RECORDS
-    assert [offset for offset, _ in rows(told)] == list(range(200_000))
+    assert [offset for offset, _ in rows(header_only)] == list(range(200_000))
 
 
 @pytest.mark.parametrize("base", [-5, -1, 2**63 - 3])
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_offsets_that_cannot_be_are_told_alike(codec, base):
-    """No checksum covers a batch's base offset; only memory may begin anywhere."""
+def test_invalid_offsets_are_the_same_error_with_and_without_decoding(codec, base):
+    """Batches in memory may have any base offset, which no checksum covers."""
     data = base.to_bytes(8, signed=True) + build(2, codec, 0, 5)[8:]
-    checked, told = of_source(data, ("offset",))
-    assert offsets_until(told) == offsets_until(checked)
+    decoded, header_only = of_source(data, ("offset",))
+    assert offsets_until(header_only) == offsets_until(decoded)
 
 
 @pytest.mark.parametrize("kind", ["bytes", "file"])
-def test_what_precedes_a_wrapper_is_known_to_who_unpacks_it(kind, tmp_path):
+def test_a_wrapper_is_decoded_with_the_offset_before_it(kind, tmp_path):
     source = build(2, "none", 0, 10) + build(1, "lz4", 8, 3)
     if kind == "file":
         path = tmp_path / f"{0:020d}.log"
         path.write_bytes(source)
         source = path
-    checked, told = of_source(source, ("offset",))
-    assert offsets_until(told) == offsets_until(checked)
-    ended = offsets_until(told)[1]
+    decoded, header_only = of_source(source, ("offset",))
+    assert offsets_until(header_only) == offsets_until(decoded)
+    ended = offsets_until(header_only)[1]
     assert ended is None if kind == "bytes" else ended[0] is CorruptRecordError
 
 
-def test_where_it_changes_often_what_is_told_all_is_unpacked_at_once(monkeypatch):
+def test_a_step_with_many_intervals_is_decoded_at_once(monkeypatch):
     calls, decode = [], scan_run.decode
     monkeypatch.setattr(
         scan_run,
         "decode",
-        lambda *args, **asked: calls.append(1) or decode(*args, **asked),
+        lambda *args, **options: calls.append(1) or decode(*args, **options),
     )
     parts = [
         (build(2, "lz4", 20 * i, 5), sparse("lz4", 20 * i + 10, 4)) for i in range(50)
     ]
-    checked, told = of_source(b"".join(map(b"".join, parts)))
-    assert rows(told) == rows(checked)
+    decoded, header_only = of_source(b"".join(map(b"".join, parts)))
+    assert rows(header_only) == rows(decoded)
     assert len(calls) == 2
 
 
-def test_behind_a_size_that_leads_nowhere_reading_goes_on_in_memory():
+def test_reading_continues_after_an_invalid_size_in_memory():
     parts = [bytearray(build(2, "none", 10 * i)) for i in range(4)]
     parts[1][8:12] = (13).to_bytes(4)
     scan = kafkalog.scan(b"".join(parts), columns=["offset"], on_corruption="skip")

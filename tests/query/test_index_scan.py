@@ -1,4 +1,4 @@
-"""The bulk index scan against golden directories, and against one index at a time."""
+"""The scan of all indexes, compared with golden data and with single indexes."""
 
 import os
 import shutil
@@ -28,8 +28,8 @@ SCANS = {
 INDEXED_SETS = [name for name in golden_data.SETS if name != "oldclients"]
 
 
-def told(set_name, kind):
-    """Every row of a log directory, as Kafka's own reading has them, in order."""
+def expected_rows(set_name, kind):
+    """Return the entries of a log directory as Kafka read them, in order."""
     rows = []
     for directory in golden_data.directories(set_name):
         part = parse_partition_dir(directory)
@@ -47,7 +47,7 @@ def told(set_name, kind):
 
 
 def rows_of(scan, fields):
-    """The rows of a scan, topics by name."""
+    """Return the rows of a scan, with topics by name."""
     columns = [scan.entries[name].tolist() for name in ("partition", "base_offset")]
     columns += [scan.entries[name].tolist() for name in fields]
     topics = [scan.topics[code] for code in scan.entries["topic"]]
@@ -56,31 +56,33 @@ def rows_of(scan, fields):
 
 @pytest.mark.parametrize("kind", SCANS)
 @pytest.mark.parametrize("set_name", INDEXED_SETS)
-def test_a_log_directory_gives_every_entry_kafka_reads(set_name, kind):
+def test_a_log_directory_has_every_entry_that_kafka_reads(set_name, kind):
     scan, fields = SCANS[kind]
     found = scan(golden_data.logs(set_name))
     assert found.problems == ()
-    assert rows_of(found, fields) == told(set_name, kind)
+    assert rows_of(found, fields) == expected_rows(set_name, kind)
 
 
 @pytest.mark.parametrize("kind", SCANS)
-def test_a_partition_gives_its_part_of_the_directory(kind):
+def test_a_partition_has_its_part_of_the_entries(kind):
     scan, fields = SCANS[kind]
     directory = golden_data.logs("k431-clean") / "ledger-1"
-    expected = [row for row in told("k431-clean", kind) if row[:2] == ("ledger", 1)]
+    expected = [
+        row for row in expected_rows("k431-clean", kind) if row[:2] == ("ledger", 1)
+    ]
     assert expected
     assert rows_of(scan(directory), fields) == expected
 
 
-def test_segments_say_which_rows_are_theirs():
+def test_segments_have_the_range_of_their_rows():
     scan = scan_offset_indexes(golden_data.logs("k431-clean"))
     assert scan.segments["start"][0] == 0
     assert scan.segments["stop"][-1] == len(scan.entries)
     assert (scan.segments["start"][1:] == scan.segments["stop"][:-1]).all()
     for row in scan.segments:
-        mine = scan.entries[row["start"] : row["stop"]]
+        rows = scan.entries[row["start"] : row["stop"]]
         for name in ("topic", "partition", "base_offset"):
-            assert (mine[name] == row[name]).all()
+            assert (rows[name] == row[name]).all()
 
 
 def test_a_directory_of_logs_without_indexes_has_segments_and_no_rows():
@@ -93,7 +95,7 @@ def test_a_directory_of_logs_without_indexes_has_segments_and_no_rows():
 
 
 @pytest.mark.parametrize("set_name", golden_data.SETS)
-def test_a_lookup_answers_as_the_index_of_that_segment(set_name):
+def test_a_lookup_equals_that_of_the_segments_index(set_name):
     logs = golden_data.logs(set_name)
     scan = scan_offset_indexes(logs)
     for place in np.unique(scan.segments[["topic", "partition"]]):
@@ -113,9 +115,9 @@ def test_a_lookup_answers_as_the_index_of_that_segment(set_name):
         assert below.tolist() == [(-1, -1)] * 2
 
 
-def test_lookups_of_many_partitions_are_broadcast_and_strangers_are_nowhere():
+def test_lookups_are_broadcast_and_unknown_partitions_are_not_found():
     scan = scan_offset_indexes(golden_data.logs("k431-clean"))
-    names = [["ledger"], ["once"], ["stranger"]]
+    names = [["ledger"], ["once"], ["unknown"]]
     found = scan.lookup(names, [0, 1, 2, 2**40, -7], 10**9)
     assert found.shape == (3, 5)
     bases = {(0, 0): 82, (0, 1): 100}
@@ -127,7 +129,7 @@ def test_lookups_of_many_partitions_are_broadcast_and_strangers_are_nowhere():
 
 
 @pytest.mark.parametrize("set_name", golden_data.SETS)
-def test_no_record_at_or_after_a_time_is_before_the_offset_to_start_from(set_name):
+def test_no_record_at_or_after_a_time_is_before_its_start_offset(set_name):
     scan = scan_time_indexes(golden_data.logs(set_name))
     records = {
         directory: [
@@ -146,7 +148,7 @@ def test_no_record_at_or_after_a_time_is_before_the_offset_to_start_from(set_nam
             assert all(t < time for t, offset in here if offset < start)
 
 
-def test_a_late_start_skips_what_is_too_early(tmp_path):
+def test_a_start_offset_skips_earlier_segments(tmp_path):
     folder = tmp_path / "orders-3"
     folder.mkdir()
     for base, times in ((0, [100, 200]), (50, [300]), (90, [400, 500])):
@@ -162,7 +164,7 @@ def test_a_late_start_skips_what_is_too_early(tmp_path):
     assert starts == {0: [0], 200: [11], 201: [50], 400: [90], 401: [101], 999: [111]}
 
 
-def test_damage_is_named_and_what_stands_before_it_is_kept(tmp_path):
+def test_damage_is_a_problem_and_entries_before_it_are_kept(tmp_path):
     logs = tmp_path / "logs"
     shutil.copytree(golden_data.logs("k431-clean") / "ledger-0", logs / "ledger-0")
     good = scan_offset_indexes(logs)
@@ -178,9 +180,7 @@ def test_damage_is_named_and_what_stands_before_it_is_kept(tmp_path):
     assert problem.position == 8 * (segment["stop"] - segment["start"])
 
 
-def test_a_file_that_goes_while_directories_are_listed_counts_as_empty(
-    tmp_path, monkeypatch
-):
+def test_a_file_removed_during_a_scan_counts_as_empty(tmp_path, monkeypatch):
     folder = tmp_path / "orders-0"
     folder.mkdir()
     for base in (0, 100):
@@ -200,20 +200,20 @@ def test_a_file_that_goes_while_directories_are_listed_counts_as_empty(
     assert found.problems == ()
 
 
-def test_files_about_to_go_and_marked_directories_are_left_out(tmp_path):
-    live, doomed = tmp_path / "a-0", tmp_path / f"b-0.{32 * 'a'}-delete"
-    for folder in (live, doomed):
+def test_files_and_directories_marked_for_deletion_are_ignored(tmp_path):
+    live, deleted = tmp_path / "a-0", tmp_path / f"b-0.{32 * 'a'}-delete"
+    for folder in (live, deleted):
         folder.mkdir()
         index = TransactionIndex.build([1], [2], [3], [4], 0).to_bytes()
         for end in ("", ".deleted", ".cleaned", ".swap"):
             (folder / f"{0:020}.txnindex{end}").write_bytes(index)
     assert scan_transaction_indexes(tmp_path).topics == ("a",)
     assert len(scan_transaction_indexes(tmp_path).entries) == 1
-    named = scan_transaction_indexes(doomed)
+    named = scan_transaction_indexes(deleted)
     assert (named.topics, len(named.entries)) == (("b",), 1)
 
 
-def test_a_directory_of_another_name_is_a_partition_without_one(tmp_path):
+def test_a_directory_of_another_name_is_a_partition_without_a_topic(tmp_path):
     index = OffsetIndex.build([7], [4096], 5)
     (tmp_path / f"{5:020}.index").write_bytes(index.to_bytes())
     scan = scan_offset_indexes(tmp_path)
@@ -222,7 +222,7 @@ def test_a_directory_of_another_name_is_a_partition_without_one(tmp_path):
     assert scan.lookup("", -1, 8).item() == (5, 4096)
 
 
-def test_an_empty_partition_has_nothing_and_another_empty_directory_is_refused(
+def test_an_empty_partition_has_no_entries_and_another_empty_directory_is_rejected(
     tmp_path,
 ):
     (tmp_path / "orders-0").mkdir()

@@ -1,6 +1,6 @@
-"""Scans of a directory that another process appends to, rolls, cuts and removes from.
+"""Scans of a directory that another process appends to, rolls, truncates and deletes.
 
-Each ends with records that were written, or with a typed error; none with a signal.
+Each scan returns only records that were written, and may end with a typed error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SEED = 4_711
 
 
 def ways(end):
-    """Return one way after another to read: arguments of scan, arguments of chunks."""
+    """Yield ways to read: arguments of `scan` and of `chunks`."""
     yield {}, {}
     yield {}, {"views": True}
     yield {"threads": 2}, {}
@@ -33,35 +33,37 @@ def ways(end):
 
 
 def numbers_of(chunk):
-    """Return (offset, number of the batch) of each record, as its value says."""
+    """Return offset and batch number of each record, from its value."""
     values = [value.split() for value in chunk.value.to_list()]
     assert [int(words[-1]) for words in values] == chunk.offset.tolist()
     return [(int(words[-1]), int(words[0])) for words in values]
 
 
-def read_once(place, options, taking):
-    """Return what was read, and the name of the error that ended it."""
+def read_once(place, options, chunk_options):
+    """Return the records read, and the name of the error that ended the scan."""
     found = []
     try:
-        for chunk in kafkalog.scan(place, columns=COLUMNS, **options).chunks(**taking):
+        for chunk in kafkalog.scan(place, columns=COLUMNS, **options).chunks(
+            **chunk_options
+        ):
             found += numbers_of(chunk)
     except (kafkalog.KafkaLogError, FileNotFoundError) as error:
         return found, type(error).__name__
     return found, ""
 
 
-def test_scans_of_a_live_directory_give_what_was_written_or_a_typed_error(tmp_path):
+def test_scans_of_a_live_directory_have_written_records_or_a_typed_error(tmp_path):
     place, journal = tmp_path / "live-0", tmp_path / "journal"
     place.mkdir()
     read, ends = [], Counter()
     with writing("tests.query.live_writer", place, journal, STEPS, SEED) as writer:
         latest = 0
-        for options, taking in itertools.chain.from_iterable(
+        for options, chunk_options in itertools.chain.from_iterable(
             ways(latest) for _ in itertools.count()
         ):
             if writer.poll() is not None:
                 break
-            found, error = read_once(place, options, taking)
+            found, error = read_once(place, options, chunk_options)
             offsets = [offset for offset, _ in found]
             assert offsets == sorted(set(offsets))
             latest = max([latest, *offsets])
@@ -75,7 +77,7 @@ def test_scans_of_a_live_directory_give_what_was_written_or_a_typed_error(tmp_pa
         assert offset in written[number]
     assert ends[""] > 20, ends
     assert sum(ends.values()) > 30, ends
-    # What is there when all is quiet is whole again.
+    # The log is complete after the writer has ended.
     found, error = read_once(place, {}, {})
     assert error == ""
     assert len(found) > 0

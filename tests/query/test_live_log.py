@@ -1,8 +1,8 @@
-"""One writer and many readers at once: kafkalog writes a log in a process of its own.
+"""One writer and many readers: kafkalog writes a log in a process of its own.
 
-Another process reads it meanwhile, in threads and by all ways: each read has what was
-there throughout, in order, as it was written. Only a log that is cut while it is read
-may end a read with an error.
+This process reads the log meanwhile, in threads and in all ways. Each read has, in
+order, the records that were in the log throughout. Only a truncation or deletion during
+a read may end it with an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 STEPS = 1_000
 SEED = 2_026
 SKIPPED = re.compile(r"skipped offsets (\d+) to (\d+) of ")
-CUT_BACK = re.compile(r"it was truncated to offset (\d+): ")
+TRUNCATED = re.compile(r"log was truncated to offset (\d+): ")
 COLUMNS = ["offset", "key", "value", "timestamp"]
 SCANS = [{}, {"threads": 2}, {"isolation": "read_committed"}, {"check_crcs": False}]
 
@@ -43,7 +43,7 @@ def rows_of(chunks):
 
 
 def scanning(place):
-    """Yield reads of all records, each begun when it is asked for."""
+    """Yield scans of all records, each of them started when it is iterated."""
     for options in itertools.cycle(SCANS):
         yield rows_of(kafkalog.scan(place, columns=COLUMNS, **options).chunks())
 
@@ -60,30 +60,30 @@ def read_through(log):
     while True:
         found = log.read(offset, max_bytes=10_000)
         for batch in found.batches():
-            for one in batch:
-                if one.offset >= offset:
-                    yield one.offset, one.key, one.value, one.timestamp
+            for record in batch:
+                if record.offset >= offset:
+                    yield record.offset, record.key, record.value, record.timestamp
         if found.next_offset == offset:
             return
         offset = found.next_offset
 
 
 def check_reads(reads, place, journal, is_over):
-    """Check one read after another until all is over; count how they ended."""
+    """Check reads until the writer has ended; return how many ended how."""
     ends = Counter()
     for read in reads(place):
         if is_over():
             return ends
         journal.catch_up()
-        sure, found, ended = journal.sure(), [], None
+        present, found, ended = journal.present(), [], None
         try:
             found += read
         except KafkaLogError as error:
             ended = error
         change = journal.catch_up()
-        given = journal.check(found)
+        numbers = journal.check(found)
         if ended is None:
-            journal.check_missed(sure, given, change)
+            journal.check_missed(present, numbers, change)
         else:
             is_gone = change.has_moved and isinstance(ended, OffsetOutOfRangeError)
             assert is_gone or change.cut < NEVER, repr(ended)
@@ -92,40 +92,40 @@ def check_reads(reads, place, journal, is_over):
 
 
 def follow(place, journal, is_over):
-    """Follow the log until all is over; check what is given, and count the looks."""
+    """Follow the log until the writer has ended; check records, and count polls."""
     scan = kafkalog.scan(place, columns=COLUMNS)
     follower = Follower(scan, lambda: kafkalog.scan(place).sources)
-    look, ends, given, last = follower.first_poll, Counter(), {}, -1
-    cuts = [NEVER, NEVER]
+    poll, ends, read, last = follower.first_poll, Counter(), {}, -1
+    truncations = [NEVER, NEVER]
     while not is_over():
         found, ended = [], None
         try:
-            found += look()
+            found += poll()
         except KafkaLogError as error:
             ended = error
-        # A cut is noticed at the next look if this one was under way.
-        cuts = [cuts[1], journal.catch_up().cut]
-        assert ended is None or min(cuts) < NEVER, repr(ended)
+        # A truncation during a poll is noticed at the next one.
+        truncations = [truncations[1], journal.catch_up().cut]
+        assert ended is None or min(truncations) < NEVER, repr(ended)
         ends[type(ended).__name__] += 1
-        for one in found:
-            if isinstance(one, str) and (skipped := SKIPPED.match(one)):
-                assert int(skipped[2]) < journal.start or min(cuts) < NEVER, one
+        for item in found:
+            if isinstance(item, str) and (skipped := SKIPPED.match(item)):
+                assert int(skipped[2]) < journal.start or min(truncations) < NEVER, item
                 last = int(skipped[2])
                 continue
-            if isinstance(one, str):
-                assert min(cuts) < NEVER, one
-                last = int(CUT_BACK.match(one)[1]) - 1
+            if isinstance(item, str):
+                assert min(truncations) < NEVER, item
+                last = int(TRUNCATED.match(item)[1]) - 1
                 continue
-            numbers = journal.check(rows_of([one]))
-            first, given = min(numbers), given | numbers
+            numbers = journal.check(rows_of([item]))
+            first, read = min(numbers), read | numbers
             is_next = first == last + 1 or last < first <= journal.start
-            assert is_next or min(cuts) <= last, (first, last)
+            assert is_next or min(truncations) <= last, (first, last)
             last = max(numbers)
-        look = follower.poll
-    for one in follower.poll():
-        given |= {} if isinstance(one, str) else journal.check(rows_of([one]))
+        poll = follower.poll
+    for item in follower.poll():
+        read |= {} if isinstance(item, str) else journal.check(rows_of([item]))
     change = journal.catch_up()
-    journal.check_missed(journal.sure(), given, change._replace(cut=NEVER))
+    journal.check_missed(journal.present(), read, change._replace(cut=NEVER))
     return ends
 
 
@@ -133,10 +133,10 @@ WAYS = [partial(check_reads, scanning), partial(check_reads, reading), follow]
 
 
 @pytest.mark.parametrize("preallocate", ["false", "true"])
-def test_all_that_is_there_is_read_while_kafkalog_writes(tmp_path, preallocate):
+def test_every_record_is_read_while_kafkalog_writes(tmp_path, preallocate):
     place, path = tmp_path / "live-0", tmp_path / "journal"
-    given = (place, path, STEPS, SEED, preallocate)
-    with writing("tests.query.log_writer", *given) as writer:
+    arguments = (place, path, STEPS, SEED, preallocate)
+    with writing("tests.query.log_writer", *arguments) as writer:
 
         def is_over():
             return writer.poll() is not None
@@ -151,4 +151,4 @@ def test_all_that_is_there_is_read_while_kafkalog_writes(tmp_path, preallocate):
     with Journal(path) as journal:
         journal.catch_up()
         found = journal.check(next(scanning(place)))
-        assert journal.sure().items() <= found.items()
+        assert journal.present().items() <= found.items()

@@ -1,4 +1,4 @@
-"""A segment before the last that ends in part of a batch has lost records: damage."""
+"""Lost records at the end of a segment that is not the last are damage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEXT = 12
 
 @pytest.fixture
 def partition(tmp_path):
-    """Return a partition of two segments, 0 to 11 and 12 to 17, three a batch."""
+    """Return a partition of offsets 0 to 11 and 12 to 17, three in each batch."""
     directory = tmp_path / "t-0"
     directory.mkdir()
     for base, count in ((0, 4), (NEXT, 2)):
@@ -23,7 +23,7 @@ def partition(tmp_path):
 
 
 def cut(directory, size):
-    """Cut the first segment; answer where its last whole batch ends, then."""
+    """Truncate the first segment; return its path and the end of its last batch."""
     path = directory / f"{0:020d}.log"
     data = path.read_bytes()
     path.write_bytes(data[:size])
@@ -31,11 +31,11 @@ def cut(directory, size):
     for i in range(4):
         end += len(build(2, "none", 3 * i))
         ends.append(end)
-    return path, max(one for one in ends if one <= len(data[:size]))
+    return path, max(end for end in ends if end <= len(data[:size]))
 
 
 @pytest.mark.parametrize("by", [-1, -40, -120])
-def test_a_cut_in_a_middle_segment_is_an_error_with_file_and_byte(partition, by):
+def test_a_truncated_middle_segment_is_an_error_with_file_and_byte(partition, by):
     path, end = cut(partition, by)
     for read in (
         lambda: kafkalog.scan(partition).count(),
@@ -55,7 +55,7 @@ def test_a_cut_in_a_middle_segment_is_an_error_with_file_and_byte(partition, by)
 
 
 @pytest.mark.parametrize("by", [-1, 30])
-def test_what_is_lost_is_listed_where_damage_is_skipped(partition, by):
+def test_lost_records_are_a_problem_if_damage_is_skipped(partition, by):
     path, end = cut(partition, by)
     scan = kafkalog.scan(partition, columns=["offset"], on_corruption="skip")
     offsets = scan.to_arrow()["offset"].to_pylist()
@@ -67,24 +67,24 @@ def test_what_is_lost_is_listed_where_damage_is_skipped(partition, by):
     assert len(scan.problems) == 1
 
 
-def test_zeros_for_the_lost_records_are_no_end_either(partition):
+def test_zeros_in_place_of_lost_records_are_an_error(partition):
     path, end = cut(partition, -1)
     path.write_bytes(path.read_bytes()[:end] + bytes(200))
     with pytest.raises(kafkalog.CorruptRecordError, match="expected 9"):
         kafkalog.scan(partition).count()
 
 
-def test_only_who_wants_what_is_lost_is_told(partition):
+def test_lost_records_outside_of_the_bounds_are_no_error(partition):
     cut(partition, -1)
     assert kafkalog.scan(partition, end_offset=9).count() == 9
     assert kafkalog.scan(partition, start_offset=12).count() == 6
     for bounds in ({"end_offset": 10}, {"start_offset": 11}, {"start_offset": 9}):
-        with pytest.raises(kafkalog.CorruptRecordError, match="part of a batch"):
+        with pytest.raises(kafkalog.CorruptRecordError, match="a partial batch"):
             kafkalog.scan(partition, **bounds).count()
     assert len(kafkalog.open(partition).read(0).data)
 
 
-def test_a_tail_that_loses_nothing_is_none(partition):
+def test_trailing_bytes_without_lost_records_are_no_error(partition):
     path = partition / f"{0:020d}.log"
     path.write_bytes(path.read_bytes() + build(2, "none", 12)[:40])
     assert kafkalog.scan(partition).count() == 18
@@ -101,20 +101,20 @@ def test_a_gap_between_whole_segments_is_legal(partition):
     assert kafkalog.scan(partition).count() == 6
 
 
-def test_the_last_segment_may_just_end(partition):
+def test_the_last_segment_may_end_in_part_of_a_batch(partition):
     (partition / f"{NEXT:020d}.log").unlink()
     cut(partition, -1)
     assert kafkalog.scan(partition).count() == 9
 
 
 @pytest.mark.parametrize("change", ["truncated", "finished", "removed", "gone"])
-def test_what_a_broker_changes_meanwhile_is_no_damage(partition, change, monkeypatch):
+def test_a_brokers_changes_during_a_scan_are_no_damage(partition, change, monkeypatch):
     path, end = cut(partition, -1)
     following = partition / f"{NEXT:020d}.log"
     whole = path.read_bytes()[:end] + build(2, "none", 9)
-    still_ends_so = log_segments._still_ends_so
+    still_ends_at = log_segments._still_ends_at
 
-    def changed(*given):
+    def changed(*arguments):
         if change == "truncated":
             path.write_bytes(path.read_bytes()[:end])
         elif change == "finished":
@@ -123,7 +123,7 @@ def test_what_a_broker_changes_meanwhile_is_no_damage(partition, change, monkeyp
             following.unlink()
         else:
             path.unlink()
-        return still_ends_so(*given)
+        return still_ends_at(*arguments)
 
-    monkeypatch.setattr(log_segments, "_still_ends_so", changed)
+    monkeypatch.setattr(log_segments, "_still_ends_at", changed)
     assert kafkalog.scan(partition).count() in (9, 15)

@@ -1,4 +1,4 @@
-"""How much memory a scan takes, in processes of their own, by the kernel's count."""
+"""Peak memory of scans, each measured in a process of its own."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MIB = 1 << 20
 MAX_BATCH_BYTES = 64 * MIB
 CHUNKS_MIB = 128
 BOMB_SLACK_MIB = 16
-HOUSE = Path(__file__).parents[2]
-# VmHWM of a process says what was resident at most, so far.
+ROOT = Path(__file__).parents[2]
+# VmHWM of a process is its peak resident memory.
 PROLOGUE = """
 import sys
 import numpy, pyarrow, lz4.frame, snappy, zstandard
@@ -46,11 +46,11 @@ before = peak()
 
 
 def measured(script, *arguments):
-    """Run a script behind the prologue; return the integers it prints."""
+    """Run a script after the prologue; return the integers it prints."""
     done = subprocess.run(
         [sys.executable, "-c", PROLOGUE + script, *map(str, arguments)],
-        cwd=HOUSE,
-        env={**os.environ, "PYTHONPATH": str(HOUSE)},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
@@ -68,7 +68,7 @@ def gibibyte(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=[("none", 256 * MIB), ("lz4", 9 * MIB)])
 def quarter(request, tmp_path_factory):
-    """Return a segment whose records take about 256 MiB, packed or not."""
+    """Return a segment with about 256 MiB of records, compressed or not."""
     place = tmp_path_factory.mktemp("big") / "quarter-0"
     codec, size = request.param
     written = write_segment(place, size, text=os.urandom(1_000), codec=codec)
@@ -78,7 +78,7 @@ def quarter(request, tmp_path_factory):
 
 @pytest.mark.parametrize("options", ["", "views=True", "reuse=True"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_chunks_of_a_gibibyte_stay_within_a_bound(gibibyte, options, threads, figure):
+def test_chunks_of_a_gibibyte_take_bounded_memory(gibibyte, options, threads, figure):
     script = f"""
 scan = kafkalog.scan(sys.argv[1], threads={threads})
 print(sum(map(len, scan.chunks({options}))), peak() - before)
@@ -90,7 +90,7 @@ print(sum(map(len, scan.chunks({options}))), peak() - before)
     figure("MiB of memory", name, grown, f"of {CHUNKS_MIB}")
 
 
-def test_a_table_takes_little_more_than_itself_to_make(quarter):
+def test_a_table_takes_little_more_memory_than_its_size(quarter):
     script = """
 table = kafkalog.scan(sys.argv[1]).to_arrow()
 print(len(table), table.nbytes >> 20, peak() - before)
@@ -102,7 +102,7 @@ print(len(table), table.nbytes >> 20, peak() - before)
 
 
 def batch_of(codec, payload, count=1):
-    """Make a batch of magic 2 with this payload, its checksum right."""
+    """Return a batch of magic 2 with this payload and a valid checksum."""
     body = struct.pack(">hiqqqhii", codec, count - 1, 0, 0, -1, -1, -1, count) + payload
     crc = crc32c.crc32c(body)
     return struct.pack(">qiibI", 0, 9 + len(body), 0, 2, crc) + body
@@ -116,19 +116,19 @@ def varint(value):
     return bytes([*out, raw])
 
 
-def one_record(size):
-    """Return the start of a record of `size` zeros: a value as long as they are."""
+def record_start(size):
+    """Return the start of a record whose value has `size` bytes."""
     inner = b"\x00\x00\x00\x01" + varint(size)
     return varint(len(inner) + size + 1) + inner
 
 
-def zeros_behind(start, size):
+def with_zeros(start, size):
     return start + bytes(size) + b"\x00"
 
 
 def zstd_unsized(data):
-    packer = zstandard.ZstdCompressor(level=1).compressobj()
-    return packer.compress(data) + packer.flush()
+    stream = zstandard.ZstdCompressor(level=1).compressobj()
+    return stream.compress(data) + stream.flush()
 
 
 def xerial(data):
@@ -139,7 +139,7 @@ def xerial(data):
     return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + blocks
 
 
-PACKERS = {
+COMPRESSORS = {
     "gzip": (1, lambda data: gzip.compress(data, 9)),
     "raw snappy": (2, snappy.compress),
     "xerial snappy": (2, xerial),
@@ -161,11 +161,13 @@ print(rows, len(errors), len(scan.problems), peak() - before)
 """
 
 
-@pytest.mark.parametrize("packer", PACKERS)
-def test_a_bomb_is_refused_within_the_limit_and_a_little(packer, tmp_path, figure):
-    codec, pack = PACKERS[packer]
+@pytest.mark.parametrize("compressor", COMPRESSORS)
+def test_a_decompression_bomb_is_rejected_within_the_limit(
+    compressor, tmp_path, figure
+):
+    codec, compress = COMPRESSORS[compressor]
     size = 160 * MIB
-    bomb = batch_of(codec, pack(zeros_behind(one_record(size), size)))
+    bomb = batch_of(codec, compress(with_zeros(record_start(size), size)))
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(bomb)
     assert len(bomb) < 32 * MIB
@@ -179,49 +181,51 @@ def test_a_bomb_is_refused_within_the_limit_and_a_little(packer, tmp_path, figur
     rows, errors, problems, grown = measured(SCAN, path, "skip")
     assert (rows, errors, problems) == (0, 0, 3)
     assert grown <= limit
-    figure("MiB of memory", f"a bomb, {packer}", grown, f"of {limit}")
+    figure("MiB of memory", f"a bomb, {compressor}", grown, f"of {limit}")
 
 
 def message(magic, codec, value):
-    """Make a message of magic 0 or 1 without a key, its checksum right."""
+    """Return a message of magic 0 or 1 without a key, with a valid checksum."""
     time = bytes(8 * magic)
     body = bytes([magic, codec]) + time + struct.pack(">ii", -1, len(value)) + value
     return struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
 
 
-WRAPPERS = [(1, "lz4")]  # of magic 0 it has another checksum than the library writes
+WRAPPERS = [(1, "lz4")]  # in magic 0, lz4 has another checksum than the library writes
 WRAPPERS += [(m, p) for m in (0, 1) for p in ("gzip", "raw snappy", "xerial snappy")]
 
 
-@pytest.mark.parametrize(("magic", "packer"), WRAPPERS)
-def test_a_bomb_in_a_wrapper_is_refused_alike(magic, packer, tmp_path, figure):
-    codec, pack = PACKERS[packer]
+@pytest.mark.parametrize(("magic", "compressor"), WRAPPERS)
+def test_a_decompression_bomb_in_a_wrapper_is_rejected_within_the_limit(
+    magic, compressor, tmp_path, figure
+):
+    codec, compress = COMPRESSORS[compressor]
     path = tmp_path / f"{0:020d}.log"
     inside = message(magic, 0, bytes(160 * MIB))
-    path.write_bytes(message(magic, codec, pack(inside)))
+    path.write_bytes(message(magic, codec, compress(inside)))
     rows, errors, _, grown = measured(SCAN, path, "raise")
     assert (rows, errors) == (0, 1)
     limit = (MAX_BATCH_BYTES >> 20) + BOMB_SLACK_MIB
     assert grown <= limit
-    name = f"a bomb in a wrapper of magic {magic}, {packer}"
+    name = f"a bomb in a wrapper of magic {magic}, {compressor}"
     figure("MiB of memory", name, grown, f"of {limit}")
 
 
 def dense_batch():
-    """Make a batch of 60 MiB of the smallest records that there are."""
+    """Return a batch of 60 MiB of the smallest records."""
     count = 60 * MIB // 7
     return batch_of(4, zstd_unsized(b"\x0c\0\0\0\x01\x01\0" * count), count), count
 
 
 def dense_wrapper(magic):
-    """Make a wrapper of 60 MiB of empty messages."""
+    """Return a wrapper of 60 MiB of empty messages."""
     one = message(magic, 0, b"")
     count = 60 * MIB // len(one)
     return message(magic, 1, gzip.compress(one * count, 1)), count
 
 
 def dense_headers():
-    """Make a record whose headers, 60 MiB of them, are empty."""
+    """Return a batch of one record with 60 MiB of empty headers."""
     count = 30 * MIB
     inner = b"\0\0\0\x01\x01" + varint(count) + bytes(2 * count)
     return batch_of(4, zstd_unsized(varint(len(inner)) + inner), 1), 1
@@ -235,7 +239,7 @@ VERIFY = """
 from click.testing import CliRunner
 from kafkalog.cli.main import group
 ran = CliRunner().invoke(group, ["verify", sys.argv[1]], catch_exceptions=False)
-print(int("offsets do not rise" in ran.output), peak() - before)
+print(int("offsets of records do not rise" in ran.output), peak() - before)
 """
 FIND = """
 import re
@@ -259,7 +263,7 @@ DENSE = {
         BOUND,
     ),
     "records, as views": (dense_batch, CHUNKS.format("", "views=True"), BOUND),
-    "records, looked through": (dense_batch, FIND, BOUND),
+    "records, searched": (dense_batch, FIND, BOUND),
     "records, one by one": (dense_batch, TAKEN, BOUND),
     "records, in threads": (
         dense_batch,
@@ -281,7 +285,7 @@ DENSE = {
 
 
 @pytest.mark.parametrize("what", DENSE)
-def test_what_is_dense_and_sound_takes_what_is_said_of_it(what, tmp_path, figure):
+def test_the_smallest_records_take_bounded_memory(what, tmp_path, figure):
     make, script, limit = DENSE[what]
     path = tmp_path / f"{0:020d}.log"
     data, records = make()
@@ -292,11 +296,11 @@ def test_what_is_dense_and_sound_takes_what_is_said_of_it(what, tmp_path, figure
     figure("MiB of memory", f"60 MiB of the smallest {what}", grown, f"of {limit}")
 
 
-def test_verify_holds_the_places_of_a_batchs_records_together(tmp_path, figure):
+def test_verify_of_the_smallest_records_takes_bounded_memory(tmp_path, figure):
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(dense_batch()[0])
-    told, grown = measured(VERIFY, path)
-    assert told == 1
+    found, grown = measured(VERIFY, path)
+    assert found == 1
     limit = 8 * MAX_BATCH_BYTES // MIB
     assert grown <= limit
     figure(
@@ -305,7 +309,7 @@ def test_verify_holds_the_places_of_a_batchs_records_together(tmp_path, figure):
 
 
 def runs_of_zeros(blocks):
-    """Make a zstd frame without its size, of blocks that are a repeated byte each."""
+    """Return a zstd frame without its size, of blocks of a repeated byte."""
     header = b"\x28\xb5\x2f\xfd\x00\x38"  # a window of 128 KiB
     size = 128 << 10
     middle = (size << 3 | 1 << 1).to_bytes(3, "little") + b"\x00"
@@ -317,45 +321,45 @@ DUMP = """
 from click.testing import CliRunner
 from kafkalog.cli.main import group
 
-asked = ["dump", "--print-data-log", "--files", sys.argv[1]]
-ran = CliRunner().invoke(group, asked, catch_exceptions=False)
+arguments = ["dump", "--print-data-log", "--files", sys.argv[1]]
+ran = CliRunner().invoke(group, arguments, catch_exceptions=False)
 print(ran.exit_code, int(sys.argv[2] in ran.stderr), peak() - before)
 """
 DUMP_BOMBS = {
-    "zeros, which are no records": (
+    "zeros, which are not records": (
         4,
         lambda: runs_of_zeros(1 << 14),
         "InvalidRecordException",
     ),
     "a record of zeros, gzip": (
         1,
-        lambda: gzip.compress(zeros_behind(one_record(400 * MIB), 400 * MIB), 1),
+        lambda: gzip.compress(with_zeros(record_start(400 * MIB), 400 * MIB), 1),
         "OutOfMemoryError: Java heap space",
     ),
     "a record of zeros, zstd": (
         4,
-        lambda: zstd_unsized(zeros_behind(one_record(400 * MIB), 400 * MIB)),
+        lambda: zstd_unsized(with_zeros(record_start(400 * MIB), 400 * MIB)),
         "OutOfMemoryError: Java heap space",
     ),
 }
 
 
 @pytest.mark.parametrize("bomb", DUMP_BOMBS)
-def test_dump_unpacks_no_more_than_kafkas_tool_can_hold(bomb, tmp_path, figure):
-    codec, pack, says = DUMP_BOMBS[bomb]
+def test_dump_decompresses_no_more_than_kafkas_tool(bomb, tmp_path, figure):
+    codec, compress, expected_text = DUMP_BOMBS[bomb]
     path = tmp_path / f"{0:020d}.log"
-    path.write_bytes(batch_of(codec, pack()))
-    code, told, grown = measured(DUMP, path, says)
-    assert (code, told) == (1, 1)
+    path.write_bytes(batch_of(codec, compress()))
+    code, found, grown = measured(DUMP, path, expected_text)
+    assert (code, found) == (1, 1)
     limit = 256 + 2 * BOMB_SLACK_MIB
     assert grown <= limit
     figure("MiB of memory", f"dump of {bomb}", grown, f"of {limit}")
 
 
-def test_a_count_that_lies_takes_no_memory(tmp_path):
+def test_a_wrong_record_count_takes_no_memory(tmp_path):
     path = tmp_path / f"{0:020d}.log"
     most = 2**31 - 1
-    payloads = [b"\x00" * 5_000, one_record(3) + b"abc\x00"]
+    payloads = [b"\x00" * 5_000, record_start(3) + b"abc\x00"]
     data = b"".join(batch_of(0, payload, most) for payload in payloads)
     data += batch_of(4, zstd_unsized(b"\x00" * 100_000), most)
     path.write_bytes(data)

@@ -1,6 +1,6 @@
 """Scans of a directory in which another process merges segments, as compaction does.
 
-No record goes, so each scan has all that was there when it began, and no error.
+No record is removed: each scan returns all records that existed when it began.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read_all(place, options):
     return [offset for chunk in scan.chunks() for offset in chunk.offset.tolist()]
 
 
-def test_scans_of_a_directory_that_is_compacted_miss_nothing(tmp_path):
+def test_scans_of_a_directory_that_is_compacted_miss_no_record(tmp_path):
     place, journal = tmp_path / "live-0", tmp_path / "journal"
     place.mkdir()
     scans = 0

@@ -1,4 +1,4 @@
-"""What is no log is said to be none, wherever bytes are taken."""
+"""Data that is not a log is rejected by scans and appends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.query.batches import KINDS, build
 
 TEXT = b"hello world, not a Kafka log at all"
 PARQUET = b"PAR1\x15\x04\x15\x80\x15\x64\x4c\x15\x50\x15\x00\x12\x01" + bytes(100)
-STRANGE = {
+OTHER_DATA = {
     "a word": b"hello",
     "a letter": b"h",
     "a line": b"hello world\n",
@@ -20,26 +20,26 @@ STRANGE = {
     "a gzip stream": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff" + bytes(40),
     "a negative offset": b"\xff" * 12,
 }
-strange = pytest.mark.parametrize("data", STRANGE.values(), ids=STRANGE)
+other_data = pytest.mark.parametrize("data", OTHER_DATA.values(), ids=OTHER_DATA)
 NAMES = ("p.log", f"{0:020d}.log")
 
 
-@strange
-@pytest.mark.parametrize("take", [bytes, memoryview, bytearray])
-def test_bytes_in_memory_that_begin_no_entry_are_damage(data, take):
+@other_data
+@pytest.mark.parametrize("as_type", [bytes, memoryview, bytearray])
+def test_other_data_in_memory_is_damage(data, as_type):
     for read in (
         lambda scan: scan.count(),
         lambda scan: list(scan.chunks()),
         lambda scan: scan.to_arrow(),
     ):
         with pytest.raises(kafkalog.CorruptRecordError, match=r"at byte 0$") as caught:
-            read(kafkalog.scan(take(data)))
+            read(kafkalog.scan(as_type(data)))
         assert caught.value.position == 0
 
 
-@strange
+@other_data
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_that_begins_with_no_entry_is_damage(data, name, tmp_path):
+def test_other_data_in_a_file_is_damage(data, name, tmp_path):
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(kafkalog.CorruptRecordError) as caught:
@@ -51,31 +51,31 @@ def test_a_file_that_begins_with_no_entry_is_damage(data, name, tmp_path):
     assert (problem.path, problem.position) == (path, 0)
 
 
-def test_a_text_file_is_said_to_be_no_log_by_its_magic(tmp_path):
+def test_the_error_for_a_text_file_has_its_magic(tmp_path):
     path = tmp_path / "p.log"
     path.write_bytes(TEXT)
     magic = TEXT[16]
     with pytest.raises(kafkalog.CorruptRecordError) as caught:
         kafkalog.scan(path).count()
-    said = f"not a Kafka log: magic {magic}, expected 0, 1 or 2: {path} at byte 0"
-    assert str(caught.value) == said
+    expected = f"not a Kafka log: magic {magic}, expected 0, 1 or 2: {path} at byte 0"
+    assert str(caught.value) == expected
 
 
-def test_a_flipped_magic_does_not_make_a_log_none():
+def test_a_flipped_magic_is_an_error_of_the_batch():
     data = bytearray(build(2, "none", 0) + build(2, "none", 3))
     data[16] ^= 1
     with pytest.raises(kafkalog.CorruptRecordError, match=r"^magic 3, expected 0, 1"):
         kafkalog.scan(bytes(data)).count()
 
 
-@strange
-def test_an_append_of_bytes_that_begin_no_entry_is_refused(data, tmp_path):
+@other_data
+def test_an_append_of_other_data_is_rejected(data, tmp_path):
     with kafkalog.open(tmp_path / "t-0", "a") as log:
         for append in (log.append, log.append_as_follower):
             with pytest.raises(kafkalog.CorruptRecordError):
                 append(data)
         for append in (log.append_many, log.append_many_as_follower):
-            assert [type(one) for one in append([data, data])] == [
+            assert [type(result) for result in append([data, data])] == [
                 kafkalog.CorruptRecordError
             ] * 2
         assert log.log_end_offset == 0
@@ -83,7 +83,7 @@ def test_an_append_of_bytes_that_begin_no_entry_is_refused(data, tmp_path):
 
 
 @pytest.mark.parametrize(("magic", "codec"), KINDS)
-def test_part_of_an_entry_is_no_error_as_the_first_of_a_file(magic, codec, tmp_path):
+def test_part_of_an_entry_at_the_start_of_a_file_is_no_error(magic, codec, tmp_path):
     entry = build(magic, codec, 0, 1)
     path = tmp_path / f"{0:020d}.log"
     for size in range(len(entry)):
@@ -103,7 +103,7 @@ def test_an_empty_file_and_zeros_are_no_error(size, name, tmp_path):
     assert kafkalog.scan(bytes(size)).count() == 0
 
 
-def test_an_offset_that_is_not_the_segments_is_no_beginning_of_an_entry(tmp_path):
+def test_part_of_an_entry_with_an_offset_of_another_segment_is_damage(tmp_path):
     entry = build(2, "none", 7, 1)
     inside, outside = tmp_path / "inside-0", tmp_path / "outside-0"
     for base, directory in ((7, inside), (8, outside)):

@@ -1,4 +1,4 @@
-"""Under ``read_committed`` a scan gives what a consumer would see, indexes or not."""
+"""Scans with ``read_committed`` return the records that a consumer receives."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 import kafkalog
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
-from tests.query import told
+from tests.query import kafka_rows
 
 OFFSET, CONTROL = COLUMNS.index("offset"), COLUMNS.index("is_control")
 SEGMENT, POSITION = COLUMNS.index("segment"), COLUMNS.index("position")
 
 
 def has_transactions(name, directory):
-    headers = told.batches(name, directory)
+    headers = kafka_rows.batches(name, directory)
     return any(
         row.get("is_transactional")
         for (file, _), row in headers.items()
@@ -25,11 +25,13 @@ def has_transactions(name, directory):
     )
 
 
-TRANSACTIONAL = [one for one in told.DIRECTORIES if has_transactions(*one)]
+TRANSACTIONAL = [
+    partition for partition in kafka_rows.DIRECTORIES if has_transactions(*partition)
+]
 
 
 def marker_types(name, directory):
-    """Type of the marker in each control batch of transactions."""
+    """Return the type of the marker in each control batch of transactions."""
     return {
         (row["file"], row["batch_position"]): row["control"]["type"]
         for row in golden_data.truth(name, directory, "records")
@@ -38,10 +40,10 @@ def marker_types(name, directory):
 
 
 def seen_by_a_consumer(name, directory):
-    """Rows that a consumer is given: batch after batch, one transaction at a time."""
+    """Return the rows that a consumer receives."""
     types = marker_types(name, directory)
     pending, hidden = {}, set()
-    headers = told.batches(name, directory)
+    headers = kafka_rows.batches(name, directory)
     places = sorted(place for place in headers if place[0].endswith(".log"))
     for place in places:
         batch = headers[place]
@@ -58,7 +60,7 @@ def seen_by_a_consumer(name, directory):
     stable = min(undecided, default=2**63)
     return [
         row
-        for file, row in told.records(name, directory)
+        for file, row in kafka_rows.records(name, directory)
         if file.endswith(".log")
         and row[OFFSET] < stable
         and not row[CONTROL]
@@ -70,36 +72,43 @@ def committed(place, **bounds):
     return kafkalog.scan(place, columns=COLUMNS, isolation="read_committed", **bounds)
 
 
-def test_there_are_commits_aborts_and_open_transactions_to_look_at():
-    ends = {kind for one in TRANSACTIONAL for kind in marker_types(*one).values()}
+def test_golden_data_has_commits_aborts_and_open_transactions():
+    ends = {
+        kind
+        for partition in TRANSACTIONAL
+        for kind in marker_types(*partition).values()
+    }
     assert {"COMMIT", "ABORT"} <= ends
-    hidden = [len(seen_by_a_consumer(*one)) < plain_count(one) for one in TRANSACTIONAL]
+    hidden = [
+        len(seen_by_a_consumer(*partition)) < uncommitted_count(partition)
+        for partition in TRANSACTIONAL
+    ]
     assert sum(hidden) > 3
 
 
-def plain_count(one):
+def uncommitted_count(one):
     place = golden_data.logs(one[0]) / one[1]
     return kafkalog.scan(place, start_offset=0).count()
 
 
 @pytest.mark.parametrize(("name", "directory"), TRANSACTIONAL)
-def test_a_scan_gives_what_a_consumer_sees(name, directory):
+def test_a_scan_has_the_records_that_a_consumer_receives(name, directory):
     scan = committed(golden_data.logs(name) / directory)
-    wanted = seen_by_a_consumer(name, directory)
-    assert told.from_chunks(scan.chunks()) == wanted
-    assert scan.count() == len(wanted)
+    visible = seen_by_a_consumer(name, directory)
+    assert kafka_rows.from_chunks(scan.chunks()) == visible
+    assert scan.count() == len(visible)
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_where_nothing_is_transactional_the_levels_are_equal(name):
-    for one, directory in told.DIRECTORIES:
+def test_without_transactions_both_isolation_levels_are_equal(name):
+    for one, directory in kafka_rows.DIRECTORIES:
         if one != name or (one, directory) in TRANSACTIONAL:
             continue
         place = golden_data.logs(name) / directory
         plain = kafkalog.scan(place, columns=COLUMNS)
-        assert told.from_chunks(committed(place).chunks()) == told.from_chunks(
-            plain.chunks()
-        )
+        assert kafka_rows.from_chunks(
+            committed(place).chunks()
+        ) == kafka_rows.from_chunks(plain.chunks())
 
 
 def deleted(path, _rng):
@@ -122,62 +131,70 @@ def untouched(_path, _rng):
     pass
 
 
-@pytest.mark.parametrize("harm", [untouched, deleted, garbled, emptied, zeroed])
+@pytest.mark.parametrize("damage", [untouched, deleted, garbled, emptied, zeroed])
 @pytest.mark.parametrize(("name", "directory"), TRANSACTIONAL)
-def test_bounds_cut_what_a_consumer_sees_whatever_lies_beside_the_log(
-    name, directory, harm, tmp_path
+def test_bounds_select_committed_records_whatever_the_other_files_are(
+    name, directory, damage, tmp_path
 ):
     rng = random.Random(f"{name} {directory}")
     place = tmp_path / directory
     shutil.copytree(golden_data.logs(name) / directory, place)
     for path in place.iterdir():
         if path.suffix in (".txnindex", ".snapshot"):
-            harm(path, rng)
-    wanted = seen_by_a_consumer(name, directory)
-    assert told.from_chunks(committed(place).chunks()) == wanted
-    end = max(row["last_offset"] for row in told.batches(name, directory).values())
+            damage(path, rng)
+    visible = seen_by_a_consumer(name, directory)
+    assert kafka_rows.from_chunks(committed(place).chunks()) == visible
+    end = max(
+        row["last_offset"] for row in kafka_rows.batches(name, directory).values()
+    )
     for _ in range(12):
         first, last = sorted(rng.choices(range(end + 2), k=2))
         scan = committed(place, start_offset=first, end_offset=last)
-        within = [row for row in wanted if first <= row[OFFSET] < last]
-        assert told.from_chunks(scan.chunks()) == within
+        within = [row for row in visible if first <= row[OFFSET] < last]
+        assert kafka_rows.from_chunks(scan.chunks()) == within
         assert scan.count() == len(within)
 
 
-def test_a_transaction_may_be_decided_in_a_later_segment_than_the_bounds_reach():
+def test_a_transaction_may_end_after_the_bounds():
     place = golden_data.logs("k431-clean") / "ledger-0"
     bases = sorted(int(path.stem) for path in place.glob("*.log"))
     for end in bases[1:]:
-        wanted = [
+        visible = [
             row
             for row in seen_by_a_consumer("k431-clean", "ledger-0")
             if row[OFFSET] < end
         ]
-        assert told.from_chunks(committed(place, end_offset=end).chunks()) == wanted
+        assert (
+            kafka_rows.from_chunks(committed(place, end_offset=end).chunks()) == visible
+        )
 
 
 @pytest.mark.parametrize("flag", [0x10, 0x20])
-def test_a_marker_that_lies_about_itself_decides_nothing(flag, tmp_path):
+def test_a_marker_with_a_flipped_flag_is_damage(flag, tmp_path):
     place = tmp_path / "ledger-0"
     shutil.copytree(golden_data.logs("k431-clean") / "ledger-0", place)
     (file, position), _ = next(
         (where, row)
-        for where, row in sorted(told.batches("k431-clean", "ledger-0").items())
+        for where, row in sorted(kafka_rows.batches("k431-clean", "ledger-0").items())
         if row["is_control"]
     )
     data = bytearray((place / file).read_bytes())
-    data[position + 22] ^= flag  # transactional, or control, and no more
+    data[position + 22] ^= flag  # clears transactional or control
     (place / file).write_bytes(data)
     with pytest.raises(kafkalog.CorruptRecordError) as caught:
         list(committed(place, end_offset=2).chunks())
     assert (caught.value.path, caught.value.position) == (place / file, position)
 
 
-def test_the_name_of_a_lone_file_bounds_nothing():
-    name = next(one for one in told.DIRECTORIES if one[1] == "__cluster_metadata-0")
-    file = next(one for one in told.files(*name) if one.endswith(".checkpoint"))
-    scan = kafkalog.scan(told.path_of(*name, file), columns=COLUMNS, end_offset=5)
-    wanted = [row for one, row in told.records(*name) if one == file]
-    within = [row for row in wanted if row[OFFSET] < 5 and not row[CONTROL]]
-    assert told.from_chunks(scan.chunks()) == within
+def test_the_name_of_a_single_file_is_no_bound():
+    name = next(
+        place for place in kafka_rows.DIRECTORIES if place[1] == "__cluster_metadata-0"
+    )
+    file = next(
+        file for file in kafka_rows.files(*name) if file.endswith(".checkpoint")
+    )
+    scan = kafkalog.scan(kafka_rows.path_of(*name, file), columns=COLUMNS, end_offset=5)
+    visible = [row for one, row in kafka_rows.records(*name) if one == file]
+    within = [row for row in visible if row[OFFSET] < 5 and not row[CONTROL]]
+    assert kafka_rows.from_chunks(scan.chunks()) == within
     assert within

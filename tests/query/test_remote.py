@@ -1,4 +1,4 @@
-"""Log directories behind a URL are read as local ones are, and as little of them."""
+"""Remote log directories are read like local ones, with few requests."""
 
 import shutil
 
@@ -12,32 +12,38 @@ from kafkalog.storage import stores
 from kafkalog.storage.remote_source import READ_AHEAD_BYTES, as_path
 from tests import golden_data
 from tests.query.big_segment import write_segment
-from tests.storage.far import counted, fill, in_memory, s3_server, through_arrow
+from tests.storage.remote_stores import (
+    counted,
+    fill,
+    in_memory,
+    s3_server,
+    through_arrow,
+)
 
 CLEAN = "k431-clean"
 LARGE = 50 << 20
 
 
-def same(far, local, **bounds):
-    """Whether both give the same table, every column of it."""
+def same(remote, local, **bounds):
+    """Return whether both sources have the same table, with all columns."""
     columns = COLUMNS
     one, other = (
         kafkalog.scan(source, columns=columns, **bounds).to_arrow()
-        for source in (far, local)
+        for source in (remote, local)
     )
     return one.equals(other)
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_golden_directories_give_the_same_table_through_arrow(name, monkeypatch):
+def test_golden_directories_have_the_same_table_through_arrow(name, monkeypatch):
     logs = golden_data.logs(name)
-    far = through_arrow(logs, monkeypatch)
-    assert same(far, logs)
-    assert same(far, logs, isolation="read_committed")
+    remote = through_arrow(logs, monkeypatch)
+    assert same(remote, logs)
+    assert same(remote, logs, isolation="read_committed")
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
-def test_golden_directories_give_the_same_table_through_fsspec(name):
+def test_golden_directories_have_the_same_table_through_fsspec(name):
     logs = golden_data.logs(name)
     fsspec.filesystem("memory").store.clear()
     in_memory(logs, name)
@@ -51,7 +57,7 @@ def clean():
     return in_memory(golden_data.logs(CLEAN), CLEAN)
 
 
-def test_bounds_are_the_same(clean):
+def test_bounds_select_the_same_records(clean):
     logs = golden_data.logs(CLEAN)
     for bounds in (
         {"start_offset": 60, "end_offset": 130},
@@ -63,14 +69,14 @@ def test_bounds_are_the_same(clean):
     assert kafkalog.scan([str(clean), clean / "ledger-0"]).count() == count
 
 
-def test_a_lone_file_and_a_partition_are_sources(clean):
+def test_a_single_file_and_a_partition_are_sources(clean):
     logs = golden_data.logs(CLEAN)
     assert same(clean / "ledger-0", logs / "ledger-0")
     lone = f"ledger-0/{0:020d}.log"
     assert same(clean / lone, logs / lone)
 
 
-def test_indexes_are_scanned_alike(clean):
+def test_index_scans_are_the_same(clean):
     logs = golden_data.logs(CLEAN)
     for scan in (
         kafkalog.scan_offset_indexes,
@@ -83,7 +89,7 @@ def test_indexes_are_scanned_alike(clean):
         assert one.segments.tobytes() == other.segments.tobytes()
 
 
-def test_a_log_answers_alike(clean):
+def test_an_opened_log_is_the_same(clean):
     for directory in golden_data.partitions(CLEAN):
         if (
             kafkalog.storage.file_names.parse_partition_dir(directory.name).state
@@ -115,7 +121,7 @@ def test_a_listing_is_the_same(clean):
     assert list(list_path(clean / "ledger-1")) == segments
 
 
-def test_what_holds_nothing_of_kafkas_is_refused_with_its_url(clean):
+def test_a_url_without_kafkas_files_is_rejected_with_the_url(clean):
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/elsewhere/readme.txt", b"")
     for url in ("memory://elsewhere", "memory://elsewhere/readme.txt"):
@@ -123,7 +129,7 @@ def test_what_holds_nothing_of_kafkas_is_refused_with_its_url(clean):
             kafkalog.scan(url)
 
 
-def test_damage_is_told_with_the_url_and_the_byte(clean):
+def test_damage_is_reported_with_the_url_and_the_byte(clean):
     memory = fsspec.filesystem("memory")
     path = clean / f"orders.zstd-0/{56:020d}.log"
     data = bytearray(path.read_bytes())
@@ -137,10 +143,12 @@ def test_damage_is_told_with_the_url_and_the_byte(clean):
     )
     scan = kafkalog.scan(partition, on_corruption="skip")
     assert scan.to_arrow().num_rows == 210
-    assert [(one.path, one.position) for one in scan.problems] == [(path, 983)]
+    assert [(problem.path, problem.position) for problem in scan.problems] == [
+        (path, 983)
+    ]
 
 
-def test_a_batch_that_was_being_written_when_it_was_read_ahead_is_read_anew(clean):
+def test_a_batch_that_was_incomplete_when_read_ahead_is_read_again(clean):
     memory = fsspec.filesystem("memory")
     path = clean / f"orders.zstd-0/{56:020d}.log"
     whole = path.read_bytes()
@@ -148,11 +156,11 @@ def test_a_batch_that_was_being_written_when_it_was_read_ahead_is_read_anew(clea
     half[1000:] = bytes(len(whole) - 1000)
     memory.pipe_file(f"/{CLEAN}/{path.below}", bytes(half))
 
-    read_at, asked = stores._FsspecFile.read_at, []
+    read_at, requested = stores._FsspecFile.read_at, []
 
     def completed(self, position, length):
         data = read_at(self, position, length)
-        asked.append(position)
+        requested.append(position)
         memory.pipe_file(f"/{CLEAN}/{path.below}", whole)
         return data
 
@@ -160,23 +168,23 @@ def test_a_batch_that_was_being_written_when_it_was_read_ahead_is_read_anew(clea
         patch.setattr(stores._FsspecFile, "read_at", completed)
         count = kafkalog.scan(path).to_arrow().num_rows
     assert count == 63
-    assert len(asked) > 1
+    assert len(requested) > 1
 
 
-def test_segments_appear_roll_and_vanish_between_readings(tmp_path, monkeypatch):
+def test_segments_may_be_added_and_removed_between_scans(tmp_path, monkeypatch):
     logs = tmp_path / "logs"
     shutil.copytree(golden_data.logs(CLEAN), logs)
-    far = through_arrow(logs, monkeypatch)
-    scan = kafkalog.scan(far / "orders.zstd-0")
+    remote = through_arrow(logs, monkeypatch)
+    scan = kafkalog.scan(remote / "orders.zstd-0")
     assert scan.count() == 212
     first = logs / "orders.zstd-0" / f"{0:020d}.log"
     first.rename(first.with_name(first.name + ".deleted"))
     assert scan.count() == 156
-    chunks = kafkalog.scan(far / "orders.zstd-0").chunks()
+    chunks = kafkalog.scan(remote / "orders.zstd-0").chunks()
     assert len(next(chunks)) == 63
     last = logs / "orders.zstd-0" / f"{182:020d}.log"
     last.rename(last.with_name(last.name + ".deleted"))
-    assert sum(map(len, chunks)) == 93  # found under the mark
+    assert sum(map(len, chunks)) == 93  # found as .deleted
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +194,8 @@ def large(tmp_path_factory):
     )
 
 
-def test_a_narrow_read_asks_for_a_small_part(large, monkeypatch):
-    far = through_arrow(large.place, monkeypatch)
+def test_a_narrow_scan_requests_few_bytes(large, monkeypatch):
+    remote = through_arrow(large.place, monkeypatch)
     first = large.records // 2
     indexes = sum(path.stat().st_size for path in large.place.glob("*index"))
     for bounds in (
@@ -199,30 +207,30 @@ def test_a_narrow_read_asks_for_a_small_part(large, monkeypatch):
         },
     ):
         with counted(monkeypatch, stores._ArrowFile) as ranges:
-            table = kafkalog.scan(far, **bounds).to_arrow()
+            table = kafkalog.scan(remote, **bounds).to_arrow()
         assert table["offset"].to_pylist() == list(range(first, first + 100))
-        asked = sum(length for _, length in ranges)
-        assert asked - 3 * indexes <= 4 * READ_AHEAD_BYTES < LARGE / 40
+        requested = sum(length for _, length in ranges)
+        assert requested - 3 * indexes <= 4 * READ_AHEAD_BYTES < LARGE / 40
         assert len(ranges) <= 8
 
 
-def test_a_whole_read_asks_for_each_byte_once_in_large_pieces(large, monkeypatch):
-    far = through_arrow(large.place, monkeypatch)
+def test_a_full_scan_requests_each_byte_once_in_large_ranges(large, monkeypatch):
+    remote = through_arrow(large.place, monkeypatch)
     with counted(monkeypatch, stores._ArrowFile) as ranges:
-        assert kafkalog.scan(far).count() == large.records
+        assert kafkalog.scan(remote).count() == large.records
     assert sum(length for _, length in ranges) <= LARGE * 1.01
     assert len(ranges) <= LARGE // (4 << 20) + 8
 
 
-def test_a_log_directory_in_s3_is_read_as_a_local_one():
+def test_a_log_directory_in_s3_has_the_same_table():
     logs = golden_data.logs("k431-recovered")
     with s3_server() as options:
         fill(options, "golden", logs)
-        far = as_path("s3a://golden/", options)
-        assert same(far, logs)
-        assert same(far, logs, isolation="read_committed", start_offset=5)
-        entries = kafkalog.scan_offset_indexes(far).entries
+        remote = as_path("s3a://golden/", options)
+        assert same(remote, logs)
+        assert same(remote, logs, isolation="read_committed", start_offset=5)
+        entries = kafkalog.scan_offset_indexes(remote).entries
         assert (entries == kafkalog.scan_offset_indexes(logs).entries).all()
         name = f"{10**9:020d}.log"
         with pytest.raises(FileNotFoundError, match=f"s3://golden/torn-0/{name}"):
-            kafkalog.scan(far / "torn-0" / name)
+            kafkalog.scan(remote / "torn-0" / name)

@@ -1,4 +1,4 @@
-"""What a scan takes, and how it refuses what it does not."""
+"""Sources and arguments of scans, and the errors for others."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ ONCE = LOGS / "once-0"
     ("source", "kind"),
     [
         (None, "NoneType"),
-        ((one for one in [ONCE]), "generator"),
+        ((path for path in [ONCE]), "generator"),
         ([None], "NoneType"),
         (5, "int"),
         ({"path": ONCE}, "dict"),
     ],
     ids=["None", "a generator", "a list of None", "a number", "a mapping"],
 )
-def test_what_is_no_source_is_refused_with_what_is_one(source, kind):
-    said = rf"^a source is a path, a URL, bytes .* or a list of such, not {kind}$"
-    with pytest.raises(TypeError, match=said):
+def test_another_type_of_source_is_rejected(source, kind):
+    expected = rf"^source of type {kind}, expected a path, a URL, bytes .* of these$"
+    with pytest.raises(TypeError, match=expected):
         kafkalog.scan(source)
 
 
-def test_a_text_file_by_another_name_is_refused(tmp_path):
+def test_a_file_with_another_extension_is_rejected(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("hello")
     with pytest.raises(kafkalog.NotALogDirectoryError, match=r"neither a \.log"):
@@ -44,13 +44,13 @@ def test_a_text_file_by_another_name_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "key", ["once-0", "once", ("once",), ("once", "0"), (0, "once"), ("once", True), 0]
 )
-def test_keys_that_are_no_topic_and_partition_are_refused(bound, key):
+def test_keys_that_are_not_topic_and_partition_are_rejected(bound, key):
     with pytest.raises(TypeError, match=rf"^{bound}: key .*\(\"orders\", 0\)$"):
         kafkalog.scan(LOGS, **{bound: {key: 10}})
 
 
 @pytest.mark.parametrize("bound", ["start_offset", "end_offset"])
-def test_bounds_of_partitions_that_are_not_there_are_refused(bound, tmp_path):
+def test_bounds_of_unknown_partitions_are_rejected(bound, tmp_path):
     with pytest.raises(ValueError, match=r"no partition \('other', 1\); there are "):
         kafkalog.scan([ONCE, LOGS / "once-1"], **{bound: {("other", 1): 0}})
     with pytest.raises(ValueError, match=r"\('once', 7\).* and \d+ more$"):
@@ -60,12 +60,12 @@ def test_bounds_of_partitions_that_are_not_there_are_refused(bound, tmp_path):
         kafkalog.scan(tmp_path, **{bound: {("once", 0): 0}})
 
 
-def test_a_partition_may_be_a_number_of_numpys():
+def test_a_partition_may_be_a_numpy_integer():
     bounded = kafkalog.scan(ONCE, start_offset={("once", np.int64(0)): 9})
     assert bounded.count() == kafkalog.scan(ONCE, start_offset=9).count()
 
 
-def test_a_partition_named_twice_is_read_once(tmp_path):
+def test_a_partition_listed_twice_is_read_once(tmp_path):
     logs = tmp_path / "logs"
     for name in ("once-0", "once-1"):
         shutil.copytree(LOGS / name, logs / name)
@@ -100,26 +100,26 @@ def test_copies_of_a_partition_are_each_read(tmp_path):
     )
 
 
-def test_a_misspelt_column_is_named_with_what_is_near():
+def test_a_misspelled_column_is_an_error_with_a_suggestion():
     with pytest.raises(ValueError, match=r"^no such columns: valeu \(did you mean val"):
         kafkalog.scan(ONCE, columns=["key", "valeu"])
-    with pytest.raises(ValueError, match=r"^no such columns: xyz; there are topic, "):
+    with pytest.raises(ValueError, match=r"^no such columns: xyz; expected topic, "):
         kafkalog.scan(ONCE, columns=["xyz"])
 
 
 @pytest.mark.parametrize(
     "records", [{"valeu": [b"x"]}, [{"valeu": b"x"}]], ids=["columns", "rows"]
 )
-def test_a_misspelt_column_to_append_is_named_with_what_is_near(records, tmp_path):
-    said = r"no such columns: valeu \(did you mean value\?\)"
+def test_a_misspelled_column_to_append_is_an_error_with_a_suggestion(records, tmp_path):
+    expected = r"no such columns: valeu \(did you mean value\?\)"
     with (
         kafkalog.open(tmp_path / "t-0", "a") as log,
-        pytest.raises(kafkalog.UnfitRecordsError, match=said),
+        pytest.raises(kafkalog.UnfitRecordsError, match=expected),
     ):
         log.append_records(records)
 
 
-def test_progress_is_told_by_a_count_as_by_a_reading():
+def test_a_count_and_a_reading_report_the_same_progress():
     calls = []
 
     def progress(done, total):
@@ -152,7 +152,7 @@ def test_a_file_url_is_a_local_path_to_write_to(tmp_path):
     assert kafkalog.scan(tmp_path / "t-0").count() == 3
 
 
-def test_a_missing_directory_around_a_log_directory_is_named(tmp_path):
+def test_a_missing_parent_of_a_log_directory_is_an_error(tmp_path):
     missing = tmp_path / "no" / "such"
     with pytest.raises(FileNotFoundError) as caught:
         kafkalog.open(missing / "t-0", "a")
@@ -162,12 +162,12 @@ def test_a_missing_directory_around_a_log_directory_is_named(tmp_path):
 
 @pytest.mark.parametrize("path", [None, 5, [ONCE]])
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_what_is_no_path_is_not_opened(path, mode):
+def test_another_type_of_path_is_rejected(path, mode):
     with pytest.raises(TypeError, match="str"):
         kafkalog.open(path, mode)
 
 
-def test_a_naive_datetime_is_refused_everywhere():
+def test_a_datetime_without_a_time_zone_is_rejected_by_scans_and_logs():
     naive = datetime(2026, 1, 1)
     with pytest.raises(ValueError, match="without a time zone"):
         kafkalog.scan(ONCE, start_timestamp=naive)

@@ -1,4 +1,4 @@
-"""With any number of threads a scan gives the same rows, errors and problems."""
+"""With any number of threads, a scan has the same rows, errors and problems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkalog.codecs.checksum import crc32c
 from kafkalog.query.scan_columns import COLUMNS
 from kafkalog.segment import file_records
 from tests import golden_data
-from tests.query import told
+from tests.query import kafka_rows
 from tests.query.batches import build, rows_of
 
 THREADS = [1, 2, 4]
@@ -29,7 +29,7 @@ def made():
 
 @pytest.fixture
 def segment(made, tmp_path):
-    """Return it as a file, and where its entries start."""
+    """Return the segment as a file, and the positions of its entries."""
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join(made))
     return path, [0, *itertools.accumulate(map(len, made))]
@@ -37,7 +37,7 @@ def segment(made, tmp_path):
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
-    """Let a step be 100 KB, so that there are many."""
+    """Set the size of a step to 100 KB, so that there are many."""
     made = file_records.FileRecords.__init__
 
     def with_small_steps(self, **options):
@@ -55,7 +55,7 @@ def take_offsets(scanned, offsets):
         offsets += chunk.offset.tolist()
 
 
-def spoil(path, *positions):
+def flip_bits(path, *positions):
     data = bytearray(path.read_bytes())
     for position in positions:
         data[position] ^= 1
@@ -68,16 +68,18 @@ def test_rows_and_their_order_are_the_same(segment, threads):
     rows = rows_of(scan(path, threads))
     assert [row[2] for row in rows] == list(range(4_500))
     assert rows == rows_of(scan(path, 1))
-    views = told.from_chunks(scan(path, threads).chunks(views=True))
+    views = kafka_rows.from_chunks(scan(path, threads).chunks(views=True))
     assert views == rows
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_nothing_is_given_behind_an_error_that_decoding_finds(segment, threads):
+def test_no_record_is_returned_after_an_error_found_while_decoding(segment, threads):
     path, starts = segment
     data = bytearray(path.read_bytes())
     place = starts[200]
-    struct.pack_into(">i", data, place + 57, 2)  # of three records, checksum mended
+    struct.pack_into(
+        ">i", data, place + 57, 2
+    )  # of three records; the checksum is corrected
     size = starts[201] - place
     covered = bytes(data[place + 21 : place + size])
     struct.pack_into(">I", data, place + 17, crc32c(covered))
@@ -100,9 +102,9 @@ def test_golden_directories_are_the_same(name, threads):
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_an_error_comes_behind_all_that_was_sound(segment, threads):
+def test_an_error_is_raised_after_all_valid_records(segment, threads):
     path, starts = segment
-    spoil(path, starts[1_001] - 1)
+    flip_bits(path, starts[1_001] - 1)
     offsets = []
     with pytest.raises(kafkalog.CorruptRecordError) as caught:
         take_offsets(scan(path, threads), offsets)
@@ -111,14 +113,16 @@ def test_an_error_comes_behind_all_that_was_sound(segment, threads):
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_a_missing_file_comes_behind_all_that_was_there(segment, threads, monkeypatch):
+def test_an_error_of_the_disk_is_raised_after_all_records_before_it(
+    segment, threads, monkeypatch
+):
     path, _ = segment
     read = kafkalog.storage.byte_source.FileSource.read
 
-    def failing(self, position, length, room=None):
+    def failing(self, position, length, take=None):
         if position > 5_000_000:
             raise OSError(5, "Input/output error")
-        return read(self, position, length, room)
+        return read(self, position, length, take)
 
     monkeypatch.setattr(kafkalog.storage.byte_source.FileSource, "read", failing)
     offsets = []
@@ -132,28 +136,30 @@ def test_a_missing_file_comes_behind_all_that_was_there(segment, threads, monkey
 def test_problems_are_in_the_order_of_the_file(segment, threads):
     path, starts = segment
     damaged = list(range(1, 1_500, 7))
-    # Some where the checksum tells, some in the size, which only reading on tells.
+    # Damage of some is found by the checksum, of others by an invalid size.
     places = [starts[i] + (11 if i % 2 else 30) for i in damaged]
-    spoil(path, *places)
+    flip_bits(path, *places)
     skipping = scan(path, threads, on_corruption="skip")
     offsets = [row[2] for row in rows_of(skipping)]
     assert offsets == [o for o in range(4_500) if o // 3 not in damaged]
-    assert [one.position for one in skipping.problems] == [starts[i] for i in damaged]
+    assert [problem.position for problem in skipping.problems] == [
+        starts[i] for i in damaged
+    ]
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_problems_of_records_and_of_entries_come_in_line(segment, threads):
+def test_problems_of_records_and_of_entries_are_in_order(segment, threads):
     path, starts = segment
     limit = 20_000
-    spoil(path, *(starts[i] + 40 for i in range(0, 1_500, 10)))
+    flip_bits(path, *(starts[i] + 40 for i in range(0, 1_500, 10)))
     skipping = scan(path, threads, on_corruption="skip", max_batch_bytes=limit)
     rows_of(skipping)
-    positions = [one.position for one in skipping.problems]
-    assert len({one.reason for one in skipping.problems}) > 100
+    positions = [problem.position for problem in skipping.problems]
+    assert len({problem.reason for problem in skipping.problems}) > 100
     assert positions == sorted(positions)
 
 
-def test_threads_end_with_the_reading_that_is_given_up(segment):
+def test_threads_end_when_a_scan_is_closed(segment):
     path, _ = segment
     before = threading.active_count()
     chunks = scan(path, 4).chunks()
@@ -163,6 +169,6 @@ def test_threads_end_with_the_reading_that_is_given_up(segment):
 
 
 @pytest.mark.parametrize("threads", [0, -1])
-def test_no_thread_is_no_number_of_threads(segment, threads):
-    with pytest.raises(ValueError, match="threads must be 1 or more"):
+def test_fewer_than_one_thread_is_an_error(segment, threads):
+    with pytest.raises(ValueError, match="expected 1 or more"):
         scan(segment[0], threads)

@@ -7,15 +7,15 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
 def writing(module, *arguments):
-    """Run a module of writing, once it says that it writes, to its good end."""
+    """Run a module that writes; yield once it does, and check that it succeeds."""
     writer = subprocess.Popen(
         [sys.executable, "-m", module, *map(str, arguments)],
-        cwd=HOUSE,
+        cwd=ROOT,
         stdout=subprocess.PIPE,
     )
     try:

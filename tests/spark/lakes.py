@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from kafkalog import RecordBatchBuilder
 from kafkalog.spark import job
-from tests.query import told
+from tests.query import kafka_rows
 
 IN_THE_PATH = ds.partitioning(
     pa.schema([("topic", pa.string()), ("date", pa.string())]), flavor="hive"
@@ -79,8 +79,8 @@ def _plain(read):
 def _row(one):
     headers = one.get("headers")
     if headers is not None:
-        headers = tuple((h["key"], told.told_bytes(h["value"])) for h in headers)
-    cells = (repr(told.told_bytes(one[name])) for name in ("key", "value"))
+        headers = tuple((h["key"], kafka_rows.shorten(h["value"])) for h in headers)
+    cells = (repr(kafka_rows.shorten(one[name])) for name in ("key", "value"))
     fixed = (one["topic"], one["partition"], one["offset"], one["timestamp"] // 1000)
     return (*fixed, one["timestampType"], *cells, repr(headers))
 

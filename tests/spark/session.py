@@ -48,7 +48,7 @@ def environment() -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, paths)])),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "TZ": "UTC",  # in which `collect` gives timestamps
+        "TZ": "UTC",  # the timezone of timestamps that `collect` returns
     }
 
 

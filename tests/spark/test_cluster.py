@@ -75,7 +75,10 @@ def test_tasks_of_a_killed_executor_run_on_others(submit, spark_cluster):
 
 
 def test_the_page_about_clusters_prints_its_output(spark_cluster, tmp_path):
-    environment = session.environment() | {"SPARK_MASTER": spark_cluster.url}
+    environment = session.environment() | {
+        "SPARK_MASTER": spark_cluster.url,
+        "SPARK_SUBMIT_OPTS": cluster.QUICK_START,
+    }
     page = ROOT / "docs" / "howto" / "spark-cluster.md"
     report = PageRunner(page, tmp_path, environment=environment).run(with_spark=True)
     assert not report, report

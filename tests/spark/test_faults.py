@@ -54,8 +54,8 @@ def test_a_retried_task_reads_the_same_bytes(spark, log, killed):
     frame = spark.read.format("mortal").options(**options).load()
     assert rows_of(frame) == sorted(log.written)
     assert not (killed / "grown-0").exists()
-    anew = spark.read.format("kafkalog").load(str(log.logs))
-    assert anew.count() == len(log.written) + 1
+    again = spark.read.format("kafkalog").load(str(log.logs))
+    assert again.count() == len(log.written) + 1
 
 
 def test_a_stream_has_every_row_once_if_workers_are_killed(

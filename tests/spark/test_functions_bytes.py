@@ -14,7 +14,7 @@ from kafkalog.errors import ConfigError, CorruptRecordError
 from kafkalog.spark import batch_headers, decode_batches
 from kafkalog.spark.spark_columns import COLUMNS
 from tests import golden_data
-from tests.query import told
+from tests.query import kafka_rows
 from tests.query.batches import KINDS, build
 
 NAMES = [name for name in COLUMNS if name not in ("topic", "partition", "segment")]
@@ -29,8 +29,8 @@ def column(rows, kind=None):
     return pa.array(rows, pa.binary() if kind is None else kind)
 
 
-def table(rows, **beside):
-    return pa.record_batch({"content": column(rows), **beside})
+def table(rows, **others):
+    return pa.record_batch({"content": column(rows), **others})
 
 
 def decoded(decoder, batch):
@@ -50,9 +50,9 @@ def numbered(**options):
 def golden_files(name):
     return [
         (directory, file)
-        for set_name, directory in told.DIRECTORIES
+        for set_name, directory in kafka_rows.DIRECTORIES
         if set_name == name
-        for file in told.files(name, directory)
+        for file in kafka_rows.files(name, directory)
     ]
 
 
@@ -62,9 +62,9 @@ def as_told(row):
     time_ms = round(row["timestamp"].timestamp() * 1000)
     row["timestamp"] = None if time_ms == -1 else time_ms
     for name in ("key", "value"):
-        row[name] = told.told_bytes(row[name])
+        row[name] = kafka_rows.shorten(row[name])
     row["headers"] = tuple(
-        (one["key"], told.told_bytes(one["value"])) for one in row["headers"] or ()
+        (one["key"], kafka_rows.shorten(one["value"])) for one in row["headers"] or ()
     )
     return row
 
@@ -72,13 +72,13 @@ def as_told(row):
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_golden_segments_in_a_column_decode_to_kafkas_records(name):
     files = golden_files(name)
-    content = [told.path_of(name, *file).read_bytes() for file in files]
+    content = [kafka_rows.path_of(name, *file).read_bytes() for file in files]
     decoder = decode_batches(columns=NAMES, keep={"file": "int"}, control_records=True)
     found = decoded(decoder, table(content, file=pa.array(range(len(files)))))
     expected = [
-        {"file": number} | dict(zip(told.COLUMNS, row, strict=True))
+        {"file": number} | dict(zip(kafka_rows.COLUMNS, row, strict=True))
         for number, (directory, file) in enumerate(files)
-        for in_file, row in told.records(name, directory)
+        for in_file, row in kafka_rows.records(name, directory)
         if in_file == file
     ]
     for row in expected:
@@ -91,14 +91,14 @@ def test_golden_segments_in_a_column_decode_to_kafkas_records(name):
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_batch_headers_of_golden_segments_equal_kafkas(name):
     files = golden_files(name)
-    content = [told.path_of(name, *file).read_bytes() for file in files]
+    content = [kafka_rows.path_of(name, *file).read_bytes() for file in files]
     keep = {"file": "int"}
     batch = table(content, file=pa.array(range(len(files))))
     found = decoded(batch_headers(keep=keep), batch)
     expected = [
         (number, row)
         for number, (directory, file) in enumerate(files)
-        for (in_file, _), row in told.batches(name, directory).items()
+        for (in_file, _), row in kafka_rows.batches(name, directory).items()
         if in_file == file
     ]
     assert len(found) == len(expected) > 0
@@ -114,7 +114,7 @@ def test_batch_headers_of_golden_segments_equal_kafkas(name):
             ("isValid", "valid"),
         ):
             assert one[ours] == row[theirs], ours
-        assert one["timestampType"] == told.TYPES[row["timestamp_type"]]
+        assert one["timestampType"] == kafka_rows.TYPES[row["timestamp_type"]]
         if row["magic"] == 2:
             for ours, theirs in (
                 ("baseOffset", "base_offset"),
@@ -288,12 +288,12 @@ def golden(spark):
 
 
 def golden_rows():
-    """Return what it reads: no files in a directory that begins with ``_``."""
+    """Return the files that it reads: none in a directory that begins with ``_``."""
     return {
-        (f"{directory}/{file}", row[told.COLUMNS.index("offset")]): row
+        (f"{directory}/{file}", row[kafka_rows.COLUMNS.index("offset")]): row
         for directory, file in golden_files("k431-clean")
         if file.endswith(".log") and not directory.startswith("_")
-        for in_file, row in told.records("k431-clean", directory)
+        for in_file, row in kafka_rows.records("k431-clean", directory)
         if in_file == file
     }
 
@@ -311,7 +311,7 @@ def test_map_in_arrow_decodes_kafkas_records(golden):
     expected = golden_rows()
     assert sorted(map(keyed, rows)) == sorted(expected)
     for row in rows:
-        of_kafka = dict(zip(told.COLUMNS, expected[keyed(row)], strict=True))
+        of_kafka = dict(zip(kafka_rows.COLUMNS, expected[keyed(row)], strict=True))
         ours = as_told(row)
         assert {name: of_kafka[name] for name in ours} == ours
 
@@ -327,7 +327,7 @@ def test_the_udf_decodes_kafkas_records(golden):
     expected = golden_rows()
     assert sorted(map(keyed, rows)) == sorted(expected)
     for row in rows:
-        of_kafka = dict(zip(told.COLUMNS, expected[keyed(row)], strict=True))
+        of_kafka = dict(zip(kafka_rows.COLUMNS, expected[keyed(row)], strict=True))
         ours = as_told(row)
         assert {name: of_kafka[name] for name in ours} == ours
 

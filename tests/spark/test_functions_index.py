@@ -10,21 +10,21 @@ from kafkalog import RecordBatchBuilder
 from kafkalog.errors import ConfigError
 from kafkalog.spark.index_functions import GROUP_SIZE
 from tests import golden_data
-from tests.query import told
+from tests.query import kafka_rows
 from tests.spark.test_golden import LOG_STARTS
 
 pytestmark = pytest.mark.spark
 
 FIRST_MS = 1_700_000_000_000
 FAR_MS = 9_223_372_036_854_775_807
-OFFSET, TIME = (told.COLUMNS.index(name) for name in ("offset", "timestamp"))
+OFFSET, TIME = (kafka_rows.COLUMNS.index(name) for name in ("offset", "timestamp"))
 
 
 def living(name):
     """Return the partition directories of a set, without those marked deleted."""
     return [
         directory
-        for set_name, directory in told.DIRECTORIES
+        for set_name, directory in kafka_rows.DIRECTORIES
         if set_name == name
         and not directory.endswith("-delete")
         and (golden_data.logs(name) / directory).is_dir()
@@ -37,7 +37,7 @@ def first_at(name, directory, time_ms):
     return next(
         (
             row[OFFSET]
-            for file, row in told.records(name, directory)
+            for file, row in kafka_rows.records(name, directory)
             if file.endswith(".log")
             and row[OFFSET] >= start
             and row[TIME] is not None
@@ -52,7 +52,7 @@ def times_of(name):
     known = {
         row[TIME]
         for directory in living(name)
-        for _, row in told.records(name, directory)
+        for _, row in kafka_rows.records(name, directory)
         if row[TIME] is not None
     }
     some = sorted(known)[:: max(1, len(known) // 10)]
@@ -75,7 +75,7 @@ def test_offsets_for_times_equal_kafkas(spark, name):
     assert sorted(found, key=str) == sorted(
         (
             (
-                *told.split_name(directory),
+                *kafka_rows.split_name(directory),
                 time_ms,
                 first_at(name, directory, time_ms),
             )
@@ -95,7 +95,7 @@ def test_a_timestamp_may_be_a_datetime_and_topics_selected(spark):
     names = ["orders.lz4-0", "orders.zstd-0"]
     assert sorted(milliseconds(frame)) == [
         (
-            *told.split_name(one),
+            *kafka_rows.split_name(one),
             FIRST_MS + 1000,
             first_at("k431-clean", one, FIRST_MS + 1000),
         )
@@ -146,7 +146,7 @@ def test_segments_equal_the_files_and_kafkas_dump(spark, name):
     files = [
         (directory, file)
         for directory in living(name)
-        for file in told.files(name, directory)
+        for file in kafka_rows.files(name, directory)
         if file.endswith((".log", ".log.deleted"))
     ]
     assert {(row.directory.rpartition("/")[2], row.segment) for row in rows} == set(
@@ -155,13 +155,13 @@ def test_segments_equal_the_files_and_kafkas_dump(spark, name):
     assert len(rows) == len(files)
     for row in rows:
         directory = row.directory.rpartition("/")[2]
-        assert (row.topic, row.partition) == told.split_name(directory)
+        assert (row.topic, row.partition) == kafka_rows.split_name(directory)
         status = (logs / directory / row.segment).stat()
         assert (row.sizeInBytes, row.us) == (status.st_size, status.st_mtime_ns // 1000)
         assert row.state == ("deleted" if row.segment.endswith("deleted") else None)
         batches = [
             one
-            for (file, _), one in told.batches(name, directory).items()
+            for (file, _), one in kafka_rows.batches(name, directory).items()
             if file == row.segment
         ]
         assert row.baseOffset == int(row.segment.partition(".")[0])

@@ -9,7 +9,7 @@ import pytest
 from kafkalog import RecordBatchBuilder
 from kafkalog.query.scan_columns import COLUMNS
 from tests import golden_data
-from tests.query import told
+from tests.query import kafka_rows
 
 pytestmark = pytest.mark.spark
 
@@ -30,14 +30,14 @@ def load(spark, path, **options):
     return spark.read.format("kafkalog").options(**options).load(str(path))
 
 
-def kafka_rows(name):
+def expected_rows(name):
     """Return Kafka's records of a log directory in the columns of Spark's source."""
     found = []
-    for set_name, directory in told.DIRECTORIES:
+    for set_name, directory in kafka_rows.DIRECTORIES:
         if set_name != name or directory.endswith(("-delete", ".checkpoint")):
             continue
         start = LOG_STARTS.get((name, directory), 0)
-        for file, row in told.records(name, directory):
+        for file, row in kafka_rows.records(name, directory):
             told_row = dict(zip(COLUMNS, row, strict=True))
             if (
                 file.endswith(".log")
@@ -58,19 +58,21 @@ def from_log(row):
 def from_spark(row):
     headers = row["headers"]
     if headers is not None:
-        headers = tuple((one["key"], told.told_bytes(one["value"])) for one in headers)
+        headers = tuple(
+            (one["key"], kafka_rows.shorten(one["value"])) for one in headers
+        )
     key, value = (told_cell(row[name]) for name in ("key", "value"))
     return (*(row[name] for name in FIXED), key, value, repr(headers))
 
 
 def told_cell(cell):
-    return repr(told.told_bytes(None if cell is None else bytes(cell)))
+    return repr(kafka_rows.shorten(None if cell is None else bytes(cell)))
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_a_log_directory_equals_kafkas_records(spark, name):
     frame = load(spark, golden_data.logs(name)).selectExpr(*SELECTED)
-    expected = kafka_rows(name)
+    expected = expected_rows(name)
     assert expected
     assert sorted(map(from_spark, frame.toArrow().to_pylist())) == expected
     assert sorted(map(from_spark, frame.collect())) == expected
@@ -79,7 +81,7 @@ def test_a_log_directory_equals_kafkas_records(spark, name):
 @pytest.mark.parametrize("name", golden_data.SETS)
 def test_count_does_not_depend_on_columns(spark, name):
     reader = spark.read.format("kafkalog").schema("offset bigint")
-    assert reader.load(str(golden_data.logs(name))).count() == len(kafka_rows(name))
+    assert reader.load(str(golden_data.logs(name))).count() == len(expected_rows(name))
 
 
 @pytest.mark.parametrize("name", golden_data.SETS)
@@ -95,7 +97,7 @@ def test_sql_aggregates_equal_kafkas(spark):
     load(spark, golden_data.logs("k431-clean")).createOrReplaceTempView("golden")
     grouped = "select topic, count(*), max(offset) from golden group by topic"
     expected = {}
-    for topic, _, offset, *_ in kafka_rows("k431-clean"):
+    for topic, _, offset, *_ in expected_rows("k431-clean"):
         count, highest = expected.get(topic, (0, -1))
         expected[topic] = count + 1, max(highest, offset)
     found = spark.sql(grouped).collect()

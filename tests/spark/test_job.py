@@ -292,7 +292,7 @@ def test_output_to_a_url_is_rejected_without_showing_its_password(logs):
     assert "hush" not in printed
 
 
-def test_the_job_does_not_write_beside_other_files_or_kafkas(logs, tmp_path):
+def test_the_job_does_not_write_next_to_other_files_or_kafkas(logs, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("mine")
@@ -308,7 +308,7 @@ def test_missing_logs_exit_with_3(logs, tmp_path):
 
 
 @pytest.mark.spark
-def test_a_second_job_is_refused_and_names_the_first(spark, logs, tmp_path):
+def test_a_second_job_fails_with_an_error_that_names_the_first(spark, logs, tmp_path):
     with locked(tmp_path / "out"):
         printed = ended(call(logs, tmp_path / "out"), 4)
     assert "another job is writing to the directory (process" in printed

@@ -107,7 +107,7 @@ def test_a_partition_in_two_directories_is_rejected(tmp_path):
     assert LogPartitions(both).topic_partitions() == [("once", 0), ("once", 1)]
 
 
-def test_an_error_names_what_is_not_a_log_directory(tmp_path):
+def test_an_error_names_a_path_that_is_not_a_log_directory(tmp_path):
     with pytest.raises(NotALogDirectoryError, match=str(tmp_path)):
         LogPartitions([tmp_path])
     with pytest.raises(FileNotFoundError, match="nowhere"):

@@ -140,13 +140,13 @@ def test_an_invalid_selection_of_topics_is_rejected(option, text, expected):
         ({"startingOffsets": " EARLIEST "}, EARLIEST),
         ({"startingOffsets": OFFSETS}, SpecificOffsets({("orders", 0): 23})),
         (
-            {"startingOffsetsByTimestamp": OFFSETS, "startingOffsets": "rubbish"},
+            {"startingOffsetsByTimestamp": OFFSETS, "startingOffsets": "invalid"},
             SpecificTimestamps({("orders", 0): 23}),
         ),
         (
             {
                 "startingTimestamp": " 1000 ",
-                "startingOffsetsByTimestamp": "rubbish",
+                "startingOffsetsByTimestamp": "invalid",
                 "startingOffsets": OFFSETS,
             },
             GlobalTimestamp(1000),

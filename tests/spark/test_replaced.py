@@ -12,7 +12,7 @@ from kafkalog.errors import DataLossError
 from kafkalog.storage.remote_source import as_path
 from tests.query.batches import build
 from tests.spark.planned import offsets_of, plan, whole
-from tests.storage.far import fill, in_memory, s3_server
+from tests.storage.remote_stores import fill, in_memory, s3_server
 
 CLOSED, LAST = (f"{base:020d}.log" for base in (0, 30))
 

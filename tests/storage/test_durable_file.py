@@ -109,8 +109,8 @@ def test_a_short_write_is_continued(tmp_path, short_writes):
 @needs_preload
 def test_a_write_without_progress_is_an_error(tmp_path, short_writes):
     path = tmp_path / "0.log"
-    told = written_by_another(path, short_writes, MOST_WRITTEN="0")
-    assert told == f"EIO {path}"
+    printed = written_by_another(path, short_writes, MOST_WRITTEN="0")
+    assert printed == f"EIO {path}"
 
 
 def test_writes_after_a_failed_one_are_not_done(tmp_path):

@@ -1,4 +1,4 @@
-"""Reading only headers gives the same headers as reading all bytes."""
+"""Reading only headers returns the same headers as reading all bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
         try:
             os.preadv(file.fileno(), [bytearray(5)], 0, os.RWF_NOWAIT)
         except (AttributeError, OSError) as error:
-            pytest.skip(f"all is read here, as nothing tells what is cached: {error}")
+            pytest.skip(f"preadv2 with RWF_NOWAIT is not supported: {error}")
     return folder
 
 
@@ -52,9 +52,9 @@ def written(folder, data):
 
 def fetched(path, position, length):
     """Return the headers of a file, in bytes that show which were not written."""
-    room = np.full(len(WHOLE) + 100, UNTOUCHED, np.uint8)
+    buffer = np.full(len(WHOLE) + 100, UNTOUCHED, np.uint8)
     with FileSource(path) as source:
-        return source.read_headers(position, length, lambda _: room)
+        return source.read_headers(position, length, lambda _: buffer)
 
 
 @given(first=st.integers(0, len(LARGE) - 1), length=st.integers(0, len(WHOLE) + 99))
@@ -95,7 +95,7 @@ def test_a_truncated_file_stops_reading_headers_only(folder):
 
 
 def outcome(scan):
-    """Return the count, or its error, and what was skipped."""
+    """Return the count, or its error, and the problems."""
     try:
         return scan.count(), scan.problems
     except LocatedError as error:
@@ -144,7 +144,7 @@ class Bytewise:
     kind=st.sampled_from(["file", "directory"]),
 )
 @settings(max_examples=200)
-def test_reading_headers_only_gives_the_same_as_reading_all(
+def test_reading_only_headers_has_the_same_result_as_reading_all(
     folder, places, bit, cut, zeros, bounds, corruption, kind
 ):
     data = bytearray(WHOLE)
@@ -154,34 +154,34 @@ def test_reading_headers_only_gives_the_same_as_reading_all(
     if kind == "directory":
         (folder / "t-0").mkdir(exist_ok=True)
         path = path.rename(folder / "t-0" / path.name).parent
-    asked = {"on_corruption": corruption} | {
+    options = {"on_corruption": corruption} | {
         name: at
         for name, at in zip(("start_offset", "end_offset"), bounds, strict=True)
         if at >= 0
     }
-    told = []
+    results = []
     for alone in (True, False):
         with Bytewise(alone=alone):
-            scan = kafkalog.scan(path, **asked)
-            quick = kafkalog.scan(path, columns=["offset"], check_crcs=False, **asked)
-            told.append((outcome(scan), offsets_until(quick), quick.problems))
-    assert told[0] == told[1]
+            scan = kafkalog.scan(path, **options)
+            quick = kafkalog.scan(path, columns=["offset"], check_crcs=False, **options)
+            results.append((outcome(scan), offsets_until(quick), quick.problems))
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("corruption", ["raise", "skip"])
 def test_an_offset_out_of_order_is_found_from_headers_only(folder, corruption):
     """Also if the step ends with it."""
     many = [build(2, "none", 10 * i, 2, text=os.urandom(9000)) for i in range(9)]
-    for wrong in range(len(many) - 1):  # behind the last there may be a gap
+    for wrong in range(len(many) - 1):  # after the last there may be a gap
         data = bytearray(b"".join(many))
         data[len(b"".join(many[:wrong])) + 6] ^= 0x10
         path = written(folder, data)
-        told = []
+        results = []
         for alone in (True, False):
             with Bytewise(alone=alone):
-                told.append(outcome(kafkalog.scan(path, on_corruption=corruption)))
-        assert told[0] == told[1]
-        assert told[0] != (18, [])
+                results.append(outcome(kafkalog.scan(path, on_corruption=corruption)))
+        assert results[0] == results[1]
+        assert results[0] != (18, [])
 
 
 def test_the_last_records_are_counted_without_markers(folder):
@@ -190,9 +190,9 @@ def test_the_last_records_are_counted_without_markers(folder):
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     for first in range(0, 80, 2):
-        asked = {"producer_id": 7, "producer_epoch": 1, "is_transactional": True}
-        parts.append(build(2, "none", first, 1, text=os.urandom(30_000), **asked))
-        marker = RecordBatchBuilder(base_offset=first + 1, is_control=True, **asked)
+        options = {"producer_id": 7, "producer_epoch": 1, "is_transactional": True}
+        parts.append(build(2, "none", first, 1, text=os.urandom(30_000), **options))
+        marker = RecordBatchBuilder(base_offset=first + 1, is_control=True, **options)
         marker.append(key, value)
         parts.append(marker.build())
     for first in range(0, 80, 20):  # a segment

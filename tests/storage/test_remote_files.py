@@ -12,7 +12,7 @@ from kafkalog.storage import stores
 from kafkalog.storage.location import entries, open_source
 from kafkalog.storage.remote_source import READ_AHEAD_BYTES, as_path
 from kafkalog.storage.stores import Version
-from tests.storage.far import (
+from tests.storage.remote_stores import (
     KEY,
     SECRET,
     counted,
@@ -40,7 +40,7 @@ def far(request, directory, monkeypatch, tmp_path):
     return in_memory(directory, "far")
 
 
-def test_a_listing_tells_files_from_directories(far, directory):
+def test_a_listing_distinguishes_files_and_directories(far, directory):
     def seen(path):
         return sorted(
             (one.name, one.is_dir(follow_symlinks=False), one.is_file())
@@ -91,8 +91,11 @@ def test_any_range_is_read_as_from_a_local_file(far, directory):
         size, ahead = one.size, READ_AHEAD_BYTES
         for position in (0, 8, 61, ahead - 1, 7, ahead, size - 9, size, size + 5, 0):
             for length in (0, 1, 61, ahead + 3, 2 * size):
-                got, wanted = one.read(position, length), other.read(position, length)
-                assert got.tobytes() == wanted.tobytes(), (position, length)
+                found, expected = (
+                    one.read(position, length),
+                    other.read(position, length),
+                )
+                assert found.tobytes() == expected.tobytes(), (position, length)
 
 
 def test_small_reads_make_few_requests_and_none_for_the_same_bytes(
@@ -109,10 +112,10 @@ def test_small_reads_make_few_requests_and_none_for_the_same_bytes(
 
 
 def test_the_callers_buffer_is_used_and_earlier_reads_stay_valid(far):
-    room = np.zeros(100, np.uint8)
+    buffer = np.zeros(100, np.uint8)
     with (far / "orders-0/0.log").open() as source:
-        got = source.read(10, 20, lambda length: room)
-        assert np.shares_memory(got, room)
+        found = source.read(10, 20, lambda length: buffer)
+        assert np.shares_memory(found, buffer)
         kept = source.read(0, 61)
         source.read(1 << 19, 61)
         assert kept.tobytes() == bytes(range(61))
@@ -152,7 +155,7 @@ def test_discarded_read_ahead_is_read_again(far, directory):
 
 
 @pytest.mark.parametrize(
-    ("told", "version"),
+    ("attributes", "version"),
     [
         ({"ETag": '"a1"', "LastModified": 5}, Version('"a1"', False)),
         ({"generation": 17, "mtime": 5}, Version("17", False)),
@@ -162,13 +165,13 @@ def test_discarded_read_ahead_is_read_again(far, directory):
     ],
 )
 def test_a_version_comes_from_the_attributes_of_fsspec(
-    directory, monkeypatch, told, version
+    directory, monkeypatch, attributes, version
 ):
     memory = fsspec.filesystem("memory")
     memory.store.clear()
     far = in_memory(directory, "far")
     bare = {"name": "/far/checkpoint", "size": 4, "type": "file"}
-    monkeypatch.setattr(type(memory), "info", lambda *_: bare | told)
+    monkeypatch.setattr(type(memory), "info", lambda *_: bare | attributes)
     with open_source(far / "checkpoint") as source:
         assert source.version == version
 
@@ -243,9 +246,9 @@ def test_an_error_of_s3_shows_no_credentials(server):
     path = as_path("s3://no-such-bucket/logs", server)
     with pytest.raises(OSError, match="s3://no-such-bucket/logs") as caught:
         path.entries()
-    told = "".join(traceback.format_exception(caught.value))
+    text = "".join(traceback.format_exception(caught.value))
     for secret in server.values():
-        assert str(secret) not in told.replace("s3://", "")
+        assert str(secret) not in text.replace("s3://", "")
 
 
 def test_an_unreachable_server_is_an_error_with_the_url(directory):

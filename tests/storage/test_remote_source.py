@@ -15,7 +15,7 @@ from kafkalog.storage import stores
 from kafkalog.storage.location import locate
 from kafkalog.storage.remote_source import as_path
 from kafkalog.storage.store_options import read_options, redacted_error
-from tests.storage.far import KEY, SECRET
+from tests.storage.remote_stores import KEY, SECRET
 
 CREDENTIALS = {"access_key": KEY, "secret_key": SECRET}
 
@@ -134,11 +134,13 @@ def test_all_invalid_options_are_named_without_their_values():
     wrong = {"acces_key": KEY, "anonymous": SECRET, "request_timeout": SECRET}
     with pytest.raises(ConfigError) as caught:
         as_path("s3://bucket/logs", wrong)
-    said = str(caught.value)
-    assert all(name in said for name in ("acces_key", "anonymous", "request_timeout"))
-    assert "secret_key" in said  # one of those there are
-    assert KEY not in said
-    assert SECRET not in said
+    message = str(caught.value)
+    assert all(
+        name in message for name in ("acces_key", "anonymous", "request_timeout")
+    )
+    assert "secret_key" in message  # one of the known options
+    assert KEY not in message
+    assert SECRET not in message
 
 
 def test_contradicting_options_are_rejected_without_their_values():
@@ -197,11 +199,11 @@ def test_the_message_of_a_library_is_shown_without_credentials(kind, monkeypatch
     path = as_path(f"careless://{kind.__name__}/a", {"password": SECRET, "user": KEY})
     with pytest.raises(OSError, match=r"\*\*\*") as caught:
         path.exists()
-    told = "".join(traceback.format_exception(caught.value))
+    message = "".join(traceback.format_exception(caught.value))
     assert f"careless://{kind.__name__}/a" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert KEY not in told
-    assert "wJalr" not in told
+    assert KEY not in message
+    assert "wJalr" not in message
     assert caught.value.__context__ is caught.value.__cause__ is None
 
 
@@ -223,12 +225,12 @@ def test_each_process_and_set_of_options_has_its_own_connection(monkeypatch):
 
 
 def test_a_long_message_of_a_library_is_shortened():
-    said = OSError(f"no {SECRET} in " + "/usr/lib/jvm " * 4000)
+    error = OSError(f"no {SECRET} in " + "/usr/lib/jvm " * 4000)
     options = as_path("hdfs://namenode/x", {"user": SECRET}).options
-    told = str(redacted_error(said, "hdfs://namenode/x", "hdfs", options))
-    assert told.startswith("no *** in /usr/lib/jvm")
-    assert told.endswith("...: hdfs://namenode/x")
-    assert len(told) < 600
+    message = str(redacted_error(error, "hdfs://namenode/x", "hdfs", options))
+    assert message.startswith("no *** in /usr/lib/jvm")
+    assert message.endswith("...: hdfs://namenode/x")
+    assert len(message) < 600
 
 
 def test_a_missing_file_of_an_option_is_not_reported_as_a_missing_path(monkeypatch):

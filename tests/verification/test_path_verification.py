@@ -413,7 +413,7 @@ def test_a_report_is_a_table_of_problems_for_arrow(partition):
     (partition / FIRST).write_bytes(b"")
     report = verify(partition)
     table = report.to_arrow()
-    assert table.to_pylist() == [one.as_dict() for one in report.problems]
+    assert table.to_pylist() == [problem.as_dict() for problem in report.problems]
     assert str(table.schema.field("position").type) == "int64"
     empty = verify(golden_data.logs("k431-repl-broker1")).to_arrow()
     assert (len(empty), empty.schema) == (0, table.schema)

@@ -326,7 +326,7 @@ def test_an_offset_checkpoint_that_cannot_be_parsed_fails_the_directory(damaged,
 def test_a_log_start_after_the_end_deletes_the_log(damaged):
     root = damaged("clean")
     (root / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
-    found = {one.recovery for one in verify(root).problems}
+    found = {problem.recovery for problem in verify(root).problems}
     assert found == {Recovery.DELETE_LOG}
     with opened(root / "t-0") as log:
         assert (log.log_start_offset, log.log_end_offset) == (99, 99)
@@ -381,7 +381,7 @@ def test_a_directory_marked_deleted_is_deleted(damaged):
     (root / "t-0").rename(place)
     flip(-1)(place / f"{SECOND}.log")
     (place / f"{THIRD}.index").unlink()
-    assert {one.recovery for one in verify(root).problems} == {D}
+    assert {problem.recovery for problem in verify(root).problems} == {D}
 
 
 def test_the_page_lists_every_cause_and_recovery():

@@ -91,7 +91,7 @@ def test_an_index_ahead_of_a_log_that_grows_is_no_problem(
     whole = log.read_bytes()
     log.write_bytes(whole[: len(batch(6))])
     (partition / f"{10:020d}.snapshot").unlink()
-    assert {one.cause for one in verify(partition).problems} == {
+    assert {problem.cause for problem in verify(partition).problems} == {
         Cause.OFFSET_INDEX,
         Cause.TIME_INDEX,
     }
@@ -105,7 +105,9 @@ def test_a_leader_epoch_that_is_written_after_its_batch_was_read_is_no_problem(
     checkpoint = partition / "leader-epoch-checkpoint"
     whole = checkpoint.read_bytes()
     checkpoint.write_bytes(b"0\n1\n0 0\n")
-    assert {one.cause for one in verify(partition).problems} == {Cause.LEADER_EPOCH}
+    assert {problem.cause for problem in verify(partition).problems} == {
+        Cause.LEADER_EPOCH
+    }
     after_first_reading(lambda: checkpoint.write_bytes(whole))
     assert not verify(partition).problems
 

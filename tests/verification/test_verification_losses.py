@@ -92,9 +92,9 @@ def test_a_log_that_lost_its_end_after_a_clean_stop_is_an_error(root):
     cut_off(root / "orders-0" / f"{SECOND}.log", BATCH_BYTES)
     (root / "orders-0" / f"{SECOND}.index").unlink()
     [problem] = [
-        one
-        for one in of_cause(root, Cause.LOG_END)
-        if one.path == "recovery-point-offset-checkpoint"
+        problem
+        for problem in of_cause(root, Cause.LOG_END)
+        if problem.path == "recovery-point-offset-checkpoint"
     ]
     assert problem.severity == Severity.ERROR
     assert "offsets 8 to 9 are missing after a clean stop" in problem.message
@@ -192,16 +192,19 @@ def test_adjacent_damaged_batches_are_one_problem_in_numeric_order(root):
         data[2 * BATCH_BYTES - 1] ^= 1
         log.write_bytes(data)
     found = of_cause(root, Cause.CRC)
-    assert [one.path.partition("/")[0] for one in found] == ["orders-2", "orders-10"]
-    assert [(one.position, one.offset) for one in found] == [(0, 0)] * 2
+    assert [problem.path.partition("/")[0] for problem in found] == [
+        "orders-2",
+        "orders-10",
+    ]
+    assert [(problem.position, problem.offset) for problem in found] == [(0, 0)] * 2
 
 
 def test_adjacent_batches_with_a_wrong_leader_epoch_are_one_problem(root):
     checkpoint = root / "orders-0" / "leader-epoch-checkpoint"
     checkpoint.write_bytes(b"0\n2\n0 0\n5 4\n")
     found = [
-        (one.path, one.offset, one.last_offset)
-        for one in of_cause(root, Cause.LEADER_EPOCH)
+        (problem.path, problem.offset, problem.last_offset)
+        for problem in of_cause(root, Cause.LEADER_EPOCH)
     ]
     assert found == [
         (f"orders-0/{FIRST}.log", 4, None),
@@ -269,7 +272,7 @@ def test_a_middle_log_that_is_missing_is_an_error_once(root):
     add_segment(root)
     (root / "orders-0" / f"{SECOND}.log").unlink()
     found = of_cause(root, Cause.ORPHAN)
-    assert [one.severity for one in found] == [Severity.ERROR, Severity.WARNING]
+    assert [problem.severity for problem in found] == [Severity.ERROR, Severity.WARNING]
     assert (found[0].offset, found[0].last_offset) == (6, 9)
     assert f"{SECOND}.log is missing" in found[0].message
     assert not of_cause(root, Cause.GAP)

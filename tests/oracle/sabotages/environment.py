@@ -59,7 +59,7 @@ def _(patch):
 
 @sabotage(
     "new settings apply from the next append on",
-    test_writing.test_new_settings_count_from_the_next_append_on,
+    test_writing.test_new_settings_apply_from_the_next_append_on,
 )
 def _(patch):
     """They apply when the log is opened."""
@@ -104,7 +104,7 @@ def _(patch):
 
 @sabotage(
     "a flush blocks no reader and no writer",
-    test_flushing.test_whoever_forces_a_log_to_disk_holds_up_nobody,
+    test_flushing.test_a_flush_blocks_neither_readers_nor_the_writer,
     how="flush",
 )
 def _(patch):
@@ -120,7 +120,7 @@ def _(patch):
 
 @sabotage(
     "a reader finds all bytes below the log end offset",
-    test_writing.test_many_read_while_one_writes,
+    test_writing.test_readers_find_all_records_while_a_writer_appends,
 )
 def _(patch):
     """The end moves before the bytes are written."""
@@ -153,7 +153,7 @@ def _(patch):
 
 @sabotage(
     "records truncated during a flush do not count as flushed",
-    test_flushing.test_what_is_cut_off_while_it_is_forced_to_disk_does_not_count,
+    test_flushing.test_a_log_truncated_during_a_flush_keeps_its_recovery_point,
     cut=0,
 )
 def _(patch):
@@ -163,7 +163,7 @@ def _(patch):
 
 @sabotage(
     "a log whose disk failed rejects appends",
-    test_writing.test_a_log_whose_disk_fails_takes_nothing_more_and_opens_again,
+    test_writing.test_a_log_whose_disk_fails_rejects_further_calls_and_can_be_opened_again,
     call=1,
 )
 def _(patch):
@@ -174,7 +174,7 @@ def _(patch):
 
 @sabotage(
     "a disk error is raised",
-    test_writing.test_a_log_whose_disk_fails_takes_nothing_more_and_opens_again,
+    test_writing.test_a_log_whose_disk_fails_rejects_further_calls_and_can_be_opened_again,
     call=2,
 )
 def _(patch):
@@ -202,7 +202,7 @@ def _(patch):
 
 @sabotage(
     "the lock is a POSIX record lock, as Java's",
-    test_ownership.test_a_directory_locked_elsewhere_is_refused_and_left_as_it_is,
+    test_ownership.test_a_directory_locked_by_another_process_is_rejected_and_left_unchanged,
 )
 def _(patch):
     """It is one of flock."""
@@ -211,7 +211,7 @@ def _(patch):
 
 @sabotage(
     "the lock file is opened once in a process",
-    test_ownership.test_a_refusal_within_the_process_does_not_lose_the_lock,
+    test_ownership.test_a_rejected_opening_within_the_process_does_not_release_the_lock,
 )
 def _(patch):
     """It is opened and closed for each log."""
@@ -226,7 +226,7 @@ def _(patch):
 
 @sabotage(
     "the clean shutdown marker is removed while a log is open",
-    test_ownership.test_the_marker_goes_while_a_log_is_open_and_comes_back_if_it_was_there,
+    test_ownership.test_the_marker_is_removed_while_a_log_is_open_and_restored_if_it_existed,
 )
 def _(patch):
     """It stays."""
@@ -236,7 +236,7 @@ def _(patch):
 
 @sabotage(
     "the marker is written only if all logs were closed cleanly",
-    test_ownership.test_the_marker_does_not_come_back_after_a_log_was_abandoned,
+    test_ownership.test_the_marker_is_not_restored_after_a_log_was_abandoned,
 )
 def _(patch):
     """It is written with the last close."""
@@ -250,7 +250,7 @@ def _(patch):
 
 @sabotage(
     "only a log's own lines in a checkpoint change",
-    test_ownership.test_closing_writes_the_lines_of_its_own_partition_alone,
+    test_ownership.test_closing_writes_only_the_checkpoint_lines_of_its_own_partition,
 )
 def _(patch):
     """The other lines are dropped."""

@@ -84,7 +84,7 @@ def _(patch):
 
 @sabotage(
     "the report states what was truncated, and why",
-    test_writing.test_a_log_that_crashed_says_what_was_cut_and_why,
+    test_writing.test_the_report_of_a_crashed_log_states_the_truncation_and_its_reason,
 )
 def _(patch):
     """It states no reason."""
@@ -194,7 +194,7 @@ def _(patch):
 
 @sabotage(
     "snapshots without a segment are removed",
-    test_snapshot_files.test_strays_go_but_for_the_newest_beyond_the_last_segment,
+    test_snapshot_files.test_stray_snapshots_are_removed_except_the_newest_above_the_last_segment,
 )
 def _(patch):
     """They are kept."""

@@ -46,7 +46,7 @@ def _(patch):
 
 @sabotage(
     "one write ends where a flush is due",
-    test_writing.test_flush_messages_forces_as_often_as_it_says,
+    test_writing.test_flush_messages_forces_the_log_after_that_many_records,
 )
 def _(patch):
     """It ends later."""

@@ -98,7 +98,7 @@ def _(patch):
 
 @sabotage(
     "a rejected batch does not change the producer state",
-    test_producer_append.test_what_is_refused_changes_nothing_that_was_known,
+    test_producer_append.test_a_rejected_batch_leaves_the_producer_state_unchanged,
     producing=Built(Producing),
 )
 def _(patch):

@@ -142,7 +142,7 @@ def _(patch):
 
 @sabotage(
     "a read at the end of its range lists no aborted transaction",
-    test_edges.test_a_read_at_the_end_of_what_it_sees_lists_no_abort,
+    test_edges.test_a_read_at_its_limit_lists_no_aborted_transaction,
 )
 def _(patch):
     """It lists the following ones."""
@@ -249,7 +249,7 @@ def _(patch):
 
 @sabotage(
     "without an epoch for the log start offset none is returned",
-    test_time_lookup.test_where_no_epoch_is_known_of_the_start_none_is_told,
+    test_time_lookup.test_without_an_epoch_of_the_log_start_none_is_returned,
 )
 def _(patch):
     """The first known epoch is returned."""
@@ -305,7 +305,7 @@ def _(patch):
 
 @sabotage(
     "a lookup for a consumer returns only records that it can read",
-    test_time_lookup.test_the_record_of_the_greatest_time_is_told_once_it_is_seen,
+    test_time_lookup.test_the_record_with_the_greatest_timestamp_is_found_once_it_is_visible,
     log=Built(test_time_lookup.half_seen),
 )
 def _(patch):

@@ -100,7 +100,7 @@ def _(patch):
 
 @sabotage(
     "deletion is by log start offset, then by size, then by time",
-    test_writable_log.test_what_starts_below_goes_first_and_then_what_is_old,
+    test_writable_log.test_segments_below_the_log_start_are_deleted_first_and_then_old_ones,
     load=Built(test_writable_log.Loading),
 )
 def _(patch):
@@ -238,7 +238,7 @@ def _(patch):
 
 @sabotage(
     "truncation to the first offset keeps the first segment",
-    test_edges.test_a_log_cut_at_its_first_offset_keeps_its_segment,
+    test_edges.test_a_log_truncated_to_its_first_offset_keeps_its_segment,
 )
 def _(patch):
     """The log begins with a new segment."""
@@ -275,7 +275,7 @@ def _(patch):
 
 @sabotage(
     "the indexes of a truncated segment have the capacity of an active one",
-    test_writable_log.test_a_segment_that_is_cut_has_indexes_of_full_size_again,
+    test_writable_log.test_a_truncated_segment_has_indexes_of_full_size_again,
     load=Built(test_writable_log.Loading),
     target=1,
 )
@@ -323,7 +323,7 @@ def _(patch):
 
 @sabotage(
     "full truncation clears the producer state",
-    test_snapshot_files.test_a_log_that_is_cut_wholly_at_its_end_forgets_producers,
+    test_snapshot_files.test_a_full_truncation_to_the_log_end_removes_all_producers,
 )
 def _(patch):
     """It stays, with its snapshots."""

@@ -177,7 +177,7 @@ def _(patch):
 
 @sabotage(
     "a roll to the base offset of an existing segment is an error",
-    test_writing.test_a_segment_does_not_begin_where_one_is,
+    test_writing.test_no_segment_begins_at_or_below_an_existing_base_offset,
 )
 def _(patch):
     """The existing segment is used."""
@@ -216,7 +216,7 @@ def _(patch):
 
 @sabotage(
     "a roll moves a high watermark at the log end offset to the new segment",
-    test_edges.test_a_high_watermark_at_the_end_goes_along_with_a_roll,
+    test_edges.test_a_high_watermark_at_the_log_end_moves_to_the_new_segment_with_a_roll,
 )
 def _(patch):
     """It stays in the rolled segment."""

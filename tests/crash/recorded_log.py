@@ -1,9 +1,8 @@
-"""A log's life while its disk is recorded: what was in it, and what was promised, when.
+"""A log on a recorded disk, with marks of its content and of what was flushed.
 
-A `Life` opens a log, does one step after another, and marks on the tape behind each
-what the log then held (`content`), and what may not be lost (`forced`): the batches
-below the recovery point. Whoever cuts the tape between two marks knows what he may find
-there: what was before the step, with what the step had done of its own.
+After each step a `RecordedLog` adds a mark: the batches in the log (`content`), and
+those that must not be lost (`forced`), which are below the recovery point. A power cut
+between two marks must leave the state before the step, with some effects of the step.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ UNVERIFIED = BrokerConfig(transaction_partition_verification_enable=False)
 
 
 class Batch(NamedTuple):
-    """A batch as it lies in the log."""
+    """A batch in the log."""
 
     base_offset: int
     last_offset: int
@@ -46,7 +45,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Mark:
-    """What was true once `event` events were on the tape."""
+    """Content of the log after `event` events, and the part that was flushed."""
 
     event: int
     content: tuple[Batch, ...] = ()
@@ -56,8 +55,8 @@ class Mark:
     is_removed: bool = False
 
 
-class Life:
-    """A log on a disk that is recorded, from one opening on."""
+class RecordedLog:
+    """A log on a recorded disk."""
 
     def __init__(
         self, root: Path, disk: Any, name: str = "one", config: LogConfig = CONFIG
@@ -73,15 +72,15 @@ class Life:
         self.sequences: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         self.log: Any = None
-        self.least_start = 0  # what lies before it was deleted in an earlier life
+        self.min_start = 0  # all before it was deleted before recording
         self.runs_due = True
 
     # Steps
 
     def step(self, work: Callable[[], Any], *, may_leave_holes: bool = False) -> Any:
-        """Do something to the log, and what it leaves to be done; mark it.
+        """Do one step, run due tasks, and add a mark.
 
-        Unless `runs_due` is false: then that waits for `run_some`.
+        If `runs_due` is False, the tasks wait for `run_some`.
         """
         result = work()
         if self.runs_due:
@@ -90,7 +89,7 @@ class Life:
         return result
 
     def run_some(self, random: Random) -> None:
-        """Do some of what waits, in any order, whether it is due or not."""
+        """Run some waiting tasks in random order, due or not."""
         waiting = self.scheduler.pending()
         for task in random.sample(waiting, random.randint(0, len(waiting))):
             task.cancel()
@@ -110,21 +109,21 @@ class Life:
         self.marks.append(Mark(event, may_leave_holes=True, is_removed=True))
 
     def mark(self, *, may_leave_holes: bool = False) -> None:
-        """Take note of what the log holds, and what of it is forced."""
+        """Add a mark of the current content."""
         event = len(self.disk.events)
-        self.marks.append(marked(self.log, event, may_leave_holes, self.least_start))
+        self.marks.append(mark_of(self.log, event, may_leave_holes, self.min_start))
 
     def flush(self) -> None:
-        """Force all there is to disk; else that nothing of it is lost says nothing."""
+        """Flush the log, and check that the recovery point is its end."""
         self.step(lambda: self.log.flush())
         check_forced(self.log, self.log.log_end_offset)
 
     def roll(self) -> None:
-        """Begin a segment; all before it is forced to disk then."""
+        """Roll the log, and check that all before the new segment is flushed."""
         check_forced(self.log, self.step(lambda: self.log.roll()))
 
     def open(self, *, may_leave_holes: bool = False, **options: Any) -> None:
-        """Open the log, for the first time or once more."""
+        """Open the log."""
         self.log = open_log(
             self.root, self.disk, self.clock, self.scheduler, self.config, **options
         )
@@ -133,12 +132,12 @@ class Life:
         self.mark(may_leave_holes=may_leave_holes)
 
     def crash(self) -> None:
-        """Let go of the log as if the process died."""
+        """Abandon the log as a killed process does."""
         self.log.abandon()
         self.scheduler = ManualScheduler(self.clock)
 
     def close(self) -> None:
-        """Close the log in order: all of it is forced then."""
+        """Close the log, which flushes all of it."""
         content, start = read_batches(self.log), self.log.log_start_offset
         self.log.close()
         forced = frozenset(batch for batch in content if batch.last_offset >= start)
@@ -164,7 +163,7 @@ class Life:
         self.append(records, base_sequence=sequence, **settings)
 
     def end(self, producer_id: int, *, commit: bool, version: int = 0) -> None:
-        """Append a transaction's marker; in `version` 2 a new epoch comes with it."""
+        """Append a transaction marker; with `version` 2 it has a new epoch."""
         if version == 2:
             self.epochs[producer_id] = self.epochs.get(producer_id, 0) + 1
             self.sequences.pop(producer_id, None)
@@ -187,7 +186,7 @@ class Life:
         )
 
     def replicate(self) -> None:
-        """Let all there is be replicated."""
+        """Set the high watermark to the log end offset."""
         self.step(lambda: self.log.update_high_watermark(self.log.log_end_offset))
 
     def checkpoint(self) -> None:
@@ -195,10 +194,10 @@ class Life:
         log = self.log
         self.step(lambda: log.runtime.run(lambda: write_checkpoints(log)))
 
-    # What is appended
+    # Batches
 
     def batch(self, records: int, size: int, **settings: Any) -> bytes:
-        """Build a batch of records like no other's."""
+        """Build a batch of records with unique values."""
         values, times = [], []
         for _ in range(records):
             self.count += 1
@@ -207,39 +206,39 @@ class Life:
         return build(values, times, **settings)
 
     def now(self) -> int:
-        """Let time go on by a millisecond."""
+        """Advance the clock by a millisecond, and return it."""
         self.clock.time_ms += 1
         return self.clock.time_ms
 
     def epoch(self) -> int:
-        """Return the leader epoch, which is the latest known."""
+        """Return the latest leader epoch."""
         epochs = self.log.leader_epochs
         return epochs[-1].epoch if epochs else 0
 
 
 def check_forced(log: Any, offset: int) -> None:
-    """Fail unless all below `offset` counts as forced to disk."""
+    """Check that the recovery point is at least `offset`."""
     point = log.recovery_point
-    assert point >= offset, f"forced to {point}, not to {offset}"
+    assert point >= offset, f"recovery point {point}, expected at least {offset}"
 
 
 def value_of(count: int, name: str, size: int) -> bytes:
-    """Make a value like no other of a life."""
+    """Return a unique value."""
     return f"{count} of {name} ".encode().ljust(size, b".")
 
 
 def build(values: list[bytes], times: list[int], **settings: Any) -> bytes:
-    """Build a batch of values, each with its time."""
+    """Build a batch of values with timestamps."""
     builder = kafkalog.RecordBatchBuilder(**settings)
     for value, time_ms in zip(values, times, strict=True):
         builder.append(b"key", value, timestamp=time_ms)
     return builder.build()
 
 
-def marked(log: Any, event: int, may_leave_holes: bool, least_start: int = 0) -> Mark:
-    """Take note of what a log holds, and what of it is forced."""
+def mark_of(log: Any, event: int, may_leave_holes: bool, min_start: int = 0) -> Mark:
+    """Return a mark of the current content of a log."""
     content = read_batches(log)
-    start = max(least_start, log.log_start_offset)
+    start = max(min_start, log.log_start_offset)
     forced = frozenset(
         batch for batch in content if start <= batch.last_offset < log.recovery_point
     )
@@ -254,7 +253,7 @@ def open_log(
     config: LogConfig = CONFIG,
     **options: Any,
 ) -> WritableLog:
-    """Open the log under `root` to write to it."""
+    """Open the log under `root` for appends."""
     return testing.open_log(
         root / PARTITION,
         config,
@@ -267,7 +266,7 @@ def open_log(
 
 
 def write_checkpoints(log: Any) -> None:
-    """Write the lines of a log in the checkpoints."""
+    """Write the checkpoints of a log."""
     start = log.log_start_offset
     log.owner.checkpoint(
         (log.topic, log.partition),
@@ -278,8 +277,8 @@ def write_checkpoints(log: Any) -> None:
 
 
 def read_batches(log: Any) -> tuple[Batch, ...]:
-    """Read the whole log, through its indexes, segment by segment."""
-    found: list[Batch] = []
+    """Read all batches through the indexes, segment by segment."""
+    batches: list[Batch] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data = log.read(offset, max_bytes=1 << 30).data
@@ -289,6 +288,6 @@ def read_batches(log: Any) -> tuple[Batch, ...]:
         fields = rows[["position", "size_in_bytes", "base_offset", "last_offset"]]
         for position, size, base, last in fields.tolist():
             if last >= offset:
-                found.append(Batch(base, last, data[position : position + size]))
-        offset = found[-1].last_offset + 1
-    return tuple(found)
+                batches.append(Batch(base, last, data[position : position + size]))
+        offset = batches[-1].last_offset + 1
+    return tuple(batches)

@@ -11,32 +11,32 @@ BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 """The header of a batch of magic 2."""
 
 
-def mend_entries(data: bytes) -> bytes:
+def correct_checksums(data: bytes) -> bytes:
     """Return the bytes with a valid checksum in every batch that can be found by sizes.
 
     An invalid size is replaced by one that reaches the end of the bytes.
     """
-    mended, position = bytearray(data), 0
-    while len(mended) - position >= 17:
-        remaining = len(mended) - position - 12
-        (size,) = struct.unpack_from(">i", mended, position + 8)
+    corrected, position = bytearray(data), 0
+    while len(corrected) - position >= 17:
+        remaining = len(corrected) - position - 12
+        (size,) = struct.unpack_from(">i", corrected, position + 8)
         if not 14 <= size <= remaining:
             if size & 1:  # some tails are left as they are
                 break
             size = remaining
-            struct.pack_into(">i", mended, position + 8, size)
+            struct.pack_into(">i", corrected, position + 8, size)
         end = position + 12 + size
-        if mended[position + 16] == 2 and size >= 49:
-            crc = crc32c(bytes(mended[position + 21 : end]))
-            struct.pack_into(">I", mended, position + 17, crc)
-        elif mended[position + 16] < 2:
-            crc = zlib.crc32(mended[position + 16 : end])
-            struct.pack_into(">I", mended, position + 12, crc)
+        if corrected[position + 16] == 2 and size >= 49:
+            crc = crc32c(bytes(corrected[position + 21 : end]))
+            struct.pack_into(">I", corrected, position + 17, crc)
+        elif corrected[position + 16] < 2:
+            crc = zlib.crc32(corrected[position + 16 : end])
+            struct.pack_into(">I", corrected, position + 12, crc)
         position = end
-    return bytes(mended)
+    return bytes(corrected)
 
 
-def mend_snapshot(data: bytes) -> bytes:
+def correct_snapshot(data: bytes) -> bytes:
     """Return a producer snapshot with a valid version and checksum."""
     body = data[6:]
     return struct.pack(">hI", 1, crc32c(body)) + body
@@ -61,7 +61,7 @@ def batch_around(
     rest = tuple(header.values())
     size = BATCH_HEADER.size - 12 + len(payload)
     head = BATCH_HEADER.pack(rest[0], size, rest[1], 2, 0, *rest[2:], count)
-    return mend_entries(head + payload)
+    return correct_checksums(head + payload)
 
 
 def message_around(
@@ -71,4 +71,4 @@ def message_around(
     time = struct.pack(">q", timestamp) if magic else b""
     body = struct.pack(">bb", magic, codec) + time + struct.pack(">ii", -1, len(value))
     head = struct.pack(">qiI", offset, 4 + len(body) + len(value), 0)
-    return mend_entries(head + body + value)
+    return correct_checksums(head + body + value)

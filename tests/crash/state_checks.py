@@ -1,6 +1,6 @@
-"""Whether what a power cut left is what it may leave: opened, read, compared.
+"""Check of the state after a power cut: it is opened, read and compared.
 
-What is expected follows from the batches that are read, by short rules of its own.
+The expected metadata is computed from the batches that are read, by independent rules.
 """
 
 from __future__ import annotations
@@ -21,31 +21,32 @@ from kafkalog.storage.checkpoint_file import LEADER_EPOCHS
 from kafkalog.storage.durable_file import DISK
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
 from kafkalog.testing import ManualClock, ManualScheduler
-from tests.crash.lives import CONFIG, NOW_MS, Batch, Mark, open_log, read_batches
+from tests.crash.recorded_log import CONFIG, NOW_MS, Batch, Mark, open_log, read_batches
 from tests.crash.recording import Tree, read_tree, write_tree
 
 NO_BATCH = -1, -1
-"""Last sequence and offset of a producer whose epoch is new."""
+"""Last sequence and offset of a producer with a new epoch."""
 
 
-class Lost(AssertionError):
-    """A power cut has left what it may not leave."""
+class InvalidStateError(AssertionError):
+    """A state that no power cut may leave."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a state may hold, and must.
+    """Expected content of a state.
 
-    Batches that end at `start` or behind are the first of one of `lives`; with
-    `may_leave_holes`, of those some may be missing. All are in `known`, and `forced`
-    is among them. Of `were_forced`, some may be cut, but only with all that follows.
-    While it `is_removed`, its files go one by one. The log is opened with `config`.
+    Batches that end at or after `start` must be the first batches of one of
+    `histories`; with `may_leave_holes` some of those may be missing. All batches are in
+    `known`, and those of `forced` must exist. Batches of `forced_before` may only be
+    missing together with all after them. With `is_removed` the files are being removed
+    one by one. The log is opened with `config`.
     """
 
-    lives: tuple[tuple[Batch, ...], ...]
+    histories: tuple[tuple[Batch, ...], ...]
     known: frozenset[Batch]
     forced: frozenset[Batch]
-    were_forced: frozenset[Batch]
+    forced_before: frozenset[Batch]
     start: int
     may_leave_holes: bool
     is_removed: bool
@@ -53,31 +54,31 @@ class Expected:
 
 
 def expected_at(marks: list[Mark], event: int) -> Expected:
-    """Say what is expected once `event` events are on the tape."""
+    """Return the expected content after `event` events."""
     done = sum(mark.event <= event for mark in marks)
     inside = done < len(marks) and marks[done - 1].event < event
     return expected_in(marks, done, inside=inside)
 
 
 def expected_in(marks: list[Mark], done: int, *, inside: bool) -> Expected:
-    """Say what is expected behind the first `done` marks, or inside the next step."""
-    passed, before = marks[:done], marks[done - 1]
+    """Return the expected content after `done` marks, or inside the next step."""
+    earlier, before = marks[:done], marks[done - 1]
     after = marks[done] if inside else before
-    known = {batch for mark in [*passed, after] for batch in mark.content}
-    kept = {one for one in after.content if one.last_offset >= after.start}
+    known = {batch for mark in [*earlier, after] for batch in mark.content}
+    kept = {batch for batch in after.content if batch.last_offset >= after.start}
     return Expected(
         (before.content, after.content),
         frozenset(known),
         before.forced & kept if inside else before.forced,
         before.forced,
-        max(mark.start for mark in [*_since_jump(passed), after]),
+        max(mark.start for mark in [*_since_jump(earlier), after]),
         inside and after.may_leave_holes,
         inside and after.is_removed,
     )
 
 
 def _since_jump(marks: list[Mark]) -> list[Mark]:
-    """Marks since the log's start was last set back."""
+    """Return the marks since the log start offset was last lowered."""
     since = marks
     for place in range(1, len(marks)):
         if marks[place].start < marks[place - 1].start:
@@ -86,7 +87,7 @@ def _since_jump(marks: list[Mark]) -> list[Mark]:
 
 
 class Opened:
-    """A log that was opened on a state, and is let go of as if the process died."""
+    """A log opened on a state; on exit it is abandoned as by a killed process."""
 
     def __init__(
         self, root: Path, config: LogConfig = CONFIG, disk: Any = DISK
@@ -103,8 +104,11 @@ class Opened:
         self.log.abandon()
 
 
-def judge(root: Path, tree: Tree, expected: Expected, disk: Any = DISK) -> Any:
-    """Open a state, and what that leaves; raises `Lost`. Answers the batches read."""
+def check_state(root: Path, tree: Tree, expected: Expected, disk: Any = DISK) -> Any:
+    """Open a state twice, and return its batches.
+
+    Raises `InvalidStateError` for a state that no power cut may leave.
+    """
     write_tree(root, tree)
     try:
         with Opened(root, expected.config, disk) as log:
@@ -113,31 +117,29 @@ def judge(root: Path, tree: Tree, expected: Expected, disk: Any = DISK) -> Any:
             check_batches(batches, expected, bases)
             if expected.is_removed:
                 return batches
-            check_knowledge(log, batches, expected.start)
-            passing = passing_files(log, batches, expected, tree)
-        if CLEAN_SHUTDOWN in tree:  # then no index was made anew: now it is
+            check_metadata(log, batches, expected.start)
+            changeable = changeable_files(log, batches, expected, tree)
+        if CLEAN_SHUTDOWN in tree:  # then no index was rebuilt; now it is
             Opened(root, expected.config).log.abandon()
-        once = _lasting(root, expected.config)
+        first = _stable_files(root, expected.config)
         with Opened(root, expected.config) as log:
-            again = read_batches(log)
+            batches_again = read_batches(log)
         changed = {
-            name for name, _ in once.items() ^ _lasting(root, expected.config).items()
+            name
+            for name, _ in first.items() ^ _stable_files(root, expected.config).items()
         }
-        changed = {name for name in changed if not name.endswith(passing)}
-        require(again == batches, "opened again, other batches are read")
-        require(not changed, f"opened again, other files are there: {changed}")
-    except Lost:
+        changed = {name for name in changed if not name.endswith(changeable)}
+        require(batches_again == batches, "other batches after opening again")
+        require(not changed, f"files changed by opening again: {changed}")
+    except InvalidStateError:
         raise
     except Exception as error:
-        raise Lost(f"not opened, or not read: {error!r}") from error
+        raise InvalidStateError(f"failed to open or read: {error!r}") from error
     return batches
 
 
-def _lasting(root: Path, config: LogConfig) -> Tree:
-    """Read what a second opening leaves as it is.
-
-    The room that a new segment was given behind its end is cut then.
-    """
+def _stable_files(root: Path, config: LogConfig) -> Tree:
+    """Read the files, without preallocated zeros, which a second opening truncates."""
     tree = read_tree(root)
     if not config.preallocate:
         return tree
@@ -147,81 +149,82 @@ def _lasting(root: Path, config: LogConfig) -> Tree:
     }
 
 
-def passing_files(
+def changeable_files(
     log: Any, batches: tuple[Batch, ...], expected: Expected, tree: Tree
 ) -> tuple[str, ...]:
-    """Say, by how they end, which files a second opening may change, as in Kafka.
+    """Return suffixes of the files that a second opening may change, as in Kafka.
 
-    Removal goes on where it was interrupted. Snapshots up to the log's start are
-    removed, and with them producers are forgotten of whom no batch is left. And if all
-    behind a log start that was not checkpointed is lost, so are the epochs that began
-    with it, until those of what lies before it are found. And where a segment is there,
-    but not its index, that alone is made anew at first, and snapshots behind it go.
+    An interrupted removal continues. Snapshots up to the log start offset are removed,
+    with producers that have no batch left. If all batches after a log start offset that
+    was not checkpointed are lost, so are the epochs that began there, until those of
+    earlier batches are found. If only the index of a segment is missing, it is rebuilt,
+    and later snapshots are removed.
     """
-    passing = [".deleted"]
+    changeable = [".deleted"]
     left = batches[0].base_offset if batches else log.log_end_offset
     snapshots = [name for name in tree if name.endswith(".snapshot")]
     if any(offset_of(Path(name).name) <= left for name in snapshots):
-        passing.append(".snapshot")
+        changeable.append(".snapshot")
     if log.log_end_offset <= expected.start:
-        passing.append(LEADER_EPOCHS)
-    if any(one.why == "index missing" for one in log.report.recovered):
-        passing += [".index", ".timeindex", ".snapshot"]
-    return tuple(passing)
+        changeable.append(LEADER_EPOCHS)
+    if any(segment.why == "index missing" for segment in log.report.recovered):
+        changeable += [".index", ".timeindex", ".snapshot"]
+    return tuple(changeable)
 
 
 def require(condition: bool, what: str) -> None:
     if not condition:
-        raise Lost(what)
+        raise InvalidStateError(what)
 
 
 def check_batches(
     batches: tuple[Batch, ...], expected: Expected, bases: set[int]
 ) -> None:
-    unknown = [one[:2] for one in batches if one not in expected.known]
+    unknown = [batch[:2] for batch in batches if batch not in expected.known]
     require(not unknown, f"never appended: {unknown}")
-    lost = [one[:2] for one in expected.forced.difference(batches)]
-    require(not lost, f"forced to disk, and lost: {sorted(lost)}")
-    behind = [one for one in batches if one.last_offset >= expected.start]
-    offsets = [one.base_offset for one in behind]
-    places = {bisect_left(offsets, base) for base in bases}
-    firsts = {behind[place] for place in places if place < len(behind)}
-    if expected.may_leave_holes and set(behind) <= set().union(*expected.lives):
+    lost = [batch[:2] for batch in expected.forced.difference(batches)]
+    require(not lost, f"flushed batches are lost: {sorted(lost)}")
+    kept = [batch for batch in batches if batch.last_offset >= expected.start]
+    offsets = [batch.base_offset for batch in kept]
+    indexes = {bisect_left(offsets, base) for base in bases}
+    firsts = {kept[i] for i in indexes if i < len(kept)}
+    if expected.may_leave_holes and set(kept) <= set().union(*expected.histories):
         return
-    for life in expected.lives:
-        could = [one for one in life if one.last_offset >= expected.start]
-        if _follows(behind, could, firsts, expected.were_forced):
+    for history in expected.histories:
+        appended = [batch for batch in history if batch.last_offset >= expected.start]
+        if _follows(kept, appended, firsts, expected.forced_before):
             return
-    raise Lost(f"not the first of what was appended: {[one[:2] for one in behind]}")
+    raise InvalidStateError(
+        f"not the first batches appended: {[batch[:2] for batch in kept]}"
+    )
 
 
 def _follows(
-    behind: list[Batch],
-    could: list[Batch],
+    kept: list[Batch],
+    appended: list[Batch],
     firsts: set[Batch],
-    were_forced: frozenset[Batch],
+    forced_before: frozenset[Batch],
 ) -> bool:
-    """Whether batches are the first of what could be there, segment by segment.
+    """Return whether the batches kept are the first ones appended, by segment.
 
-    Of one that was rolled, and not forced to disk yet, the end may be lost, though what
-    was appended behind is not: as in Kafka that leaves a gap, before the first batch of
-    a segment.
+    The end of a segment that was rolled, and not flushed yet, may be lost though later
+    batches are not. As in Kafka this leaves a gap before the first batch of a segment.
     """
-    place = 0
-    for batch in behind:
-        while place < len(could) and could[place] != batch:
-            if batch not in firsts or could[place] in were_forced:
+    i = 0
+    for batch in kept:
+        while i < len(appended) and appended[i] != batch:
+            if batch not in firsts or appended[i] in forced_before:
                 return False
-            place += 1
-        if place == len(could):
+            i += 1
+        if i == len(appended):
             return False
-        place += 1
+        i += 1
     return True
 
 
-def check_knowledge(log: Any, batches: tuple[Batch, ...], start: int) -> None:
-    """Check what else is known from `start` on; before it, not all need be known."""
-    data = b"".join(one.data for one in batches if one.base_offset >= start)
+def check_metadata(log: Any, batches: tuple[Batch, ...], start: int) -> None:
+    """Check epochs, producers and timestamps from `start` on."""
+    data = b"".join(batch.data for batch in batches if batch.base_offset >= start)
     rows, _, _ = scan_headers(np.frombuffer(data, np.uint8))
     _check_epochs(log, rows)
     _check_producers(log, rows, data)
@@ -245,7 +248,7 @@ def _check_epochs(log: Any, rows: BatchHeaders) -> None:
 
 
 def _check_producers(log: Any, rows: BatchHeaders, data: bytes) -> None:
-    """Compare what is known of producers with what the batches say."""
+    """Compare the producer state with that of the batches."""
     markers = read_markers(np.frombuffer(data, np.uint8), rows)
     last: dict[int, tuple[int, int]] = {}
     since: dict[int, int] = {}
@@ -275,28 +278,28 @@ def _check_producers(log: Any, rows: BatchHeaders, data: bytes) -> None:
         found = None if entry is None else (entry.last_sequence, entry.last_offset)
         require(
             found == (sequence, offset),
-            f"producer {producer} is at {found}, not {(sequence, offset)}",
+            f"producer {producer} is at {found}, expected {(sequence, offset)}",
         )
     for producer, entry in known.items():
         require(
             entry.last_offset < log.log_end_offset,
-            f"producer {producer} is at {entry.last_offset}, behind the log's end",
+            f"producer {producer} is at {entry.last_offset}, after the log end offset",
         )
         if producer in last and entry.txn_first_offset >= log.log_start_offset:
             require(
                 entry.txn_first_offset == since.get(producer, -1),
                 f"producer {producer} is in a transaction from "
-                f"{entry.txn_first_offset}, not {since.get(producer, -1)}",
+                f"{entry.txn_first_offset}, expected {since.get(producer, -1)}",
             )
     listed = {
-        (one.producer_id, one.first_offset, one.last_offset)
-        for one in log.find_aborted(log.log_start_offset, log.log_end_offset)
+        (txn.producer_id, txn.first_offset, txn.last_offset)
+        for txn in log.find_aborted(log.log_start_offset, log.log_end_offset)
     }
-    require(listed >= set(aborted), f"aborted: {listed}, not {aborted}")
+    require(listed >= set(aborted), f"aborted: {listed}, expected {aborted}")
 
 
 def _check_timestamps(log: Any, rows: BatchHeaders) -> None:
-    """See that time indexes end where their segments do, and lead to what is asked."""
+    """Check the greatest timestamp of each segment, and lookups of timestamps."""
     segments = log.growing_segments
     for place, segment in enumerate(segments):
         ends = segments[place + 1 : place + 2]
@@ -308,14 +311,14 @@ def _check_timestamps(log: Any, rows: BatchHeaders) -> None:
             require(
                 segment.greatest_timestamp[0] == greatest,
                 f"segment {segment.base_offset} ends at "
-                f"{segment.greatest_timestamp[0]}, not {greatest}",
+                f"{segment.greatest_timestamp[0]}, expected {greatest}",
             )
     if any(segment.greatest_timestamp[0] < 0 for segment in segments[:-1]):
-        return  # as in Kafka it is chosen then by when it was modified
+        return  # as in Kafka, the modification time is used then
     for row in rows[:: max(1, len(rows) // 2)]:
         time, offset = int(row["max_timestamp"]), int(row["last_offset"])
         found = log.find_offset(time)
         require(
             found is not None and found.offset == offset,
-            f"time {time} is found at {found}, not {offset}",
+            f"time {time} is found at {found}, expected {offset}",
         )

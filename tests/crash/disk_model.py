@@ -1,14 +1,16 @@
-"""What a power cut may leave of a POSIX disk, by what was done to it until then.
+"""Model of a POSIX disk: the states that a power cut may leave.
 
-What was forced is there: of a file its bytes and size, of a directory its names. Of
-what was done since, anything may be there and anything not:
+Synced changes are kept: the bytes and the size of a file, the names in a directory. Of
+the changes since then, any subset may be kept:
 
-    data     each sector of each write by itself; a file's size with or without its data
-    names    each creation, rename and removal by itself; a rename is done or not
+| change | unit |
+|---|---|
+| data | each sector of each write; the size of a file with or without its data |
+| names | each creation, rename and removal; a rename is done or not |
 
-and one file's or directory's share says nothing of another's. So data may be lost whose
-name is there (`replace` without a sync), a name whose data was forced, and later writes
-may be there without earlier ones.
+Files and directories are independent of each other. Therefore a name may be kept
+without its data (`replace` without a sync), data without its name, and a later write
+without an earlier one.
 """
 
 from __future__ import annotations
@@ -21,21 +23,21 @@ from random import Random
 from tests.crash.recording import Event, Tree
 
 ROOT = -1
-"""The number of the directory that all lies in; others follow downwards."""
+"""Number of the root directory; other directories have lower numbers."""
 SECTORS = (512, 4096)
 
 
 @dataclass
 class File:
-    """A file's content as it was last forced, and what was done to it since."""
+    """Content of a file when it was last synced, and the changes since then."""
 
     forced: bytes = b""
     pending: list[Event] = field(default_factory=list)
     now: bytearray = field(default_factory=bytearray)
 
 
-class Disk:
-    """A disk as one event after another is taken; `states` is what a cut may leave."""
+class DiskModel:
+    """A disk that events are applied to; `states` are possible after a power cut."""
 
     def __init__(self, before: Tree) -> None:
         self.files: dict[int, File] = {}
@@ -61,7 +63,7 @@ class Disk:
         return -self.count
 
     def take(self, event: Event) -> None:
-        """Do what was done."""
+        """Apply an event."""
         match event.effect:
             case "write" | "truncate":
                 file = self.files[event.file]
@@ -92,12 +94,12 @@ class Disk:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all is forced, and so only one state is possible."""
+        """Whether all is synced, so that only one state is possible."""
         files = any(file.pending for file in self.files.values())
         return not files and not any(self.pending_names.values())
 
     def states(self, random: Random, count: int) -> Iterator[tuple[str, Tree]]:
-        """Yield states with their kinds: four plain ones, then `count` mixed ones."""
+        """Yield kinds and states: the basic ones, then `count` mixed ones."""
         yield "all kept", self._state(random, "kept", "kept")
         if self.is_settled:
             return
@@ -111,11 +113,11 @@ class Disk:
             yield f"data {data}, names {names}", self._state(random, data, names)
 
     def _state(self, random: Random, data: str, names: str) -> Tree:
-        """Choose, for each file and directory by itself, what is left of it."""
+        """Choose the content of each file and directory independently."""
         tree: Tree = {}
         directories = [("", ROOT)]
-        for directory, its_number in directories:
-            for name, number in self._names(random, its_number, names).items():
+        for directory, directory_number in directories:
+            for name, number in self._names(random, directory_number, names).items():
                 path = f"{directory}/{name}" if directory else name
                 if number < 0:
                     tree[path] = None
@@ -138,7 +140,7 @@ class Disk:
 
 
 def content(file: File, random: Random, how: str) -> bytes:
-    """Choose what is left of a file."""
+    """Choose the content of a file after a power cut."""
     if not file.pending or how == "kept":
         return bytes(file.now) if file.pending else file.forced
     if how == "lost":
@@ -159,32 +161,32 @@ def content(file: File, random: Random, how: str) -> bytes:
 
 
 def _keep_some(pending: list[Event], left: bytearray, random: Random) -> None:
-    """Keep each sector of each write, and each new size, or lose it."""
+    """Keep or lose each sector of each write, and each new size."""
     share, sector = random.choice((0.1, 0.5, 0.9)), random.choice(SECTORS)
     for event in pending:
         if event.effect == "truncate":
             if random.random() >= share:
                 do(event, left)
             continue
-        for piece in pieces(event, sector):
+        for part in sectors_of(event, sector):
             if random.random() >= share:
-                do(piece, left)
-    if random.random() < 0.5:  # the size went ahead of what is lost
+                do(part, left)
+    if random.random() < 0.5:  # the size is kept without the data
         ends = [event.number + len(event.data) for event in pending]
         del left[max(ends) :]
         left.extend(bytes(max(ends) - len(left)))
 
 
 def _tear(event: Event, left: bytearray, random: Random, sector: int) -> None:
-    """Keep the first sectors of a write; a new size cannot be torn."""
+    """Keep the first sectors of a write; a new size is atomic."""
     if event.effect == "write":
-        parts = list(pieces(event, sector))
-        for piece in parts[: random.randint(0, len(parts))]:
-            do(piece, left)
+        parts = list(sectors_of(event, sector))
+        for part in parts[: random.randint(0, len(parts))]:
+            do(part, left)
 
 
-def pieces(event: Event, sector: int) -> Iterator[Event]:
-    """Part a write where sectors of the disk end."""
+def sectors_of(event: Event, sector: int) -> Iterator[Event]:
+    """Split a write at the sectors of the disk."""
     begin, end = event.number, event.number + len(event.data)
     while begin < end:
         stop = min(end, (begin // sector + 1) * sector)
@@ -194,7 +196,7 @@ def pieces(event: Event, sector: int) -> Iterator[Event]:
 
 
 def do(event: Event, content: bytearray) -> None:
-    """Write or cut."""
+    """Apply a write or a truncation."""
     position = event.number
     if event.effect == "truncate":
         del content[position:]
@@ -206,7 +208,7 @@ def do(event: Event, content: bytearray) -> None:
 
 
 def rename(event: Event, names: dict[str, int]) -> None:
-    """Change the names of a directory; what is not there cannot be renamed."""
+    """Apply a change of names to a directory; a missing name is not renamed."""
     name = event.path.rpartition("/")[2]
     match event.effect:
         case "create" | "make_directory":

@@ -186,7 +186,7 @@ def test_the_maximum_batch_size_is_an_option(command, tmp_path):
 
 
 def run_in_shell(line):
-    """Run words in a shell, followed by what it does with their streams."""
+    """Run a command in a shell, with redirections."""
     return subprocess.run(["sh", "-c", line], capture_output=True, check=False)
 
 

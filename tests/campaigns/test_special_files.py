@@ -1,7 +1,7 @@
-"""Links, sockets, pipes and devices in a log directory: not followed, not waited for.
+"""Links, sockets, pipes and devices in a log directory are ignored, and block nothing.
 
-Each is put where a file of Kafka's would be. Everything is done in another process, so
-that one that hangs is found.
+Each has the name of a file of Kafka's. Everything runs in another process, so that one
+that hangs is detected.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tests.fuzz.seeds import directories
 
 pytestmark = pytest.mark.slow
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 SECONDS = 60
 CAP = """
 from resource import RLIMIT_AS, setrlimit
 setrlimit(RLIMIT_AS, (4 << 30, 4 << 30))
 """
 FILES = [name for name in NAMES if "checkpoint" not in Path(name).suffix]
-LOOK = """
+READ = """
 import sys
 from pathlib import Path
 from tests.fuzz.directories import content, query_all
@@ -59,8 +59,9 @@ from kafkalog.cli.main import group
 
 for root in map(Path, sys.argv[2:]):
     for place in (root, root / "orders-0"):
-        asked = [str(place) if part == "." else part for part in sys.argv[1].split()]
-        ran = CliRunner().invoke(group, asked, catch_exceptions=False)
+        words = sys.argv[1].split()
+        arguments = [str(place) if word == "." else word for word in words]
+        ran = CliRunner().invoke(group, arguments, catch_exceptions=False)
         print(ran.exit_code)
 """
 COMMANDS = {
@@ -69,10 +70,10 @@ COMMANDS = {
     "find --offset 3 .": ({"0"}, {"0"}),
     "dump --print-data-log .": ({"3"}, {"0", "1"}),
 }
-"""Each with how it may end, for a log directory and for a partition's.
+"""The possible exit codes of each command, for a log directory and a partition.
 
-The former has no file to `dump`; in the latter it ends as Kafka's tool, by 1 where a
-log or an index lacks.
+A log directory has no file to `dump`; for a partition the command ends as Kafka's tool,
+with 1 if a log or an index is missing.
 """
 
 
@@ -81,11 +82,11 @@ def pipe(path, secret):
 
 
 def local_socket(path, secret):
-    with socket.socket(socket.AF_UNIX) as one:
+    with socket.socket(socket.AF_UNIX) as bound:
         here = Path.cwd()
         os.chdir(path.parent)  # its path may be longer than a socket's can be
         try:
-            one.bind(path.name)
+            bound.bind(path.name)
         finally:
             os.chdir(here)
 
@@ -110,18 +111,25 @@ def directory(path, secret):
     path.mkdir()
 
 
-STRANGERS = [pipe, local_socket, link, link_to_nothing, link_to_itself, link_to_device]
+SPECIAL_FILES = [
+    pipe,
+    local_socket,
+    link,
+    link_to_nothing,
+    link_to_itself,
+    link_to_device,
+]
 
 
 def process(script, roots):
     """Run a script over log directories in another process; return its lines.
 
-    It may take as much memory as an endless device would fill in no time.
+    Its memory is limited, which an endless device would exceed.
     """
     done = subprocess.run(
         [sys.executable, "-c", CAP + script, *map(str, roots)],
-        cwd=HOUSE,
-        env={**os.environ, "PYTHONPATH": str(HOUSE)},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -133,28 +141,28 @@ def process(script, roots):
 
 @pytest.fixture
 def places(tmp_path):
-    """Return a way to make log directories, each with a stranger in another place."""
+    """Return a function that makes log directories, each with one special file."""
 
-    def make(stranger):
+    def make(make_file):
         secret = tmp_path / "secret"
         secret.write_bytes(b"\x00" * 7 + b"\x05" + b"secret" * 100)
         roots = []
         for number, name in enumerate(FILES):
-            root = tmp_path / f"{stranger.__name__}-{number}"
+            root = tmp_path / f"{make_file.__name__}-{number}"
             unpack(directories()[1], root)
             (root / name).unlink(missing_ok=True)
-            stranger(root / name, secret)
+            make_file(root / name, secret)
             roots.append(root)
         return roots, secret
 
     return make
 
 
-@pytest.mark.parametrize("stranger", [*STRANGERS, directory])
-def test_what_is_no_file_is_passed_over_when_reading(stranger, places, figure):
-    roots, secret = places(stranger)
+@pytest.mark.parametrize("make_file", [*SPECIAL_FILES, directory])
+def test_special_files_are_ignored_by_reads(make_file, places, figure):
+    roots, secret = places(make_file)
     before = secret.read_bytes()
-    for name, line in zip(FILES, process(LOOK, roots), strict=True):
+    for name, line in zip(FILES, process(READ, roots), strict=True):
         rows, error = line.split()
         if name.endswith(f"{0:020d}.log"):
             assert (int(rows), error) == (6, "NoneType"), name
@@ -164,13 +172,13 @@ def test_what_is_no_file_is_passed_over_when_reading(stranger, places, figure):
             assert int(rows) in (11, 12), name
             assert error == "NoneType", name
     assert secret.read_bytes() == before
-    figure("strangers in a directory", f"read, {stranger.__name__}", len(FILES))
+    figure("special files in a directory", f"read, {make_file.__name__}", len(FILES))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("stranger", [*STRANGERS, directory])
-def test_commands_pass_over_what_is_no_file(stranger, command, places):
-    roots, secret = places(stranger)
+@pytest.mark.parametrize("make_file", [*SPECIAL_FILES, directory])
+def test_special_files_are_ignored_by_commands(make_file, command, places):
+    roots, secret = places(make_file)
     before = secret.read_bytes()
     codes = process(COMMAND, [command, *roots])
     assert len(codes) == 2 * len(FILES)
@@ -179,29 +187,29 @@ def test_commands_pass_over_what_is_no_file(stranger, command, places):
     assert secret.read_bytes() == before
 
 
-@pytest.mark.parametrize("stranger", STRANGERS)
-def test_what_is_no_file_is_not_written_through(stranger, places, figure):
-    roots, secret = places(stranger)
+@pytest.mark.parametrize("make_file", SPECIAL_FILES)
+def test_special_files_are_not_written_to(make_file, places, figure):
+    roots, secret = places(make_file)
     before = secret.read_bytes()
     lines = process(APPEND, roots)
     assert len(lines) == len(FILES)
     assert secret.read_bytes() == before
-    figure("strangers in a directory", f"written, {stranger.__name__}", len(FILES))
+    figure("special files in a directory", f"written, {make_file.__name__}", len(FILES))
 
 
-def test_a_linked_partition_is_none_of_the_log_directory(tmp_path):
+def test_a_linked_partition_is_ignored(tmp_path):
     root, other = tmp_path / "logs", tmp_path / "other"
     unpack(directories()[1], root)
     unpack(directories()[0], other)
     shutil.rmtree(root / PARTITION)
     (root / PARTITION).symlink_to(other / PARTITION)
     (root / "meta.properties").write_bytes(b"version=0\n")
-    [line] = process(LOOK, [root])
+    [line] = process(READ, [root])
     assert line.split()[0] == "0"
 
 
-def test_a_path_that_is_asked_for_may_be_a_link(tmp_path):
+def test_the_requested_path_may_be_a_link(tmp_path):
     unpack(directories()[1], tmp_path / "logs")
     (tmp_path / "link").symlink_to(tmp_path / "logs")
-    [line] = process(LOOK, [tmp_path / "link"])
+    [line] = process(READ, [tmp_path / "link"])
     assert line.split()[0] in ("11", "12")

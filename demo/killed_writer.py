@@ -1,6 +1,6 @@
-"""A writer that is killed in mid-append: the demo runs it as ``mortal.py LOGS``.
+"""A writer that is killed during an append: ``killed_writer.py LOGS``.
 
-It prints up to where the log was flushed and where it ends, then dies by SIGKILL when
+It prints the recovery point and the log end offset, and kills itself with SIGKILL when
 half of the next batch is written.
 """
 
@@ -37,13 +37,13 @@ def append(log: kafkalog.WritableLog) -> None:
     log.append_records(rows, batch_bytes=BATCH_BYTES)
 
 
-class MortalDisk(Disk):
-    """The machine's disk, until it kills the process."""
+class KillingDisk(Disk):
+    """The file system, which kills the process at the last write."""
 
     last_write = False
 
     def write_each(self, writes: list[Write]) -> None:
-        """Write all; or half, and die."""
+        """Write all; at the last write, write half and kill the process."""
         file, data, position = writes[0]
         if self.last_write and file.path.suffix == ".log":
             half = memoryview(data).cast("B")[: memoryview(data).nbytes // 2]
@@ -53,8 +53,8 @@ class MortalDisk(Disk):
 
 
 def main(directory: str) -> None:
-    """Append, flush on the way, and die."""
-    disk = MortalDisk()
+    """Append, flush once, and be killed."""
+    disk = KillingDisk()
     logs = open_manager(directory, CONFIG, disk=disk)
     log = logs.open("orders", 0)
     for count in range(APPENDS):

@@ -1,6 +1,6 @@
-"""What Kafka says of golden records, and what a scan says, in one form: 18 columns.
+"""Rows of golden records as Kafka read them, and of a scan, in one form: 18 columns.
 
-Kafka's telling has bytes above 64 by their length and hash; so has this.
+Bytes above 64 are replaced by their length and hash, as in Kafka's JSON.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ DIRECTORIES = [
 ]
 
 
-def told_bytes(raw):
+def shorten(raw):
     if raw is None or len(raw) <= 64:
         return None if raw is None else raw.hex()
     return len(raw), hashlib.sha256(raw).hexdigest()
 
 
-def _as_told(content):
+def _from_json(content):
     return tuple(content.values()) if isinstance(content, dict) else content
 
 
 def split_name(directory):
-    """Topic and partition of a directory by its name; the slow way."""
+    """Return topic and partition of a directory by its name."""
     if directory.endswith("-delete"):
         directory = directory.rpartition(".")[0]
     topic, dash, partition = directory.rpartition("-")
@@ -46,29 +46,29 @@ def split_name(directory):
 
 @cache
 def batches(name, directory):
-    """Headers as Kafka tells them, by file and position."""
+    """Return headers as Kafka read them, by file and position."""
     rows = golden_data.truth(name, directory, "batches")
     return {(row["file"], row["position"]): row for row in rows if "size" in row}
 
 
 @cache
 def records(name, directory):
-    """All records of a directory's files: (file, tuple of the 18 columns)."""
+    """Return file and row of all records of a directory's files."""
     topic, partition = split_name(directory)
     headers = batches(name, directory)
     found = []
     for row in golden_data.truth(name, directory, "records"):
         batch = headers[row["file"], row["batch_position"]]
         timestamp = None if row["timestamp"] == -1 else row["timestamp"]
-        told = {
+        columns = {
             "topic": topic,
             "partition": partition,
             "offset": row["offset"],
             "timestamp": timestamp,
             "timestamp_type": TYPES[batch["timestamp_type"]],
-            "key": _as_told(row["key"]),
-            "value": _as_told(row["value"]),
-            "headers": tuple((key, _as_told(text)) for key, text in row["headers"]),
+            "key": _from_json(row["key"]),
+            "value": _from_json(row["value"]),
+            "headers": tuple((key, _from_json(text)) for key, text in row["headers"]),
             "sequence": row.get("sequence", -1),
             "magic": batch["magic"],
             "codec": batch["codec"],
@@ -77,19 +77,19 @@ def records(name, directory):
         }
         for column, (field, missing) in MAGIC_2_ONLY.items():
             value = batch.get(field)
-            told[column] = missing if value is None else value
-        found.append((row["file"], tuple(told[column] for column in COLUMNS)))
+            columns[column] = missing if value is None else value
+        found.append((row["file"], tuple(columns[column] for column in COLUMNS)))
     return found
 
 
 def files(name, directory):
-    """Names of a directory's files that hold entries."""
+    """Return the names of a directory's files with batches."""
     place = golden_data.logs(name) / directory
     if place.is_file():
         return [directory]
     names = sorted(path.name for path in place.iterdir())
     ends = (".log", ".log.deleted", ".checkpoint")
-    return [one for one in names if one.endswith(ends)]
+    return [file for file in names if file.endswith(ends)]
 
 
 def path_of(name, directory, file):
@@ -98,7 +98,7 @@ def path_of(name, directory, file):
 
 
 def from_chunks(chunks):
-    """All rows of chunks of `Records`, gathered or views, as told."""
+    """Return the rows of chunks of `Records`, copied or views."""
     found = []
     for chunk in chunks:
         found += from_records(chunk)
@@ -113,11 +113,11 @@ def from_records(chunk):
             continue
         values = getattr(chunk, column)
         if column in ("key", "value"):
-            columns.append([told_bytes(value) for value in values.to_list()])
+            columns.append([shorten(value) for value in values.to_list()])
         elif column == "headers":
             columns.append(
                 [
-                    tuple((key.decode(), told_bytes(value)) for key, value in row)
+                    tuple((key.decode(), shorten(value)) for key, value in row)
                     for row in values.to_list()
                 ]
             )
@@ -132,7 +132,7 @@ def from_records(chunk):
 
 
 def from_arrow(table):
-    """All rows of an Arrow table as told."""
+    """Return the rows of an Arrow table."""
     milliseconds = table["timestamp"].cast("int64")
     columns = []
     for column in COLUMNS:
@@ -140,10 +140,10 @@ def from_arrow(table):
         if column == "timestamp":
             values = milliseconds.to_pylist()
         elif column in ("key", "value"):
-            values = [told_bytes(value) for value in values]
+            values = [shorten(value) for value in values]
         elif column == "headers":
             values = [
-                tuple((one["key"], told_bytes(one["value"])) for one in row)
+                tuple((header["key"], shorten(header["value"])) for header in row)
                 for row in values
             ]
         columns.append(values)

@@ -9,7 +9,7 @@ from kafkalog.spark import list_segments, map_batches
 from tests import golden_data
 from tests.spark import lakes
 from tests.spark.test_golden import SELECTED, from_spark, kafka_rows
-from tests.storage.far import SECRET, fill, s3_server
+from tests.storage.remote_stores import SECRET, fill, s3_server
 
 pytestmark = pytest.mark.spark
 
