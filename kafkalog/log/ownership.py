@@ -216,7 +216,7 @@ class OwnedDirectory:
 
     def update(self, checkpoint: str, change: Callable[[Offsets], None]) -> None:
         """Read a checkpoint, let `change` modify its offsets, and write it."""
-        self._refuse_in_child()
+        self._check_not_inherited()
         with self._changed:
             offsets = read_offsets_or_none(self.path, checkpoint)
             change(offsets)

@@ -16,10 +16,10 @@ from typing import Any
 from kafkalog import LogManager
 from kafkalog.storage.durable_file import DISK
 from kafkalog.testing import ManualClock, ManualScheduler, open_manager
-from tests.crash.judging import Lost, require
-from tests.crash.lives import CONFIG, NOW_MS, build
-from tests.crash.power_cut import Disk
+from tests.crash.disk_model import DiskModel
+from tests.crash.recorded_log import CONFIG, NOW_MS, build
 from tests.crash.recording import RecordingDisk, Tree, write_tree
+from tests.crash.state_checks import InvalidStateError, require
 
 NAME = "orders", 0
 DIRECTORIES = "a", "b"
@@ -62,7 +62,7 @@ class MoveMark:
     forced_to: int
 
 
-class MovingLife:
+class RecordedMove:
     """The partition while it is appended to and moved."""
 
     def __init__(
@@ -103,37 +103,37 @@ class MovingLife:
         self.mark()
 
 
-def there_and_back(life: MovingLife) -> None:
+def there_and_back(move: RecordedMove) -> None:
     """Move to the other directory with appends in between, abort, and move back."""
     for _ in range(4):
-        life.append()
-    life.move("b")
+        move.append()
+    move.move("b")
     for number in range(3):
-        life.advance()
-        life.append(flush=number != 1)
-    while life.manager.moves:
-        life.advance()
-    life.append(flush=False)
-    life.append()
-    life.move("a")
-    life.advance()
-    life.manager.abort_move(*NAME)
-    life.mark()
-    life.move("a")
-    life.advance(1 << 20)
-    life.append()
-    life.manager.checkpoint()
-    life.mark()
+        move.advance()
+        move.append(flush=number != 1)
+    while move.manager.moves:
+        move.advance()
+    move.append(flush=False)
+    move.append()
+    move.move("a")
+    move.advance()
+    move.manager.abort_move(*NAME)
+    move.mark()
+    move.move("a")
+    move.advance(1 << 20)
+    move.append()
+    move.manager.checkpoint()
+    move.mark()
 
 
 def states(
-    life: MovingLife, kinds: set[str] | None, share: float
+    move: RecordedMove, kinds: set[str] | None, share: float
 ) -> Iterator[tuple[int, str, Tree]]:
     """Yield the states that a cut at each event may leave, each content once."""
-    model, seen = Disk(life.disk.before), set()
-    for event in range(len(life.disk.events) + 1):
+    model, seen = DiskModel(move.disk.before), set()
+    for event in range(len(move.disk.events) + 1):
         if event:
-            model.take(life.disk.events[event - 1])
+            model.take(move.disk.events[event - 1])
         random = Random(event)
         for kind, tree in model.states(random, 1):
             key = hash(frozenset(tree.items()))
@@ -143,12 +143,12 @@ def states(
             yield event, kind, tree
 
 
-def check(life: MovingLife, root: Path, event: int, tree: Tree) -> None:
-    """Open a state, finish the move, and open it again; raise `Lost`."""
-    events = [mark.event for mark in life.marks]
+def check(move: RecordedMove, root: Path, event: int, tree: Tree) -> None:
+    """Open a state, finish the move, and open it again; raise `InvalidStateError`."""
+    events = [mark.event for mark in move.marks]
     after = bisect_right(events, event)
-    before = life.marks[after - 1]
-    nexts = life.marks[after] if after < len(events) else before
+    before = move.marks[after - 1]
+    nexts = move.marks[after] if after < len(events) else before
     known = (
         nexts.records if len(nexts.records) > len(before.records) else before.records
     )
@@ -173,10 +173,10 @@ def check(life: MovingLife, root: Path, event: int, tree: Tree) -> None:
         live = list(root.glob("?/orders-0"))
         require(len(live) <= 1, f"several directories: {live}")
         require(not list(root.glob("?/*-move")), "the mark of a departure is left")
-    except Lost:
+    except InvalidStateError:
         raise
     except Exception as error:
-        raise Lost(f"not opened, or not read: {error!r}") from error
+        raise InvalidStateError(f"not opened, or not read: {error!r}") from error
 
 
 def _require(found: Records, forced: Records, known: Records) -> None:
@@ -192,4 +192,4 @@ def _finish(manager: LogManager) -> None:
             return
         if not manager.advance_moves() and manager.moves:
             manager[NAME].append(build([LATER], [NOW_MS]))
-    raise Lost(f"the move does not end: {manager.moves}")
+    raise InvalidStateError(f"the move does not end: {manager.moves}")
