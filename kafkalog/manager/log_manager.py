@@ -22,6 +22,7 @@ from kafkalog.errors import (
     LogClosedError,
     LogStateError,
 )
+from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
@@ -37,13 +38,14 @@ from kafkalog.manager.background import (
     start_tasks,
     unless_closed,
 )
+from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.found_logs import (
     AnyDirectories,
     check_unique,
     distinct_directories,
 )
+from kafkalog.manager.identity import IsStray, Owner
 from kafkalog.manager.managed_directory import (
-    IsStray,
     ManagedDirectory,
     ManagerContext,
     path_of,
@@ -97,6 +99,15 @@ class LogManager(Mapping[Name, WritableLog]):
     is_stray : callable, optional
         Called with each log after it is loaded. If it returns True, the log does not
         belong to this broker: its directory is renamed to ``-stray``.
+    cluster : ClusterImage or path, optional
+        The partitions of the cluster, or its ``__cluster_metadata-0``, or the log
+        directory that has it. Logs that the cluster does not assign to this broker are
+        strays, as in Kafka: also those without a topic id.
+    cluster_id : str, optional
+        The id of the cluster that the directories must have, if they have any.
+    node_id : int, optional
+        The id of the broker that the directories must have, if they have any. With
+        `cluster_id` and `node_id` a new directory gets a ``meta.properties``.
 
     Raises
     ------
@@ -109,7 +120,8 @@ class LogManager(Mapping[Name, WritableLog]):
     LogArgumentError
         If a directory is a URL.
     LogStateError
-        If a partition has two directories.
+        If a partition has two directories, or if the ``meta.properties`` of the
+        directories are of several clusters or brokers, or have the same directory id.
     OSError
         If the disks of all directories fail.
 
@@ -141,8 +153,12 @@ class LogManager(Mapping[Name, WritableLog]):
         topics: Mapping[str, LogConfig] | None = None,
         broker: BrokerConfig | None = None,
         is_stray: IsStray | None = None,
+        cluster: ClusterImage | AnyPath | None = None,
+        cluster_id: str | None = None,
+        node_id: int | None = None,
     ) -> None:
-        self._start(directories, config, topics, broker, is_stray)
+        owner = Owner(cluster, cluster_id, node_id)
+        self._start(directories, config, topics, broker, is_stray, owner)
 
     def _start(
         self,
@@ -151,6 +167,7 @@ class LogManager(Mapping[Name, WritableLog]):
         topics: Mapping[str, LogConfig] | None,
         broker: BrokerConfig | None,
         is_stray: IsStray | None,
+        owner: Owner,
         *,
         clock: Clock | None = None,
         scheduler: Scheduler | None = None,
@@ -183,9 +200,9 @@ class LogManager(Mapping[Name, WritableLog]):
         self._moving = RLock()  # held while batches are copied
         self._copies_next: Task | None = None
         try:
-            found = self._find()
+            found = self._find(owner)
             warn_of_settings(found, stacklevel=4)
-            self._load(is_stray)
+            self._load(is_stray, owner)
             for log in [*self.values(), *self.futures.values()]:
                 warn_of_lost_offsets(log.report, path_of(log), stacklevel=4)
             self._schedule()
@@ -193,25 +210,52 @@ class LogManager(Mapping[Name, WritableLog]):
             self.abandon()
             raise
 
-    def _find(self) -> dict[str, PartitionSettings]:
+    def _find(self, owner: Owner) -> dict[str, PartitionSettings]:
         """Lock the directories and check the logs in them, without changing any."""
         for directory in self._directories:
             directory.lock()
         for directory in self._online():
             directory.check()
+        owner.check(self._identities)
         find_superseded(self._online())
         logs = [log for directory in self._online() for log in directory.found.logs]
         check_unique(logs)
         return {log.path.name: log.settings for log in logs}
 
-    def _load(self, is_stray: IsStray | None) -> None:
+    def _load(self, is_stray: IsStray | None, owner: Owner) -> None:
         for directory in self._online():
-            directory.load(is_stray)
+            directory.load(owner.strays_or(is_stray))
+            if owner.cluster_id is not None and owner.node_id is not None:
+                directory.identify(owner.cluster_id, owner.node_id)
         for directory in self._online():
             directory.delete_superseded(list(self))
             for marked in directory.found.deleted:
                 self._deleted.add((directory, marked))
+        self._recover_futures(owner)
         self._online()  # raises if all have failed
+
+    def _recover_futures(self, owner: Owner) -> None:
+        """Make future logs current that the cluster has accepted, if there is no other.
+
+        Their current log was in a directory that was replaced by an empty one.
+        """
+        for directory in self._online():
+            for name, log in list(directory.futures.items()):
+                expected = owner.directory_of(log)
+                if name in self or expected is None or directory.identity is None:
+                    continue
+                if directory.identity.directory_id == expected:
+                    with suppress(OSError):  # the directory is offline now
+                        directory.flush_future(name)
+                        directory.promote(name)
+
+    @property
+    def _identities(self) -> dict[Path, MetaProperties]:
+        return {
+            each.path: each.identity
+            for each in self._online()
+            if each.identity is not None
+        }
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
@@ -293,6 +337,15 @@ class LogManager(Mapping[Name, WritableLog]):
                 for each in self._directories
                 if each.failure is not None
             }
+
+    @property
+    def directory_ids(self) -> dict[Path, str]:
+        """The ids in the ``meta.properties`` of the log directories that have one."""
+        return {
+            path: identity.directory_id
+            for path, identity in self._identities.items()
+            if identity.directory_id is not None
+        }
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings of a topic.

@@ -18,8 +18,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import LogClosedError
+from kafkalog.errors import LogClosedError, UnsupportedFormatError
 from kafkalog.formats.partition_files import format_clean_shutdown
+from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
 from kafkalog.log.recovery.log_loading import load_log
@@ -32,6 +33,7 @@ from kafkalog.manager.found_logs import (
     FoundLogs,
     find_logs,
 )
+from kafkalog.manager.identity import IsStray, complete_identity, read_identity
 from kafkalog.storage.checkpoint_file import (
     CLEANED_TO,
     HIGH_WATERMARKS,
@@ -46,9 +48,6 @@ from kafkalog.storage.file_names import (
     PartitionDir,
     parse_partition_dir,
 )
-
-IsStray = Callable[[WritableLog], bool]
-"""Returns whether a log that was loaded does not belong to this broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +70,7 @@ class ManagedDirectory:
         self.futures: dict[Name, WritableLog] = {}
         self.found = FoundLogs()
         self.failure: Exception | None = None
+        self.identity: MetaProperties | None = None
         self._context = context
         self._owned: OwnedDirectory | None = None
         self._loads = False  # whether loading has begun
@@ -97,12 +97,28 @@ class ManagedDirectory:
     def check(self) -> None:
         """List and check the logs that a broker would load, without changing any.
 
-        Raises the errors of `find_logs`; `DISK_FAILURES` take the directory offline.
+        Raises the errors of `find_logs`; `DISK_FAILURES` take the directory offline,
+        and so does an invalid ``meta.properties``.
         """
         try:
+            self.identity = read_identity(self.path)
             with self._threads() as threads:
                 self.found = find_logs(self.path, self._context.settings, threads)
-        except DISK_FAILURES as error:
+        except (*DISK_FAILURES, UnsupportedFormatError) as error:
+            self.fail(error)
+
+    def identify(self, cluster_id: str, node_id: int) -> None:
+        """Write ``meta.properties`` if it, or its directory id, is missing."""
+        try:
+            self.identity = complete_identity(
+                self.path,
+                self.identity,
+                cluster_id,
+                node_id,
+                now_ms=self._context.clock.now_ms(),
+                disk=self._context.disk,
+            )
+        except OSError as error:
             self.fail(error)
 
     def load(self, is_stray: IsStray | None) -> None:
