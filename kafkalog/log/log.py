@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kafkalog.codecs.html_text import html_table
 from kafkalog.decoding.batch_decoder import decode
-from kafkalog.decoding.read_policy import Bounds, Isolation
+from kafkalog.decoding.read_policy import STRICT, Bounds, Isolation, ReadPolicy
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.decoding.workspace import Workspace
 from kafkalog.errors import (
@@ -40,7 +40,7 @@ from kafkalog.log.log_segments import (
 )
 from kafkalog.log.producers.newest_snapshot import newest_snapshot
 from kafkalog.log.producers.producer_state import apply, as_entries, from_entries
-from kafkalog.log.transactions import replay_partition
+from kafkalog.log.transactions import Transactions, replay_partition
 from kafkalog.segment.file_records import (
     FIRST_STEP_BYTES,
     Skipped,
@@ -55,10 +55,15 @@ from kafkalog.storage.checkpoint_file import (
     read_offsets_or_none,
 )
 from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
-from kafkalog.storage.location import AnyPath, Location, locate
+from kafkalog.storage.location import AnyPath, Location, OpenedSource, locate
+
+if TYPE_CHECKING:
+    from socket import socket
 
 MAX_READ_BYTES: Final = 1 << 20
 NOT_FOUND: Final = -1
+HEADERS: Final = ReadPolicy(needs="headers", check_crcs="never")
+"""Only headers are read, and no CRC is checked."""
 LISTED_SEGMENTS: Final = 20
 """How many segments the HTML form of a log lists at most."""
 
@@ -340,28 +345,15 @@ class Log:
         >>> read.base_offset
         5
         """
-        if isolation not in ("log_end", *get_args(Isolation)):
-            names = ", ".join(("log_end", *get_args(Isolation)))
-            raise ValueError(f"isolation {isolation!r}, expected one of {names}")
-        committed = isolation == "read_committed"
-        start, end = self.log_start_offset, self.log_end_offset
-        if not start <= offset <= end:
-            raise OffsetOutOfRangeError(f"offset {offset}, expected {start} to {end}")
-        limit = end
-        if committed:
-            transactions = replay_partition(self.path, start, end)
-            limit = min(end, transactions.last_stable_offset)
-        for step in entry_steps(
-            self.path, offset, limit, max(max_bytes, FIRST_STEP_BYTES)
-        ):
-            rows = step.rows
-            ends = np.cumsum(rows["size_in_bytes"])
-            rows = rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]
+        limit, transactions = self._limit_of_read(offset, isolation)
+        first_bytes = max(max_bytes, FIRST_STEP_BYTES)
+        for step in entry_steps(self.path, offset, limit, first_bytes):
+            rows = _within(step.rows, max_bytes)
             first = int(rows["position"][0]) - step.origin
             size = int(rows["size_in_bytes"].sum())
             following = int(rows["last_offset"][-1]) + 1
             aborted: tuple[tuple[int, int], ...] = ()
-            if committed:
+            if transactions is not None:
                 found = transactions.aborted
                 found = found[
                     (found["last_offset"] >= offset)
@@ -371,6 +363,84 @@ class Log:
             data = step.data[first : first + size].tobytes()
             return LogRead(data, following, aborted)
         return LogRead(b"", offset)
+
+    def send_to(
+        self,
+        socket: socket,
+        offset: int,
+        max_bytes: int = MAX_READ_BYTES,
+        *,
+        isolation: Literal["log_end"] | Isolation = "log_end",
+    ) -> int:
+        """Send whole batches to a socket, from the one that holds `offset` on.
+
+        The bytes are those of `read`. They go from the page cache to the socket by
+        ``sendfile``, without being copied into this process, and their CRCs are not
+        checked.
+
+        Parameters
+        ----------
+        socket : socket.socket
+            A connected stream socket that blocks, or has a timeout.
+        offset : int
+            An offset of the log, or its end.
+        max_bytes : int
+            How many bytes to send at most. The first batch is sent in any case, others
+            while they fit and are in the same segment.
+        isolation : {"log_end", "read_uncommitted", "read_committed"}
+            With ``read_committed``, batches up to the last stable offset are sent; else
+            up to the log end offset.
+
+        Returns
+        -------
+        int
+            How many bytes were sent; 0 at the end of the log.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            If `offset` is below the log start offset or above the log end offset.
+        OSError
+            If the socket fails, or the file was truncated meanwhile.
+
+        Examples
+        --------
+        >>> import socket, tempfile, kafkalog
+        >>> from pathlib import Path
+        >>> batch = kafkalog.RecordBatchBuilder(base_offset=5)
+        >>> batch.append(b"k", b"v", timestamp=1700000000000)
+        >>> sender, receiver = socket.socketpair()
+        >>> with tempfile.TemporaryDirectory(suffix="-0") as root, sender, receiver:
+        ...     file = Path(root, "00000000000000000005.log")
+        ...     _ = file.write_bytes(batch.build())
+        ...     sent = kafkalog.Log(root).send_to(sender, 5)
+        ...     receiver.recv(100) == batch.build(), sent
+        (True, 70)
+        """
+        limit, _ = self._limit_of_read(offset, isolation)
+        steps = open_entry_steps(
+            self.path, offset, limit, max(max_bytes, FIRST_STEP_BYTES), HEADERS
+        )
+        for source, step in steps:
+            rows = _within(step.rows, max_bytes)
+            size = int(rows["size_in_bytes"].sum())
+            return source.send_to(socket, int(rows["position"][0]), size)
+        return 0
+
+    def _limit_of_read(
+        self, offset: int, isolation: str
+    ) -> tuple[int, Transactions | None]:
+        """Return the end of a read, and the transactions for ``read_committed``."""
+        if isolation not in ("log_end", *get_args(Isolation)):
+            names = ", ".join(("log_end", *get_args(Isolation)))
+            raise ValueError(f"isolation {isolation!r}, expected one of {names}")
+        start, end = self.log_start_offset, self.log_end_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRangeError(f"offset {offset}, expected {start} to {end}")
+        if isolation != "read_committed":
+            return end, None
+        transactions = replay_partition(self.path, start, end)
+        return min(end, transactions.last_stable_offset), transactions
 
     def offsets_for_times(self, timestamps: Times) -> npt.NDArray[np.int64]:
         """Return the first offset at or after each of many timestamps.
@@ -435,6 +505,14 @@ def entry_steps(
     first_bytes: int = FIRST_STEP_BYTES,
 ) -> Iterator[Step]:
     """Yield the batches that reach `offset` and begin before `end`."""
+    for _, step in open_entry_steps(path, offset, end, first_bytes):
+        yield step
+
+
+def open_entry_steps(
+    path: Location, offset: int, end: int, first_bytes: int, policy: ReadPolicy = STRICT
+) -> Iterator[tuple[OpenedSource, Step]]:
+    """Yield the same batches, each step with the open file that it is from."""
 
     def in_interval(rows: BatchHeaders) -> tuple[npt.NDArray[np.bool_], bool]:
         following = rows["last_offset"] >= offset
@@ -443,14 +521,20 @@ def entry_steps(
     segments = from_offset(list_segments(path), offset)
     for segment, source in read_on(path, segments):
         start = segment.position_for(source, offset)
-        records = segment.records(source, start, in_interval, first_bytes)
+        records = segment.records(source, start, in_interval, first_bytes, policy)
         for step in records:
             if isinstance(step, Step):
-                yield step
+                yield source, step
                 offset = int(step.rows["last_offset"][-1]) + 1
         lost = find_lost_tail(path, segment, records)
         if lost is not None and lost.first_offset < end:
             raise lost.error
+
+
+def _within(rows: BatchHeaders, max_bytes: int) -> BatchHeaders:
+    """Return the first of `rows`, and those that fit into `max_bytes` with it."""
+    ends = np.cumsum(rows["size_in_bytes"])
+    return rows[: max(1, int(np.searchsorted(ends, max_bytes, side="right")))]
 
 
 def producer_states_at(path: Location, end: int) -> npt.NDArray[np.void]:

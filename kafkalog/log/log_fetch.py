@@ -12,19 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from kafkalog._speedups import Status
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import OffsetOutOfRangeError
-from kafkalog.formats.batch_headers import scan_headers, size_field
+from kafkalog.formats.batch_headers import Bytes, scan_headers, size_field
 from kafkalog.formats.layout import LOG_OVERHEAD
 from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log.log import LogRead
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.state import LogState
 from kafkalog.segment.growing_segment import GrowingSegment, SegmentRead
+from kafkalog.storage.byte_source import FileSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,29 +83,53 @@ def read_log(
     `aborted` requests the aborted transactions. Raises `OffsetOutOfRangeError` outside
     of log start to log end offset.
     """
-    if offset < log.log_start_offset:
-        raise OffsetOutOfRangeError(
-            f"offset {offset}, expected at least {log.log_start_offset}, the log start "
-            "offset"
-        )
-    fetched = fetch(
-        log,
-        offset,
-        max_bytes,
-        limit(log),
-        min_one_batch=min_one_batch,
-        aborted=aborted,
+    fetched = _fetch_from_start(
+        log, offset, max_bytes, limit, min_one_batch=min_one_batch, aborted=aborted
     )
     data = fetched.data()
     found = fetched.aborted or ()
     return LogFetch(
         data=data,
-        next_offset=_end_of(data, offset),
+        next_offset=_complete_batches(np.frombuffer(data, np.uint8), offset)[1],
         aborted=tuple((txn.producer_id, txn.first_offset) for txn in found),
         place=fetched.place,
         first_entry_incomplete=fetched.first_entry_incomplete,
         lists_aborted=fetched.aborted is not None,
     )
+
+
+class StoredBatches(NamedTuple):
+    """Complete batches of a segment, whose file is open as `source`."""
+
+    source: FileSource
+    position: int
+    size_in_bytes: int
+
+
+def open_batches(
+    log: LogState,
+    offset: int,
+    max_bytes: int,
+    limit: Callable[[LogState], OffsetMetadata],
+) -> StoredBatches | None:
+    """Open the file that a read from `offset` on reads, and return the batches in it.
+
+    Returns None if a read returns nothing. Raises `OffsetOutOfRangeError` outside of
+    log start to log end offset.
+    """
+    fetched = _fetch_from_start(log, offset, max_bytes, limit, min_one_batch=True)
+    if fetched.segment is None or not fetched.length:
+        return None
+    source = FileSource(fetched.segment.path, links=False)
+    position, length = fetched.place.position, fetched.length
+    headers = source.read_headers(position, length, None)
+    if headers is None:
+        headers = source.read(position, length)
+    size, _ = _complete_batches(headers, offset)
+    if size:
+        return StoredBatches(source, position, size)
+    source.close()
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +191,31 @@ def fetch(
     return FetchedRange(log.end)
 
 
+def _fetch_from_start(
+    log: LogState,
+    offset: int,
+    max_bytes: int,
+    limit: Callable[[LogState], OffsetMetadata],
+    *,
+    min_one_batch: bool,
+    aborted: bool = False,
+) -> FetchedRange:
+    """Return the range of a read; raise if it begins before the log start offset."""
+    if offset < log.log_start_offset:
+        raise OffsetOutOfRangeError(
+            f"offset {offset}, expected at least {log.log_start_offset}, the log start "
+            "offset"
+        )
+    return fetch(
+        log,
+        offset,
+        max_bytes,
+        limit(log),
+        min_one_batch=min_one_batch,
+        aborted=aborted,
+    )
+
+
 def place_of(log: LogState, offset: int) -> OffsetMetadata:
     """Return offset and position of the batch that holds `offset`, or the next one.
 
@@ -223,13 +274,15 @@ def _is_whole(data: bytes, position: int) -> bool:
     return rest >= LOG_OVERHEAD and rest >= LOG_OVERHEAD + size_field(data, position)
 
 
-def _end_of(data: bytes, offset: int) -> int:
-    """Return the offset after the last complete batch, `offset` without a batch."""
-    place, status = 0, int(Status.OK)
+def _complete_batches(data: Bytes, offset: int) -> tuple[int, int]:
+    """Return size and next offset of the complete batches in `data`.
+
+    Without a batch the next offset is `offset`.
+    """
+    place, size, status = 0, 0, int(Status.OK)
     while status == Status.OK and place < len(data):
-        rows, status, place = scan_headers(
-            np.frombuffer(data, np.uint8), place, any_magic=True
-        )
+        rows, status, place = scan_headers(data, place, any_magic=True)
         if len(rows):
+            size = place
             offset = int(rows["last_offset"][-1]) + 1
-    return offset
+    return size, offset

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,13 @@ from kafkalog.log.log import (
     producer_states_at,
     segments_html,
 )
-from kafkalog.log.log_fetch import LogFetch, aborted_in_indexes, read_log
+from kafkalog.log.log_fetch import (
+    LogFetch,
+    StoredBatches,
+    aborted_in_indexes,
+    open_batches,
+    read_log,
+)
 from kafkalog.log.log_segments import list_segments
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.ownership import OwnedDirectory
@@ -64,6 +70,9 @@ from kafkalog.storage.file_names import MAX_OFFSET, parse_partition_dir
 from kafkalog.storage.location import locate
 from kafkalog.validation.append_analysis import as_view, as_views
 from kafkalog.validation.appends import Origin
+
+if TYPE_CHECKING:
+    from socket import socket
 
 AppendArguments = tuple[Origin, int | None, int, int]
 """Origin, leader epoch, guard and transaction version of an append."""
@@ -888,6 +897,68 @@ class WritableLog:
             min_one_batch=min_one_batch,
             aborted=isolation == "read_committed",
         )
+
+    def send_to(
+        self,
+        socket: socket,
+        offset: int,
+        max_bytes: int = MAX_READ_BYTES,
+        *,
+        isolation: LogIsolation = "log_end",
+    ) -> int:
+        """Send whole batches to a socket, from the one that holds `offset` on.
+
+        The bytes are those of `read`, without an incomplete batch at their end. They go
+        from the page cache to the socket by ``sendfile``, without being copied into
+        this process, and their CRCs are not checked. The log may be read and appended
+        to meanwhile.
+
+        Parameters
+        ----------
+        socket : socket.socket
+            A connected stream socket that blocks, or has a timeout.
+        offset : int
+            An offset of the log, or its end.
+        max_bytes : int
+            How many bytes to send at most. The first batch is sent in any case.
+        isolation : {"log_end", "high_watermark", "read_uncommitted", "read_committed"}
+            The limit, as for `read`.
+
+        Returns
+        -------
+        int
+            How many bytes were sent; 0 at the limit.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            If `offset` is below the log start offset or above the log end offset.
+        OSError
+            If the socket fails, or the segment was truncated meanwhile.
+
+        Examples
+        --------
+        >>> import socket, tempfile, kafkalog
+        >>> sender, receiver = socket.socketpair()
+        >>> with tempfile.TemporaryDirectory() as root, sender, receiver:
+        ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+        ...         appended = log.append_records({"value": [b"1", b"2"]})
+        ...         sent = log.send_to(sender, 0)
+        ...         receiver.recv(1000) == log.read(0).data, sent
+        (True, 77)
+        """
+        batches = self._open_batches(offset, max_bytes, isolation)
+        if batches is None:
+            return 0
+        with batches.source as source:
+            return source.send_to(socket, batches.position, batches.size_in_bytes)
+
+    @guarded
+    def _open_batches(
+        self, offset: int, max_bytes: int, isolation: LogIsolation
+    ) -> StoredBatches | None:
+        limit = read_limit_of(isolation).place
+        return open_batches(self._log, offset, max_bytes, limit)
 
     @guarded
     def find_offset(

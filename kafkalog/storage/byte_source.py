@@ -15,14 +15,17 @@ import io
 import os
 import stat
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 
 from kafkalog.storage.buffers import Bytes, Take
-from kafkalog.storage.remote_source import RemotePath
+from kafkalog.storage.remote_source import RemotePath, check_sent
 from kafkalog.storage.stores import Version
 from kafkalog.storage.system_calls import read_cached_headers
+
+if TYPE_CHECKING:
+    from socket import socket
 
 BLOCK_BYTES: Final = 1 << 20
 
@@ -103,6 +106,15 @@ class FileSource:
         buffer = np.empty(length, np.uint8) if take is None else take(length)[:length]
         complete = read_cached_headers(self._file.fileno(), position, buffer)
         return buffer if complete else None
+
+    def send_to(self, socket: socket, position: int, length: int) -> int:
+        """Send `length` bytes from `position` on by ``sendfile``; return `length`.
+
+        Raises `OSError` if the socket fails, or the file was truncated meanwhile.
+        """
+        sent = socket.sendfile(self._file, position, length)
+        check_sent(sent, length, str(self.path))
+        return sent
 
     def discard_read_ahead(self) -> None:
         """Do nothing: nothing is read ahead."""

@@ -9,13 +9,14 @@ The libraries of file systems are called in `kafkalog.storage.stores`.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -30,6 +31,9 @@ from kafkalog.storage.store_options import (
     redacted_error,
 )
 from kafkalog.storage.stores import OpenFile, Store, connect
+
+if TYPE_CHECKING:
+    from socket import socket
 
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?:/([^/]*))?(.*)", re.DOTALL)
 HOST: Final = re.compile(r"[\w.-]*(:\d+)?", re.ASCII)
@@ -252,6 +256,13 @@ class RemoteEntry:
         return not self.is_directory
 
 
+def check_sent(sent: int, length: int, path: str) -> None:
+    """Raise `OSError` if fewer bytes were sent than were to be sent."""
+    if sent < length:
+        reason = f"{sent} of {length} bytes sent, as the file was truncated"
+        raise OSError(errno.EIO, reason, path)
+
+
 class RemoteSource:
     """A remote file, read in ranges; small reads read ahead.
 
@@ -313,6 +324,16 @@ class RemoteSource:
     def read_headers(self, position: int, length: int, take: Take | None) -> None:
         """Return None: one request for all bytes is faster than one for each header."""
         del position, length, take
+
+    def send_to(self, socket: socket, position: int, length: int) -> int:
+        """Send `length` bytes from `position` on to a socket; return `length`.
+
+        Raises `OSError` if the socket fails, or the file was truncated meanwhile.
+        """
+        data = self.read(position, length)
+        socket.sendall(data.data)
+        check_sent(len(data), length, str(self.path))
+        return length
 
     def discard_read_ahead(self) -> None:
         """Discard the bytes that were read ahead: they may have changed since."""

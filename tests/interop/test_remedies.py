@@ -38,7 +38,7 @@ from tests.interop.clients import consumer_of, create, read
 
 pytestmark = pytest.mark.interop
 
-TOPIC = "mended"
+TOPIC = "corrected"
 CONFIG = LogConfig(segment_bytes=1 << 20)
 ROUNDS = 34
 LATER = writing.T + 10_000
