@@ -10,6 +10,7 @@ Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -46,6 +47,7 @@ from kafkalog.manager.found_logs import (
 )
 from kafkalog.manager.identity import IsStray, Owner
 from kafkalog.manager.managed_directory import (
+    LOADING_THREADS,
     ManagedDirectory,
     ManagerContext,
     path_of,
@@ -214,8 +216,7 @@ class LogManager(Mapping[Name, WritableLog]):
         """Lock the directories and check the logs in them, without changing any."""
         for directory in self._directories:
             directory.lock()
-        for directory in self._online():
-            directory.check()
+        self._in_parallel(ManagedDirectory.check)
         owner.check(self._identities)
         find_superseded(self._online())
         logs = [log for directory in self._online() for log in directory.found.logs]
@@ -223,8 +224,11 @@ class LogManager(Mapping[Name, WritableLog]):
         return {log.path.name: log.settings for log in logs}
 
     def _load(self, is_stray: IsStray | None, owner: Owner) -> None:
+        self._in_parallel(ManagedDirectory.load)
+        is_stray = owner.strays_or(is_stray)
         for directory in self._online():
-            directory.load(owner.strays_or(is_stray))
+            if is_stray is not None:
+                directory.mark_strays(is_stray)
             if owner.cluster_id is not None and owner.node_id is not None:
                 directory.identify(owner.cluster_id, owner.node_id)
         for directory in self._online():
@@ -233,6 +237,13 @@ class LogManager(Mapping[Name, WritableLog]):
                 self._deleted.add((directory, marked))
         self._recover_futures(owner)
         self._online()  # raises if all have failed
+
+    def _in_parallel(self, work: Callable[[ManagedDirectory], None]) -> None:
+        """Call `work` with each directory that is online; raise the first error."""
+        online = self._online()
+        with ThreadPoolExecutor(len(online), LOADING_THREADS) as threads:
+            for call in [threads.submit(work, directory) for directory in online]:
+                call.result()
 
     def _recover_futures(self, owner: Owner) -> None:
         """Make future logs current that the cluster has accepted, if there is no other.
@@ -300,7 +311,11 @@ class LogManager(Mapping[Name, WritableLog]):
         for directory in self._directories:
             if (log := directory.logs.get(name)) is not None:
                 return log
-        raise KeyError(name)
+        error = KeyError(name)
+        for directory in self._directories:
+            if name in directory.offline_logs:
+                error.add_note(f"It is in an offline log directory: {directory.path}")
+        raise error
 
     def __iter__(self) -> Iterator[Name]:
         """Yield the (topic, partition) of each log, in order."""
@@ -336,6 +351,18 @@ class LogManager(Mapping[Name, WritableLog]):
                 each.path: each.failure
                 for each in self._directories
                 if each.failure is not None
+            }
+
+    @property
+    def offline_logs(self) -> dict[Name, Path]:
+        """The partitions that an offline log directory had, as far as it was read."""
+        with self._lock:
+            self._check()
+            return {
+                name: each.path
+                for each in self._directories
+                for name in sorted(each.offline_logs)
+                if name not in self
             }
 
     @property
@@ -503,10 +530,15 @@ class LogManager(Mapping[Name, WritableLog]):
         raise LogArgumentError(f"log directory {path}, expected one of {listed}")
 
     def _raise_if_offline(self, name: Name) -> None:
-        if offline := self.offline:
-            where = ", ".join(map(str, offline))
-            reason = f"{name[0]}-{name[1]} may be in an offline log directory"
-            raise LogClosedError(f"{reason}: {where}")
+        if not (offline := self.offline):
+            return
+        partition = f"{name[0]}-{name[1]}"
+        if (path := self.offline_logs.get(name)) is not None:
+            error = offline[path]
+            reason = f"{partition} is in the offline log directory {path}: {error}"
+            raise LogClosedError(reason) from error
+        where = ", ".join(map(str, offline))
+        raise LogClosedError(f"{partition} may be in an offline log directory: {where}")
 
     def delete(self, topic: str, partition: int) -> None:
         """Close a partition's log, and its future log if it is moving; delete both.
@@ -717,6 +749,44 @@ class LogManager(Mapping[Name, WritableLog]):
             marked = self._mover.swap(name, logs)
             if marked is not None:
                 self._deleted.add(marked)
+
+    def delete_topic(self, topic: str) -> int:
+        """Close and delete all partitions of a topic, as `delete` does.
+
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+
+        Returns
+        -------
+        int
+            The number of deleted partitions.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         for partition in range(3):
+        ...             _ = logs.open("orders", partition)
+        ...         logs.delete_topic("orders"), list(logs)
+        (3, [])
+        """
+        with self._while_open():
+            found = sorted(
+                {name for name in (*self, *self.futures) if name[0] == topic}
+            )
+            for name in found:
+                self.delete(*name)
+            return len(found)
 
     def update_config(self, topic: str, config: LogConfig) -> None:
         """Set the settings of a topic, for its present and future logs.
@@ -947,19 +1017,18 @@ class LogManager(Mapping[Name, WritableLog]):
         ...     logs = kafkalog.LogManager(root)
         ...     logs.close()
         """
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            errors: list[Exception] = []
-            for directory in self._directories:
-                try:
-                    directory.close()
-                except Exception as error:
-                    errors.append(error)
-        self._stop()
-        if errors:
-            raise errors[0]
+        try:
+            with self._lock:
+                if self._closed:
+                    return
+                self._closed = True
+                count = len(self._directories)
+                with ThreadPoolExecutor(count, LOADING_THREADS) as threads:
+                    calls = [threads.submit(each.close) for each in self._directories]
+                for call in calls:
+                    call.result()
+        finally:
+            self._stop()
 
     def abandon(self) -> None:
         """Close all files without a flush, as if the process had crashed.

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 from kafkalog.config import BrokerConfig, LogConfig
@@ -49,6 +50,8 @@ from kafkalog.storage.file_names import (
     parse_partition_dir,
 )
 
+LOADING_THREADS: Final = "kafkalog-load"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerContext:
@@ -62,7 +65,11 @@ class ManagerContext:
 
 
 class ManagedDirectory:
-    """A log directory and its logs; `failure` is the error that took it offline."""
+    """A log directory and its logs.
+
+    `failure` is the error that took it offline, and `offline_logs` are the partitions
+    that it had then.
+    """
 
     def __init__(self, path: Path, context: ManagerContext) -> None:
         self.path = path
@@ -70,6 +77,7 @@ class ManagedDirectory:
         self.futures: dict[Name, WritableLog] = {}
         self.found = FoundLogs()
         self.failure: Exception | None = None
+        self.offline_logs: set[Name] = set()
         self.identity: MetaProperties | None = None
         self._context = context
         self._owned: OwnedDirectory | None = None
@@ -121,7 +129,7 @@ class ManagedDirectory:
         except OSError as error:
             self.fail(error)
 
-    def load(self, is_stray: IsStray | None) -> None:
+    def load(self) -> None:
         """Load the logs that `check` listed, in several threads.
 
         Raises the error of a log that cannot be loaded; `DISK_FAILURES` take the
@@ -150,15 +158,24 @@ class ManagedDirectory:
 
             with self._threads() as threads:
                 errors = list(threads.map(load, self.found.logs))
-            self.found.logs.clear()
             if (failed := next(filter(None, errors), None)) is not None:
                 raise failed
+            self.found.logs.clear()
+        except DISK_FAILURES as error:
+            self.fail(error)
+
+    def mark_strays(self, is_stray: IsStray) -> None:
+        """Close the logs that do not belong to this broker, and mark them as strays.
+
+        `OSError` takes the directory offline.
+        """
+        try:
             for logs in (self.logs, self.futures):
                 for name, log in list(logs.items()):
-                    if is_stray is not None and is_stray(log):
+                    if is_stray(log):
                         stray = self._close_and_mark(logs.pop(name), "stray")
                         self.found.strays.append(stray)
-        except DISK_FAILURES as error:
+        except OSError as error:
             self.fail(error)
 
     def create(
@@ -456,6 +473,10 @@ class ManagedDirectory:
     def fail(self, error: Exception) -> None:
         """Take the directory offline because of an error."""
         self.failure = error
+        found = (log.name for log in self.found.logs if log.name.state is None)
+        self.offline_logs.update(
+            self.logs, ((name.topic, name.partition) for name in found)
+        )
         self.abandon()
 
     def abandon(self) -> None:
@@ -474,7 +495,7 @@ class ManagedDirectory:
 
     def _threads(self) -> ThreadPoolExecutor:
         count = self._context.broker.num_recovery_threads_per_data_dir
-        return ThreadPoolExecutor(count, thread_name_prefix="kafkalog-load")
+        return ThreadPoolExecutor(count, thread_name_prefix=LOADING_THREADS)
 
 
 def path_of(log: WritableLog) -> Path:
