@@ -358,13 +358,18 @@ class ManagedDirectory:
     def promote(self, name: Name) -> None:
         """Make a future log the current one.
 
-        Raises `OSError`, which takes the directory offline.
+        Raises `OSError`, which takes the directory offline. The log then has its old
+        name, if it can be renamed back: the next opening rejects two current logs.
         """
         log = self.futures[name]
+        future, current = path_of(log), self.path / PartitionDir(*name).name
         try:
-            log.rename_directory(self.path / PartitionDir(*name).name)
+            log.rename_directory(current)
         except OSError as error:
             self.fail(error)
+            with suppress(OSError):
+                self._context.disk.rename(current, future)
+                self._context.disk.sync_directory(self.path)
             raise
         self.logs[name] = self.futures.pop(name)
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import threading
 
 import pytest
@@ -10,7 +11,12 @@ from kafkalog import LogClosedError, LogManager, OffsetOutOfRangeError
 from kafkalog.errors import LogArgumentError, LogStateError
 from kafkalog.storage.checkpoint_file import read_offsets, write_offsets
 from kafkalog.storage.durable_file import DISK
-from kafkalog.testing import ManualClock, ManualScheduler, SingleWriteDisk
+from kafkalog.testing import (
+    FailingDisk,
+    ManualClock,
+    ManualScheduler,
+    SingleWriteDisk,
+)
 from tests.manager.managing import (
     HIGHS,
     NOW_MS,
@@ -465,3 +471,45 @@ def test_an_error_of_the_current_log_stops_the_move_until_it_is_started_again(
         manager.move("orders", 0, b)
         finish(manager)
         assert manager[NAME].log_end_offset == 40
+
+
+def move_with(disk, directories):
+    """Move a partition from the first directory to the second; ignore failures."""
+    manager = None
+    try:
+        manager = manage(*directories, disk=disk)
+        manager.move("orders", 0, directories[1])
+        finish(manager)
+        fill(manager.open("orders", 0))
+        manager["orders", 0].flush()
+        manager.close()
+    except (OSError, LogClosedError, AssertionError):
+        pass
+    finally:
+        if manager is not None:
+            manager.abandon()
+
+
+@pytest.mark.slow
+def test_a_failure_of_any_call_during_a_move_loses_no_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # the power stays on
+    prepared = tmp_path / "prepared"
+    with manage(prepared / "a", prepared / "b") as manager:
+        fill(manager.open("orders", 0, directory=prepared / "a"), 4)
+        expected = content(manager[NAME])
+    whole = shutil.copytree(prepared, tmp_path / "whole")
+    disk = FailingDisk()
+    move_with(disk, (whole / "a", whole / "b"))
+    calls = disk.calls
+    assert len(calls) > 100
+    for fail_at in range(len(calls)):
+        root = shutil.copytree(prepared, tmp_path / str(fail_at))
+        directories = root / "a", root / "b"
+        move_with(FailingDisk(fail_at), directories)
+        with manage(*directories) as manager:
+            assert not manager.offline
+            finish(manager)
+            assert content(manager[NAME])[: len(expected)] == expected, calls[fail_at]
+            assert len(list(root.glob("?/orders-0"))) == 1
+            assert not list(root.glob("?/*-move"))
+        shutil.rmtree(root)
