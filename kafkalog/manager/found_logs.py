@@ -142,4 +142,6 @@ def check_unique(logs: Iterable[FoundLog]) -> None:
     for log in logs:
         if (other := seen.setdefault(log.key, log)) is not log:
             both = f"{other.path} and {log.path}"
-            raise LogStateError(f"two directories of one partition: {both}")
+            error = LogStateError(f"two directories of one partition: {both}")
+            error.add_note("Compare them, and move the one that is not needed away.")
+            raise error
