@@ -39,7 +39,9 @@ from kafkalog.log.clock import ONCE, Clock, Scheduler, Task, Work
 from kafkalog.log.opening import open_to_append
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.writable_log import WritableLog
+from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.found_logs import AnyDirectories
+from kafkalog.manager.identity import Owner
 from kafkalog.manager.log_manager import LogManager
 from kafkalog.storage.checkpoint_file import (
     HIGH_WATERMARKS,
@@ -49,6 +51,7 @@ from kafkalog.storage.checkpoint_file import (
 )
 from kafkalog.storage.durable_file import DISK, Data, Disk, DurableFile, Write
 from kafkalog.storage.file_names import CLEAN_SHUTDOWN
+from kafkalog.storage.location import AnyPath
 
 __all__ = [
     "Disk",
@@ -427,6 +430,9 @@ def open_manager(
     topics: Mapping[str, LogConfig] | None = None,
     broker: BrokerConfig | None = None,
     is_stray: Callable[[WritableLog], bool] | None = None,
+    cluster: ClusterImage | AnyPath | None = None,
+    cluster_id: str | None = None,
+    node_id: int | None = None,
     clock: Clock | None = None,
     scheduler: Scheduler | None = None,
     disk: Disk = DISK,
@@ -435,7 +441,7 @@ def open_manager(
 
     Parameters
     ----------
-    directories, config, topics, broker, is_stray
+    directories, config, topics, broker, is_stray, cluster, cluster_id, node_id
         As for `kafkalog.LogManager`.
     clock, scheduler, disk
         As for `open_log`.
@@ -468,6 +474,7 @@ def open_manager(
         topics,
         broker,
         is_stray,
+        Owner(cluster, cluster_id, node_id),
         clock=clock,
         scheduler=scheduler,
         disk=disk,

@@ -1,4 +1,4 @@
-"""Topics and settings of a KRaft cluster, read from ``__cluster_metadata-0``.
+"""Topics, partitions and settings of a KRaft cluster: ``__cluster_metadata-0``.
 
 The newest ``.checkpoint`` has all of them as of its offset. The records of the log from
 that offset on have the later changes. Records of a transaction are applied when it
@@ -6,7 +6,7 @@ ends. The log is read to its end, so a record that its quorum has not committed 
 applied, too.
 
 Source: ``ConfigurationsDelta.java``, ``TopicsDelta.java``,
-``MetadataBatchLoader.java``, ``KafkaRaftLog.java``.
+``PartitionRegistration.java``, ``MetadataBatchLoader.java``, ``KafkaRaftLog.java``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafkalog.decoding.record_batch import RecordBatch
 from kafkalog.errors import CorruptRecordError, LocatedError
@@ -27,9 +27,11 @@ from kafkalog.storage.file_names import METADATA_TOPIC, PartitionDir, parse_file
 
 METADATA_PARTITION: Final = PartitionDir(METADATA_TOPIC, 0).name
 
-TOPIC, CONFIG, REMOVE_TOPIC = 2, 4, 9
+TOPIC, PARTITION, CONFIG, PARTITION_CHANGE, REMOVE_TOPIC = 2, 3, 4, 5, 9
 BEGIN, END, ABORT = 23, 24, 25
-APPLIED_TYPES: Final = frozenset({TOPIC, CONFIG, REMOVE_TOPIC, BEGIN, END, ABORT})
+APPLIED_TYPES: Final = frozenset(
+    {TOPIC, PARTITION, CONFIG, PARTITION_CHANGE, REMOVE_TOPIC, BEGIN, END, ABORT}
+)
 """Kafka's numbers of the record types that are read; all others are skipped."""
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
@@ -42,11 +44,25 @@ Change = tuple[int, dict[str, Any]]
 """Type number and message of a record."""
 
 
+class Replicas(NamedTuple):
+    """The brokers of a partition, and the ids of its log directories on each.
+
+    `directories` is empty in clusters before Kafka 3.7.
+    """
+
+    brokers: tuple[int, ...]
+    directories: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class ClusterSettings:
-    """Settings of topics and brokers by their names, and the ids of the topics."""
+    """Settings of topics and brokers by their names, the ids and partitions of topics.
+
+    `partitions` are by topic id and number.
+    """
 
     topic_ids: dict[str, str] = field(default_factory=dict)
+    partitions: dict[tuple[str, int], Replicas] = field(default_factory=dict)
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
     brokers: dict[str, dict[str, str]] = field(default_factory=dict)
     _open: list[Change] | None = None  # records of a transaction that has not ended
@@ -76,8 +92,23 @@ class ClusterSettings:
                 if topic_id == message["topicId"]:
                     del self.topic_ids[name]
                     self.topics.pop(name, None)
+            for partition in list(self.partitions):
+                if partition[0] == message["topicId"]:
+                    del self.partitions[partition]
+        elif number in (PARTITION, PARTITION_CHANGE):
+            self._assign(message)
         else:
             self._set(message)
+
+    def _assign(self, message: dict[str, Any]) -> None:
+        """Apply a record of a partition; one of a change has only what has changed."""
+        partition = message["topicId"], message["partitionId"]
+        brokers, directories = self.partitions.get(partition, Replicas(()))
+        if message.get("replicas") is not None:
+            brokers, directories = tuple(message["replicas"]), ()
+        if message.get("directories") is not None:
+            directories = tuple(message["directories"])
+        self.partitions[partition] = Replicas(brokers, directories)
 
     def _set(self, message: dict[str, Any]) -> None:
         by_type = {TOPIC_RESOURCE: self.topics, BROKER_RESOURCE: self.brokers}

@@ -21,6 +21,7 @@ from kafkalog.formats.partition_files import PartitionMetadata
 from kafkalog.log.leader_epochs import LeaderEpochs
 from kafkalog.log.offset_metadata import OffsetMetadata
 from kafkalog.log.producers.producer_manager import ProducerStateManager
+from kafkalog.log.producers.snapshot_files import DELETED
 from kafkalog.log.runtime import Runtime
 from kafkalog.log.segment_map import SegmentMap
 from kafkalog.storage.byte_source import read_regular
@@ -110,6 +111,26 @@ class LogState:
         """The log start offset; None if it is that of the first segment."""
         start, first = self.log_start_offset, self.segments.first.base_offset
         return start if start > first else None
+
+    def rename_directory(self, target: Path) -> None:
+        """Rename the directory, force the new name to disk, and update all paths.
+
+        Removed segments whose files wait for their deletion are deleted now: the tasks
+        have their old paths.
+        """
+        disk, segments = self.runtime.disk, list(self.segments)
+        self.topic_id_file.flush()
+        for path in sorted(self.directory.glob(f"*{DELETED}")):
+            disk.remove(path)
+        disk.sync_directory(self.directory)
+        disk.rename(self.directory, target)
+        disk.sync_directory(target.parent)
+        self.directory = target
+        for segment in segments:
+            segment.move_to(target)
+        self.producers.snapshots.directory = target
+        self.leader_epochs.move_to(target)
+        self.topic_id_file.path = target / PARTITION_METADATA
 
     def move_end(self, offset: int) -> None:
         """Set the log end offset, at the end of the active segment."""

@@ -11,6 +11,7 @@ Source: ``UnifiedLog.java``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -34,7 +35,7 @@ from kafkalog.indexes.txn_index import AbortedTransaction
 from kafkalog.log import deletion, retention, truncation, watermarks
 from kafkalog.log.appending import Appender, AppendResult, Outcome
 from kafkalog.log.clock import Task
-from kafkalog.log.flushing import close_in_order, flush_unlocked
+from kafkalog.log.flushing import close_in_order, flush, flush_unlocked
 from kafkalog.log.leader_epochs import EpochEnd
 from kafkalog.log.log import (
     MAX_READ_BYTES,
@@ -177,6 +178,11 @@ class WritableLog:
     def recovery_point(self) -> int:
         """The first offset not known to be forced to disk."""
         return self._log.recovery_point
+
+    @property
+    def cuts(self) -> int:
+        """How often the log was truncated since it was opened."""
+        return self._log.cuts
 
     @property
     def last_flushed_ms(self) -> int:
@@ -1166,6 +1172,37 @@ class WritableLog:
         for segment in self._log.segments.in_use:
             segment.close_handles()
         self._release(in_order=False)
+
+    @guarded
+    def rename_directory(self, target: Path) -> None:
+        """Rename the directory of the log, which stays open.
+
+        All records and names are forced to disk before, and the new name after.
+
+        Parameters
+        ----------
+        target : Path
+            The new path, in the same log directory.
+
+        Raises
+        ------
+        OSError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from pathlib import Path
+        >>> from kafkalog.log.recovery.log_loading import load_log
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with load_log(Path(root, f"orders-0.{32 * 'a'}-future")) as log:
+        ...         log.rename_directory(Path(root, "orders-0"))
+        ...         os.listdir(root), log.path.name
+        (['orders-0'], 'orders-0')
+        """
+        flush(self._log, self._log.log_end_offset, inclusive=True)
+        self._log.rename_directory(target)
+        self.path = locate(target)
 
     def delete(self) -> None:
         """Delete the log with its directory, and close it.

@@ -5,6 +5,8 @@
     orders-0.<32 hex>-delete            is removed after a delay
     orders-0.<32 hex>-stray             is left unchanged
     __cluster_metadata-0                is left unchanged: it belongs to the controller
+    orders-0.kafkalog-move              a file: a log in another directory has replaced,
+                                        or was to replace, the one here
 
 Nothing is changed here.
 
@@ -26,6 +28,7 @@ from kafkalog.errors import (
     LogStateError,
     NotALogDirectoryError,
 )
+from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.log_loading import check_log
 from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
 from kafkalog.storage.file_names import (
@@ -37,6 +40,9 @@ from kafkalog.storage.location import AnyPath, local_path
 from kafkalog.storage.remote_source import RemotePath
 
 REMOTE_INDEXES: Final = "remote-log-index-cache"
+DEPARTURE: Final = ".kafkalog-move"
+"""Suffix of the file that marks a log while one in another directory replaces it."""
+
 DISK_FAILURES: Final = (OSError, CorruptCheckpointError)
 """Errors that take one log directory offline, and leave the others open."""
 
@@ -75,11 +81,17 @@ class FoundLog:
 
 @dataclass(slots=True)
 class FoundLogs:
-    """The logs of a log directory: those to load, those to remove, and strays."""
+    """The logs of a log directory: those to load, those to remove, and strays.
+
+    `departed` are partitions that may be complete in another log directory;
+    `superseded` are the logs here of those that are.
+    """
 
     logs: list[FoundLog] = field(default_factory=list)
     deleted: list[Path] = field(default_factory=list)
     strays: list[Path] = field(default_factory=list)
+    departed: set[Name] = field(default_factory=set)
+    superseded: list[FoundLog] = field(default_factory=list)
 
 
 def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> FoundLogs:
@@ -91,6 +103,10 @@ def find_logs(directory: Path, settings: TopicSettings, threads: Executor) -> Fo
     found = FoundLogs()
     named: list[tuple[PartitionDir, Path]] = []
     for path in sorted(directory.iterdir()):
+        if path.name.endswith(DEPARTURE) and path.is_file():
+            of = parse_partition_dir(path.name.removesuffix(DEPARTURE))
+            if of is not None:
+                found.departed.add((of.topic, of.partition))
         if not path.is_dir() or path.name == REMOTE_INDEXES:
             continue
         name = parse_partition_dir(path.name)
@@ -126,4 +142,6 @@ def check_unique(logs: Iterable[FoundLog]) -> None:
     for log in logs:
         if (other := seen.setdefault(log.key, log)) is not log:
             both = f"{other.path} and {log.path}"
-            raise LogStateError(f"two directories of one partition: {both}")
+            error = LogStateError(f"two directories of one partition: {both}")
+            error.add_note("Compare them, and move the one that is not needed away.")
+            raise error

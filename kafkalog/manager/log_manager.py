@@ -10,6 +10,7 @@ Source: ``LogManager.scala``, ``ReplicaManager.scala`` (its checkpoints).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -17,8 +18,14 @@ from typing import Self
 
 from kafkalog.cleaner import LogCleaner
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import InconsistentTopicIdError, LogClosedError
-from kafkalog.log.clock import Clock, Scheduler, SystemClock, ThreadScheduler
+from kafkalog.errors import (
+    InconsistentTopicIdError,
+    LogArgumentError,
+    LogClosedError,
+    LogStateError,
+)
+from kafkalog.formats.properties import MetaProperties
+from kafkalog.log.clock import Clock, Scheduler, SystemClock, Task, ThreadScheduler
 from kafkalog.log.ownership import Name
 from kafkalog.log.recovery.recovery_report import warn_of_lost_offsets
 from kafkalog.log.topic_settings import (
@@ -32,23 +39,35 @@ from kafkalog.manager.background import (
     start_tasks,
     unless_closed,
 )
+from kafkalog.manager.cluster_image import ClusterImage
 from kafkalog.manager.found_logs import (
     AnyDirectories,
     check_unique,
     distinct_directories,
 )
+from kafkalog.manager.identity import IsStray, Owner
 from kafkalog.manager.managed_directory import (
-    IsStray,
+    LOADING_THREADS,
     ManagedDirectory,
     ManagerContext,
     path_of,
 )
+from kafkalog.manager.moving import (
+    BACKOFF_MS,
+    MOVER,
+    Copy,
+    Move,
+    Mover,
+    find_superseded,
+)
+from kafkalog.manager.replication import FETCH_BYTES
 from kafkalog.storage.checkpoint_file import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
 )
 from kafkalog.storage.durable_file import DISK, Disk
+from kafkalog.storage.location import AnyPath, local_path
 
 
 class LogManager(Mapping[Name, WritableLog]):
@@ -82,6 +101,15 @@ class LogManager(Mapping[Name, WritableLog]):
     is_stray : callable, optional
         Called with each log after it is loaded. If it returns True, the log does not
         belong to this broker: its directory is renamed to ``-stray``.
+    cluster : ClusterImage or path, optional
+        The partitions of the cluster, or its ``__cluster_metadata-0``, or the log
+        directory that has it. Logs that the cluster does not assign to this broker are
+        strays, as in Kafka: also those without a topic id.
+    cluster_id : str, optional
+        The id of the cluster that the directories must have, if they have any.
+    node_id : int, optional
+        The id of the broker that the directories must have, if they have any. With
+        `cluster_id` and `node_id` a new directory gets a ``meta.properties``.
 
     Raises
     ------
@@ -94,7 +122,8 @@ class LogManager(Mapping[Name, WritableLog]):
     LogArgumentError
         If a directory is a URL.
     LogStateError
-        If a partition has two directories.
+        If a partition has two directories, or if the ``meta.properties`` of the
+        directories are of several clusters or brokers, or have the same directory id.
     OSError
         If the disks of all directories fail.
 
@@ -124,8 +153,12 @@ class LogManager(Mapping[Name, WritableLog]):
         topics: Mapping[str, LogConfig] | None = None,
         broker: BrokerConfig | None = None,
         is_stray: IsStray | None = None,
+        cluster: ClusterImage | AnyPath | None = None,
+        cluster_id: str | None = None,
+        node_id: int | None = None,
     ) -> None:
-        self._start(directories, config, topics, broker, is_stray)
+        owner = Owner(cluster, cluster_id, node_id)
+        self._start(directories, config, topics, broker, is_stray, owner)
 
     def _start(
         self,
@@ -134,6 +167,7 @@ class LogManager(Mapping[Name, WritableLog]):
         topics: Mapping[str, LogConfig] | None,
         broker: BrokerConfig | None,
         is_stray: IsStray | None,
+        owner: Owner,
         *,
         clock: Clock | None = None,
         scheduler: Scheduler | None = None,
@@ -163,10 +197,14 @@ class LogManager(Mapping[Name, WritableLog]):
         self._directories = [ManagedDirectory(path, context) for path in paths]
         self._deleted = RemovalQueue[tuple[ManagedDirectory, Path]](self._clock)
         self._cleaner = LogCleaner.from_config(self, self.broker)
+        self._uncompacted: set[Name] = set()  # paused, as they are moving
+        self._mover = Mover(self._directories)
+        self._moving = RLock()  # held while batches are copied
+        self._copies_next: Task | None = None
         try:
-            found = self._find()
+            found = self._find(owner)
             warn_of_settings(found, stacklevel=4)
-            self._load(is_stray)
+            self._load(is_stray, owner)
             for log in [*self.values(), *self.futures.values()]:
                 warn_of_lost_offsets(log.report, path_of(log), stacklevel=4)
             self._schedule()
@@ -174,22 +212,61 @@ class LogManager(Mapping[Name, WritableLog]):
             self.abandon()
             raise
 
-    def _find(self) -> dict[str, PartitionSettings]:
+    def _find(self, owner: Owner) -> dict[str, PartitionSettings]:
         """Lock the directories and check the logs in them, without changing any."""
         for directory in self._directories:
             directory.lock()
-        for directory in self._online():
-            directory.check()
+        self._in_parallel(ManagedDirectory.check)
+        owner.check(self._identities)
+        find_superseded(self._online())
         logs = [log for directory in self._online() for log in directory.found.logs]
         check_unique(logs)
         return {log.path.name: log.settings for log in logs}
 
-    def _load(self, is_stray: IsStray | None) -> None:
+    def _load(self, is_stray: IsStray | None, owner: Owner) -> None:
+        self._in_parallel(ManagedDirectory.load)
+        is_stray = owner.strays_or(is_stray)
         for directory in self._online():
-            directory.load(is_stray)
+            if is_stray is not None:
+                directory.mark_strays(is_stray)
+            if owner.cluster_id is not None and owner.node_id is not None:
+                directory.identify(owner.cluster_id, owner.node_id)
+        for directory in self._online():
+            directory.delete_superseded(list(self))
             for marked in directory.found.deleted:
                 self._deleted.add((directory, marked))
+        self._recover_futures(owner)
         self._online()  # raises if all have failed
+
+    def _in_parallel(self, work: Callable[[ManagedDirectory], None]) -> None:
+        """Call `work` with each directory that is online; raise the first error."""
+        online = self._online()
+        with ThreadPoolExecutor(len(online), LOADING_THREADS) as threads:
+            for call in [threads.submit(work, directory) for directory in online]:
+                call.result()
+
+    def _recover_futures(self, owner: Owner) -> None:
+        """Make future logs current that the cluster has accepted, if there is no other.
+
+        Their current log was in a directory that was replaced by an empty one.
+        """
+        for directory in self._online():
+            for name, log in list(directory.futures.items()):
+                expected = owner.directory_of(log)
+                if name in self or expected is None or directory.identity is None:
+                    continue
+                if directory.identity.directory_id == expected:
+                    with suppress(OSError):  # the directory is offline now
+                        directory.flush_future(name)
+                        directory.promote(name)
+
+    @property
+    def _identities(self) -> dict[Path, MetaProperties]:
+        return {
+            each.path: each.identity
+            for each in self._online()
+            if each.identity is not None
+        }
 
     def _schedule(self) -> None:
         tasks: dict[str, Callable[[], object]] = {
@@ -200,9 +277,11 @@ class LogManager(Mapping[Name, WritableLog]):
             "highwatermark-checkpoint": lambda: self.checkpoint(HIGH_WATERMARKS),
         }
         start_tasks(tasks, self.broker, self._scheduler)
+        self._pause_moving()
         if self.broker.log_cleaner_enable:
             self._cleaner.start(self._scheduler, after_work=self._check_if_open)
         self._schedule_removal(self.broker.log_initial_task_delay_ms)
+        self._schedule_copying()
 
     def _check_if_open(self) -> None:
         """Take directories offline whose disk failed, unless the manager is closed."""
@@ -218,6 +297,32 @@ class LogManager(Mapping[Name, WritableLog]):
         name = "kafka-delete-logs"
         self._scheduler.schedule(name, unless_closed(remove), delay_ms)
 
+    def _pause_moving(self) -> None:
+        """Pause compaction of the logs that are moving, and resume it for others.
+
+        A future log has the clean part of its current log as it was when it was copied.
+        """
+        moving = set(self._mover.moves)
+        for name in sorted(moving - self._uncompacted):
+            self._cleaner.states.abort_and_pause(name)
+            self._uncompacted.add(name)
+        self._cleaner.states.resume(sorted(self._uncompacted - moving))
+        self._uncompacted &= moving
+
+    def _schedule_copying(self, delay_ms: int = 0) -> None:
+        """Advance the moves in the background, for as long as there are any."""
+
+        def advance() -> None:
+            self._copies_next = None
+            copied = self.advance_moves()
+            self._schedule_copying(0 if copied else BACKOFF_MS)
+
+        with self._lock:
+            if self._copies_next is None and self._mover.to_advance:
+                self._copies_next = self._scheduler.schedule(
+                    MOVER, unless_closed(advance), delay_ms
+                )
+
     # Logs and settings
 
     def __getitem__(self, name: Name) -> WritableLog:
@@ -225,7 +330,11 @@ class LogManager(Mapping[Name, WritableLog]):
         for directory in self._directories:
             if (log := directory.logs.get(name)) is not None:
                 return log
-        raise KeyError(name)
+        error = KeyError(name)
+        for directory in self._directories:
+            if name in directory.offline_logs:
+                error.add_note(f"It is in an offline log directory: {directory.path}")
+        raise error
 
     def __iter__(self) -> Iterator[Name]:
         """Yield the (topic, partition) of each log, in order."""
@@ -267,6 +376,27 @@ class LogManager(Mapping[Name, WritableLog]):
                 for each in self._directories
                 if each.failure is not None
             }
+
+    @property
+    def offline_logs(self) -> dict[Name, Path]:
+        """The partitions that an offline log directory had, as far as it was read."""
+        with self._lock:
+            self._check()
+            return {
+                name: each.path
+                for each in self._directories
+                for name in sorted(each.offline_logs)
+                if name not in self
+            }
+
+    @property
+    def directory_ids(self) -> dict[Path, str]:
+        """The ids in the ``meta.properties`` of the log directories that have one."""
+        return {
+            path: identity.directory_id
+            for path, identity in self._identities.items()
+            if identity.directory_id is not None
+        }
 
     def config_of(self, topic: str) -> LogConfig:
         """Return the settings of a topic.
@@ -312,12 +442,13 @@ class LogManager(Mapping[Name, WritableLog]):
         *,
         topic_id: str | None = None,
         is_new: bool = False,
+        directory: AnyPath | None = None,
     ) -> WritableLog:
         """Return a partition's log; create it if it is missing.
 
         A new log is created in the directory with the fewest logs, but not in one of
-        ``cordoned.log.dirs`` if there is another. A log that was closed is opened
-        again.
+        ``cordoned.log.dirs`` if there is another. Of directories with equally many it
+        is the first. A log that was closed is opened again.
 
         Parameters
         ----------
@@ -330,6 +461,8 @@ class LogManager(Mapping[Name, WritableLog]):
         is_new : bool
             Whether the partition is known to be new. While a directory is offline, the
             log may be in it: then a log is created only if it is new.
+        directory : path, optional
+            The log directory of a new log. A log that exists stays where it is.
 
         Returns
         -------
@@ -341,9 +474,14 @@ class LogManager(Mapping[Name, WritableLog]):
         InconsistentTopicIdError
             If the log has another topic id.
         LogClosedError
-            If the manager is closed, or if the log may be in an offline directory.
+            If the manager is closed, if the log may be in an offline directory, or if
+            `directory` is offline.
+        LogArgumentError
+            If `directory` is not a log directory of the manager.
+        LogStateError
+            If there is only a future log of the partition.
         OSError
-            If the disks of all directories fail.
+            If the disks of all directories fail, or that of `directory`.
 
         Examples
         --------
@@ -359,9 +497,12 @@ class LogManager(Mapping[Name, WritableLog]):
             if name not in self:
                 settings = self._settings.of(topic)
                 warn_of_settings({f"{topic}-{partition}": settings})
-                return self._create(name, topic_id, settings.config, is_new=is_new)
-            [directory] = [each for each in self._directories if name in each.logs]
-            log = directory.reopen_if_closed(name)
+                candidates = None if directory is None else [self._managed(directory)]
+                return self._create(
+                    name, topic_id, settings.config, candidates, is_new=is_new
+                )
+            [holder] = [each for each in self._directories if name in each.logs]
+            log = holder.reopen_if_closed(name)
         if topic_id is not None and log.topic_id not in (None, topic_id):
             raise InconsistentTopicIdError(
                 f"topic id {log.topic_id}, expected {topic_id}: {log.path}"
@@ -369,10 +510,23 @@ class LogManager(Mapping[Name, WritableLog]):
         return log
 
     def _create(
-        self, name: Name, topic_id: str | None, config: LogConfig, *, is_new: bool
+        self,
+        name: Name,
+        topic_id: str | None,
+        config: LogConfig,
+        candidates: list[ManagedDirectory] | None,
+        *,
+        is_new: bool,
     ) -> WritableLog:
         if not is_new:
             self._raise_if_offline(name)
+        if (future := self.futures.get(name)) is not None:
+            error = LogStateError(f"future log without a current log: {future.path}")
+            error.add_note("abort_move deletes it.")
+            raise error
+        if candidates is not None:
+            [directory] = candidates
+            return directory.create(name, topic_id, config)
         while True:
             try:
                 return self._next_directory().create(name, topic_id, config)
@@ -388,16 +542,32 @@ class LogManager(Mapping[Name, WritableLog]):
         allowed = [each for each in online if each.path not in cordoned]
         return min(allowed or online[:1], key=lambda each: len(list(each.all_logs())))
 
+    def _managed(self, directory: AnyPath) -> ManagedDirectory:
+        """Return a log directory by its path; raise if it is unknown or offline."""
+        path = local_path(directory).absolute()
+        for each in self._directories:
+            if each.path == path or each.path.resolve() == path.resolve():
+                if each.failure is not None:
+                    raise LogClosedError(f"log directory is offline: {each.path}")
+                return each
+        listed = ", ".join(str(each.path) for each in self._directories)
+        raise LogArgumentError(f"log directory {path}, expected one of {listed}")
+
     def _raise_if_offline(self, name: Name) -> None:
-        if offline := self.offline:
-            where = ", ".join(map(str, offline))
-            reason = f"{name[0]}-{name[1]} may be in an offline log directory"
-            raise LogClosedError(f"{reason}: {where}")
+        if not (offline := self.offline):
+            return
+        partition = f"{name[0]}-{name[1]}"
+        if (path := self.offline_logs.get(name)) is not None:
+            error = offline[path]
+            reason = f"{partition} is in the offline log directory {path}: {error}"
+            raise LogClosedError(reason) from error
+        where = ", ".join(map(str, offline))
+        raise LogClosedError(f"{partition} may be in an offline log directory: {where}")
 
     def delete(self, topic: str, partition: int) -> None:
-        """Close a partition's log and delete it.
+        """Close a partition's log, and its future log if it is moving; delete both.
 
-        The directory is renamed to ``-delete`` now, and removed after
+        Each directory is renamed to ``-delete`` now, and removed after
         ``file.delete.delay.ms``.
 
         Parameters
@@ -428,6 +598,7 @@ class LogManager(Mapping[Name, WritableLog]):
         """
         name = topic, partition
         with self._while_open():
+            is_moving = self._abort_move(name)
             for directory in self._online():
                 if name in directory.logs:
                     with self._cleaner.states.paused([name]):
@@ -435,7 +606,215 @@ class LogManager(Mapping[Name, WritableLog]):
                     self._deleted.add((directory, marked))
                     return
             self._raise_if_offline(name)
-        raise KeyError(name)
+        if not is_moving:
+            raise KeyError(name)
+
+    # Moves
+
+    @property
+    def moves(self) -> dict[Name, Move]:
+        """The moves of partitions between log directories that have not finished."""
+        with self._lock:
+            return self._mover.moves
+
+    def move(self, topic: str, partition: int, directory: AnyPath) -> None:
+        """Start to move a partition to another log directory of this manager.
+
+        A future log is created there, and batches are copied to it in the background,
+        or by `advance_moves`. Once it has all, it replaces the current log, whose
+        directory is deleted as by `delete`. Until then the current log is used as
+        before; then it is closed, and ``manager[topic, partition]`` is the other one.
+        A move continues when the directories are opened again.
+
+        If the partition is already moving to another directory, that move is aborted.
+        If it is in `directory`, nothing is copied.
+
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+        partition : int
+            The number of the partition.
+        directory : path
+            The log directory to move it to.
+
+        Raises
+        ------
+        KeyError
+            If there is no such partition.
+        LogArgumentError
+            If `directory` is not a log directory of the manager, or if the name of the
+            topic is too long for the name of a future log.
+        LogClosedError
+            If the manager is closed, if the partition may be in an offline directory,
+            or if `directory` is offline.
+        OSError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     directories = [f"{root}/a", f"{root}/b"]
+        ...     with kafkalog.LogManager(directories) as logs:
+        ...         log = logs.open("orders", 0)
+        ...         _ = log.append_records([{"value": "one"}])
+        ...         logs.move("orders", 0, directories[1])
+        ...         while logs.moves:
+        ...             _ = logs.advance_moves()
+        ...         moved = logs["orders", 0]
+        ...         moved.path.parent.name, moved.log_end_offset
+        ('b', 1)
+        """
+        name = topic, partition
+        with self._while_open():
+            target = self._managed(directory)
+            if name not in self:
+                self._raise_if_offline(name)
+            before = self._mover.target_of(name)
+            marked = self._mover.start(name, target)
+            if marked is not None and before is not None:
+                self._deleted.add((before, marked))
+            self._pause_moving()
+        self._schedule_copying()
+
+    def abort_move(self, topic: str, partition: int) -> bool:
+        """Delete the future log of a partition that is moving.
+
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+        partition : int
+            The number of the partition.
+
+        Returns
+        -------
+        bool
+            Whether there was a future log.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager([f"{root}/a", f"{root}/b"]) as logs:
+        ...         _ = logs.open("orders", 0)
+        ...         logs.abort_move("orders", 0)
+        False
+        """
+        with self._while_open():
+            return self._abort_move((topic, partition))
+
+    def _abort_move(self, name: Name) -> bool:
+        target = self._mover.target_of(name)
+        marked = self._mover.abort(name)
+        if target is not None and marked is not None:
+            self._deleted.add((target, marked))
+        self._pause_moving()
+        return marked is not None
+
+    def advance_moves(self, max_bytes: int = FETCH_BYTES) -> int:
+        """Copy the next part of each moving partition; finish moves that have all.
+
+        A future log from before the last opening is first compared with the current
+        log, as the current log may have been changed since.
+
+        Parameters
+        ----------
+        max_bytes : int
+            How many bytes of each partition to copy or compare at most; at least one
+            batch.
+
+        Returns
+        -------
+        int
+            Bytes that were copied or compared.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disks of all directories fail.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager([f"{root}/a", f"{root}/b"]) as logs:
+        ...         _ = logs.open("orders", 0)
+        ...         logs.advance_moves()
+        0
+        """
+        copied = 0
+        with self._moving:
+            with self._while_open():
+                names = self._mover.to_advance
+            for name in names:
+                with self._while_open():
+                    logs = self._mover.prepare(name)
+                if logs is None:
+                    continue
+                done, complete = self._mover.advance(name, logs, max_bytes)
+                copied += done
+                with self._while_open():
+                    if complete:
+                        self._swap(name, logs)
+                    self._check()
+                    self._online()
+        return copied
+
+    def _swap(self, name: Name, logs: Copy) -> None:
+        with suppress(OSError):  # a directory is offline now
+            marked = self._mover.swap(name, logs)
+            if marked is not None:
+                self._deleted.add(marked)
+        self._pause_moving()
+
+    def delete_topic(self, topic: str) -> int:
+        """Close and delete all partitions of a topic, as `delete` does.
+
+        Parameters
+        ----------
+        topic : str
+            The name of the topic.
+
+        Returns
+        -------
+        int
+            The number of deleted partitions.
+
+        Raises
+        ------
+        LogClosedError
+            If the manager is closed.
+        OSError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import tempfile, kafkalog
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with kafkalog.LogManager(root) as logs:
+        ...         for partition in range(3):
+        ...             _ = logs.open("orders", partition)
+        ...         logs.delete_topic("orders"), list(logs)
+        (3, [])
+        """
+        with self._while_open():
+            found = sorted(
+                {name for name in (*self, *self.futures) if name[0] == topic}
+            )
+            for name in found:
+                self.delete(*name)
+            return len(found)
 
     def update_config(self, topic: str, config: LogConfig) -> None:
         """Set the settings of a topic, for its present and future logs.
@@ -673,20 +1052,19 @@ class LogManager(Mapping[Name, WritableLog]):
         ...     logs = kafkalog.LogManager(root)
         ...     logs.close()
         """
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._close_cleaner()
-            errors: list[Exception] = []
-            for directory in self._directories:
-                try:
-                    directory.close()
-                except Exception as error:
-                    errors.append(error)
-        self._stop()
-        if errors:
-            raise errors[0]
+        try:
+            with self._lock:
+                if self._closed:
+                    return
+                self._closed = True
+                self._close_cleaner()
+                count = len(self._directories)
+                with ThreadPoolExecutor(count, LOADING_THREADS) as threads:
+                    calls = [threads.submit(each.close) for each in self._directories]
+                for call in calls:
+                    call.result()
+        finally:
+            self._stop()
 
     def abandon(self) -> None:
         """Close all files without a flush, as if the process had crashed.

@@ -9,24 +9,34 @@ Source: ``LogManager.scala``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 from kafkalog.config import BrokerConfig, LogConfig
-from kafkalog.errors import LogClosedError
+from kafkalog.errors import LogClosedError, UnsupportedFormatError
 from kafkalog.formats.partition_files import format_clean_shutdown
+from kafkalog.formats.properties import MetaProperties
 from kafkalog.log.clock import Clock, Scheduler
 from kafkalog.log.ownership import WHOLE, Name, OwnedDirectory, own_directory
 from kafkalog.log.recovery.log_loading import load_log
 from kafkalog.log.topic_settings import TopicSettings
 from kafkalog.log.writable_log import WritableLog
-from kafkalog.manager.found_logs import DISK_FAILURES, FoundLog, FoundLogs, find_logs
+from kafkalog.manager.found_logs import (
+    DEPARTURE,
+    DISK_FAILURES,
+    FoundLog,
+    FoundLogs,
+    find_logs,
+)
+from kafkalog.manager.identity import IsStray, complete_identity, read_identity
 from kafkalog.storage.checkpoint_file import (
+    CLEANED_TO,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -40,8 +50,7 @@ from kafkalog.storage.file_names import (
     parse_partition_dir,
 )
 
-IsStray = Callable[[WritableLog], bool]
-"""Returns whether a log that was loaded does not belong to this broker."""
+LOADING_THREADS: Final = "kafkalog-load"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +65,11 @@ class ManagerContext:
 
 
 class ManagedDirectory:
-    """A log directory and its logs; `failure` is the error that took it offline."""
+    """A log directory and its logs.
+
+    `failure` is the error that took it offline, and `offline_logs` are the partitions
+    that it had then.
+    """
 
     def __init__(self, path: Path, context: ManagerContext) -> None:
         self.path = path
@@ -64,6 +77,8 @@ class ManagedDirectory:
         self.futures: dict[Name, WritableLog] = {}
         self.found = FoundLogs()
         self.failure: Exception | None = None
+        self.offline_logs: set[Name] = set()
+        self.identity: MetaProperties | None = None
         self._context = context
         self._owned: OwnedDirectory | None = None
         self._loads = False  # whether loading has begun
@@ -90,15 +105,31 @@ class ManagedDirectory:
     def check(self) -> None:
         """List and check the logs that a broker would load, without changing any.
 
-        Raises the errors of `find_logs`; `DISK_FAILURES` take the directory offline.
+        Raises the errors of `find_logs`; `DISK_FAILURES` take the directory offline,
+        and so does an invalid ``meta.properties``.
         """
         try:
+            self.identity = read_identity(self.path)
             with self._threads() as threads:
                 self.found = find_logs(self.path, self._context.settings, threads)
-        except DISK_FAILURES as error:
+        except (*DISK_FAILURES, UnsupportedFormatError) as error:
             self.fail(error)
 
-    def load(self, is_stray: IsStray | None) -> None:
+    def identify(self, cluster_id: str, node_id: int) -> None:
+        """Write ``meta.properties`` if it, or its directory id, is missing."""
+        try:
+            self.identity = complete_identity(
+                self.path,
+                self.identity,
+                cluster_id,
+                node_id,
+                now_ms=self._context.clock.now_ms(),
+                disk=self._context.disk,
+            )
+        except OSError as error:
+            self.fail(error)
+
+    def load(self) -> None:
         """Load the logs that `check` listed, in several threads.
 
         Raises the error of a log that cannot be loaded; `DISK_FAILURES` take the
@@ -127,24 +158,41 @@ class ManagedDirectory:
 
             with self._threads() as threads:
                 errors = list(threads.map(load, self.found.logs))
-            self.found.logs.clear()
             if (failed := next(filter(None, errors), None)) is not None:
                 raise failed
-            for name, log in list(self.logs.items()):
-                if is_stray is not None and is_stray(log):
-                    self.found.strays.append(self._mark(name, "stray"))
+            self.found.logs.clear()
         except DISK_FAILURES as error:
             self.fail(error)
 
+    def mark_strays(self, is_stray: IsStray) -> None:
+        """Close the logs that do not belong to this broker, and mark them as strays.
+
+        `OSError` takes the directory offline.
+        """
+        try:
+            for logs in (self.logs, self.futures):
+                for name, log in list(logs.items()):
+                    if is_stray(log):
+                        stray = self._close_and_mark(logs.pop(name), "stray")
+                        self.found.strays.append(stray)
+        except OSError as error:
+            self.fail(error)
+
     def create(
-        self, name: Name, topic_id: str | None, config: LogConfig
+        self,
+        name: Name,
+        topic_id: str | None,
+        config: LogConfig,
+        *,
+        is_future: bool = False,
     ) -> WritableLog:
-        """Create a log that does not exist yet.
+        """Create a log, or a future log, that does not exist yet.
 
         Raises `OSError`, which takes the directory offline.
         """
-        topic, partition = name
-        path = self.path / PartitionDir(topic, partition).name
+        path = self.path / PartitionDir(*name).name
+        if is_future:
+            path = self.path / PartitionDir(*name, uuid4().hex, "future").name
         try:
             if self._owned is not None:
                 self._owned.forget(name)  # a crash may have left checkpoint entries
@@ -152,7 +200,7 @@ class ManagedDirectory:
         except OSError as error:
             self.fail(error)
             raise
-        self.logs[name] = log
+        (self.futures if is_future else self.logs)[name] = log
         return log
 
     def reopen_if_closed(self, name: Name) -> WritableLog:
@@ -259,29 +307,129 @@ class ManagedDirectory:
                     offsets[name] = start
         return offsets
 
-    def delete(self, name: Name) -> Path:
+    def delete(self, name: Name, *, is_future: bool = False) -> Path:
         """Close a log and mark its directory as deleted; return the new path.
 
         Raises `OSError`, which takes the directory offline.
         """
         try:
-            marked = self._mark(name, "delete")
+            logs = self.futures if is_future else self.logs
+            marked = self._close_and_mark(logs.pop(name), "delete")
         except OSError as error:
             self.fail(error)
             raise
         self.checkpoint()
         return marked
 
-    def _mark(self, name: Name, state: DirState) -> Path:
-        log = self.logs.pop(name)
+    def _close_and_mark(self, log: WritableLog, state: DirState) -> Path:
         log.owner = None
         log.abandon()
+        return self._mark(path_of(log), (log.topic, log.partition), state)
+
+    def _mark(self, path: Path, name: Name, state: DirState) -> Path:
         marked = self.path / PartitionDir(*name, uuid4().hex, state).name
-        self._context.disk.rename(path_of(log), marked)
+        self._context.disk.rename(path, marked)
         self._context.disk.sync_directory(self.path)
         if self._owned is not None:
             self._owned.forget(name)
         return marked
+
+    # Moves
+
+    def flush_future(self, name: Name) -> None:
+        """Force a future log to disk, and checkpoint its offsets.
+
+        Raises `OSError`, which takes the directory offline.
+        """
+        log = self.futures[name]
+        try:
+            log.flush(include_active=True)
+            if self._owned is not None:
+                self._owned.checkpoint(
+                    name,
+                    recovery_point=log.recovery_point,
+                    high_watermark=log.high_watermark,
+                    log_start_offset=log.log_start_to_checkpoint,
+                )
+        except OSError as error:
+            self.fail(error)
+            raise
+
+    def promote(self, name: Name) -> None:
+        """Make a future log the current one.
+
+        Raises `OSError`, which takes the directory offline. The log then has its old
+        name, if it can be renamed back: the next opening rejects two current logs.
+        """
+        log = self.futures[name]
+        future, current = path_of(log), self.path / PartitionDir(*name).name
+        try:
+            log.rename_directory(current)
+        except OSError as error:
+            self.fail(error)
+            with suppress(OSError):
+                self._context.disk.rename(current, future)
+                self._context.disk.sync_directory(self.path)
+            raise
+        self.logs[name] = self.futures.pop(name)
+
+    def begin_departure(self, name: Name) -> None:
+        """Mark a log as superseded by a log of the partition in another directory.
+
+        Raises `OSError`, which takes the directory offline.
+        """
+        try:
+            self._context.disk.create_if_missing(self._departure(name))
+            self._context.disk.sync_directory(self.path)
+        except OSError as error:
+            self.fail(error)
+            raise
+
+    def end_departure(self, name: Name) -> None:
+        """Remove the mark of `begin_departure`."""
+        if self.failure is not None:
+            return
+        try:
+            if self._context.disk.remove_if_there(self._departure(name)):
+                self._context.disk.sync_directory(self.path)
+        except OSError as error:
+            self.fail(error)
+
+    def _departure(self, name: Name) -> Path:
+        return self.path / (PartitionDir(*name).name + DEPARTURE)
+
+    def cleaned_to(self, name: Name) -> int | None:
+        """Return the offset up to which a log is compacted, as checkpointed."""
+        return read_offsets_or_none(self.path, CLEANED_TO).get(name)
+
+    def set_cleaned_to(self, name: Name, offset: int) -> None:
+        """Checkpoint the offset up to which a log is compacted."""
+        try:
+            if self._owned is not None:
+                self._owned.update(
+                    CLEANED_TO, lambda lines: lines.update({name: offset})
+                )
+        except OSError as error:
+            self.fail(error)
+
+    def delete_superseded(self, moved: Collection[Name]) -> None:
+        """Mark logs as deleted that were `moved`, and remove the marks of departures.
+
+        A log that was superseded, but whose new log is not loaded, stays as it is.
+        """
+        try:
+            left = set()
+            for log in self.found.superseded:
+                name = log.name.topic, log.name.partition
+                if name in moved:
+                    marked = self._mark(log.path, name, "delete")
+                    self.found.deleted.append(marked)
+                else:
+                    left.add(name)
+        except OSError as error:
+            self.fail(error)
+        for name in self.found.departed - left:
+            self.end_departure(name)
 
     def remove(self, marked: Path) -> None:
         """Remove a marked directory and its files."""
@@ -330,6 +478,10 @@ class ManagedDirectory:
     def fail(self, error: Exception) -> None:
         """Take the directory offline because of an error."""
         self.failure = error
+        found = (log.name for log in self.found.logs if log.name.state is None)
+        self.offline_logs.update(
+            self.logs, ((name.topic, name.partition) for name in found)
+        )
         self.abandon()
 
     def abandon(self) -> None:
@@ -348,7 +500,7 @@ class ManagedDirectory:
 
     def _threads(self) -> ThreadPoolExecutor:
         count = self._context.broker.num_recovery_threads_per_data_dir
-        return ThreadPoolExecutor(count, thread_name_prefix="kafkalog-load")
+        return ThreadPoolExecutor(count, thread_name_prefix=LOADING_THREADS)
 
 
 def path_of(log: WritableLog) -> Path:

@@ -273,6 +273,16 @@ class SegmentFiles:
         for index in indexes:
             index.rename(renamed(index.path))
 
+    def move_to(self, directory: Path) -> None:
+        """Update the paths after the directory of the files was renamed."""
+        self._directory = directory
+        if self._log_path is not None:
+            self._log_path = directory / self._log_path.name
+        if self._file is not None:
+            self._file.path = self.path
+        for index in self._indexes or ():
+            index.move_to(directory)
+
     def _force_names(self) -> None:
         """Sync the names of the files before the first write to them.
 

@@ -115,7 +115,7 @@ def do_nothing(*_):
 
 
 def only_mark(directory, name):
-    return directory._mark(name, "delete")
+    return directory._close_and_mark(directory.logs.pop(name), "delete")
 
 
 def only_cut(manager, offsets):

@@ -298,3 +298,45 @@ def test_a_failure_of_any_call_is_reported_and_loses_no_flushed_record(
             assert set(manager) <= {*FLUSHED, ("orders", 2), ("clicks", 0)}
             fill(manager.open("orders", 0))
         shutil.rmtree(root)
+
+
+# Which logs are offline
+
+
+def test_the_logs_of_an_offline_directory_are_listed_and_errors_name_it(tmp_path):
+    disk = DyingDisk()
+    a, b = tmp_path / "a", tmp_path / "b"
+    with manage(a, b, disk=disk) as manager:
+        for number in range(2):
+            fill(manager.open("orders", number, directory=a))
+        fill(manager.open("clicks", 0, directory=b))
+        assert manager.offline_logs == {}
+        disk.dead = a
+        with pytest.raises(OSError, match="Input/output"):
+            manager["orders", 0].append(batch())
+        assert manager.offline_logs == {("orders", 0): a, ("orders", 1): a}
+        message = f"orders-1 is in the offline log directory {a}: .*Input/output"
+        for call in (manager.open, manager.delete):
+            with pytest.raises(LogClosedError, match=message):
+                call("orders", 1)
+        with pytest.raises(LogClosedError, match=message):
+            manager.move("orders", 1, b)
+        with pytest.raises(KeyError) as caught:
+            manager["orders", 1]
+        assert caught.value.__notes__ == [f"It is in an offline log directory: {a}"]
+        assert ("orders", 1) not in manager
+        with pytest.raises(LogClosedError, match=f"may be in .* directory: {a}"):
+            manager.open("other", 0)
+
+
+def test_logs_that_were_not_loaded_are_listed_as_offline(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    with manage(a, b) as manager:
+        for number in range(3):
+            fill(manager.open("orders", number, directory=(a, b)[number % 2]))
+    disk = DyingDisk()
+    disk.dead = a / "orders-2"
+    (a / MARKER).unlink()
+    with manage(a, b, disk=disk) as manager:
+        assert manager.offline_logs == {("orders", 0): a, ("orders", 2): a}
+        assert list(manager) == [("orders", 1)]

@@ -1,0 +1,143 @@
+"""The partitions that a KRaft cluster assigns to its brokers.
+
+A log that the cluster does not assign to this broker is a stray. Its directory is
+renamed to ``-stray``, and not deleted. A future log whose directory the cluster has
+accepted, and whose current log is gone, becomes the current log.
+
+Source: ``LogManager.isStrayReplica``, ``LogManager.recoverAbandonedFutureLogs``,
+``BrokerMetadataPublisher.scala``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from kafkalog.errors import NotALogDirectoryError
+from kafkalog.log.cluster_metadata import (
+    METADATA_PARTITION,
+    Replicas,
+    read_cluster_settings,
+)
+from kafkalog.log.writable_log import WritableLog
+from kafkalog.storage.location import AnyPath, local_path
+
+TopicPartition = tuple[str, int]
+"""Topic id and number of a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """The partitions of a cluster, by topic id and number, with their replicas.
+
+    Parameters
+    ----------
+    partitions : mapping of (str, int) to Replicas
+        The ids of the brokers of each partition, and the ids of the log directories
+        there, which may be empty.
+
+    Examples
+    --------
+    >>> orders = "wgPZZe6wRgSsxbpNzQVtow"
+    >>> image = ClusterImage({(orders, 0): Replicas((1, 2))})
+    >>> image.is_assigned(orders, 0, node_id=1), image.is_assigned(orders, 1, node_id=1)
+    (True, False)
+    """
+
+    partitions: Mapping[TopicPartition, Replicas]
+
+    @classmethod
+    def read(cls, path: AnyPath) -> Self:
+        """Return the partitions in the metadata log of a cluster.
+
+        The log is read to its end. Records there that the controllers have not
+        committed count, too.
+
+        Parameters
+        ----------
+        path : path
+            A directory ``__cluster_metadata-0``, or the log directory that has it.
+
+        Returns
+        -------
+        ClusterImage
+            The partitions as of the last record.
+
+        Raises
+        ------
+        NotALogDirectoryError
+            If there is no metadata log.
+        CorruptRecordError
+            If the metadata log is corrupt, or has a gap.
+        OSError
+            If a file cannot be read.
+        """
+        directory = local_path(path)
+        if (directory / METADATA_PARTITION).is_dir():
+            directory /= METADATA_PARTITION
+        if not directory.is_dir() or directory.absolute().name != METADATA_PARTITION:
+            raise NotALogDirectoryError(f"no {METADATA_PARTITION}: {directory}")
+        return cls(read_cluster_settings(directory).partitions)
+
+    def is_assigned(self, topic_id: str | None, partition: int, node_id: int) -> bool:
+        """Return whether a partition of a topic has a replica on a broker.
+
+        Parameters
+        ----------
+        topic_id : str or None
+            The topic's id; a log without one is assigned to no broker.
+        partition : int
+            The number of the partition.
+        node_id : int
+            The id of the broker.
+
+        Returns
+        -------
+        bool
+            Whether the cluster has that partition, and the broker is among its
+            replicas.
+        """
+        if topic_id is None:
+            return False
+        replicas = self.partitions.get((topic_id, partition))
+        return replicas is not None and node_id in replicas.brokers
+
+    def is_stray(self, log: WritableLog, node_id: int) -> bool:
+        """Return whether a log does not belong to a broker.
+
+        Parameters
+        ----------
+        log : WritableLog
+            The log, with the topic id of its ``partition.metadata``.
+        node_id : int
+            The id of the broker.
+
+        Returns
+        -------
+        bool
+            Whether the log has no topic id, or one that the cluster does not have, or
+            whether the broker is not among the replicas.
+        """
+        return not self.is_assigned(log.topic_id, log.partition, node_id)
+
+    def directory_of(self, log: WritableLog, node_id: int) -> str | None:
+        """Return the id of the log directory that the cluster has recorded for a log.
+
+        Parameters
+        ----------
+        log : WritableLog
+            The log.
+        node_id : int
+            The id of the broker.
+
+        Returns
+        -------
+        str or None
+            The id; None if the cluster has no such replica, or no directories.
+        """
+        replicas = self.partitions.get((log.topic_id or "", log.partition))
+        if replicas is None:
+            return None
+        pairs = zip(replicas.brokers, replicas.directories, strict=False)
+        return dict(pairs).get(node_id)
