@@ -6,11 +6,7 @@ can be reproduced, and another day has other scenarios.
 
 import datetime
 import json
-import os
-import shutil
-import subprocess
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 
@@ -18,25 +14,14 @@ from tests.oracle import make_scenarios, play
 from tests.oracle.compare import compare_all
 from tests.oracle.compare_dirs import compare_dirs
 from tests.oracle.compare_results import compare_appends
+from tests.oracle.kafka_player import kafka
 from tests.oracle.report import Report
 
 pytestmark = pytest.mark.interop
 
-HERE = Path(__file__).parent
-BUILD = HERE.parents[1] / "build" / "oracle"
 COUNT = 200
 STEPS = 50
-THEMES = [theme for theme in make_scenarios.WEIGHTS if theme != "compaction"]
-
-
-def kafka(*arguments):
-    """Run the player over Kafka's engine."""
-    if lacks := [tool for tool in ("java", "mvn") if shutil.which(tool) is None]:
-        pytest.fail(f"Kafka's own player cannot be built: {lacks}", pytrace=False)
-    BUILD.mkdir(parents=True, exist_ok=True)
-    command = ["sh", str(HERE / "player" / "run.sh"), *map(str, arguments)]
-    environment = os.environ | {"BUILD": str(BUILD)}
-    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+THEMES = list(make_scenarios.WEIGHTS)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +36,13 @@ def today(tmp_path_factory):
     return root
 
 
-def options():
+def options_of(scenario):
+    """Return options that compare everything but the output of compressors."""
+    heading = json.loads(scenario.read_text().split("\n", 1)[0])
+    content = heading["compare"] == "content"
     return Namespace(
-        scenarios=None, content=False, strict=True, tasks=True, mtimes=True,
-        max=5, decompress=None,
+        content=content, strict=not content, tasks=True, mtimes=not content,
+        decompress=None,
     )  # fmt: skip
 
 
