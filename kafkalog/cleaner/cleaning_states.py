@@ -73,7 +73,7 @@ class CleaningStates:
         with self._lock:
             if name in self._states:
                 raise LogStateError(f"the log is {self._describe(name)}: {name}")
-            found = self._range(self.logs[name], now_ms)
+            found = self._range(self.logs[name], now_ms, checks_age=False)
             if not found.cleanable_bytes:
                 return None
             self._states[name] = State.IN_PROGRESS
@@ -115,9 +115,12 @@ class CleaningStates:
             self.mark_uncleanable(log, error)
             raise
 
-    def _range(self, log: WritableLog, now_ms: int) -> CleanableLog:
+    def _range(
+        self, log: WritableLog, now_ms: int, *, checks_age: bool = True
+    ) -> CleanableLog:
         log.runtime.disk.create_if_missing(_directory_of(log) / CLEANED_TO)
-        found = find_cleanable(log, self.checkpointed(log), now_ms)
+        offset = self.checkpointed(log)
+        found = find_cleanable(log, offset, now_ms, checks_age=checks_age)
         if found.must_reset_checkpoint:
             self.set_checkpoint(log, found.first_dirty_offset)
         return found

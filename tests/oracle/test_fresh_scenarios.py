@@ -20,9 +20,10 @@ from tests.oracle.report import Report
 pytestmark = pytest.mark.interop
 
 COUNT = 200
+COMPACTIONS = 80
 STEPS = 50
 LIMIT = 1 << 30
-THEMES = list(make_scenarios.WEIGHTS)
+THEMES = [theme for theme in make_scenarios.WEIGHTS if theme != "compaction"]
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,7 @@ def today(tmp_path_factory):
     drawn, prepared = root / "drawn", root / "prepared"
     seed = datetime.date.today().toordinal()
     make_scenarios.write(seed, COUNT, THEMES, STEPS, drawn)
+    make_scenarios.write(seed, COMPACTIONS, ["compaction"], STEPS, drawn)
     kafka("prepare-all", drawn, prepared)
     kafka("play-all", prepared, root / "expected")
     return root
@@ -50,7 +52,7 @@ def options_of(scenario):
 def differing(root, tmp_path, compare_lines, **how):
     """Play the scenarios; return the names of those that differ from Kafka."""
     scenarios = sorted((root / "prepared").glob("*.jsonl"))
-    assert len(scenarios) == COUNT
+    assert len(scenarios) == COUNT + COMPACTIONS
     names = []
     for scenario in scenarios:
         name, report, options = scenario.stem, Report(5), options_of(scenario)
