@@ -109,15 +109,8 @@ class Cleaner:
         """Compact a log; `check` is called before each chunk of it.
 
         Raises `LogCleaningAbortedError`, `CorruptRecordError` and `InvalidRecordError`.
-        An `OSError` closes the log, as in all work on it.
         """
-        runtime = cleanable.log.runtime
-        try:
-            return _Cleaning(self, cleanable, check, now_ms).run()
-        except OSError as error:
-            if runtime.failure is None:
-                runtime.fail(error)
-            raise
+        return _Cleaning(self, cleanable, check, now_ms).run()
 
     def reader(self, check: Check, usual_bytes: int) -> ChunkReader:
         """Return a reader that is throttled, and that `check` ends."""
