@@ -159,10 +159,8 @@ def test_a_broker_serves_what_kafkalog_compacted(killed):
     assert result.messages_written < result.messages_read / 10
     [report] = kafkalog.compact(killed.logs / "torn-0", in_place=True)
     assert report.records_after == KEYS
-    expected = {
-        one: read(directory, f"read_{one}") for one in ("uncommitted", "committed")
-    }
-    assert {key: value for _, key, value in expected["committed"]} == last
+    expected = {isolation: read(directory, isolation) for isolation in ISOLATIONS}
+    assert {key: value for _, key, value in expected["read_committed"]} == last
 
     killed.start()
     for isolation, rows in expected.items():
