@@ -16,12 +16,12 @@ from heapq import heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
-from kafkalog.errors import InvalidRecordError
+from kafkalog.errors import InvalidRecordError, LocatedError
 from kafkalog.formats.batch_headers import BatchHeaders, Bytes
 from kafkalog.formats.control_keys import KEY, ControlRecordType
 from kafkalog.formats.layout import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from kafkalog.indexes.txn_index import AbortedTransaction
-from kafkalog.log.markers import control_records
+from kafkalog.log.markers import FirstRecords, control_records
 
 Int64s = npt.NDArray[np.int64]
 
@@ -58,7 +58,8 @@ class TransactionTracker:
     ) -> npt.NDArray[np.bool_]:
         """Return which of the following batches may be discarded.
 
-        `rows` are their headers; they are in `data`, which begins at `origin`.
+        `rows` are their headers; they are in `data`, which begins at `origin`. Raises
+        `InvalidRecordError` and `CompressionError` for a marker that cannot be read.
         """
         result = np.zeros(len(rows), np.bool_)
         attributes = np.where(rows["magic"] == 2, rows["attributes"], 0)
@@ -117,20 +118,27 @@ class TransactionTracker:
 def _control_types(data: Bytes, origin: int, rows: BatchHeaders) -> Int64s:
     """Return the type of the first record of each control batch.
 
-    Raises `InvalidRecordError` for one without a valid key.
+    Raises `InvalidRecordError` for one without a valid key, and for a corrupt record.
     """
     types = np.full(len(rows), OTHER)
     any_producer = rows.copy()  # also control batches that are no producer's
     any_producer["producer_id"] = 0
     any_producer["attributes"][rows["magic"] < 2] = 0
-    for found in control_records(data, any_producer, origin):
-        records = found.views.records
-        starts = records["key_start"][found.slots]
-        lengths = records["key_length"][found.slots]
-        if (lengths < KEY.size).any():
-            reason = f"control record key of {lengths.min()} bytes"
-            raise InvalidRecordError(f"{reason}, expected at least {KEY.size}")
-        if (found.views.data[starts] > MAX_INT8).any():
-            raise InvalidRecordError("control record key of a negative version")
-        types[found.indexes] = found.types
+    try:
+        for found in control_records(data, any_producer, origin):
+            _check_keys(found)
+            types[found.indexes] = found.types
+    except LocatedError as error:
+        raise error.as_rejection() from error
     return types
+
+
+def _check_keys(found: FirstRecords) -> None:
+    records = found.views.records
+    starts = records["key_start"][found.slots]
+    lengths = records["key_length"][found.slots]
+    if (lengths < KEY.size).any():
+        reason = f"control record key of {lengths.min()} bytes"
+        raise InvalidRecordError(f"{reason}, expected at least {KEY.size}")
+    if (found.views.data[starts] > MAX_INT8).any():
+        raise InvalidRecordError("control record key of a negative version")

@@ -11,10 +11,13 @@ from kafkalog.cleaner import LogCleaner
 from kafkalog.cleaner.batch_filter import BatchFilter
 from kafkalog.errors import (
     CorruptRecordError,
+    InvalidRecordError,
     LogArgumentError,
     LogCleaningAbortedError,
     LogStateError,
 )
+from kafkalog.formats.control_keys import ControlRecordType
+from kafkalog.messages.control_records import end_transaction_marker
 from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets
 from kafkalog.testing import ManualClock, ManualScheduler, TracingDisk, open_log
 
@@ -223,6 +226,22 @@ def test_a_log_that_cannot_be_read_is_left_alone_and_others_are_not(logs):
     assert cleaner.states.checkpointed(logs["a", 0]) > 0
     with pytest.raises(CorruptRecordError, match="magic 77"):
         cleaner.clean("b", 0)
+
+
+def test_a_corrupt_marker_is_an_invalid_record(logs):
+    log = logs["a", 0]
+    marker = RecordBatchBuilder(
+        producer_id=7, producer_epoch=0, is_transactional=True, is_control=True
+    )
+    marker.append(*end_transaction_marker(ControlRecordType.ABORT, 0), timestamp=NOW_MS)
+    log.append(marker.build(), origin="coordinator", transaction_version=0)
+    fill(log, 20)
+    path = log.growing_segments[0].path
+    data = bytearray(path.read_bytes())
+    data[61] += 2  # the length of the marker's record
+    path.write_bytes(data)
+    with pytest.raises(InvalidRecordError, match="record ends after"):
+        LogCleaner(logs).clean("a", 0)
 
 
 def test_the_mark_goes_with_the_log(logs):

@@ -82,6 +82,8 @@ def reduced(entry, options):
             entry.pop("sha256")
         if "decoded_sha256" in entry and options.content:
             entry.pop("sha256")
+    if options.content:
+        entry.pop("used_sha256", None)  # positions depend on lengths
     return entry
 
 
