@@ -178,7 +178,7 @@ def _kept_by_retention(
     if following is None and segment.size == 0:
         yield Reason(KeepRule.ACTIVE, None, None)
     planned = plan_retention(facts.segments, offsets, config, now_ms)
-    if number > len(planned):
+    if deletes and number > len(planned):
         older = facts.segments[len(planned)].file.name
         yield Reason(KeepRule.OLDER_SEGMENT, None, older)
 
