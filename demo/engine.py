@@ -1,7 +1,8 @@
 """The writing part of the demo: a log whose writer is killed, then recovered.
 
 ``demo/run.py`` runs it in a process of its own: ``engine.py LOGS``, a directory for it.
-The exit code is 1 if a file is corrupt, or a record differs from what was written.
+It writes a compacted topic as well, into a directory next to that one. The exit code is
+1 if a file is corrupt, or a record differs from what was written.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from pathlib import Path
 import killed_writer
 
 import kafkalog
+from kafkalog.cleaner import LogCleaner
 
+WRITES = 10_000
+ACCOUNTS = 200
 WRITER = str(Path(__file__).with_name("killed_writer.py"))
 
 
@@ -81,12 +85,43 @@ def compare_records(logs: Path) -> int:
     return wrong
 
 
+def compact_topic(logs: Path) -> int:
+    """Write a log with repeated keys, compact it; return how many keys are wrong."""
+    compacted = kafkalog.LogConfig(cleanup_policy="compact")
+    with kafkalog.open(logs / "balances-0", "a", compacted) as log:
+        for first in range(0, WRITES, killed_writer.RECORDS):
+            numbers = range(first, first + killed_writer.RECORDS)
+            keys = [f"account {number % ACCOUNTS}" for number in numbers]
+            log.append_records({"key": keys, "value": [str(one) for one in numbers]})
+        log.roll()
+        log.update_high_watermark(log.log_end_offset)
+        result = LogCleaner({("balances", 0): log}).clean("balances", 0)
+    assert result is not None
+    print_line(
+        f"compacted {result.messages_read} records of {ACCOUNTS} keys to"
+        f" {result.messages_written}, {result.bytes_read} bytes to"
+        f" {result.bytes_written}"
+    )
+    table = kafkalog.scan(logs, columns=["key", "value"]).to_arrow()
+    rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+    expected = {
+        f"account {number % ACCOUNTS}".encode(): str(number).encode()
+        for number in range(WRITES)
+    }
+    wrong = len(expected.items() ^ dict(rows).items())
+    print_line(
+        f"read      {table.num_rows} records, the last of each key; {wrong} differ"
+    )
+    return wrong
+
+
 def main(directory: str) -> int:
     """Run all steps."""
     logs = Path(directory)
     kill_writer(logs)
     recover(logs)
     problems, wrong = verify_files(logs), compare_records(logs)
+    wrong += compact_topic(logs.with_name(f"{logs.name}-compacted"))
     return int(problems > 0 or wrong > 0)
 
 

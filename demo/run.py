@@ -136,7 +136,7 @@ def use_spark() -> None:
 
 
 def write_log() -> None:
-    """Write a log, kill its writer, recover, retain, verify and read it."""
+    """Write a log, kill its writer, recover, retain, verify, read; compact another."""
     print_heading(
         "kafkalog.LogManager: write a log, kill the writer, recover, append again"
     )

@@ -29,6 +29,8 @@ from kafkalog.errors import (
 
 if TYPE_CHECKING:
     from kafkalog.cleaner.offline_compaction import compact
+    from kafkalog.cleaner.planned_removals import whatif
+    from kafkalog.cleaner.segment_keeping import why
     from kafkalog.config.broker_config import BrokerConfig
     from kafkalog.config.log_config import LogConfig
     from kafkalog.decoding.record_batch import Record, RecordBatch
@@ -98,6 +100,8 @@ __all__ = [
     "scan",
     "scan_indexes",
     "verify",
+    "whatif",
+    "why",
 ]
 
 _MODULES: Final = {
@@ -130,6 +134,8 @@ _MODULES: Final = {
     "scan_time_indexes": "query.index_scan",
     "scan_transaction_indexes": "query.index_scan",
     "verify": "verification",
+    "whatif": "cleaner.planned_removals",
+    "why": "cleaner.segment_keeping",
 }
 """Names that need NumPy, and their modules, which are imported on first use.
 

@@ -39,6 +39,8 @@ def test_the_demo_lists_verifies_reads_exports_and_writes(
     assert "killed    by signal 9" in printed
     assert " 0 problems" in printed
     assert "read      10150 records, 13900 to 24049; 0 differ" in printed
+    assert "compacted 10000 records of 200 keys to 200, " in printed
+    assert "read      200 records, the last of each key; 0 differ" in printed
 
 
 def append_a_byte(logs):

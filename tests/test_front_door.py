@@ -52,7 +52,8 @@ def test_a_public_name_resolves_to_the_same_object_each_time(name):
 
 
 def test_about_thirty_names_are_public():
-    assert 25 <= len(kafkalog.__all__) <= 35
+    # Each command that reports on log directories is a function of the same name.
+    assert 25 <= len(kafkalog.__all__) <= 40
 
 
 @pytest.mark.parametrize("name", errors.__all__)

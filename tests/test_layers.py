@@ -31,6 +31,7 @@ KERNELS = [
 # A scan and a report convert themselves to other libraries' tables on request, and
 # import the surface that does it then.
 UPWARD = {
+    ("cleaner/removal_report.py", "export"),
     ("query/scan.py", "export"),
     ("verification/verification_report.py", "export"),
 }

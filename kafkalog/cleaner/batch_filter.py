@@ -15,6 +15,7 @@ Source: ``MemoryRecords.filterTo``, ``Cleaner.cleanInto``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -64,6 +65,8 @@ Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
 KEPT_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+
+REMOVING: Final = tuple(fate for fate in Fate if not fate.is_kept)
 
 DROP, COPY, REWRITE, EMPTY = range(4)
 
@@ -126,12 +129,29 @@ class Filtered(NamedTuple):
     max_offset: int
 
 
+class RemovedRecords(NamedTuple):
+    """The effect of a filter on the batches of a chunk.
+
+    `records` has a row for each batch, with a column for each `Fate` below 0: -1, -2
+    and so on. `bytes` are those that the batch becomes smaller by.
+    """
+
+    rows: BatchHeaders
+    records: Int64s
+    bytes: Int64s
+
+
+Observer = Callable[[RemovedRecords], None]
+"""Called after each chunk of a round, with what is removed from it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class BatchFilter:
     """What one round of compaction keeps.
 
     `bound` is the first offset that is not cleanable. `keeps_old_tombstones`: of magic
-    0 and 1, in the segment that is being filtered.
+    0 and 1, in the segment that is being filtered. `observer` is called with what is
+    removed from each chunk.
     """
 
     offsets: OffsetMap
@@ -141,6 +161,7 @@ class BatchFilter:
     now_ms: int
     delete_retention_ms: int
     keeps_old_tombstones: bool = True
+    observer: Observer | None = None
     counts: FilterCounts = field(default_factory=FilterCounts)
     _workspace: Workspace = field(default_factory=Workspace)
 
@@ -158,6 +179,8 @@ class BatchFilter:
         kept = chunk.assemble()
         self.counts.bytes_read += int(rows["size_in_bytes"].sum())
         self.counts.bytes_written += 0 if kept is None else len(kept.data)
+        if self.observer is not None:
+            self.observer(chunk.removed())
         return kept
 
     def _decide(self, window: Window) -> BatchDecision[Bools]:
@@ -193,6 +216,9 @@ class BatchFilter:
         )
         kept = fates >= 0
         kept_counts = _sums(kept, counts)
+        if self.observer is not None:
+            for fate in REMOVING:
+                chunk.removed_records[numbers, -fate - 1] = _sums(fates == fate, counts)
         self.counts.messages_read += len(kept)
         self.counts.messages_written += int(kept.sum())
         self.counts.invalid_messages += int((fates == Fate.WITHOUT_KEY).sum())
@@ -241,6 +267,7 @@ class _Chunk:
         self.rows = rows
         self.decision = decision
         self.outcome = np.where(decision.is_kept_empty, EMPTY, DROP)
+        self.removed_records = np.zeros((len(rows), len(REMOVING)), np.int64)
         self._data = data
         self._origin = origin
         self._rewritten: list[Bytes] = []
@@ -290,6 +317,22 @@ class _Chunk:
             raise LogArgumentError(str(error)) from error
         self._rewritten.append(np.frombuffer(encoded, np.uint8))
         self._max_offset = max(self._max_offset, int(offset.max()))
+
+    def removed(self) -> RemovedRecords:
+        """Return what is removed from each batch."""
+        outcome, rows = self.outcome, self.rows
+        records = self.removed_records.copy()
+        dropped = ~self.decision.is_read
+        whole = -Fate.DROPPED_WITH_BATCH - 1
+        records[dropped, whole] = rows["count"][dropped]
+        starts, ends = self._rewritten_bounds()[1]
+        sizes = rows["size_in_bytes"].astype(np.int64)
+        left = np.select(
+            [outcome == COPY, outcome == EMPTY, outcome == REWRITE],
+            [sizes, np.int64(RECORD_BATCH_OVERHEAD), ends - starts],
+            np.int64(0),
+        )
+        return RemovedRecords(rows, records, sizes - left)
 
     def assemble(self) -> Filtered | None:
         """Return the batches that stay, in their order."""

@@ -9,10 +9,75 @@ Source: ``LogCleanerManager.cleanableOffsets``, ``LogToClean.java``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
 
+from kafkalog.config import LogConfig
 from kafkalog.log.writable_log import WritableLog
 from kafkalog.segment.growing_segment import GrowingSegment
+
+
+class CleaningLimit(StrEnum):
+    """A reason for which a part of a log is not compacted."""
+
+    UNSTABLE = "last_stable_offset"
+    ACTIVE = "active"
+    LAG = "min.compaction.lag.ms"
+
+
+class LimitOffset(NamedTuple):
+    """A reason, and the first offset that is not compacted for it."""
+
+    limit: CleaningLimit
+    offset: int
+
+
+class CleanedSegment(Protocol):
+    """What the limits of compaction depend on, of a segment."""
+
+    @property
+    def base_offset(self) -> int:
+        """The offset in the name of the segment."""
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Greatest timestamp, or the modification time if there is none."""
+
+
+def find_limits(
+    dirty: Sequence[CleanedSegment],
+    active_base: int,
+    last_stable_offset: int,
+    config: LogConfig,
+    now_ms: int,
+) -> list[LimitOffset]:
+    """Return the limits of compaction in a log; the least offset of them applies.
+
+    `dirty` are the segments below the active one that may hold dirty offsets.
+    """
+    limits = [
+        LimitOffset(CleaningLimit.UNSTABLE, last_stable_offset),
+        LimitOffset(CleaningLimit.ACTIVE, active_base),
+    ]
+    lag_ms = config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in dirty:
+            if segment.largest_timestamp > now_ms - lag_ms:
+                limits.append(LimitOffset(CleaningLimit.LAG, segment.base_offset))
+                break
+    return limits
+
+
+def find_first_dirty(
+    checkpoint: int | None, log_start_offset: int, log_end_offset: int
+) -> tuple[int, bool]:
+    """Return the first dirty offset, and whether a checkpointed one is invalid."""
+    dirty = log_start_offset if checkpoint is None else checkpoint
+    if log_start_offset <= dirty <= log_end_offset:
+        return dirty, False
+    return log_start_offset, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +131,19 @@ def find_cleanable(
 def _find_cleanable(
     log: WritableLog, checkpoint: int | None, now_ms: int, *, checks_age: bool
 ) -> CleanableLog:
-    start = log.log_start_offset
-    dirty = start if checkpoint is None else checkpoint
-    is_invalid = not start <= dirty <= log.log_end_offset
-    if is_invalid:
-        dirty = start
+    dirty, is_invalid = find_first_dirty(
+        checkpoint, log.log_start_offset, log.log_end_offset
+    )
     active = log.growing_segments[-1]
-    bounds = [log.last_stable_offset, active.base_offset]
-    lag_ms = log.config.min_compaction_lag_ms
-    if lag_ms > 0:
-        bounds += [
-            segment.base_offset
-            for segment in _inactive_from(log, dirty, active)
-            if segment.largest_timestamp > now_ms - lag_ms
-        ][:1]
-    covering = _inactive_from(log, max(dirty, min(bounds)), active)
+    limits = find_limits(
+        _inactive_from(log, dirty, active),
+        active.base_offset,
+        log.last_stable_offset,
+        log.config,
+        now_ms,
+    )
+    first_uncleanable = min(limit.offset for limit in limits)
+    covering = _inactive_from(log, max(dirty, first_uncleanable), active)
     bound = (covering[0] if covering else active).base_offset
     return CleanableLog(
         log,

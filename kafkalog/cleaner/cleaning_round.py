@@ -22,6 +22,7 @@ from kafkalog.cleaner.batch_filter import (
     BatchFilter,
     FilterCounts,
     LastRecords,
+    Observer,
 )
 from kafkalog.cleaner.cleanable_range import CleanableLog
 from kafkalog.cleaner.offset_map import NONE, OffsetMap
@@ -94,13 +95,15 @@ class CleaningResult:
 class Cleaner:
     """The buffers of one thread that compacts logs, one after another.
 
-    `load_factor` is the share of the offset map that a round fills.
+    `load_factor` is the share of the offset map that a round fills. `observer` is
+    called with what is removed from each chunk of batches.
     """
 
     offsets: OffsetMap
     io_buffer_size: int
     load_factor: float
     throttle: Throttle
+    observer: Observer | None = None
     _workspace: Workspace = field(default_factory=Workspace)
 
     def clean(
@@ -292,6 +295,7 @@ class _Cleaning:
             bound=self._cleanable.first_uncleanable_offset,
             now_ms=self._now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
+            observer=self._cleaner.observer,
             counts=counts,
         )
         try:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from sys import float_info
 from typing import Final, Self
 
+from kafkalog.cleaner.batch_filter import Observer
 from kafkalog.cleaner.cleanable_range import CleanableLog
 from kafkalog.cleaner.cleaning_round import Cleaner, CleaningResult
 from kafkalog.cleaner.cleaning_states import CleaningStates, failing
@@ -49,6 +50,12 @@ class LogCleaner:
         Number of rounds at one time in the background.
     backoff_ms : int
         Time between two looks for logs to compact.
+
+    Attributes
+    ----------
+    observer : callable or None
+        If it is set before the first round, it is called with the `RemovedRecords` of
+        each chunk of batches.
 
     Raises
     ------
@@ -97,6 +104,7 @@ class LogCleaner:
             error.add_note("Raise dedupe_buffer_size, or lower threads.")
             raise error
         self.states = CleaningStates(logs)
+        self.observer: Observer | None = None
         self._free: list[Cleaner] = []  # buffers that no round uses now
         self._is_closed = False
 
@@ -194,6 +202,7 @@ class LogCleaner:
                 self._io_buffer_size,
                 self._load_factor,
                 self._throttle,
+                self.observer,
             )
         try:
             yield cleaner

@@ -215,6 +215,15 @@ def _not_to_be_compacted(directory: Path, name: Name) -> LogStateError:
 
 def _compact_copy(source: Path, name: Name, target: Path) -> CompactionReport:
     """Copy a partition to another log directory, and compact the copy."""
+    directory = copy_partition(source, name, target)
+    return _compact(directory, name, _config_of(source, name))
+
+
+def copy_partition(source: Path, name: Name, target: Path) -> Path:
+    """Copy a partition, and its lines of the checkpoints, to another log directory.
+
+    The line of ``cleaner-offset-checkpoint`` is not copied. Returns the new directory.
+    """
     directory = target / source.name
     directory.mkdir(parents=True)
     for path in sorted(source.iterdir()):
@@ -227,7 +236,7 @@ def _compact_copy(source: Path, name: Name, target: Path) -> CompactionReport:
             write_offsets(target, checkpoint, copied, DISK)
     if (source.parent / CLEAN_SHUTDOWN).exists():
         shutil.copyfile(source.parent / CLEAN_SHUTDOWN, target / CLEAN_SHUTDOWN)
-    return _compact(directory, name, _config_of(source, name))
+    return directory
 
 
 def _compact(directory: Path, name: Name, config: LogConfig) -> CompactionReport:

@@ -22,6 +22,8 @@ COMMANDS: Final = {
     "dump": "Print files as kafka-dump-log does, with its flags.",
     "export": "Write records as Parquet, JSON Lines, CSV or Arrow files.",
     "compact": "Keep the last record of each key, or print what that leaves.",
+    "whatif": "Print what retention and compaction would remove.",
+    "why": "Print which rules keep a segment.",
     "verify": "Verify every file, and report what is corrupt.",
 }
 """The name of each command, which is its module's too, and its line of help."""

@@ -4,89 +4,194 @@ Three passes are made, in this order, from the oldest segment on. Each ends at t
 segment that is kept, so one segment with a timestamp in the future keeps all that
 follow. A segment that is not replicated is kept.
 
+The passes read a list of segments and the offsets of a log; `plan_retention` returns
+what they delete, and `delete_old_segments` deletes it.
+
 Source: ``UnifiedLog.deleteOldSegments`` and its helpers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from kafkalog.config import LogConfig
 from kafkalog.log.deletion import delete_snapshots, remove_segments
 from kafkalog.log.rolling import roll
 from kafkalog.log.state import LogState
 from kafkalog.log.watermarks import raise_log_start
 from kafkalog.segment.growing_segment import GrowingSegment
 
-Condition = Callable[[GrowingSegment, GrowingSegment | None], bool]
+
+class RetentionRule(StrEnum):
+    """A rule by which a segment is deleted; the members are in the order of passes."""
+
+    LOG_START = "log_start_offset"
+    SIZE = "retention.bytes"
+    TIME = "retention.ms"
 
 
-def delete_old_segments(log: LogState) -> int:
-    """Delete the segments that the settings no longer keep; return their number."""
-    deleted = _delete_before_start(log)
-    if log.config.delete:
-        deleted += _delete_beyond_size(log)
-        deleted += _delete_too_old(log)
-    return deleted
+class RetainedSegment(Protocol):
+    """What retention reads of a segment."""
+
+    @property
+    def base_offset(self) -> int:
+        """The offset in the name of the segment."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its ``.log``."""
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Greatest timestamp, or the modification time if there is none."""
 
 
-def _delete_before_start(log: LogState) -> int:
-    def is_below(segment: GrowingSegment, following: GrowingSegment | None) -> bool:
-        del segment
-        return following is not None and following.base_offset <= log.log_start_offset
-
-    return _delete_while(log, is_below)
+Segment = TypeVar("Segment", bound=RetainedSegment)
+Condition = Callable[[RetainedSegment, RetainedSegment | None], bool]
+"""Whether a rule deletes a segment; the second argument is the following segment."""
 
 
-def _delete_beyond_size(log: LogState) -> int:
-    limit = log.config.retention_bytes
-    excess = log.segments.size_in_bytes - limit
-    if limit < 0 or excess < 0:
-        return 0
+class LogOffsets(NamedTuple):
+    """The offsets of a log that retention depends on."""
 
-    def is_excess(segment: GrowingSegment, following: GrowingSegment | None) -> bool:
-        nonlocal excess
-        del following
-        if excess < segment.size:
-            return False
-        excess -= segment.size
-        return True
-
-    return _delete_while(log, is_excess)
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
 
 
-def _delete_too_old(log: LogState) -> int:
-    limit = log.config.retention_ms
-    if limit < 0:
-        return 0
-    now = log.runtime.now_ms()
+class Removal(NamedTuple, Generic[Segment]):
+    """A segment, and the rule that deletes it."""
 
-    def is_old(segment: GrowingSegment, following: GrowingSegment | None) -> bool:
-        del following
-        return now - segment.largest_timestamp > limit
-
-    return _delete_while(log, is_old)
+    segment: Segment
+    rule: RetentionRule
 
 
-def _delete_while(log: LogState, condition: Condition) -> int:
-    deletable = _deletable(log, condition)
-    if deletable:
-        _delete(log, deletable)
-    return len(deletable)
+def rules_of(config: LogConfig) -> tuple[RetentionRule, ...]:
+    """Return the rules that ``cleanup.policy`` applies, in their order.
+
+    >>> [str(rule) for rule in rules_of(LogConfig(cleanup_policy="compact"))]
+    ['log_start_offset']
+    """
+    return tuple(RetentionRule) if config.delete else (RetentionRule.LOG_START,)
 
 
-def _deletable(log: LogState, condition: Condition) -> list[GrowingSegment]:
-    """Return the oldest segments, while they are replicated and meet a condition."""
-    segments = list(log.segments)
-    followers = [*segments[1:], None]
+def plan_retention(
+    segments: Sequence[Segment], offsets: LogOffsets, config: LogConfig, now_ms: int
+) -> list[Removal[Segment]]:
+    """Return the segments that retention deletes at a time, oldest first."""
+    removals: list[Removal[Segment]] = []
+    for rule in rules_of(config):
+        kept = segments[len(removals) :]
+        deletable = find_deletable(rule, kept, offsets, config, now_ms)
+        removals += [Removal(segment, rule) for segment in deletable]
+    return removals
+
+
+def find_deletable(
+    rule: RetentionRule,
+    segments: Sequence[Segment],
+    offsets: LogOffsets,
+    config: LogConfig,
+    now_ms: int,
+) -> list[Segment]:
+    """Return the oldest segments, while they are replicated and a rule deletes them."""
+    condition = condition_of(rule, segments, offsets, config, now_ms)
     deletable = []
-    for segment, following in zip(segments, followers, strict=True):
-        end = log.log_end_offset if following is None else following.base_offset
-        if log.high_watermark.offset < end or not condition(segment, following):
+    for segment, following in with_following(segments):
+        if not is_replicated(following, offsets) or not condition(segment, following):
             break
         if following is None and segment.size == 0:
             break
         deletable.append(segment)
     return deletable
+
+
+def with_following(
+    segments: Sequence[Segment],
+) -> Iterator[tuple[Segment, Segment | None]]:
+    """Yield each segment and the one that follows it."""
+    yield from zip(segments, [*segments[1:], None], strict=False)
+
+
+def is_replicated(following: RetainedSegment | None, offsets: LogOffsets) -> bool:
+    """Return whether the high watermark is at the end of a segment, or above it."""
+    end = offsets.log_end_offset if following is None else following.base_offset
+    return offsets.high_watermark >= end
+
+
+def condition_of(
+    rule: RetentionRule,
+    segments: Sequence[RetainedSegment],
+    offsets: LogOffsets,
+    config: LogConfig,
+    now_ms: int,
+) -> Condition:
+    """Return the condition of a rule, to be called with each segment in order."""
+    match rule:
+        case RetentionRule.LOG_START:
+            return _is_below(offsets.log_start_offset)
+        case RetentionRule.SIZE:
+            return _is_excess(segments, config.retention_bytes)
+        case RetentionRule.TIME:
+            return _is_expired(config.retention_ms, now_ms)
+
+
+def _is_below(log_start_offset: int) -> Condition:
+    def is_below(_: RetainedSegment, following: RetainedSegment | None) -> bool:
+        return following is not None and following.base_offset <= log_start_offset
+
+    return is_below
+
+
+def _is_excess(segments: Sequence[RetainedSegment], limit: int) -> Condition:
+    excess = sum(segment.size for segment in segments) - limit
+
+    def is_excess(segment: RetainedSegment, _: RetainedSegment | None) -> bool:
+        nonlocal excess
+        if excess < segment.size:
+            return False
+        excess -= segment.size
+        return True
+
+    return _never if limit < 0 or excess < 0 else is_excess
+
+
+def _is_expired(limit: int, now_ms: int) -> Condition:
+    def is_expired(segment: RetainedSegment, _: RetainedSegment | None) -> bool:
+        return now_ms - segment.largest_timestamp > limit
+
+    return _never if limit < 0 else is_expired
+
+
+def _never(_: RetainedSegment, __: RetainedSegment | None) -> bool:
+    return False
+
+
+def expires_ms(segment: RetainedSegment, config: LogConfig) -> int | None:
+    """Return the first time at which a segment is too old; None if there is none."""
+    if config.retention_ms < 0:
+        return None
+    return segment.largest_timestamp + config.retention_ms + 1
+
+
+def delete_old_segments(log: LogState) -> int:
+    """Delete the segments that the settings no longer keep; return their number."""
+    return sum(_delete_by(rule, log) for rule in rules_of(log.config))
+
+
+def _delete_by(rule: RetentionRule, log: LogState) -> int:
+    deletable = find_deletable(
+        rule,
+        list(log.segments),
+        LogOffsets(log.log_start_offset, log.high_watermark.offset, log.log_end_offset),
+        log.config,
+        log.runtime.now_ms(),
+    )
+    if deletable:
+        _delete(log, deletable)
+    return len(deletable)
 
 
 def _delete(log: LogState, segments: list[GrowingSegment]) -> None:

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from kafkalog.config import BrokerConfig, LogConfig
 from kafkalog.config.broker_config import SYNONYMS
@@ -67,11 +67,18 @@ PASS_SETTINGS: Final = (
 )
 
 
+SettingsSource = Literal["passed", "cluster", "defaults", "unknown"]
+
+
 class PartitionSettings(NamedTuple):
-    """A partition's settings, and the reason if they are unknown, else None."""
+    """A partition's settings, and the reason if they are unknown, else None.
+
+    If only the retention time is unknown, `source` is that of the other settings.
+    """
 
     config: LogConfig
     unknown: str | None = None
+    source: SettingsSource = "passed"
 
 
 class UnknownError(Exception):
@@ -115,19 +122,19 @@ class TopicSettings:
         passed = self.explicit(topic)
         if topic == METADATA_TOPIC:
             if passed is None:
-                return PartitionSettings(self._unknown)
+                return PartitionSettings(self._unknown, source="defaults")
             return PartitionSettings(passed.with_changes(KEEP_ALL))
         if passed is not None:
             return PartitionSettings(passed)
         if topic_id is None and not self._is_of_broker:
-            return PartitionSettings(self._defaults)
+            return PartitionSettings(self._defaults, source="defaults")
         try:
             cluster = self._known_cluster(topic, topic_id)
             if topic not in self._cached:  # a topic may have many partitions
                 self._cached[topic] = self._of_cluster(topic, cluster)
             return self._cached[topic]
         except UnknownError as error:
-            return PartitionSettings(self._unknown, str(error))
+            return PartitionSettings(self._unknown, str(error), "unknown")
 
     @cached_property
     def _defaults(self) -> LogConfig:
@@ -196,7 +203,8 @@ class TopicSettings:
         except ConfigError as error:
             raise UnknownError(str(error)) from None
         by_age = config.delete and "retention.ms" in unset_limits
-        return PartitionSettings(config, PASS_PROPERTIES if by_age else None)
+        unknown = PASS_PROPERTIES if by_age else None
+        return PartitionSettings(config, unknown, "cluster")
 
     def _dynamic(self, cluster: ClusterSettings) -> list[Mapping[str, str]]:
         """Return the cluster's default settings of brokers, and this broker's own."""

@@ -22,7 +22,7 @@ from .shell import COMMAND, call, run
 ROOT = Path(__file__).parents[2]
 ORDERS = golden.CLEAN / "orders.zstd-0"
 READERS = ("ls", "info", "cat", "head", "tail")
-EXAMPLES = (*READERS, "find", "dump", "export", "verify")
+EXAMPLES = (*READERS, "find", "dump", "export", "verify", "whatif", "why")
 
 
 def modules_loaded_by(*arguments):

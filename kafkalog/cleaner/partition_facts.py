@@ -1,0 +1,201 @@
+"""What retention and compaction depend on in a partition, read without changing it.
+
+A broker may have the partition open. The settings are those that a `LogManager` would
+use, with changes of the caller.
+
+Source: ``LogManager.fetchTopicConfig``, ``LogSegment.largestTimestamp``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kafkalog.config import LogConfig
+from kafkalog.decoding.batch_decoder import decode
+from kafkalog.decoding.read_policy import Bounds, ReadPolicy
+from kafkalog.decoding.workspace import Workspace
+from kafkalog.errors import LocatedError, NotALogDirectoryError
+from kafkalog.formats.batch_headers import BatchHeaders, Bytes
+from kafkalog.formats.layout import MAX_BATCH_BYTES
+from kafkalog.formats.partition_files import PartitionMetadata
+from kafkalog.indexes.time_index import TimeIndex
+from kafkalog.log.log import Log
+from kafkalog.log.log_segments import list_segments
+from kafkalog.log.ownership import Name
+from kafkalog.log.retention import LogOffsets
+from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
+from kafkalog.segment.file_records import FileRecords, Step
+from kafkalog.segment.log_segment import LogSegment
+from kafkalog.storage.checkpoint_file import read_if_exists
+from kafkalog.storage.file_names import (
+    MAX_OFFSET,
+    PARTITION_METADATA,
+    parse_partition_dir,
+)
+from kafkalog.storage.log_directory import (
+    choose_partitions,
+    is_partition,
+    list_partitions,
+)
+
+READABLE: Final = ReadPolicy(needs="headers", check_crcs="never", on_corruption="skip")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """A segment: its file, base offset, bytes, and largest timestamp."""
+
+    file: LogSegment
+    base_offset: int
+    size: int
+    largest_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition's segments, offsets and settings at one time."""
+
+    directory: Path
+    name: Name
+    segments: tuple[SegmentFacts, ...]
+    offsets: LogOffsets
+    settings: PartitionSettings
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings, with the changes of the caller."""
+        return self.settings.config
+
+
+def find_partitions(
+    path: Path, topics: Sequence[str] = (), partitions: Sequence[int] = ()
+) -> list[tuple[Path, Name]]:
+    """Return the directory and name of the partitions at or below a path.
+
+    Raises `FileNotFoundError` and `NotALogDirectoryError`.
+    """
+    if not path.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+    if is_partition(path):
+        found = [(path, partition_name(path))]
+    else:
+        found = [
+            (path / name.name, (name.topic, name.partition))
+            for name, _ in list_partitions(path)
+        ]
+    chosen = choose_partitions([name for _, name in found], topics, partitions)
+    return [found[number] for number in chosen]
+
+
+def partition_name(directory: Path) -> Name:
+    """Return topic and partition; raise `NotALogDirectoryError` for another name."""
+    name = parse_partition_dir(directory.name)
+    if name is None or name.state is not None:
+        raise NotALogDirectoryError(f"not a partition's directory: {directory}")
+    return name.topic, name.partition
+
+
+def find_settings(
+    topics: TopicSettings, directory: Path, topic: str, changes: Mapping[str, object]
+) -> PartitionSettings:
+    """Return the settings of a partition, with changes by Kafka's names.
+
+    Raises `ConfigError`, and `CorruptCheckpointError` for ``partition.metadata``.
+    """
+    stored = read_if_exists(directory / PARTITION_METADATA, PartitionMetadata.parse)
+    settings = topics.of(topic, None if stored is None else stored.topic_id)
+    config = settings.config.with_changes(changes)
+    if settings.source != "unknown" and "retention.ms" in changes:
+        return PartitionSettings(config, None, settings.source)  # only that was unknown
+    return settings._replace(config=config)
+
+
+def read_facts(
+    directory: Path, name: Name, settings: PartitionSettings
+) -> PartitionFacts:
+    """Return the segments and offsets of a partition as they are now."""
+    log = Log(directory)
+    return PartitionFacts(
+        directory,
+        name,
+        tuple(_read_segments(list_segments(directory))),
+        LogOffsets(log.log_start_offset, log.high_watermark, log.log_end_offset),
+        settings,
+    )
+
+
+def _read_segments(segments: Iterable[LogSegment]) -> Iterator[SegmentFacts]:
+    for segment in segments:
+        with suppress(FileNotFoundError):  # a broker has deleted it since
+            yield _read_segment(segment)
+
+
+def _read_segment(segment: LogSegment) -> SegmentFacts:
+    """Return the facts of a segment; of the last one, up to its last valid batch."""
+    latest, is_last = _latest_indexed(segment), segment.most == MAX_OFFSET
+    with segment.open() as source:
+        start = segment.position_for(source, MAX_OFFSET) if latest >= 0 else 0
+        end = 0
+        for step in segment.last_steps(source, start):
+            latest = max(latest, int(step.rows["max_timestamp"].max()))
+            end = int(step.rows["position"][-1]) + int(step.rows["size_in_bytes"][-1])
+        size = end if is_last else source.size
+    if latest < 0:
+        latest = int(segment.path.stat().st_mtime * 1000)
+    return SegmentFacts(segment, segment.base_offset, size, latest)
+
+
+def _latest_indexed(segment: LogSegment) -> int:
+    """Return the greatest timestamp in the time index; -1 if there is none."""
+    path = segment.path.with_suffix(".timeindex")
+    with suppress(FileNotFoundError):
+        timestamps = TimeIndex.read_live(path, segment.base_offset).timestamps
+        return int(timestamps[-1]) if len(timestamps) else -1
+    return -1
+
+
+def count_file_records(segment: LogSegment) -> int:
+    """Return the number of records of a segment, without those in corrupt batches."""
+
+    def is_counted(rows: BatchHeaders) -> bool:
+        return bool((rows["magic"] == 2).all())
+
+    with segment.open() as source:
+        records = FileRecords(
+            source=source,
+            headers_suffice=is_counted,
+            limits=segment.limits,
+            policy=READABLE,
+        )
+        return sum(
+            int(count_records(step.rows, step.data, step.origin).sum())
+            for step in records
+            if isinstance(step, Step)
+        )
+
+
+def count_records(
+    rows: BatchHeaders, data: Bytes, origin: int
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the number of records of each batch; messages of old formats are read."""
+    counts = rows["count"].astype(np.int64)
+    old = np.flatnonzero(rows["magic"] < 2)
+    counts[old] = 0
+    for views in decode(
+        data,
+        origin,
+        rows[old],
+        bounds=Bounds(),
+        limit=MAX_BATCH_BYTES,
+        workspace=Workspace(),
+    ):
+        if not isinstance(views, LocatedError):
+            found = np.searchsorted(rows["position"], views.rows["position"])
+            np.add.at(counts, found, views.counts)
+    return counts

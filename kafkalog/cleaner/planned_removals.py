@@ -1,0 +1,341 @@
+"""`whatif`: what retention and compaction would remove, without removing it.
+
+Of a log without compaction only headers are read. A log with ``compact`` in
+``cleanup.policy`` is copied to a temporary directory, and a round of a `LogCleaner` is
+run there: what it removes from each batch is counted for the segment that has the batch
+now.
+
+Source: ``LogManager.cleanupLogs``, ``LogCleaner.java``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kafkalog.cleaner.batch_chunks import ChunkReader
+from kafkalog.cleaner.batch_filter import RemovedRecords
+from kafkalog.cleaner.log_cleaner import LogCleaner
+from kafkalog.cleaner.offline_compaction import CHUNK_BYTES, copy_partition
+from kafkalog.cleaner.partition_facts import (
+    PartitionFacts,
+    count_file_records,
+    count_records,
+    find_partitions,
+    find_settings,
+    read_facts,
+)
+from kafkalog.cleaner.removal_report import (
+    Removal,
+    RemovalCause,
+    RemovalReport,
+    SettingsUsed,
+)
+from kafkalog.cleaner.retention_decision import Fate
+from kafkalog.config import LogConfig
+from kafkalog.errors import LocatedError
+from kafkalog.formats.layout import CONTROL_FLAG
+from kafkalog.formats.timestamps import as_ms
+from kafkalog.log.clock import ONCE, Task, Work
+from kafkalog.log.opening import open_to_append
+from kafkalog.log.retention import (
+    LogOffsets,
+    Segment,
+    expires_ms,
+    is_replicated,
+    plan_retention,
+    with_following,
+)
+from kafkalog.log.topic_settings import TopicSettings
+from kafkalog.log.writable_log import WritableLog
+from kafkalog.segment.growing_segment import GrowingSegment
+from kafkalog.storage.checkpoint_file import (
+    CLEANED_TO,
+    HIGH_WATERMARKS,
+    read_offsets_or_none,
+    write_offsets,
+)
+from kafkalog.storage.durable_file import DISK
+from kafkalog.storage.location import local_path
+
+Int64s = npt.NDArray[np.int64]
+
+LONG_MAX: Final = 2**63 - 1
+CAUSES: Final = (
+    RemovalCause.COMPACT,
+    RemovalCause.TOMBSTONE,
+    RemovalCause.NULL_KEY,
+    RemovalCause.ABORTED,
+)
+"""What a round of compaction removes records for."""
+
+
+def whatif(
+    path: str | Path,
+    settings: Mapping[str, object] | None = None,
+    *,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    at: int | datetime | None = None,
+) -> RemovalReport:
+    """Return what retention and compaction would remove from the logs under a path.
+
+    Nothing under `path` is changed. The rules and settings are those of a `LogManager`
+    that opens the log directory: removals that are due are what its next round removes.
+    Segments that get too old later are listed with that time; compaction may remove
+    some of their records before.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A partition's directory, or a log directory.
+    settings : mapping of str to object, optional
+        Settings to change, by Kafka's names, such as ``retention.ms``. The others are
+        those of the topic in the cluster's metadata log, if the log directory is a
+        broker's, else Kafka's defaults.
+    topics, partitions : sequence
+        Names and numbers, of those to report; by default all.
+    at : int or datetime, optional
+        The time for which to report, in ms since 1970; by default now.
+
+    Returns
+    -------
+    RemovalReport
+        The removals, and the origin of the settings.
+
+    Raises
+    ------
+    FileNotFoundError
+        If `path`, a topic or a partition does not exist.
+    NotALogDirectoryError
+        If `path` is neither a partition nor a log directory.
+    ConfigError
+        If a setting is unknown or invalid.
+    CorruptRecordError, InvalidRecordError
+        If a batch that would be compacted cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, kafkalog
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     with kafkalog.open(f"{root}/state-0", "a") as log:
+    ...         for value in (b"old", b"new"):
+    ...             _ = log.append_records({"key": [b"k"], "value": [value]})
+    ...             _ = log.roll()
+    ...     report = kafkalog.whatif(root, {"cleanup.policy": "compact"})
+    ...     [(removal.segment, removal.records) for removal in report.removals]
+    [('00000000000000000000.log', 1)]
+    """
+    now_ms = time.time_ns() // 1_000_000 if at is None else as_ms(at)
+    changes = dict(settings or {})
+    known: dict[Path, TopicSettings] = {}
+    used: dict[str, SettingsUsed] = {}
+    removals: list[Removal] = []
+    for directory, name in find_partitions(
+        local_path(path).absolute(), topics, partitions
+    ):
+        parent = directory.parent
+        known.setdefault(parent, TopicSettings([parent], None, None, None))
+        found = find_settings(known[parent], directory, name[0], changes)
+        used[name[0]] = SettingsUsed(name[0], found.source, found.unknown)
+        facts = read_facts(directory, name, found)
+        if not facts.segments:
+            continue
+        plan = _plan_on_copy if found.config.compact else _plan_by_retention
+        planned = plan(facts, now_ms)
+        removals += sorted(planned, key=lambda removal: (removal.at, removal.segment))
+    return RemovalReport(tuple(removals), tuple(used.values()), now_ms)
+
+
+def _plan_by_retention(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
+    """Yield the removals of a log without compaction."""
+    segments, offsets = facts.segments, facts.offsets
+    planned = plan_retention(segments, offsets, facts.config, now_ms)
+    due = [(segment, RemovalCause(rule), now_ms) for segment, rule in planned]
+    later = [
+        (segment, RemovalCause.TIME, expiry)
+        for segment, expiry in plan_expiry(
+            segments[len(due) :], offsets, facts.config, now_ms
+        )
+    ]
+    for segment, cause, when in (*due, *later):
+        records = count_file_records(segment.file)
+        yield Removal(
+            *facts.name, segment.file.name, records, segment.size, cause, when
+        )
+
+
+def plan_expiry(
+    segments: Sequence[Segment], offsets: LogOffsets, config: LogConfig, now_ms: int
+) -> Iterator[tuple[Segment, int]]:
+    """Yield the segments that get too old later, and when each is deleted.
+
+    The active segment is not among them: its time changes with every append.
+    """
+    if not config.delete:
+        return
+    when = now_ms + 1
+    for segment, following in with_following(segments):
+        if following is None or not is_replicated(following, offsets):
+            return
+        expiry = expires_ms(segment, config)
+        if expiry is None or expiry > LONG_MAX:
+            return
+        when = max(when, expiry)
+        yield segment, when
+
+
+class _FixedClock:
+    """A clock that is at one time."""
+
+    def __init__(self, time_ms: int) -> None:
+        self._time_ms = time_ms
+
+    def now_ms(self) -> int:
+        return self._time_ms
+
+
+class _IdleScheduler:
+    """A scheduler that runs nothing: the copy is removed as a whole."""
+
+    def schedule(
+        self, name: str, work: Work, delay_ms: int = 0, period_ms: int = ONCE
+    ) -> Task:
+        return Task(delay_ms, 0, name, work, period_ms)
+
+    def shutdown(self) -> None:
+        pass
+
+
+class _Tally:
+    """Records and bytes that are removed, by segment, cause and time.
+
+    A batch is counted for the segment of the original log that has its last offset.
+    """
+
+    def __init__(self, facts: PartitionFacts, now_ms: int) -> None:
+        self._facts = facts
+        self._bases = np.array([one.base_offset for one in facts.segments], np.int64)
+        self._now_ms = now_ms
+        self._sums: dict[tuple[int, RemovalCause, int], Int64s] = {}
+
+    def add(
+        self,
+        cause: RemovalCause,
+        when: int,
+        last_offsets: Int64s,
+        records: Int64s,
+        sizes: Int64s,
+    ) -> None:
+        """Add the records and bytes of some batches."""
+        places = np.searchsorted(self._bases, last_offsets, side="right") - 1
+        places = np.maximum(places, 0)
+        for place in np.unique(places).tolist():
+            chosen = places == place
+            total = np.array([records[chosen].sum(), sizes[chosen].sum()], np.int64)
+            if total.any():
+                key = place, cause, when
+                self._sums[key] = self._sums.get(key, np.int64(0)) + total
+
+    def add_compacted(self, removed: RemovedRecords) -> None:
+        """Add what a round of compaction removes from a chunk.
+
+        The bytes of a batch are counted for the cause that most of its records are
+        removed for.
+        """
+        rows = removed.rows
+        is_control = (rows["magic"] == 2) & (rows["attributes"] & CONTROL_FLAG > 0)
+        whole = removed.records[:, -Fate.DROPPED_WITH_BATCH - 1]
+        due = removed.records[:, -Fate.TOMBSTONE_DUE - 1]
+        counts = np.stack(
+            [
+                removed.records[:, -Fate.SUPERSEDED - 1],
+                due + np.where(is_control, whole, 0),
+                removed.records[:, -Fate.WITHOUT_KEY - 1],
+                np.where(is_control, 0, whole),
+            ]
+        )
+        most = counts.argmax(axis=0)
+        for number, cause in enumerate(CAUSES):
+            sizes = np.where(most == number, removed.bytes, 0)
+            self.add(cause, self._now_ms, rows["last_offset"], counts[number], sizes)
+
+    def add_segment(
+        self, log: WritableLog, segment: GrowingSegment, cause: RemovalCause, when: int
+    ) -> None:
+        """Add all that a segment of the copy has."""
+        reader = ChunkReader(CHUNK_BYTES, lambda _: None)
+        with log.runtime.disk.open(segment.path) as file:
+            for rows, data, origin in reader.read(file, 0, segment.size):
+                records = count_records(rows, data, origin)
+                sizes = rows["size_in_bytes"].astype(np.int64)
+                self.add(cause, when, rows["last_offset"], records, sizes)
+
+    def removals(self) -> Iterator[Removal]:
+        """Yield the sums."""
+        for (place, cause, when), (records, size) in self._sums.items():
+            file = self._facts.segments[place].file.name
+            yield Removal(*self._facts.name, file, int(records), int(size), cause, when)
+
+
+def _plan_on_copy(facts: PartitionFacts, now_ms: int) -> Iterator[Removal]:
+    """Run a round of compaction and retention on a copy, and count its removals."""
+    tally = _Tally(facts, now_ms)
+    with TemporaryDirectory(prefix="kafkalog-whatif-") as root:
+        directory = copy_partition(facts.directory, facts.name, Path(root))
+        cleaned_to = read_offsets_or_none(facts.directory.parent, CLEANED_TO)
+        if facts.name in cleaned_to:
+            line = {facts.name: cleaned_to[facts.name]}
+            write_offsets(Path(root), CLEANED_TO, line, DISK)
+        for path in directory.iterdir():  # a segment's age may be that of its file
+            shutil.copystat(facts.directory / path.name, path)
+        try:
+            _run_round(directory, facts, tally, now_ms)
+        except LocatedError as error:
+            if isinstance(error.path, Path) and error.path.parent == directory:
+                error.path = facts.directory / error.path.name
+            raise
+    return tally.removals()
+
+
+def _run_round(
+    directory: Path, facts: PartitionFacts, tally: _Tally, now_ms: int
+) -> None:
+    is_replica = facts.name in read_offsets_or_none(directory.parent, HIGH_WATERMARKS)
+    log = open_to_append(
+        directory,
+        facts.config,
+        clock=_FixedClock(now_ms),
+        scheduler=_IdleScheduler(),
+    )
+    try:
+        if not is_replica:
+            log.update_high_watermark(log.log_end_offset)
+        with LogCleaner({facts.name: log}) as cleaner:
+            cleaner.observer = tally.add_compacted
+            is_cleaned = True
+            while is_cleaned:  # as `LogCleaner.work`
+                is_cleaned = cleaner.clean_filthiest() is not None
+                planned = plan_retention(
+                    log.growing_segments, _offsets_of(log), log.config, now_ms
+                )
+                for segment, rule in planned:
+                    tally.add_segment(log, segment, RemovalCause(rule), now_ms)
+                cleaner.delete_old_segments()
+        expiry = plan_expiry(log.growing_segments, _offsets_of(log), log.config, now_ms)
+        for segment, when in expiry:
+            tally.add_segment(log, segment, RemovalCause.TIME, when)
+    finally:
+        log.abandon()
+
+
+def _offsets_of(log: WritableLog) -> LogOffsets:
+    return LogOffsets(log.log_start_offset, log.high_watermark, log.log_end_offset)

@@ -1,0 +1,309 @@
+"""The reports of `whatif` and `why`.
+
+The rules are closed lists, described in ``docs/howto/shrink-a-topic.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalog.codecs.html_text import html_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkalog.log.topic_settings import SettingsSource
+
+SHOWN: Final = 20
+"""Maximum number of rows in a report's HTML."""
+
+
+class RemovalCause(StrEnum):
+    """The rule that removes records."""
+
+    LOG_START = "log_start_offset"
+    SIZE = "retention.bytes"
+    TIME = "retention.ms"
+    COMPACT = "compact"
+    TOMBSTONE = "delete.retention.ms"
+    NULL_KEY = "null_key"
+    ABORTED = "aborted_transaction"
+
+
+class KeepRule(StrEnum):
+    """The rule that keeps a segment, or its records."""
+
+    TIME = "retention.ms"
+    SIZE = "retention.bytes"
+    POLICY = "cleanup.policy"
+    ACTIVE = "active"
+    OLDER_SEGMENT = "older_segment"
+    HIGH_WATERMARK = "high_watermark"
+    TRANSACTION = "transaction"
+    LAG = "min.compaction.lag.ms"
+    DELETE_DELAY = "file.delete.delay.ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Records of one segment that one rule removes.
+
+    Attributes
+    ----------
+    topic, partition : str, int
+        The partition.
+    segment : str
+        The file that has the records now.
+    records : int
+        Number of records, control records included.
+    bytes : int
+        The bytes by which the ``.log`` files become smaller. Compaction may also make
+        a segment larger; then it is negative.
+    removed_by : RemovalCause
+        The rule, one of a closed list.
+    at : int
+        The time of the removal, in ms since 1970: the time of the report, or later.
+    """
+
+    topic: str
+    partition: int
+    segment: str
+    records: int
+    bytes: int
+    removed_by: RemovalCause
+    at: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the removal as it is printed in JSON.
+
+        Examples
+        --------
+        >>> file = "00000000000000000000.log"
+        >>> removal = Removal("state", 0, file, 1, 9, RemovalCause.COMPACT, 17)
+        >>> removal.as_dict()["removed_by"] == "compact"
+        True
+        """
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsUsed:
+    """The origin of a topic's settings.
+
+    `source` is ``cluster``, ``defaults`` or ``unknown``. `unknown` states why some or
+    all of them are unknown; nothing is removed by those.
+    """
+
+    topic: str
+    source: SettingsSource
+    unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RemovalReport:
+    """The result of `whatif`.
+
+    Attributes
+    ----------
+    removals : tuple of Removal
+        The removals, by partition, time and segment.
+    settings : tuple of SettingsUsed
+        The origin of the settings of each topic.
+    at : int
+        The time for which the report was made, in ms since 1970.
+
+    Examples
+    --------
+    >>> file = "00000000000000000000.log"
+    >>> removal = Removal("state", 0, file, 1, 9, RemovalCause.COMPACT, 17)
+    >>> report = RemovalReport((removal,), (), 17)
+    >>> report
+    <RemovalReport: 1 record, 9 bytes; 0 records, 0 bytes later>
+    """
+
+    removals: tuple[Removal, ...]
+    settings: tuple[SettingsUsed, ...]
+    at: int
+
+    @property
+    def due(self) -> tuple[Removal, ...]:
+        """The removals that are due at the time of the report."""
+        return tuple(removal for removal in self.removals if removal.at <= self.at)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the removals as a table, one row each.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column for each attribute of `Removal`, in their order.
+
+        Raises
+        ------
+        MissingDependencyError
+            If pyarrow is not installed.
+
+        Examples
+        --------
+        >>> RemovalReport((), (), 17).to_arrow().column_names[:3]
+        ['topic', 'partition', 'segment']
+        """
+        from kafkalog.export.optional_packages import require
+
+        arrow = require("pyarrow", "arrow")
+        texts = ("topic", "segment", "removed_by")
+        names = [member.name for member in fields(Removal)]
+        columns = [
+            arrow.field(
+                name,
+                arrow.string()
+                if name in texts
+                else arrow.int32()
+                if name == "partition"
+                else arrow.int64(),
+            )
+            for name in names
+        ]
+        rows = [
+            {**removal.as_dict(), "removed_by": str(removal.removed_by)}
+            for removal in self.removals
+        ]
+        return arrow.Table.from_pylist(rows, arrow.schema(columns))
+
+    def __str__(self) -> str:
+        due = self.due
+        later = [removal for removal in self.removals if removal.at > self.at]
+        return f"{_sum_of(due)}; {_sum_of(later)} later"
+
+    def __repr__(self) -> str:
+        return f"<RemovalReport: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first removals as HTML, for notebooks."""
+        names = [member.name for member in fields(Removal)]
+        rows = [
+            [str(getattr(removal, name)) for name in names]
+            for removal in self.removals[:SHOWN]
+        ]
+        more = len(self.removals) - len(rows)
+        footer = f"{more:,} more removals." if more else ""
+        return html_table(f"RemovalReport: {self}", names, rows, footer)
+
+
+def _sum_of(removals: Sequence[Removal]) -> str:
+    records = sum(removal.records for removal in removals)
+    size = sum(removal.bytes for removal in removals)
+    return (
+        f"{records:,} record{'' if records == 1 else 's'}, "
+        f"{size:,} byte{'' if size == 1 else 's'}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A rule that keeps, or removes, a segment.
+
+    Attributes
+    ----------
+    rule : KeepRule or RemovalCause
+        The rule, one of a closed list.
+    setting : str or None
+        The setting of the topic that the rule depends on, by Kafka's name.
+    value : int, str or None
+        The value of the setting; without a setting, the offset or the segment that
+        decides.
+    until : int or None
+        The time up to which the rule keeps the segment, in ms since 1970. None if it is
+        unknown, or if there is none.
+    """
+
+    rule: KeepRule | RemovalCause
+    setting: str | None
+    value: int | str | None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepReport:
+    """The result of `why`.
+
+    Attributes
+    ----------
+    segment : str
+        The file.
+    kept : bool
+        Whether a broker keeps the segment at the time of the report.
+    because : tuple of Reason
+        The rules that keep it, or else those that remove it.
+    settings : SettingsUsed
+        The origin of the topic's settings.
+    """
+
+    segment: str
+    kept: bool
+    because: tuple[Reason, ...]
+    settings: SettingsUsed
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as it is printed in JSON.
+
+        Examples
+        --------
+        >>> used = SettingsUsed("state", "defaults")
+        >>> reason = Reason(KeepRule.SIZE, "retention.bytes", -1)
+        >>> list(KeepReport("0.log", True, (reason,), used).as_dict())
+        ['segment', 'kept', 'because']
+        """
+        return {
+            "segment": self.segment,
+            "kept": self.kept,
+            "because": [asdict(reason) for reason in self.because],
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rules as a table, one row each; values are text.
+
+        Returns
+        -------
+        pyarrow.Table
+            The columns segment, kept, rule, setting, value and until.
+
+        Raises
+        ------
+        MissingDependencyError
+            If pyarrow is not installed.
+
+        Examples
+        --------
+        >>> used = SettingsUsed("state", "defaults")
+        >>> KeepReport("0.log", True, (), used).to_arrow().column_names[:3]
+        ['segment', 'kept', 'rule']
+        """
+        from kafkalog.export.optional_packages import require
+
+        arrow = require("pyarrow", "arrow")
+        schema = arrow.schema(
+            [
+                ("segment", arrow.string()),
+                ("kept", arrow.bool_()),
+                ("rule", arrow.string()),
+                ("setting", arrow.string()),
+                ("value", arrow.string()),
+                ("until", arrow.int64()),
+            ]
+        )
+        rows = [
+            {
+                "segment": self.segment,
+                "kept": self.kept,
+                "rule": str(reason.rule),
+                "setting": reason.setting,
+                "value": None if reason.value is None else str(reason.value),
+                "until": reason.until,
+            }
+            for reason in self.because
+        ]
+        return arrow.Table.from_pylist(rows, schema)

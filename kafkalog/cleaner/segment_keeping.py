@@ -1,0 +1,230 @@
+"""`why`: the rules that keep a segment, or that remove it.
+
+The decisions are those of `kafkalog.log.retention` and of
+`kafkalog.cleaner.cleanable_range`, with what they depend on read without changing it.
+
+Source: ``UnifiedLog.deletableSegments``, ``LogCleanerManager.cleanableOffsets``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from kafkalog.cleaner.cleanable_range import (
+    CleaningLimit,
+    find_first_dirty,
+    find_limits,
+)
+from kafkalog.cleaner.partition_facts import (
+    PartitionFacts,
+    SegmentFacts,
+    find_settings,
+    partition_name,
+    read_facts,
+)
+from kafkalog.cleaner.removal_report import (
+    KeepReport,
+    KeepRule,
+    Reason,
+    RemovalCause,
+    SettingsUsed,
+)
+from kafkalog.errors import LogArgumentError
+from kafkalog.formats.timestamps import as_ms
+from kafkalog.log.log import find_stable
+from kafkalog.log.retention import (
+    RetentionRule,
+    condition_of,
+    expires_ms,
+    is_replicated,
+    plan_retention,
+    rules_of,
+    with_following,
+)
+from kafkalog.log.topic_settings import PartitionSettings, TopicSettings
+from kafkalog.storage.checkpoint_file import CLEANED_TO, read_offsets_or_none
+from kafkalog.storage.file_names import SegmentFile, parse_file_name
+from kafkalog.storage.location import local_path
+
+
+def why(segment: str | Path, *, at: int | datetime | None = None) -> KeepReport:
+    """Return the rules that keep a segment, or that remove it.
+
+    Nothing is changed. With ``compact`` in ``cleanup.policy``, the rules that keep the
+    segment from being compacted are listed, too.
+
+    Parameters
+    ----------
+    segment : str or path-like
+        The ``.log`` file of a segment, or its ``.log.deleted``, in the directory of its
+        partition.
+    at : int or datetime, optional
+        The time for which to report, in ms since 1970; by default now.
+
+    Returns
+    -------
+    KeepReport
+        Whether the segment is kept, and the rules.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    LogArgumentError
+        If the file is not a segment's ``.log`` or ``.log.deleted``.
+    NotALogDirectoryError
+        If its directory is not that of a partition.
+
+    Examples
+    --------
+    >>> import tempfile, kafkalog
+    >>> with tempfile.TemporaryDirectory() as root:
+    ...     with kafkalog.open(f"{root}/orders-0", "a") as log:
+    ...         _ = log.append_records({"value": [b"1"]})
+    ...     report = kafkalog.why(f"{root}/orders-0/00000000000000000000.log")
+    ...     report.kept, [str(reason.rule) for reason in report.because]
+    (True, ['retention.ms', 'retention.bytes'])
+    """
+    path = local_path(segment).absolute()
+    now_ms = time.time_ns() // 1_000_000 if at is None else as_ms(at)
+    file = _segment_file(path)
+    directory = path.parent
+    name = partition_name(directory)
+    topics = TopicSettings([directory.parent], None, None, None)
+    settings = find_settings(topics, directory, name[0], {})
+    used = SettingsUsed(name[0], settings.source, settings.unknown)
+    if file.suffix == "deleted":
+        reason = _deletion_delay(path, settings)
+        kept = reason.until is not None and now_ms < reason.until
+        return KeepReport(path.name, kept, (reason,), used)
+    facts = read_facts(directory, name, settings)
+    number = _number_of(path, facts)
+    planned = plan_retention(facts.segments, facts.offsets, facts.config, now_ms)
+    if number < len(planned):
+        reason = _removal(planned[number].rule, facts, facts.segments[number])
+        return KeepReport(path.name, False, (reason,), used)
+    reasons = [*_kept_by_retention(facts, number, now_ms)]
+    if facts.config.compact:
+        found = {reason.rule for reason in reasons}
+        reasons += [
+            reason
+            for reason in _kept_from_compaction(facts, number, now_ms)
+            if reason.rule not in found
+        ]
+    return KeepReport(path.name, True, tuple(reasons), used)
+
+
+def _segment_file(path: Path) -> SegmentFile:
+    if not path.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+    file = parse_file_name(path.name)
+    is_log = file is not None and file.kind == "log" and path.is_file()
+    if file is None or not is_log or file.suffix not in (None, "deleted"):
+        raise LogArgumentError(f"expected a .log or .log.deleted of a segment: {path}")
+    return file
+
+
+def _number_of(path: Path, facts: PartitionFacts) -> int:
+    for number, segment in enumerate(facts.segments):
+        if segment.file.name == path.name:
+            return number
+    raise FileNotFoundError(2, "No such segment", str(path))
+
+
+def _deletion_delay(path: Path, settings: PartitionSettings) -> Reason:
+    """Return the delay of a marked file; its status changed when it was marked."""
+    delay_ms = settings.config.file_delete_delay_ms
+    until = path.stat().st_ctime_ns // 1_000_000 + delay_ms
+    rule = KeepRule.DELETE_DELAY
+    return Reason(rule, str(rule), delay_ms, until)
+
+
+def _removal(
+    rule: RetentionRule, facts: PartitionFacts, segment: SegmentFacts
+) -> Reason:
+    match rule:
+        case RetentionRule.LOG_START:
+            start = facts.offsets.log_start_offset
+            return Reason(RemovalCause.LOG_START, None, start)
+        case RetentionRule.SIZE:
+            limit = facts.config.retention_bytes
+            return Reason(RemovalCause.SIZE, str(rule), limit)
+        case RetentionRule.TIME:
+            limit, until = facts.config.retention_ms, expires_ms(segment, facts.config)
+            return Reason(RemovalCause.TIME, str(rule), limit, until)
+
+
+def _kept_by_retention(
+    facts: PartitionFacts, number: int, now_ms: int
+) -> Iterator[Reason]:
+    """Yield the rules that keep a segment from being deleted."""
+    config, offsets = facts.config, facts.offsets
+    segment, following = list(with_following(facts.segments))[number]
+    if not config.delete:
+        policy = ",".join(config.cleanup_policy)
+        yield Reason(KeepRule.POLICY, "cleanup.policy", policy)
+    applied = set(rules_of(config))
+    deletes = {rule for rule in applied if _deletes(rule, facts, number, now_ms)}
+    if RetentionRule.TIME in applied and not deletes:
+        until = expires_ms(segment, config)
+        yield Reason(KeepRule.TIME, "retention.ms", config.retention_ms, until)
+    if RetentionRule.SIZE in applied and not deletes:
+        yield Reason(KeepRule.SIZE, "retention.bytes", config.retention_bytes)
+    if not is_replicated(following, offsets):
+        yield Reason(KeepRule.HIGH_WATERMARK, None, offsets.high_watermark)
+    if following is None and segment.size == 0:
+        yield Reason(KeepRule.ACTIVE, None, None)
+    planned = plan_retention(facts.segments, offsets, config, now_ms)
+    if deletes and number > len(planned):
+        older = facts.segments[len(planned)].file.name
+        yield Reason(KeepRule.OLDER_SEGMENT, None, older)
+
+
+def _deletes(
+    rule: RetentionRule, facts: PartitionFacts, number: int, now_ms: int
+) -> bool:
+    """Return whether a rule deletes a segment, if it is replicated and the oldest."""
+    condition = condition_of(rule, facts.segments, facts.offsets, facts.config, now_ms)
+    pairs = list(with_following(facts.segments))[: number + 1]
+    return [condition(segment, following) for segment, following in pairs][-1]
+
+
+def _kept_from_compaction(
+    facts: PartitionFacts, number: int, now_ms: int
+) -> Iterator[Reason]:
+    """Yield the rules that keep a segment from being compacted."""
+    offsets, segments = facts.offsets, facts.segments
+    following = segments[number + 1] if number + 1 < len(segments) else None
+    end = offsets.log_end_offset if following is None else following.base_offset
+    checkpointed = read_offsets_or_none(facts.directory.parent, CLEANED_TO)
+    first_dirty, _ = find_first_dirty(
+        checkpointed.get(facts.name), offsets.log_start_offset, offsets.log_end_offset
+    )
+    dirty = [
+        segment
+        for segment, after in with_following(segments)
+        if after is not None and after.base_offset > first_dirty
+    ]
+    stable = min(
+        find_stable(facts.directory, offsets.log_end_offset), offsets.high_watermark
+    )
+    limits = find_limits(dirty, segments[-1].base_offset, stable, facts.config, now_ms)
+    for limit, offset in limits:
+        if end <= offset:
+            continue
+        match limit:
+            case CleaningLimit.ACTIVE:
+                if following is None:
+                    yield Reason(KeepRule.ACTIVE, None, None)
+            case CleaningLimit.UNSTABLE if stable == offsets.high_watermark:
+                yield Reason(KeepRule.HIGH_WATERMARK, None, stable)
+            case CleaningLimit.UNSTABLE:
+                yield Reason(KeepRule.TRANSACTION, None, stable)
+            case CleaningLimit.LAG:
+                lag_ms = facts.config.min_compaction_lag_ms
+                [first] = [one for one in segments if one.base_offset == offset]
+                until = first.largest_timestamp + lag_ms
+                yield Reason(KeepRule.LAG, str(limit), lag_ms, until)

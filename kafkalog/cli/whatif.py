@@ -1,0 +1,113 @@
+"""``kafkalog whatif``: what retention and compaction would remove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kafkalog.cli import command_output, terminal
+from kafkalog.cli.command_options import (
+    LocalPath,
+    examples,
+    format_options,
+    read_time,
+    selection_options,
+)
+from kafkalog.cli.command_output import TableField
+
+if TYPE_CHECKING:
+    from kafkalog.cleaner.removal_report import SettingsUsed
+
+FIELDS: Final = (
+    TableField("topic", "topic"),
+    TableField("partition", "partition", right=True),
+    TableField("segment", "segment"),
+    TableField("records", "records", right=True),
+    TableField("bytes", "bytes", right=True),
+    TableField("removed_by", "removed by"),
+    TableField("at", "at, UTC", terminal.in_seconds),
+)
+SOURCES: Final = {
+    "cluster": "the cluster's metadata log",
+    "defaults": "Kafka's defaults",
+    "unknown": "unknown, nothing is removed by them",
+}
+
+
+@click.command(
+    "whatif",
+    epilog=examples(
+        "kafkalog whatif /var/lib/kafka/data retention.ms=3600000 --topic orders.none",
+        "kafkalog whatif /var/lib/kafka/data/state.none-0 cleanup.policy=compact "
+        "min.cleanable.dirty.ratio=0",
+    ),
+)
+@click.argument("path", type=LocalPath())
+@click.argument("settings", metavar="[NAME=VALUE]...", nargs=-1)
+@selection_options
+@click.option(
+    "--at",
+    type=read_time,
+    metavar="TIME",
+    help="Report for this time instead of now: milliseconds since 1970, or ISO 8601 "
+    "with a time zone.",
+)
+@format_options
+def command(
+    path: Path,
+    settings: tuple[str, ...],
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    at: int | datetime | None,
+    form: str | None,
+    no_color: bool,
+) -> None:
+    """Print what retention and compaction would remove now, and by which setting.
+
+    PATH is a partition's directory, or a log directory. Nothing in it is changed. A
+    partition with compact in cleanup.policy is copied to a temporary directory and
+    compacted there.
+
+    NAME=VALUE changes a setting of the topics, such as retention.ms=3600000. The others
+    are those of the topic in the cluster's metadata log, or Kafka's defaults; which, is
+    printed on standard error.
+
+    A row is for the records of one segment that one rule removes: log_start_offset,
+    retention.bytes, retention.ms, compact (a later record has the same key),
+    delete.retention.ms (tombstones and transaction markers), null_key or
+    aborted_transaction. Segments that get too old later are listed with that time.
+    """
+    from kafkalog.cleaner.planned_removals import whatif
+
+    report = whatif(
+        path, _settings_of(settings), topics=topics, partitions=partitions, at=at
+    )
+    report_settings(report.settings)
+    rows = [removal.as_dict() for removal in report.removals]
+    form = command_output.chosen_format(form)
+    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
+
+
+def _settings_of(texts: Iterable[str]) -> dict[str, str]:
+    settings = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise click.UsageError(f"{text!r}, expected NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+def report_settings(used: Iterable[SettingsUsed]) -> None:
+    """Print the origin of the settings on standard error, a line for each."""
+    topics: dict[tuple[str, str | None], list[str]] = {}
+    for each in used:
+        topics.setdefault((each.source, each.unknown), []).append(each.topic)
+    for (source, unknown), names in topics.items():
+        reason = "" if unknown is None else f" ({unknown})"
+        text = f"settings of {', '.join(names)}: {SOURCES[source]}{reason}"
+        click.echo(terminal.escape(text), err=True)

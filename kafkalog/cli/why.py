@@ -1,0 +1,75 @@
+"""``kafkalog why``: the rules that keep a segment."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kafkalog.cli import command_output, terminal
+from kafkalog.cli.command_options import (
+    LocalPath,
+    examples,
+    format_options,
+    read_time,
+)
+from kafkalog.cli.command_output import TableField
+from kafkalog.cli.whatif import report_settings
+
+FIELDS: Final = (
+    TableField("segment", "segment"),
+    TableField("kept", "kept", lambda kept: "yes" if kept else "no"),
+    TableField("rule", "rule"),
+    TableField("setting", "setting"),
+    TableField("value", "value"),
+    TableField("until", "until, UTC", terminal.in_seconds),
+)
+
+
+@click.command(
+    "why",
+    epilog=examples(
+        "kafkalog why /var/lib/kafka/data/orders.zstd-0/00000000000000000000.log",
+        "kafkalog why /var/lib/kafka/data/state.none-0/00000000000000000000.log "
+        "--format table",
+    ),
+)
+@click.argument("segment", type=LocalPath())
+@click.option(
+    "--at",
+    type=read_time,
+    metavar="TIME",
+    help="Report for this time instead of now: milliseconds since 1970, or ISO 8601 "
+    "with a time zone.",
+)
+@format_options
+def command(
+    segment: Path, at: int | datetime | None, form: str | None, no_color: bool
+) -> None:
+    """Print which rules keep a segment, or remove it.
+
+    SEGMENT is a .log file, or one marked .log.deleted, in its partition's directory.
+    Nothing is changed. The settings are those of the topic in the cluster's metadata
+    log, or Kafka's defaults; which, is printed on standard error.
+
+    The rules that keep a segment: retention.ms, retention.bytes, cleanup.policy
+    (without delete), high_watermark (not yet replicated), active (the segment is
+    appended to), older_segment (an older one is kept), file.delete.delay.ms; and with
+    compaction transaction (one is open) and min.compaction.lag.ms. Those that remove
+    it: log_start_offset, retention.bytes, retention.ms.
+    """
+    from kafkalog.cleaner.segment_keeping import why
+
+    report = why(segment, at=at)
+    report_settings([report.settings])
+    form = command_output.chosen_format(form)
+    rows = [report.as_dict()]
+    if form == "table":
+        rows = [
+            {"segment": report.segment, "kept": report.kept, **asdict(reason)}
+            for reason in report.because
+        ]
+    command_output.print_rows(rows, FIELDS, form, no_color=no_color)
